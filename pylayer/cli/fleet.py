@@ -69,7 +69,7 @@ def _wanted(program: str | None) -> Wanted:
     return lambda number, name: program is None or is_named(program, printable(name), int(number, 16))
 
 
-def _pulls(found: Fleet, store: Store, identities: list[str], program: str | None, again: bool) -> list[Pull]:
+def _pulls(found: Fleet, store: Store, identities: list[str], program: str | None) -> list[Pull]:
     from ..fleet.downloading import Budget
     from ..fleet.pulling import Pull
 
@@ -78,17 +78,30 @@ def _pulls(found: Fleet, store: Store, identities: list[str], program: str | Non
     backend = open_backend(found)
     budget = Budget(found.pull_seconds, found.pull_mib << 20)
     wanted = _wanted(program)
-    return [Pull(backend, store, name, found.keys, budget, wanted, again) for name in identities]
+    return [Pull(backend, store, name, found.keys, budget, wanted) for name in identities]
 
 
-def _pull_all(pulls: list[Pull], quiet: bool) -> list[Pulled]:
-    """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled."""
-    with failing("nothing more was pulled"):
+def _pull_all(found: Fleet, store: Store, pulls: list[Pull], quiet: bool) -> list[Pulled]:
+    """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled. If
+    another process pulls, waits for it; what it pulled is not missing then."""
+    from ..fleet.memory import turn
+
+    room, keep = store.room(found.limits), {pull.result.identity for pull in pulls}
+    with failing("nothing more was pulled"), turn(store.root, found.url, found.pull_seconds) as is_ours:
+        if not is_ours:
+            raise Failure(f"another process pulls from {found.url}, and did not end within fleet.pull_seconds")
+        for _ in room.trim():
+            pass
         size = sum(pull.plan() for pull in pulls)
+        for _ in room.make(size, keep):
+            pass
         with progress("pulling", size, quiet) as advance:
             for pull in pulls:
-                for amount in pull.steps():
+                for amount in pull.steps(room):
                     advance(amount)
+    if room.evicted and not quiet:
+        limit = human_bytes(found.limits.max_store)
+        say(f"Evicted: {plural(room.evicted, 'record')}, because the store may have {limit} (max_store_mib)")
     return [pull.result for pull in pulls]
 
 
@@ -117,14 +130,14 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
     metavar="IDENTITY",
     help="Pull for this driver identity, all 32 digits, although its device may not be here.",
 )
-@click.option("--again", is_flag=True, help="Also what was pulled before, such as after pylayer clear.")
 @url_option
 @json_option
-def pull(program: str | None, identity: str | None, again: bool, url: str | None, as_json: bool) -> None:
+def pull(program: str | None, identity: str | None, url: str | None, as_json: bool) -> None:
     """Pull what is published for the devices of this machine and not in its store yet.
 
-    Everything is verified before it is in the store. A pull that was interrupted continues where it stopped. If it
-    fails, programs start as before and compile what is missing.
+    Everything is verified before it is in the store, which keeps within its limits. Pipelines that were pulled before
+    and are not there any more are pulled again. A pull that was interrupted continues where it stopped. If it fails,
+    programs start as before and compile what is missing.
 
     \b
     Example:
@@ -137,7 +150,7 @@ def pull(program: str | None, identity: str | None, again: bool, url: str | None
         raise WrongUse(f"--identity {identity} is no identity, which has 32 digits from 0 to f; pylayer ls shows them")
     store, found = require_store(), require_fleet(url)
     devices = identities_here(store) if identity is None else {identity: "the given device"}
-    results = _pull_all(_pulls(found, store, list(devices), program, again), as_json)
+    results = _pull_all(found, store, _pulls(found, store, list(devices), program), as_json)
     if as_json:
         print_json({"store": store.root, "url": found.url, "identities": [asdict(result) for result in results]})
     else:

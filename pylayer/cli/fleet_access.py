@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.settings import fleet_settings, top_setting
+from ..common.settings import Limits, fleet_settings, top_setting
 from .output import Failure, reason
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Fleet:
     push_keys: dict[str, str]
     pull_seconds: int
     pull_mib: int
+    limits: Limits
 
 
 def _names(keys: list[dict[str, str]]) -> dict[str, str]:
@@ -44,12 +45,14 @@ def fleet_of(document: dict[str, Any], url: str | None = None) -> Fleet | None:
     if not url:
         return None
     keys, push_keys = _names(settings["keys"]), _names(top_setting(document, "trusted_keys"))
-    return Fleet(url, keys, push_keys, settings["pull_seconds"], settings["pull_mib"])
+    limits = Limits(*(int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib")))
+    return Fleet(url, keys, push_keys, settings["pull_seconds"], settings["pull_mib"], limits)
 
 
 def require_fleet(url: str | None) -> Fleet:
     """Returns the fleet of the policy file in force. Raises Failure if there is none, or if the policy file cannot be
     used: it says which keys are trusted."""
+    from ..fleet.urls import is_url
     from .policy_in_force import read_policy
 
     document, problem = read_policy()
@@ -58,19 +61,23 @@ def require_fleet(url: str | None) -> Fleet:
     found = fleet_of(document, url)
     if found is None:
         raise Failure("the policy file names no fleet; set fleet.url in it, or use --url")
+    if not is_url(found.url):  # without the URL, which may hold a password
+        raise Failure("the URL begins with none of https://, http://, s3://, gs://, az:// and file:///, or has a user")
     return found
 
 
 def open_backend(found: Fleet, writes: bool = False) -> Backend:
     """Returns the storage of a fleet. Raises Failure if it cannot be used."""
-    from ..fleet.backend import NEEDS_OBSTORE, Backend, NotInstalled, Unavailable
+    from ..fleet.backend import NotInstalled, Unavailable
+    from ..fleet.bucket import NEEDS_OBSTORE
+    from ..fleet.urls import open_backend as opened
 
     try:
-        return Backend(found.url, found.pull_seconds, writes)
+        return opened(found.url, found.pull_seconds, writes)
     except NotInstalled as error:
         raise Failure(f"nothing was done: {NEEDS_OBSTORE}") from error
     except Unavailable as error:
-        raise Failure(f"fleet.url cannot be used: {error}") from error
+        raise Failure(f"the fleet's URL cannot be used: {error}") from error
 
 
 @contextlib.contextmanager

@@ -27,10 +27,10 @@ def pull_beside(document: dict[str, Any], root: str, environment: Mapping[str, s
     settings = fleet_settings(document)
     if not settings["url"] or not settings["pull_on_run"]:
         return
-    from ..fleet.backend import NEEDS_OBSTORE
+    from ..fleet.bucket import NEEDS_OBSTORE
     from ..fleet.memory import remembered
 
-    if find_spec("obstore") is None:
+    if not settings["url"].startswith(("http", "file")) and find_spec("obstore") is None:
         fail(f"nothing is pulled from {settings['url']}: {NEEDS_OBSTORE}")
         return
     last = remembered(root, settings["url"])

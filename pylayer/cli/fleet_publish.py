@@ -13,6 +13,7 @@ from .output import (
     EXIT_PROBLEM,
     EXIT_STATUSES,
     HELP,
+    Failure,
     fail,
     human_bytes,
     json_option,
@@ -87,18 +88,34 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
 
 
 def _print_published(result: Published) -> None:
+    from ..fleet.index import FULL
+
     target = f"for identity {result.identity}"
     if result.records:
         folded = f", {plural(result.folded, 'pack')} folded" if result.folded else ""
         known = f", {plural(result.known, 'record')} already there" if result.known else ""
         amount = f"{plural(result.records, 'record')} in {plural(result.packs, 'pack')}"
         say(f"Published: {amount}{known}{folded}, index {result.number}, {target}")
-    else:
+    elif not result.problem:
         say(f"{f'Signed anew: index {result.number}' if result.is_new else 'Nothing new'} {target}")
     if result.suspects:
         say(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)")
+    if result.repaired:
+        say(f"  uploaded {plural(result.repaired, 'pack')} again")
+    if result.lost:
+        fail(
+            f"{plural(result.lost, 'pack')} {target} left the index: the storage lost them, and there is no copy here; "
+            "builders push them again with: pylayer fleet push --again"
+        )
+    if result.fullness >= FULL:
+        fail(
+            f"the index {target} takes {result.fullness:.0%} of what machines read; before it is full, give some "
+            "programs a fleet with another URL, or begin anew with --discard"
+        )
+    if result.problem:
+        fail(result.problem)
     for text in result.refused:
-        fail(f"refused and moved to refused/: {text}")
+        fail(f"refused: {text}")
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Publish what builders pushed.")
@@ -120,9 +137,12 @@ def _print_published(result: Published) -> None:
     help="Packs that are not in use any more stay for so long, for machines that have an old index.",
 )
 @click.option("--discard", is_flag=True, help="Publish only what is pushed now, and nothing that was published before.")
+@click.option("--again", is_flag=True, help="Upload all published packs again, such as after the storage damaged one.")
 @url_option
 @json_option
-def publish(key: str, valid_days: int, keep_days: int, discard: bool, url: str | None, as_json: bool) -> None:
+def publish(
+    key: str, valid_days: int, keep_days: int, discard: bool, again: bool, url: str | None, as_json: bool
+) -> None:
     """Verify what builders pushed, and publish it in an index that this key signs.
 
     Accepts packs that are signed by this key, or by one of trusted_keys in the policy file. Run it on one trusted
@@ -132,21 +152,29 @@ def publish(key: str, valid_days: int, keep_days: int, discard: bool, url: str |
     Example:
       pylayer fleet publish --key builder.key
     """
+    from ..fleet.memory import turn
     from ..fleet.publishing import Publication, Terms, identities
     from ..fleet.signatures import public_of
+    from ..fleet.trust import Untrusted
     from .key import read_key
 
     private, store, found = read_key(key), require_store(), require_fleet(url)
     backend = open_backend(found, writes=True)
     own = {public_of(private): key}
-    terms = Terms({**found.keys, **own}, {**found.push_keys, **own}, valid_days, keep_days, discard)
+    terms = Terms({**found.keys, **own}, {**found.push_keys, **own}, valid_days, keep_days, discard, again)
     results = []
-    with failing("nothing more was published"), progress("publishing", None, as_json) as advance:
-        for identity in identities(backend):
-            work = Publication(backend, store, identity, private, terms)
-            for amount in work.steps():
-                advance(amount)
-            results.append(work.result)
+    with failing("nothing more was published"), turn(store.root, found.url, found.pull_seconds) as is_ours:
+        if not is_ours:
+            raise Failure(f"another process publishes to {found.url}, and did not end within fleet.pull_seconds")
+        with progress("publishing", None, as_json) as advance:
+            for identity in identities(backend):
+                work = Publication(backend, store, identity, private, terms)
+                try:
+                    for amount in work.steps():
+                        advance(amount)
+                except Untrusted as error:
+                    work.result.problem = str(error)  # the other identities are published
+                results.append(work.result)
     if as_json:
         print_json({"url": found.url, "identities": [asdict(result) for result in results]})
     else:
@@ -154,5 +182,5 @@ def publish(key: str, valid_days: int, keep_days: int, discard: bool, url: str |
             _print_published(result)
         if not results:
             say(f"Nothing was pushed to {found.url} yet")
-    if any(result.refused for result in results):
+    if any(result.refused or result.problem or result.lost for result in results):
         raise click.exceptions.Exit(EXIT_PROBLEM)

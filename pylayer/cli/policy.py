@@ -52,8 +52,10 @@ def policy() -> None:
 
 def _caret(problem: Problem, lines: list[str]) -> list[str]:
     """Returns the line at fault and a line that marks the error below it. Tabs and long lines are shortened so that the
-    mark stays in place."""
-    if not 0 < problem.line <= len(lines):
+    mark stays in place. Returns nothing for a line that may hold a password."""
+    from ..common.config import has_secret
+
+    if not 0 < problem.line <= len(lines) or has_secret(lines[problem.line - 1]):
         return []
     text = printable(lines[problem.line - 1].replace("\t", " ").rstrip("\n\r"))
     start = problem.column - 1

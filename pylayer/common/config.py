@@ -83,7 +83,7 @@ MAX_MERGED = 1000
 #: Words for the schema's patterns in messages, by the beginning of the pattern.
 PATTERNS = (
     ("^/", "an absolute path"),
-    ("^(https?|", "a URL that begins with https://, http://, s3://, gs://, az:// or file:///"),
+    ("^(https?|", "a URL that begins with https://, http://, s3://, gs://, az:// or file:/// and has no user or query"),
     ("^pylayer-ed25519:", "a public key as pylayer key show prints it"),
     ("", "module:Class"),
 )
@@ -115,6 +115,11 @@ def _shown(value: Any) -> str:
     except ValueError:  # Python does not convert an integer of more than 4300 digits
         return "a number with thousands of digits"
     return _short(text, 80)
+
+
+def has_secret(text: str) -> bool:
+    """Returns whether a text has a URL with credentials, as they stand before an @ or in a query."""
+    return re.search(r"://([^/\s]*@|\S*\?)", text) is not None
 
 
 def schema() -> dict[str, Any]:
@@ -201,7 +206,8 @@ def _explain(error: Violation) -> tuple[list[Any], str, bool]:
         "pattern": next((text for start, text in PATTERNS if definition.get("pattern", "").startswith(start)), ""),
         "minProperties": "at least one condition",
     }.get(error.rule, error.message)
-    return path, f"{key} is {_shown(error.value)}; allowed: {allowed}", False
+    found = "another text" if has_secret(str(error.value)) else _shown(error.value)
+    return path, f"{key} is {found}; allowed: {allowed}", False
 
 
 def _choices(found: Any, choices: list[Any]) -> str:

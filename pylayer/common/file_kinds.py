@@ -242,6 +242,13 @@ REASON = Kind(
     deleted="with its `.data`",
     newer="none",
 )
+LOCK = Kind(
+    "fleet/<url>/lock",
+    "empty; whoever pulls or publishes has its lock",
+    bound="one",
+    deleted="as the index",
+    newer="none",
+)
 INDEX = Kind(
     "fleet/<url>/<identity>.index",
     "the last index of a fleet that was accepted",
@@ -252,20 +259,28 @@ INDEX = Kind(
 )
 STATE = Kind(
     "fleet/<url>/<identity>.state",
-    "what was pulled, as JSON",
-    bound="16 MiB",
+    "its ETag and how the last pull ended, as settings text",
+    bound="64 KiB",
     deleted="as the index",
     newer="unknown keys are not read",
+)
+PULLED = Kind(
+    "fleet/<url>/<identity>.pulled",
+    "which pipelines each pulled pack has",
+    "appended",
+    bound="64 MiB",
+    deleted="as the index",
+    newer="none",
 )
 PUSHED = Kind(
     "fleet/<url>/<identity>.pushed",
     "which records this machine pushed",
-    bound="96 MiB",
+    bound="128 MiB",
     deleted="as the index",
     newer="none",
 )
 PART = Kind(
-    "fleet/<url>/<sha256>.<maker>.part",
+    "fleet/<url>/<sha256>.part",
     "a pack that is being downloaded",
     bound="256 MiB",
     deleted="a pull, after 7 days",

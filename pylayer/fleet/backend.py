@@ -1,25 +1,20 @@
-"""The server or object storage behind a fleet's URL: one small class over obstore.
+"""The server or storage behind a fleet's URL.
 
-    https://, http://   whoever pulls reads here; nothing can be written
-    s3://, gs://, az:// builders push and publish here; obstore takes credentials from the environment
-    file:///            a directory, also a mounted one
+    https://, http://   whoever pulls reads here; nothing can be written (``web``)
+    file:///            a directory, also a mounted one (``directory``)
+    s3://, gs://, az:// builders push and publish here (``bucket``, the only one that needs obstore)
 
-Nothing that comes from here is trusted: sizes are checked before bytes are read, and ``trust`` judges the bytes.
+Nothing that comes from here is trusted: sizes are checked before and while bytes are read, and ``trust`` judges the
+bytes. A text of a server never becomes part of a message.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-#: What to do where obstore is missing.
-NEEDS_OBSTORE = "obstore is not installed; install it with: pip install obstore"
 #: A connection that delivers nothing for this many seconds has failed.
 STALL_SECONDS = 20
 CONNECT_SECONDS = 10
@@ -31,11 +26,15 @@ class Unavailable(Exception):
     """The server did not do what it was asked. The text says what happened, in one line."""
 
 
-class Missing(Unavailable):
+class Denied(Unavailable):
+    """The server does not give out this object. It may give out others."""
+
+
+class Missing(Denied):
     """There is no such object."""
 
 
-class NoRanges(Unavailable):
+class NoRanges(Denied):
     """The server sends whole objects only."""
 
 
@@ -56,122 +55,61 @@ class Item:
     modified: datetime
 
 
-#: What to say before some texts of obstore.
-_MEANINGS = {
-    "error sending request": "the server cannot be reached",
-    "request or response body error": "the connection ended early, or was too slow",
-    "builder error": "no HTTPS here without CA certificates: install ca-certificates, or set SSL_CERT_FILE",
-}
-
-
-def _one_line(error: Exception) -> str:
-    """Returns an error of obstore as one line, without its account of the request and its internals."""
-    text = " ".join(str(error).partition("\n\nDebug source")[0].split())
-    text = text.rpartition(" - ")[2].removeprefix("Generic ").removeprefix("HTTP error: ").removeprefix("HTTP error: ")
-    if "InvalidCertificate" in str(error):
-        return "the server's certificate is not trusted here (SSL_CERT_FILE names other authorities)"
-    for known, meaning in _MEANINGS.items():
-        if text.endswith(known):
-            return f"{meaning} ({known})"
-    return text.rstrip(": ")[:300]
-
-
 class Backend:
-    """Objects by path below a URL. ``seconds`` bounds each request. ``writes``: makes the directory of a file URL.
-    Raises NotInstalled, and Unavailable for a URL that cannot be used. Every method raises Unavailable."""
+    """Objects by path below a URL. Every method raises Unavailable."""
 
-    def __init__(self, url: str, seconds: float, writes: bool = False) -> None:
-        try:
-            import obstore
-            from obstore.store import from_url
-        except ImportError as error:
-            raise NotInstalled from error
-        self.url = url
-        self._obstore = obstore
-        client: Any = {
-            "allow_http": True,  # signatures protect what is read, not the connection
-            # A container without ca-certificates can read from http://, where no certificate is ever checked.
-            "allow_invalid_certificates": url.startswith("http://"),
-            "connect_timeout": f"{CONNECT_SECONDS * 1000} ms",
-            "read_timeout": f"{round(min(seconds, STALL_SECONDS) * 1000)} ms",
-            "timeout": f"{round(seconds * 1000)} ms",
-        }
-        options: dict[str, Any] = {"client_options": client, "retry_config": {"max_retries": RETRIES}}
-        if url.startswith("file:"):
-            options = {"mkdir": writes}
-        with self._errors(url):
-            self._store: Any = from_url(url, **options)
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
 
-    @contextlib.contextmanager
-    def _errors(self, path: str) -> Iterator[None]:
-        """Turns the exceptions of obstore into this module's."""
-        from obstore.exceptions import BaseError, NotModifiedError, NotSupportedError
-
-        try:
-            yield
-        except FileNotFoundError as error:
-            raise Missing(f"{self.url} has no {path}") from error
-        except NotModifiedError as error:
-            raise Unchanged from error
-        except NotSupportedError as error:
-            raise NoRanges(f"{self.url} cannot continue a download, so the next pull begins it anew") from error
-        except (BaseError, OSError, ValueError) as error:
-            where = path if path == self.url else f"{self.url.rstrip('/')}/{path}"
-            raise Unavailable(f"{where}: {_one_line(error)}") from error
+    def _open(self, path: str, start: int, etag: str | None) -> tuple[int | None, str | None, Iterator[bytes]]:
+        """Returns an object's size, None if it is not known in advance, its ETag, and its bytes from ``start`` on as
+        they arrive. Raises Missing, NoRanges, and Unchanged if the object still has the ETag ``etag``."""
+        raise NotImplementedError
 
     def read(self, path: str, most_bytes: int, etag: str | None = None) -> tuple[bytes, str | None]:
         """Returns a small object and its ETag. Raises Unchanged if it still has the ETag ``etag``."""
-        with self._errors(path):
-            found = self._obstore.get(self._store, path, options={"if_none_match": etag} if etag else None)
-            if found.meta["size"] > most_bytes:
-                raise Unavailable(f"{path} has {found.meta['size']} bytes, and at most {most_bytes} are read")
-            return bytes(found.bytes()), found.meta["e_tag"]
+        size, found, pieces = self._open(path, 0, etag)
+        data = bytearray()
+        if size is None or size <= most_bytes:
+            for piece in pieces:
+                data += piece
+                if len(data) > most_bytes:
+                    break
+        if (size or len(data)) > most_bytes:
+            raise Unavailable(f"{path} has {size or 'more'} bytes, and at most {most_bytes} are read")
+        if size is not None and len(data) != size:
+            raise Unavailable(f"{self.url}/{path}: the connection ended early")
+        return bytes(data), found
 
     def stream(self, path: str, start: int, size: int) -> Iterator[bytes]:
-        """Yields the bytes of an object of ``size`` bytes from ``start`` on, as they arrive. Raises NoRanges."""
-        with self._errors(path):
-            options: Any = {"range": {"offset": start}} if start else None
-            found = self._obstore.get(self._store, path, options=options)
-            if found.meta["size"] != size:
-                raise Unavailable(f"{path} has {found.meta['size']} bytes, and the index says {size}")
-            # A chunk is what has arrived: waiting for more of a slow server would hide that time passes.
-            yield from found.stream(min_chunk_size=1)
+        """Yields the bytes of an object of ``size`` bytes from ``start`` on, as they arrive, and at most one piece more
+        than the object may have. Raises NoRanges."""
+        found, _, pieces = self._open(path, start, None)
+        if found is not None and found != size:
+            raise Denied(f"{path} has {found} bytes, and the index says {size}")
+        at = start
+        for piece in pieces:
+            at += len(piece)
+            yield piece
+            if at > size:
+                return
+        if at < size and at == start > 0:
+            raise NoRanges(f"{self.url} does not continue a download, so the next pull begins it anew")
+        if at < size:
+            raise Unavailable(f"{self.url}/{path}: the connection ended early")
 
     def write(self, path: str, source: bytes | Path) -> None:
         """Creates or replaces an object, whole or not at all."""
-        with self._errors(path):
-            self._obstore.put(self._store, path, source)
+        raise Unavailable(f"{self.url} can only be read; builders need s3://, gs://, az:// or file:///")
 
     def create(self, path: str, data: bytes) -> bool:
         """Creates an object. Returns False if there is one, which stays as it is."""
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
-        with self._errors(path):
-            try:
-                self._obstore.put(self._store, path, data, mode="create")
-            except (AlreadyExistsError, PreconditionError):
-                return False
-            return True
+        raise NotImplementedError
 
     def items(self, prefix: str) -> list[Item]:
         """Returns all objects below a prefix."""
-        with self._errors(prefix):
-            return [
-                Item(meta["path"], meta["size"], meta["last_modified"])
-                for page in self._obstore.list(self._store, prefix)
-                for meta in page
-            ]
+        raise Unavailable(f"{self.url} cannot be listed; builders need s3://, gs://, az:// or file:///")
 
     def remove(self, paths: list[str]) -> None:
         """Deletes objects. One that does not exist is no error."""
-        for path in paths:
-            try:
-                with self._errors(path):
-                    self._obstore.delete(self._store, path)
-            except Missing:
-                continue
-
-    def move(self, path: str, new: str) -> None:
-        """Renames an object; replaces one that has the name."""
-        with self._errors(path):
-            self._obstore.rename(self._store, path, new)
+        raise NotImplementedError

@@ -84,11 +84,11 @@ def to_fold(packs: Iterable[Pack]) -> list[Pack]:
     return chosen if len(chosen) > 1 else []
 
 
-def to_keep(packs: Sequence[Pack], since: int) -> list[Pack]:
+def to_keep(packs: Sequence[Pack], since: int, most_singles: int = KEPT_SINGLES) -> list[Pack]:
     """Returns the packs of one program that the next index lists: those that no other contains, and the newest single
     generations that were published at or after ``since``."""
     singles = sorted(
         (pack for pack in packs if pack.first == pack.last and pack.published >= since), key=lambda pack: -pack.last
     )
-    kept = {*largest(packs), *singles[:KEPT_SINGLES]}
+    kept = {*largest(packs), *singles[:most_singles]}
     return sorted(kept, key=lambda pack: (pack.first, pack.last))

@@ -26,7 +26,7 @@ class Incoming:
         self.device = ""
         self.names: dict[int, str] = {}
         self.paths: list[str] = []
-        self.refused: dict[str, str] = {}
+        self.refused: dict[Item, str] = {}
         self.records = 0
 
     def read(self, backend: Backend, identity: str, push_keys: Mapping[str, str]) -> Iterator[int]:
@@ -38,7 +38,7 @@ class Incoming:
             except Missing:
                 continue  # another publisher published it
             except Refused as error:
-                self.refused[item.path] = str(error)
+                self.refused[item] = str(error)
 
     def _take(self, backend: Backend, identity: str, item: Item, push_keys: Mapping[str, str]) -> Iterator[int]:
         if item.bytes > MAX_INCOMING_BYTES:

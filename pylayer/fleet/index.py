@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.identity import Identity
+from .signatures import TRAILER_BYTES
 
 FORMAT = 1
 #: The most bytes of an index, signature included. A pack takes 240 bytes in it.
@@ -19,6 +20,8 @@ MAX_INDEX_BYTES = 4 << 20
 #: The most bytes of a published pack. ``publishing`` begins another pack at a quarter of it.
 MAX_PACK_BYTES = 256 << 20
 MAX_PACKS = 16384
+#: From this share of these limits on, a publisher leaves out what it can, and warns.
+FULL = 0.75
 _MAX_NAME = 4096
 #: Times and numbers beyond this are nonsense: the year 5138.
 _MAX_NUMBER = 10**11
@@ -67,9 +70,16 @@ class Index:
     number: int
     issued: int
     expires: int
-    #: Programs by number, 16 hexadecimal digits. One whose packs were all withdrawn keeps its generation.
+    #: Programs by number, 16 hexadecimal digits. One whose packs were all withdrawn is none of them.
     programs: dict[str, Program]
     packs: tuple[Pack, ...]
+
+    @property
+    def fullness(self) -> float:
+        """How much of the largest index that machines read this one is: 1 or less if they read it."""
+        size = len(self.payload()) + TRAILER_BYTES
+        entries = max(len(self.packs), len(self.programs))
+        return max(size / MAX_INDEX_BYTES, entries / MAX_PACKS, self.number / _MAX_NUMBER)
 
     def payload(self) -> bytes:
         """Returns the bytes to sign."""

@@ -51,4 +51,4 @@ class Push:
                 with open(path, "rb") as file:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
                 self._backend.write(f"incoming/{self._memory.identity}/{digest}.pack", Path(path))
-                self._memory.add_pushed(self.result.digests)
+                self._memory.add_pushed(self.result.names)

@@ -9,7 +9,8 @@ A server, a proxy and the network between may change, replay, withhold or invent
 3. **Identity.** The index is for the identity that was asked for: the fields in it hash to that name. A valid index of
    another driver is refused.
 4. **No rollback.** Its number is not lower than that of the last index that was accepted from this URL. If the numbers
-   are equal, the bytes are equal: one number never means two things.
+   are equal, the bytes are equal: one number never means two things. The last index counts as long as the policy file
+   lists the key that signed it: who removes a stolen key forgets the numbers that the thief gave.
 5. **Not expired.** This machine's clock is before its end. So nobody can withhold new indexes for longer than that.
 6. **Digest.** A pack has the size and the SHA-256 that the index says. None of its bytes is used before both are known.
 7. **Records.** What is left is the store's own verification, record by record (``Store.admit``): XXH3 of every byte,
@@ -34,6 +35,10 @@ class Untrusted(Exception):
     """Something from a fleet that is not believed. The text says what and why."""
 
 
+class Older(Untrusted):
+    """An index that was in force before the last that this machine has seen, as a mirror has it that lags behind."""
+
+
 class Trust:
     """Judges what comes for one identity.
 
@@ -45,6 +50,18 @@ class Trust:
         self._keys = keys
         self._identity = identity
         self._last = last
+        #: The last index, if it is believed apart from its age.
+        self.seen: Index | None = None
+        if last is not None:
+            try:
+                self.seen = self._signed(last)
+            except Untrusted:
+                pass  # damaged on this machine's disk, or by a key that was removed
+
+    @property
+    def last(self) -> bytes | None:
+        """The bytes of the last index, if it is believed apart from its age."""
+        return self._last if self.seen is not None else None
 
     def index(self, data: bytes, now: float) -> Index:
         """Returns the index in ``data``. Raises Untrusted."""
@@ -71,16 +88,15 @@ class Trust:
             raise Untrusted(f"the index was refused: {error}") from error
 
     def _refuse_rollback(self, index: Index, data: bytes) -> None:
-        if self._last is None or self._last == data:
+        seen = self.seen
+        if seen is None or self._last == data or index.number > seen.number:
             return
-        try:
-            seen = parse(index_payload(self._last)[0]).number
-        except (Refused, Malformed):
-            return  # damaged on this machine's disk
-        if index.number < seen:
-            raise Untrusted(f"the index has number {index.number}, and this machine has seen {seen}: it is an old one")
-        if index.number == seen:
-            raise Untrusted(f"there are two indexes with number {seen}: two publishers have the same key")
+        if index.number < seen.number and index.issued <= seen.issued:
+            raise Older(f"the index has number {index.number}, and this machine saw {seen.number}: it is an old one")
+        raise Untrusted(
+            f"the index has number {index.number} and is newer than number {seen.number}, which this machine has seen: "
+            "the storage was restored from a backup, or two publishers have the same key"
+        )
 
 
 class Arriving:

@@ -52,6 +52,11 @@ class _Cut:
             return True
         return False
 
+    def end_at(self, when: int) -> None:
+        """Evicts nothing that was used at a time or later."""
+        if self.before >= when:
+            self.before, self.more = when, 0
+
     def __bool__(self) -> bool:
         return self.before > 0 or self.more > 0
 
@@ -68,7 +73,13 @@ class Trimmed:
 
 
 def enforce(
-    root: str, max_store: int, max_program: int, trimmed: Trimmed, dry_run: bool = False, by_files: bool = False
+    root: str,
+    max_store: int,
+    max_program: int,
+    trimmed: Trimmed,
+    dry_run: bool = False,
+    by_files: bool = False,
+    keep: set[str] | None = None,
 ) -> Iterator[None]:
     """Brings a store within its limits, which are in bytes, in steps of about a millisecond. Files from which
     everything is evicted are deleted first, because that frees space on a full disk too. Then packs and journals are
@@ -76,9 +87,10 @@ def enforce(
     OSError; nothing is half done then.
 
     ``dry_run``: only records in ``trimmed`` what would be evicted. ``by_files``: a file that cannot be rewritten
-    because the disk is full is deleted as a whole.
+    because the disk is full is deleted as a whole. ``keep``: evicts only what came from a fleet and was never used here,
+    and nothing under these identities, for which somebody pulls.
     """
-    return _Eviction(root, (max_store, max_program), trimmed, dry_run, by_files).steps()
+    return _Eviction(root, (max_store, max_program), trimmed, dry_run, by_files, keep).steps()
 
 
 class _Eviction:
@@ -91,8 +103,10 @@ class _Eviction:
         trimmed: Trimmed,
         dry_run: bool,
         by_files: bool,
+        keep: set[str] | None,
     ) -> None:
         self._root = root
+        self._keep = keep
         self._limits = limits
         self._trimmed = trimmed
         self._dry_run = dry_run
@@ -114,6 +128,9 @@ class _Eviction:
                     close_ended_journals(Folder(self._root, identity), None)
         yield from survey.read()
         self._whole = _Cut(survey.ages, self._limits[0])
+        if self._keep is not None:
+            kept = (rank for name, rank in survey.ranks.items() if name in self._keep)
+            self._whole.end_at(min(kept, default=len(survey.ranks) + 1))
         cuts = {program: _Cut(ages, self._limits[1]) for program, ages in survey.by_program.items()}
         self._cuts = {program: cut for program, cut in cuts.items() if cut}
         if not self._whole and not self._cuts:

@@ -14,7 +14,7 @@ import os
 from ..common import file_kinds, outcomes
 from ..common.files import sync_file, unique_name
 from . import checking, format, judging, verdict_files
-from .folder import Folder
+from .folder import Folder, read_identity
 from .format import Refused
 from .pack import PackWriter
 from .reader import Reader
@@ -31,24 +31,83 @@ if TYPE_CHECKING:
 # ---- admitting ---------------------------------------------------------------------------------------
 
 
-def admit(root: str, identity: Identity, program: int, path: str) -> str:
-    """Verifies a published pack and moves it into the store; returns its path there. The file is on the same file
-    system, in a directory that only this user can write to. Raises Refused and OSError; the store is then as it was."""
+class Admitted:
+    """A pack that was moved into the store: its ``file`` as ``pack_files`` has it, and its pipelines' digests."""
+
+    def __init__(self, file: tuple[str, int, int], digests: list[bytes]) -> None:
+        self.file = file
+        self.digests = digests
+
+
+def admit(root: str, identity: Identity, program: int, path: str) -> Admitted:
+    """Verifies a published pack and moves it into the store. Its name is on the disk after ``sync_packs``. The file is
+    on the same file system, in a directory that only this user can write to. Raises Refused and OSError; the store is
+    then as it was."""
     if not judging.describes_device(identity.fields):
         raise Refused("the identity's fields do not describe a device")
-    _verify(path, identity, program)
+    digests = _verify(path, identity, program)
     folder = Folder(root, identity)
-    folder.prepare()
+    try:
+        folder.check()
+    except FileNotFoundError:
+        folder.prepare()
     target = folder.new_path(program, file_kinds.PACK)
     sync_file(path)
     os.rename(path, target)
-    sync_file(folder.path)
-    return target
+    status = os.lstat(target)
+    return Admitted((os.path.basename(target), status.st_size, status.st_mtime_ns), digests)
 
 
-def _verify(path: str, identity: Identity, program: int) -> None:
-    """Raises Refused unless every record is one that a publisher writes for this identity and program."""
+def sync_packs(root: str, identity: str) -> None:
+    """Waits until the names of admitted packs are on the disk. Raises OSError."""
+    path = os.path.join(root, "store", identity)
+    if os.path.isdir(path):
+        sync_file(path)
+
+
+def pack_files(root: str, identity: str) -> set[tuple[str, int, int]]:
+    """Returns name, size and time of change of each pack under an identity."""
+    found = set()
+    try:
+        with os.scandir(os.path.join(root, "store", identity)) as entries:
+            for entry in entries:
+                if entry.name.endswith(file_kinds.PACK):
+                    status = entry.stat(follow_symlinks=False)
+                    found.add((entry.name, status.st_size, status.st_mtime_ns))
+    except OSError:
+        return set()  # none, or another process deletes some: whoever asks reads them
+    return found
+
+
+def present(root: str, identity: str, programs: Container[int]) -> dict[int, set[bytes]]:
+    """Returns the first 8 bytes of the digest of each pipeline that verifies in the store, by program."""
+    found: dict[int, set[bytes]] = {}
+    known = read_identity(root, identity)
+    for program, paths in Folder(root, known).files_by_program().items() if known is not None else ():
+        for path in paths if program in programs else ():
+            try:
+                for part in Reader(path).verified(bytes.fromhex(identity), []):
+                    for record in part.records:
+                        if record[0] in format.PIPELINES:
+                            found.setdefault(program, set()).add(record[6][:8])
+            except OSError:
+                continue
+    return found
+
+
+def mark_in_use(root: str, identity: str) -> None:
+    """Notes that somebody pulls for an identity now: what was pulled for it is evicted after that for others."""
+    try:
+        os.utime(os.path.join(root, "store", identity, "identity"))
+    except OSError:
+        pass  # nothing was pulled yet
+
+
+def _verify(path: str, identity: Identity, program: int) -> list[bytes]:
+    """Returns the digests of the pipelines. Raises Refused unless every record is one that a publisher writes for this
+    identity and program."""
     checked = checking.Checked(path)
+    digests = []
     for part in checking.check_file(path, format.PACK, identity.digest, checked, program):
         for record in part.records:
             if checked.damage:
@@ -59,21 +118,24 @@ def _verify(path: str, identity: Identity, program: int) -> None:
                 reason = reason or "a record that was not published"
             if reason:
                 raise Refused(f"{reason} at byte {part.place(record)}")
+            if record[0] in format.PIPELINES:
+                digests.append(record[6])
     if checked.damage:
         what = checked.damage[0]
         detail = f" ({what.detail})" if what.detail else ""
         raise Refused(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail} at byte {what.offset}")
+    return digests
 
 
 # ---- publishing --------------------------------------------------------------------------------------
 
 
-def digests_of(path: str, identity: Identity) -> set[bytes]:
-    """Returns the digests of the records in a pack. Raises OSError."""
-    digests: set[bytes] = set()
+def names_of(path: str, identity: Identity) -> set[tuple[bytes, int]]:
+    """Returns digest and fingerprint of each record in a pack. Raises OSError."""
+    names: set[tuple[bytes, int]] = set()
     for part in Reader(path).verified(identity.digest, []):
-        digests.update(record[6] for record in part.records if record[0] != format.TABLE)
-    return digests
+        names.update(record[6:8] for record in part.records if record[0] != format.TABLE)
+    return names
 
 
 def suspects_of(root: str, identity: Identity) -> Verdicts:
@@ -102,9 +164,10 @@ class Bound:
 
 
 class Binding:
-    """Writes the records of some packs of one program into new packs to publish, each record once.
+    """Writes the records of some packs of one program into new packs to publish, equal content once for each
+    fingerprint, by which the layer finds it.
 
-    ``known``: digests of records to leave out. ``most_bytes``: from this size on another pack is begun.
+    ``known``: digests and fingerprints of records to leave out. ``most_bytes``: from this size on another pack begins.
     """
 
     def __init__(
@@ -112,7 +175,7 @@ class Binding:
         directory: str,
         identity: Identity,
         program: tuple[int, str],
-        known: Container[bytes],
+        known: Container[tuple[bytes, int]],
         suspects: Verdicts,
         most_bytes: int,
     ) -> None:
@@ -125,7 +188,7 @@ class Binding:
         self._known = known
         self._aside = suspects
         self._most_bytes = most_bytes
-        self._seen: set[bytes] = set()
+        self._seen: set[tuple[bytes, int]] = set()
         self._writer: PackWriter | None = None
 
     def steps(self, sources: list[str]) -> Iterator[int]:
@@ -142,11 +205,11 @@ class Binding:
 
     def _take(self, part: Part) -> None:
         for record in part.records:
-            digest = record[6]
-            if record[0] not in format.PIPELINES or digest in self._seen or digest in self._known:
+            name = record[6:8]
+            if record[0] not in format.PIPELINES or name in self._seen or name in self._known:
                 continue
-            self._seen.add(digest)
-            if self._aside.takes_record(digest, record[7]):
+            self._seen.add(name)
+            if self._aside.takes_record(*name):
                 self.suspects += 1
                 continue
             self._add(record, memoryview(part.data)[record[3] : record[3] + record[4]])

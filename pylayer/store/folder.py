@@ -156,14 +156,22 @@ class Folder:
             found += [os.path.join(self.path, name) for name in mine]
         return found
 
+    def files_by_program(self, kinds: tuple[str, ...] = FOLDED) -> dict[int, list[str]]:
+        """As ``files``, for all programs, with one listing however many there are."""
+        found: dict[int, list[str]] = {}
+        for path in self.files(None, kinds):
+            name = FileName.parse(path)
+            if name is not None:
+                found.setdefault(name.program, []).append(path)
+        return found
+
     def new_path(self, program: int, kind: Kind) -> str:
         """Returns the path of a new file of a program."""
         return os.path.join(self.path, str(FileName(program, unique_name(), kind)))
 
     def programs(self) -> list[int]:
         """Returns every program that has pipelines here, except those that only have snapshots."""
-        names = [FileName.parse(path) for path in self.files(None, FOLDED)]
-        return sorted({name.program for name in names if name is not None})
+        return sorted(self.files_by_program())
 
     # ---- loading ---------------------------------------------------------------------------------
 

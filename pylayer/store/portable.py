@@ -45,8 +45,8 @@ class Moved:
         self.data_bytes = 0
         #: Records that the store had already.
         self.known = 0
-        #: Program and digest of each record that an export holds.
-        self.digests: set[tuple[int, bytes]] = set()
+        #: Program, digest and fingerprint of each record that an export holds.
+        self.names: set[tuple[int, bytes, int]] = set()
         self.snapshots = 0
         #: Records that were left out because a process died over them.
         self.suspects = 0
@@ -71,15 +71,16 @@ class _Wanted:
 
 class Export:
     """Writes the records of some programs under one identity into a file, except those suspected of having crashed a
-    driver. Snapshots and the programs' own caches are not exported. With ``pushed``, programs and digests of records,
-    neither these are, nor what came from a fleet."""
+    driver. Equal content is exported once for each fingerprint, by which the layer finds it. Snapshots and the
+    programs' own caches are not exported. With ``pushed``, program, digest and fingerprint of records, neither these
+    are, nor what came from a fleet."""
 
     def __init__(
         self,
         folder: Folder,
         programs: dict[int, str],
         device: str = "",
-        pushed: Container[tuple[int, bytes]] | None = None,
+        pushed: Container[tuple[int, bytes, int]] | None = None,
     ) -> None:
         self.result = Moved()
         self.result.programs = programs
@@ -87,7 +88,7 @@ class Export:
         self._device = device
         self._pushed = pushed
         self._sources: list[Reader] = []
-        self._plans: dict[int, dict[bytes, _Wanted]] = {program: {} for program in programs}
+        self._plans: dict[int, dict[tuple[bytes, int], _Wanted]] = {program: {} for program in programs}
         self._uses: dict[int, Uses] = {program: Uses() for program in programs}
         self._verdicts = verdict_files.of_everyone(folder)
         self._left_out: set[bytes] = set()
@@ -95,15 +96,17 @@ class Export:
     def steps(self, path: str) -> Iterator[int]:
         """Yields the number of bytes read. Raises OSError; no file is left then. Writes no file if there are no
         pipelines."""
+        files = self._folder.files_by_program()
+        snapshots = self._folder.files_by_program((file_kinds.SNAPSHOT,))
         for program in self.result.programs:
-            for file in self._folder.files(program, file_kinds.FOLDED):
+            for file in files.get(program, ()):
                 yield from self._read(program, file)
-            self.result.snapshots += len(self._folder.files(program, (file_kinds.SNAPSHOT,)))
+            self.result.snapshots += len(snapshots.get(program, ()))
         self.result.suspects = len(self._left_out)
         found = False
         for plan in self._plans.values():
-            for digest in self._left_out:
-                plan.pop(digest, None)  # a copy of the record without the suspected fingerprint
+            for name in [name for name in plan if name[0] in self._left_out]:
+                del plan[name]  # a copy of the record without the suspected fingerprint
             found |= any(wanted.magic in format.PIPELINES for wanted in plan.values())
         if found:
             yield from self._write(path)
@@ -131,15 +134,14 @@ class Export:
                 self._uses[program].note(fingerprints_of(data), record[8])
             elif record[0] in ORDER and not self._is_pushed(program, record):
                 wanted = _Wanted(len(self._sources) - 1, part.place(record), record)
-                known = plan.setdefault(record[6], wanted)
-                if record[8] > known.last_used:
-                    known.last_used, known.fingerprint = record[8], record[7] or known.fingerprint
+                known = plan.setdefault(record[6:8], wanted)
+                known.last_used = max(known.last_used, record[8])
 
     def _is_pushed(self, program: int, record: Record) -> bool:
         if self._pushed is None:
             return False
         is_pulled = record[0] in format.PIPELINES and record[2] & format.PULLED
-        return bool(is_pulled) or (program, record[6]) in self._pushed
+        return bool(is_pulled) or (program, *record[6:8]) in self._pushed
 
     def _write(self, path: str) -> Iterator[int]:
         writer = pack.PackWriter(path, self._folder.identity, kind=format.EXPORT)
@@ -160,14 +162,14 @@ class Export:
         plan, uses = self._plans[program], self._uses[program]
         if uses.last_run:
             _add(writer, format.USED, b"", uses.last_run)
-        for digest in sorted(plan, key=lambda digest: ORDER.index(plan[digest].magic)):
-            wanted = plan[digest]
+        for name in sorted(plan, key=lambda name: ORDER.index(plan[name].magic)):
+            wanted = plan[name]
             found = self._sources[wanted.source].record_at(wanted.offset)
-            if found is None or found[0][6] != digest:
+            if found is None or found[0][6] != name[0]:
                 continue  # damaged since it was read
             writer.add(found[0], found[1], wanted.fingerprint, uses.last_use(wanted.fingerprint, wanted.last_used))
             self.result.records += 1
-            self.result.digests.add((program, digest))
+            self.result.names.add((program, *name))
             self.result.pipelines += wanted.magic in format.PIPELINES
             self.result.data_bytes += len(found[1])
             yield 0
@@ -183,12 +185,12 @@ def _add(writer: pack.PackWriter, magic: bytes, data: bytes, when: int) -> None:
 class _Section:
     """What is imported for one program."""
 
-    def __init__(self, program: int, name: str, present: set[bytes]) -> None:
+    def __init__(self, program: int, name: str, present: set[tuple[bytes, int]]) -> None:
         self.program = program
         self.name = name
-        #: Digests of the records that the store has.
+        #: Digest and fingerprint of the records that the store has.
         self.present = present
-        self.taken: set[bytes] = set()
+        self.taken: set[tuple[bytes, int]] = set()
         self.writer: pack.PackWriter | None = None
         self.gained = False
         self.last_run = 0
@@ -204,6 +206,7 @@ class Import:
         self.result = Moved()
         self._recipient = recipient
         self._sections: dict[int, _Section] = {}
+        self._files: dict[int, list[str]] = {}
         self.device = ""
         self.identity = self._read_identity()
 
@@ -250,6 +253,7 @@ class Import:
         try:
             if not dry_run:
                 folder.prepare()
+            self._files = folder.files_by_program()
             yield from self._read(folder, dry_run)
             for section in self._sections.values():
                 if section.writer is not None and section.gained:
@@ -315,7 +319,7 @@ class Import:
         program, name = self._recipient or named
         section = self._sections.get(program)
         if section is None:
-            section = self._sections[program] = _Section(program, name, _present(folder, program))
+            section = self._sections[program] = _Section(program, name, _present(folder, self._files.get(program, [])))
             if not dry_run:
                 path = folder.new_path(program, file_kinds.PACK)
                 section.writer = pack.PackWriter(path, self.identity, program, name)
@@ -323,18 +327,18 @@ class Import:
 
     def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
         now = int(time.time())
-        digest = record[6]
+        own = record[6:8]
         if record[0] == format.NOTE:
             return  # of an older version
         if record[0] == format.USED:
             section.last_run = max(section.last_run, min(record[8], now))
             return
-        if digest in section.taken:
+        if own in section.taken:
             if self._recipient is None:
                 raise self._refuse("the same record twice", place)
             return  # two programs had it
-        section.taken.add(digest)
-        if digest in section.present:
+        section.taken.add(own)
+        if own in section.present:
             self.result.known += 1
             return
         section.gained = True
@@ -351,13 +355,13 @@ class Import:
             raise self._refuse(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail}", what.offset)
 
 
-def _present(folder: Folder, program: int) -> set[bytes]:
-    """Returns the digests of a program's records in the store."""
-    present: set[bytes] = set()
-    for file in folder.files(program, file_kinds.FOLDED):
+def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:
+    """Returns digest and fingerprint of a program's records in the store, in these files."""
+    present: set[tuple[bytes, int]] = set()
+    for file in files:
         try:
             for part in Reader(file).verified(folder.identity.digest, []):
-                present.update(record[6] for record in part.records if record[0] in ORDER)
+                present.update(record[6:8] for record in part.records if record[0] in ORDER)
         except FileNotFoundError:
             continue  # folded meanwhile
     return present

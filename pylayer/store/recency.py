@@ -33,9 +33,11 @@ def fingerprints_of(data: bytes) -> tuple[int, ...]:
 
 
 class Uses:
-    """The contents of one program's USED records. ``last_run`` is 0 if there are none."""
+    """The contents of one program's USED records. ``last_run`` is 0 if there are none. ``never``: what counts as last
+    use of a record that came from a fleet and was not used here."""
 
-    def __init__(self) -> None:
+    def __init__(self, never: int = format.NEVER_USED) -> None:
+        self._never = never
         self.by_fingerprint: dict[int, int] = {}
         self.last_run = 0
         self._latest = int(time.time() + AHEAD_SECONDS)
@@ -52,4 +54,5 @@ class Uses:
     def last_use(self, fingerprint: int, own_time: int) -> int:
         """Returns when a record was last used, in seconds since 1970."""
         own_time = own_time if own_time <= self._latest else 0
-        return max(own_time, self.by_fingerprint.get(fingerprint, 0) if fingerprint else self.last_run)
+        when = max(own_time, self.by_fingerprint.get(fingerprint, 0) if fingerprint else self.last_run)
+        return self._never if when == format.NEVER_USED else when

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..common.identity import Identity
     from ..common.settings import Limits
+    from .fleet_packs import Admitted
     from .fleet_packs import Binding as Binding
     from .fleet_packs import Bound as Bound
     from .format import Damage as Damage
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
     from .portable import Moved as Moved
     from .quarantine import Item
     from .removal import Removal as Removal
+    from .room import Room as Room
     from .timeline import Event as Event
     from .timeline import Follower
     from .timeline import Timeline as Timeline
     from .trimming import Trim as Trim
     from .verdicts import Told as Told
+    from .verdicts import Verdicts as Verdicts
     from .verification import Repair as Repair
     from .verification import TakesIdentity
     from .verification import Verification as Verification
@@ -130,10 +133,10 @@ class Store:
         identity: Identity,
         programs: dict[int, str],
         device: str,
-        pushed: Container[tuple[int, bytes]] | None = None,
+        pushed: Container[tuple[int, bytes, int]] | None = None,
     ) -> Export:
         """Returns an export of programs, given by number with their names, which has not begun. ``pushed``: without
-        these records, given by program and digest, and without those that came from a fleet."""
+        these records, given by program, digest and fingerprint, and without those that came from a fleet."""
         from .folder import Folder
         from .portable import Export
 
@@ -147,34 +150,75 @@ class Store:
 
     # ---- packs of a fleet --------------------------------------------------------------------------------
 
-    def admit(self, identity: Identity, program: int, path: str) -> str:
-        """Verifies a published pack and moves it into the store; returns its path there. Raises Refused and OSError;
-        the store is then as it was."""
+    def room(self, limits: Limits) -> Room:
+        """Returns how much a pull may add, which is not known yet."""
+        from .room import Room
+
+        return Room(self.root, limits)
+
+    def pack_files(self, identity: str) -> set[tuple[str, int, int]]:
+        """Returns name, size and time of change of each pack under an identity."""
+        from .fleet_packs import pack_files
+
+        return pack_files(self.root, identity)
+
+    def present(self, identity: str, programs: Container[int]) -> dict[int, set[bytes]]:
+        """Returns the first 8 bytes of the digest of each pipeline that verifies in the store, by program."""
+        from .fleet_packs import present
+
+        return present(self.root, identity, programs)
+
+    def mark_in_use(self, identity: str) -> None:
+        """Notes that somebody pulls for an identity now: what was pulled for it is evicted after that for others."""
+        from .fleet_packs import mark_in_use
+
+        mark_in_use(self.root, identity)
+
+    def sync_packs(self, identity: str) -> None:
+        """Waits until the names of admitted packs are on the disk. Raises OSError."""
+        from .fleet_packs import sync_packs
+
+        sync_packs(self.root, identity)
+
+    def admit(self, identity: Identity, program: int, path: str) -> Admitted:
+        """Verifies a published pack and moves it into the store. Raises Refused and OSError; the store is then as it
+        was."""
         from .fleet_packs import admit
 
         return admit(self.root, identity, program, path)
 
-    def pack_digests(self, path: str, identity: Identity) -> set[bytes]:
-        """Returns the digests of the records in a pack, which need not be in the store. Raises OSError."""
-        from .fleet_packs import digests_of
+    def pack_names(self, path: str, identity: Identity) -> set[tuple[bytes, int]]:
+        """Returns digest and fingerprint of each record in a pack, which need not be in the store. Raises OSError."""
+        from .fleet_packs import names_of
 
-        return digests_of(path, identity)
+        return names_of(path, identity)
 
     def packs_of(self, identity: Identity) -> dict[int, list[str]]:
         """Returns the paths of the packs under one identity, by program."""
         from .folder import Folder
 
-        folder = Folder(self.root, identity)
-        return {program: folder.files(program, (file_kinds.PACK,)) for program in folder.programs()}
+        return Folder(self.root, identity).files_by_program((file_kinds.PACK,))
+
+    def suspects_of(self, identity: Identity) -> Verdicts:
+        """Returns what processes of this store died over, under one identity."""
+        from .fleet_packs import suspects_of
+
+        return suspects_of(self.root, identity)
 
     def binding(
-        self, directory: str, identity: Identity, program: tuple[int, str], known: Container[bytes], most_bytes: int
+        self,
+        directory: str,
+        identity: Identity,
+        program: tuple[int, str],
+        known: Container[tuple[bytes, int]],
+        suspects: Verdicts,
+        most_bytes: int,
     ) -> Binding:
-        """Returns what writes packs to publish, and has not begun. It leaves out what processes of this store died
-        over, and the records that have the digests ``known``."""
-        from .fleet_packs import Binding, suspects_of
+        """Returns what writes packs to publish, and has not begun. It leaves out ``suspects``, and the records that are
+        ``known`` by digest and fingerprint."""
+        from .fleet_packs import Binding
 
-        return Binding(directory, identity, program, known, suspects_of(self.root, identity), most_bytes)
+        return Binding(directory, identity, program, known, suspects, most_bytes)
 
     # ---- what is set aside -------------------------------------------------------------------------------
 

@@ -120,6 +120,9 @@ class Survey:
         self.uses: dict[tuple[str, int], Uses] = {}
         #: By identity.
         self.sources: dict[str, list[Source]] = {}
+        #: By identity, the time that counts as last use of what came from a fleet and was never used here: before all
+        #: times, and in the order in which somebody last pulled for these identities.
+        self.ranks: dict[str, int] = {}
         self._merged = merged
 
     def _add(self, program: int | None, when: int, size: int) -> None:
@@ -129,7 +132,10 @@ class Survey:
 
     def read(self) -> Iterator[None]:
         """Reads every pack and every journal that nobody appends to."""
-        for name in identity_names(self.root):
+        names = identity_names(self.root)
+        in_order = sorted((_changed(os.path.join(self.root, "store", name, "identity")), name) for name in names)
+        self.ranks = {name: rank for rank, (_, name) in enumerate(in_order, format.NEVER_USED)}
+        for name in names:
             self.sources[name] = []
             by_program: dict[int, list[StoreFile]] = {}
             for file in files_of(self.root, name):
@@ -143,7 +149,7 @@ class Survey:
 
     def _read_program(self, name: str, program: int, files: list[StoreFile]) -> Iterator[None]:
         """Reads all of a program's files together, because a use may be recorded in another file than its record."""
-        uses = self.uses[name, program] = Uses()
+        uses = self.uses[name, program] = Uses(self.ranks[name])
         seen: set[tuple[bytes, int]] | None = set() if self._merged else None
         found: list[tuple[StoreFile, Source, bytearray]] = []
         for file in files:
@@ -165,6 +171,13 @@ class Survey:
             if self._merged:
                 source.found = records
             self.sources[name].append(source)
+
+
+def _changed(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _may_be_folded(file: StoreFile) -> bool:

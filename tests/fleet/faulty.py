@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,8 +15,9 @@ class Answer:
     """What the server says: headers for ``size`` bytes, and then ``body``, piece by piece."""
 
     status: int
-    size: int
-    body: list[bytes]
+    #: Announced in Content-Length; None: not announced, and the connection ends behind the body.
+    size: int | None
+    body: Iterable[bytes]
     headers: dict[str, str] = field(default_factory=dict)
     #: Called between two pieces.
     pause: Callable[[], object] = lambda: None
@@ -34,6 +35,10 @@ class Faulty:
     url: str = ""
     fault: Fault = lambda path, answer: answer
     requests: list[tuple[str, str]] = field(default_factory=list)
+    #: The headers of the last request.
+    headers: dict[str, str] = field(default_factory=dict)
+    #: Bytes of bodies that were sent.
+    sent: int = 0
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -44,7 +49,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.lstrip("/")
         wanted = self.headers.get("Range", "")
         self.served.requests.append((path, wanted))
-        file = self.served.root / path
+        self.served.headers = dict(self.headers.items())
+        file = self.served.root / path.partition("?")[0]
         if not file.is_file():
             answer = Answer(404, 0, [])
         else:
@@ -64,16 +70,20 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(answer.size))
+        if answer.size is not None:
+            self.send_header("Content-Length", str(answer.size))
         self.end_headers()
+        sent = 0
         try:
             for piece in answer.body:
                 self.wfile.write(piece)
                 self.wfile.flush()
+                sent += len(piece)
                 answer.pause()
         except OSError:
             pass  # the client gave up
-        if sum(map(len, answer.body)) != answer.size:
+        self.served.sent += sent
+        if sent != answer.size:
             self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:

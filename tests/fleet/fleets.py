@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from world import ROOT
 
 from pylayer.common.identity import Identity, program_id
+from pylayer.common.settings import Limits
 from pylayer.fleet.backend import Backend
 from pylayer.fleet.downloading import Budget
 from pylayer.fleet.index import Index, parse
@@ -24,6 +25,7 @@ from pylayer.fleet.publishing import Publication, Published, Terms
 from pylayer.fleet.pulling import Pull, Pulled
 from pylayer.fleet.pushing import Push
 from pylayer.fleet.signatures import index_payload, public_of, signed_index
+from pylayer.fleet.urls import open_backend
 from pylayer.store.store import Store as Face
 
 SECONDS = 60
@@ -47,7 +49,7 @@ class Builder:
 
     @property
     def backend(self) -> Backend:
-        return Backend(self.url, SECONDS, writes=True)
+        return open_backend(self.url, SECONDS, writes=True)
 
     def push(self, *numbers: int, program: tuple[str, str] = GAME, **fields: Any) -> None:
         """Compiles pipelines with these numbers, and pushes what is new."""
@@ -55,6 +57,13 @@ class Builder:
         self.store.journal(program, *cells)
         names = {program_id(*program): name_of(program)}
         for _ in Push(self.backend, self.face, self.store.identity, names, "A device").steps(self.key):
+            pass
+
+    def push_again(self) -> None:
+        """Pushes everything that the first program compiled."""
+        names = {program_id(*GAME): name_of(GAME)}
+        work = Push(self.backend, self.face, self.store.identity, names, "A device", again=True)
+        for _ in work.steps(self.key):
             pass
 
     def publication(self, **terms: Any) -> Publication:
@@ -90,15 +99,19 @@ class Machine:
         self.keys = dict(keys)
         directory.mkdir(parents=True, exist_ok=True)
 
-    def pull(self, url: str, program: str = "", budget: Budget | None = None, again: bool = False) -> Pulled:
+    def pull(self, url: str, program: str = "", budget: Budget | None = None, limits: Limits | None = None) -> Pulled:
         budget = budget or Budget(SECONDS, 1 << 30)
 
         def wanted(number: str, name: str) -> bool:
             return name.startswith(program)
 
-        work = Pull(Backend(url, SECONDS), Face(str(self.root)), self.identity.name, self.keys, budget, wanted, again)
-        work.plan()
-        for _ in work.steps():
+        work = Pull(open_backend(url, SECONDS), Face(str(self.root)), self.identity.name, self.keys, budget, wanted)
+        room = Face(str(self.root)).room(limits or Limits(1 << 40, 1 << 40))
+        for _ in room.trim():
+            pass
+        for _ in room.make(work.plan(), {self.identity.name}):
+            pass
+        for _ in work.steps(room):
             pass
         return work.result
 

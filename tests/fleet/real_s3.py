@@ -14,7 +14,8 @@ from fleet import radosgw
 from fleet.fleets import Builder, Machine
 from obstore.store import from_url
 
-from pylayer.fleet.backend import Backend, Unavailable
+from pylayer.fleet.backend import Unavailable
+from pylayer.fleet.urls import open_backend
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_large_pack(tmp_path: Path, bucket: str) -> None:
 
 def test_creating_twice(bucket: str) -> None:
     """The server creates an object only if there is none, which publishers rely on."""
-    backend = Backend(bucket, 60)
+    backend = open_backend(bucket, 60)
     assert backend.create("v1/x/1.index", b"first")
     assert not backend.create("v1/x/1.index", b"second")
     assert backend.read("v1/x/1.index", 99)[0] == b"first"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from fleet.fleets import Builder, Machine
 
 from pylayer.common.identity import program_id
 from pylayer.fleet import choice, incoming, publishing
-from pylayer.fleet.backend import Backend
+from pylayer.fleet.directory import Directory
 from pylayer.fleet.publishing import Terms
 from pylayer.fleet.pushing import Push
 from pylayer.fleet.signatures import public_of
@@ -119,14 +120,33 @@ def move_to_other_identity(path: Path) -> None:
     ],
 )
 def test_pushed_packs_that_are_refused(builder: Builder, damage: Callable[[Path], object], expected: str) -> None:
-    """A pushed pack that is damaged is set aside with the reason, and the others are published."""
+    """A pushed pack that is damaged is told with the reason, and the others are published. It is told until it is
+    old, and is deleted then."""
     builder.push(1)
     (path,) = (builder.www / "incoming").rglob("*.pack")
     damage(path)
     result = builder.publish(2)
     assert len(result.refused) == 1 and expected in result.refused[0] and path.name in result.refused[0]
-    assert result.records == 1 and names(builder.www / "refused") == [path.name]
+    assert result.records == 1 and len(builder.publish().refused) == 1
+    age(path, 31)
+    assert len(builder.publish().refused) == 1 and not path.exists()
     assert builder.publish().refused == []
+
+
+def test_strange_files_beside_pushed_packs(builder: Builder) -> None:
+    """What is no pushed pack and stands where builders push keeps nobody from publishing: links in a circle, pipes,
+    names with control characters, and what an upload left that was killed."""
+    builder.push(1)
+    (path,) = (builder.www / "incoming").rglob("*.pack")
+    (path.parent / "circle").symlink_to("circle")
+    (path.parent / "up").symlink_to(path.parent)
+    os.mkfifo(path.parent / "pipe.pack")
+    (path.parent / "line\nend.pack").write_bytes(b"")
+    left = path.parent / f"{path.name}.nobody.tmp"
+    left.write_bytes(b"")
+    age(left, 2)
+    result = builder.publish()
+    assert (result.records, result.refused) == (1, []) and not left.exists()
 
 
 def test_stranger_pushes(tmp_path: Path, builder: Builder) -> None:
@@ -163,14 +183,17 @@ def test_index_of_a_stranger(builder: Builder) -> None:
     assert len(names(builder.www / "incoming")) == 1
 
 
-def test_damaged_published_pack(builder: Builder) -> None:
-    """A publisher does not build on a published pack that was changed."""
+def test_damaged_published_pack(builder: Builder, machine: Machine) -> None:
+    """A publisher does not build on a published pack that was changed. Without a copy of it the pack leaves the
+    index, and what was pushed since is published."""
     builder.publish(1)
     for path in (builder.store.root / "fleet").rglob("*.pack"):
         path.unlink()
     flip(builder.place / builder.index.packs[0].name)
-    with pytest.raises(Untrusted, match="other bytes than the index says"):
-        builder.publish(2)
+    result = builder.publish(2)
+    assert (result.lost, result.records) == (1, 1)
+    machine.pull(builder.url)
+    assert machine.numbers() == [2]
 
 
 @pytest.mark.parametrize("status", [403, 503])
@@ -280,6 +303,137 @@ def test_old_packs_leave(builder: Builder) -> None:
     assert empty.pull(builder.url).problem == "" and empty.numbers() == [1, 2, 3, 4, 5, 6]
 
 
+# ---- what machines would refuse, and what the storage lost -------------------------------------------
+
+
+def test_index_that_would_be_too_large(builder: Builder, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher does not publish an index that no machine would read. What is published stays, what was pushed stays,
+    and the message says what to do."""
+    builder.publish(1)
+    before = (builder.place / "index").read_bytes()
+    monkeypatch.setattr("pylayer.fleet.trust.MAX_INDEX_BYTES", len(before) + 50)
+    with pytest.raises(Untrusted, match=r"no machine would believe it.*more than \d+ bytes.*--discard"):
+        builder.publish(2, program=TOOL)
+    assert (builder.place / "index").read_bytes() == before and len(names(builder.www / "incoming")) == 1
+    assert not (builder.place / "2.index").exists() and machine.pull(builder.url).problem == ""
+
+
+def test_index_that_is_nearly_full(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before an index is full, a publisher lists fewer of the packs that others contain, and then says so."""
+    for number in range(10):
+        builder.publish(number)
+    singles = sum(pack.first == pack.last for pack in builder.index.packs)
+    monkeypatch.setattr("pylayer.fleet.index.MAX_PACKS", len(builder.index.packs) + 1)
+    result = builder.publish(10)
+    assert sum(pack.first == pack.last for pack in builder.index.packs) < singles and result.fullness < 0.75
+    fullness = [builder.publish(20 + number, program=(str(number), "")).fullness for number in range(10)]
+    assert 0.75 <= max(fullness) <= 1
+
+
+def test_withdrawn_programs_leave(builder: Builder, machine: Machine) -> None:
+    """A program whose packs were withdrawn is in no further index. If it comes back, machines get what it has then."""
+    builder.publish(1, 2)
+    builder.publish(3)
+    machine.pull(builder.url)
+    builder.publish(4, program=TOOL, discard=True)
+    assert {program.name for program in builder.index.programs.values()} == {"tool"}
+    builder.publish(5)
+    assert machine.pull(builder.url).problem == "" and machine.numbers() == [1, 2, 3, 5]
+
+
+def test_stolen_key(builder: Builder, machine: Machine) -> None:
+    """A thief's number ends nothing: machines and a publisher that removed his key forget it, and go on from the
+    publisher's own."""
+    builder.publish(1)
+    machine.pull(builder.url)
+    stolen, builder.key = builder.key, Ed25519PrivateKey.generate()
+    thief = dataclasses.replace(builder.index, number=10**11, packs=())
+    builder.replace_index(thief, key=stolen)
+    (builder.place / f"{10**11}.index").write_bytes((builder.place / "index").read_bytes())
+    assert machine.pull(builder.url).problem == ""
+    keys = {public_of(builder.key): "new"}
+    machine.keys, builder.terms = keys, Terms(keys, keys)
+    with pytest.raises(Untrusted):
+        builder.publish()
+    builder.store.journal(GAME, cell(2))
+    builder.publish(discard=True)
+    builder.push_again()
+    assert builder.publish(discard=True).records == 2
+    result = machine.pull(builder.url)
+    assert ((result.problem, result.packs) == ("", 1) and machine.numbers() == [1, 1, 2]) or machine.numbers() == [1, 2]
+    assert builder.publish(3).number < 10**11 and machine.pull(builder.url).problem == ""
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(b""), lambda path: os.truncate(path, 300)])
+def test_pack_that_the_storage_lost(builder: Builder, machine: Machine, harm: Callable[[Path], object]) -> None:
+    """What the storage lost of published packs, the next publication uploads again, and machines go on."""
+    builder.publish(1, 2)
+    harm(builder.place / builder.index.packs[0].name)
+    assert machine.pull(builder.url).problem
+    result = builder.publish()
+    assert (result.repaired, result.is_new) == (1, False)
+    assert machine.pull(builder.url).problem == "" and machine.numbers() == [1, 2]
+
+
+def test_pack_that_the_storage_damaged(builder: Builder, machine: Machine) -> None:
+    """Damage that changes no size shows in no listing. The publisher uploads all packs again when it is told to."""
+    builder.publish(1, 2)
+    flip(builder.place / builder.index.packs[0].name)
+    assert "other bytes" in machine.pull(builder.url).problem
+    builder.publish(again=True)
+    assert machine.pull(builder.url).problem == "" and machine.numbers() == [1, 2]
+
+
+def test_pack_that_nobody_has(builder: Builder, machine: Machine) -> None:
+    """A pack that the storage lost and of which the publisher has no copy leaves the index, so machines do not ask for
+    it. What is pushed again is published again."""
+    builder.publish(1, 2)
+    builder.publish(3, program=TOOL)
+    lost = next(pack for pack in builder.index.packs if pack.records == 2)
+    (builder.place / lost.name).unlink()
+    for path in (builder.store.root / "fleet").rglob("*.pack"):
+        path.unlink()
+    result = builder.publish()
+    assert (result.lost, result.is_new) == (1, True)
+    assert machine.pull(builder.url).problem == "" and machine.numbers(TOOL) == [3]
+    builder.push_again()
+    assert builder.publish().records == 2
+    assert machine.pull(builder.url).problem == "" and machine.numbers() == [1, 2]
+
+
+@pytest.mark.parametrize("publisher_forgot", [False, True])
+def test_storage_from_a_backup(
+    builder: Builder, machine: Machine, publisher_forgot: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the storage was restored from a backup, machines get all records. The publisher goes on behind its own last
+    index. One that has none uses numbers and generations again: machines say so until the numbers are higher, and take
+    all packs of the new line then."""
+    builder.publish(1)
+    shutil.copytree(builder.www, builder.www.parent / "backup")
+    builder.publish(2)
+    builder.publish(3)
+    machine.pull(builder.url)
+    shutil.rmtree(builder.www)
+    shutil.copytree(builder.www.parent / "backup", builder.www)
+    later = time.time() + 100
+    monkeypatch.setattr("pylayer.fleet.publishing.time.time", lambda: later)
+    if publisher_forgot:
+        for path in (builder.store.root / "fleet").rglob("*.index"):
+            path.unlink()
+        builder.publish(10, 11)
+        assert "restored from a backup" in machine.pull(builder.url).problem
+        builder.publish(12)
+        builder.publish(13)
+        expected = [1, 2, 3, 10, 11, 12, 13]
+    else:
+        assert (builder.publish().number, builder.index.number) == (0, 3)
+        builder.publish(4)
+        expected = [1, 2, 3, 4]
+    assert machine.pull(builder.url).problem == "" and sorted(set(machine.numbers())) == expected
+    empty = Machine(machine.root.parent / "empty", builder.keys)
+    assert empty.pull(builder.url).problem == "" and set(empty.numbers()) >= set(expected) - {2, 3}
+
+
 def test_pack_that_no_index_names(builder: Builder) -> None:
     """What a publisher that died uploaded, and no index names, is deleted when it is old."""
     builder.publish(1)
@@ -303,8 +457,8 @@ def test_two_publishers(tmp_path: Path, builder: Builder, machine: Machine) -> N
     builder.push(2)
     real = work._next
 
-    def late(current: object, pushed: object) -> object:
-        index = yield from real(current, pushed)  # type: ignore[arg-type, misc]
+    def late(*arguments: object) -> object:
+        index = yield from real(*arguments)  # type: ignore[arg-type, misc]
         if index is not None and index.number == 2:
             other.publish(3)
         return index
@@ -324,7 +478,7 @@ def test_publisher_that_waits_before_its_last_step(tmp_path: Path, builder: Buil
     other = Builder(tmp_path / "other", builder.www)
     other.key, other.keys, other.terms = builder.key, builder.keys, builder.terms
 
-    class Waiting(Backend):
+    class Waiting(Directory):
         def write(self, path: str, source: bytes | Path) -> None:
             if path.endswith("/index") and not done:
                 done.append(path)
@@ -333,7 +487,7 @@ def test_publisher_that_waits_before_its_last_step(tmp_path: Path, builder: Buil
 
     done: list[str] = []
     builder.push(2)
-    waiting = Waiting(builder.url, 60, writes=True)
+    waiting = Waiting(builder.url, writes=True)
     work = publishing.Publication(waiting, builder.face, IDENTITY.name, builder.key, builder.terms)
     for _ in work.steps():
         pass
@@ -360,7 +514,7 @@ def test_publisher_that_died_before_its_last_step(builder: Builder, machine: Mac
 def test_too_many_publishers(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A publisher that is too late each time gives up with one line, and what was pushed stays."""
     builder.publish(1)
-    monkeypatch.setattr(Backend, "create", lambda self, path, data: False)
+    monkeypatch.setattr(Directory, "create", lambda self, path, data: False)
     with pytest.raises(publishing.Unavailable, match="nothing is lost"):
         builder.publish(2)
     assert len(names(builder.www / "incoming")) == 1

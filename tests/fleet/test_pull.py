@@ -7,17 +7,21 @@ import shutil
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, used
+from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, flip, used
 from fleet import certificates
+from fleet.faulty import Answer, serving
 from fleet.fleets import Builder, Machine, nginx
 
 from pylayer.common.identity import program_id
+from pylayer.common.settings import Limits
 from pylayer.fleet.downloading import Budget
-from pylayer.store import format, inventory
+from pylayer.store import bounds, format, inventory
 from pylayer.store.reader import Reader
+from pylayer.store.store import Store as Face
 
 
 def requests(directory: Path) -> list[str]:
@@ -98,11 +102,13 @@ def test_only_some_programs(builder: Builder, machine: Machine) -> None:
 
 
 def test_nothing_published(builder: Builder, machine: Machine) -> None:
-    """If nothing is published for a machine's driver, that is no problem, and nothing is made in the store."""
+    """If nothing is published for a machine's driver, that is no problem, and nothing is made in the store. If there is
+    no fleet at the URL, that is one."""
     builder.publish(1)
     other = Machine(machine.root, machine.keys, OLD_DRIVER)
     result = other.pull(builder.url)
     assert (result.published, result.problem) == (False, "") and not (machine.root / "store").exists()
+    assert "the URL is wrong" in other.pull(f"{builder.url}/v1").problem
 
 
 def test_store_that_was_deleted(builder: Builder, machine: Machine) -> None:
@@ -113,26 +119,153 @@ def test_store_that_was_deleted(builder: Builder, machine: Machine) -> None:
     assert machine.pull(builder.url).records == 2 and machine.numbers() == [1, 2]
 
 
-def test_again(builder: Builder, machine: Machine) -> None:
-    """Pipelines that were cleared come back when they are asked for again."""
-    builder.publish(1, 2)
-    machine.pull(builder.url)
-    for path in Store(machine.root).folder.files(None, (".pack",)):
-        os.unlink(path)
-    assert machine.pull(builder.url).packs == 0 and machine.numbers() == []
-    assert machine.pull(builder.url, again=True).records == 2 and machine.numbers() == [1, 2]
-
-
 def test_byte_budget(builder: Builder, machine: Machine) -> None:
     """A pull with a byte budget takes packs while they fit, those used last first. The next pull continues."""
     builder.publish(*range(50))
     builder.push(*range(50, 60), program=TOOL, last_used=int(time.time()) + 100)
     builder.publish()
     sizes = {pack.records: pack.bytes for pack in builder.index.packs}
-    result = machine.pull(builder.url, budget=Budget(60, sizes[10] + sizes[50] - 1))
+    result = machine.pull(builder.url, budget=Budget(60, sizes[10]))
     assert (result.packs, result.left) == (1, 1) and "byte budget" in result.problem
     assert machine.numbers(TOOL) == list(range(50, 60)) and machine.numbers() == []
     assert machine.pull(builder.url).records == 50
+
+
+def test_byte_budget_below_a_packs_size(builder: Builder, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pack that is larger than the byte budget arrives in several pulls."""
+    monkeypatch.setattr("pylayer.fleet.directory._PIECE_BYTES", 1000)
+    builder.publish(*range(5))
+    (pack,) = builder.index.packs
+    for _ in range(pack.bytes // 2000):
+        assert "byte budget" in machine.pull(builder.url, budget=Budget(60, 2000)).problem
+    assert machine.pull(builder.url, budget=Budget(60, 2000)).records == 5
+
+
+# ---- what is there decides ---------------------------------------------------------------------------
+
+
+def delete_packs(machine: Machine) -> None:
+    for path in machine.root.glob("store/*/*.pack"):
+        path.unlink()
+
+
+def damage_packs(machine: Machine) -> None:
+    """A bit of a record flips, and a repair takes the record out."""
+    for path in machine.root.glob("store/*/*.pack"):
+        flip(path, 1000)
+    face = Face(str(machine.root))
+    report = face.verification()
+    for _ in report.steps(lambda name: True, None):
+        pass
+    for _ in face.repair().steps(report.damage):
+        pass
+
+
+def evict(machine: Machine) -> None:
+    for _ in bounds.enforce(str(machine.root), 5000, 1 << 40, bounds.Trimmed()):
+        pass
+
+
+@pytest.mark.parametrize("lose", [delete_packs, damage_packs, evict])
+@pytest.mark.parametrize("fold", [False, True])
+def test_what_is_gone_is_pulled_again(
+    builder: Builder, machine: Machine, lose: Callable[[Machine], None], fold: bool
+) -> None:
+    """Pipelines that were pulled and are not in the store any more are missing, whatever became of them, also from a
+    pack into which they were folded. What is there is not pulled again."""
+    builder.publish(1, 2, 3)
+    builder.publish(4, 5, 6)
+    machine.pull(builder.url)
+    if fold:
+        Store(machine.root).pack()
+    assert machine.pull(builder.url).packs == 0
+    lose(machine)
+    assert machine.numbers() != [1, 2, 3, 4, 5, 6]
+    assert machine.pull(builder.url).packs > 0
+    assert machine.numbers() == [1, 2, 3, 4, 5, 6] and machine.pull(builder.url).packs == 0
+
+
+@pytest.mark.parametrize(
+    "data", [b"{" * 60000, b"[" * 60000, b"etag=i:7\npulled_at=s:x\nproblem=d:\n", b"\xff", b"a.b=i:1"]
+)
+def test_damaged_memory(builder: Builder, machine: Machine, data: bytes) -> None:
+    """What a machine remembers may be anything: the next pull does what is to be done, and the last one."""
+    builder.publish(1, 2)
+    machine.pull(builder.url)
+    for path in (machine.root / "fleet").rglob("*.*"):
+        if path.suffix in (".state", ".pulled", ".index"):
+            path.write_bytes(data)
+    assert machine.pull(builder.url).problem == "" and machine.numbers() == [1, 2]
+
+
+def test_etag_of_a_server(builder: Builder, machine: Machine) -> None:
+    """An ETag that is no line is not remembered, so it does not break the next request."""
+    builder.publish(1)
+    with serving(builder.www) as server:
+
+        def strange(path: str, answer: Answer) -> Answer:
+            answer.headers["ETag"] = '"\x80"' + "x" * 5000
+            return answer
+
+        server.fault = strange
+        for _ in range(2):
+            assert machine.pull(server.url).problem == ""
+
+
+# ---- limits of the store -----------------------------------------------------------------------------
+
+
+def test_store_limit(builder: Builder, machine: Machine) -> None:
+    """A pull adds no more than the store may have, and says what has no room. It does not pull that each time to evict
+    it again."""
+    limits = Limits(30_000, 1 << 40)
+    for first in range(0, 60, 10):
+        builder.publish(*range(first, first + 10), keep_days=1)
+    result = machine.pull(builder.url, limits=limits)
+    assert "max_store_mib" in result.problem and result.left > 0
+    assert 0 < Store(machine.root).sizes() <= 30_000
+    before = machine.files()
+    assert machine.pull(builder.url, limits=limits).packs == 0 and machine.files() == before
+
+
+def test_program_limit(builder: Builder, machine: Machine) -> None:
+    """A pull adds no more to a program than it may have. Others get theirs."""
+    builder.publish(*range(40))
+    builder.publish(50, program=TOOL)
+    result = machine.pull(builder.url, limits=Limits(1 << 40, 20_000))
+    assert "max_program_mib" in result.problem and machine.numbers() == [] and machine.numbers(TOOL) == [50]
+
+
+def test_new_driver(tmp_path: Path, builder: Builder, machine: Machine) -> None:
+    """After an update of the driver, what was pulled for the old one and not used makes room, and what this machine
+    compiled stays."""
+    old = Builder(tmp_path / "old", builder.www, OLD_DRIVER)
+    old.key, old.terms = builder.key, builder.terms
+    old.publish(*range(20))
+    builder.publish(*range(20))
+    limits = Limits(30_000, 1 << 40)
+    before = Machine(machine.root, machine.keys, OLD_DRIVER)
+    assert before.pull(builder.url, limits=limits).problem == ""
+    Store(machine.root, OLD_DRIVER).journal(GAME, cell(99, identity=OLD_DRIVER))
+    assert machine.pull(builder.url, limits=limits).problem == ""
+    assert machine.numbers() == list(range(20)) and 99 in before.numbers()
+    assert Store(machine.root).sizes() <= 30_000
+
+
+def test_trim_evicts_by_last_pull(tmp_path: Path, builder: Builder, machine: Machine) -> None:
+    """A trim evicts what was pulled for the driver that nobody pulled for since, whichever identity sorts first."""
+    old = Builder(tmp_path / "old", builder.www, OLD_DRIVER)
+    old.key, old.terms = builder.key, builder.terms
+    old.publish(*range(20))
+    builder.publish(*range(20))
+    both = [machine, Machine(machine.root, machine.keys, OLD_DRIVER)]
+    for newest in (0, 1):
+        for one in (both[1 - newest], both[newest]):
+            assert one.pull(builder.url).problem == ""
+        work = Face(str(machine.root)).trim(Limits(30_000, 1 << 40), False)
+        for _ in (*work.fold_steps(), *work.evict_steps()):
+            pass
+        assert both[newest].numbers() == list(range(20)) and len(both[1 - newest].numbers()) < 20
 
 
 def test_own_and_pulled_are_told_apart(builder: Builder, machine: Machine) -> None:
@@ -164,8 +297,6 @@ def test_pulled_records(builder: Builder, machine: Machine) -> None:
 
 def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:
     """When the store is full, what was pulled and not used is evicted before what this machine compiled long ago."""
-    from pylayer.store import bounds
-
     builder.publish(*range(20))
     machine.pull(builder.url)
     store = Store(machine.root)
