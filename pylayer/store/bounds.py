@@ -87,8 +87,8 @@ def enforce(
     OSError; nothing is half done then.
 
     ``dry_run``: only records in ``trimmed`` what would be evicted. ``by_files``: a file that cannot be rewritten
-    because the disk is full is deleted as a whole. ``keep``: evicts only what came from a fleet and was never used here,
-    and nothing under these identities, for which somebody pulls.
+    because the disk is full is deleted as a whole. ``keep``: evicts only what came from a fleet and was never used
+    here, and nothing under these identities, for which somebody pulls.
     """
     return _Eviction(root, (max_store, max_program), trimmed, dry_run, by_files, keep).steps()
 
