@@ -12,7 +12,7 @@ from ..common.paths import store_root
 from . import installed, layer_files
 from .complete import commands, directories, files, presets_there
 from .environment import DISABLE, with_layer
-from .fleet_beside import pull_beside
+from .fleet_first import pull_first
 from .output import HELP, Failure, WrongUse, fail
 from .policy_in_force import compile_policy, policy_in_force, read_policy
 from .process import replace_by, wait_for
@@ -144,7 +144,7 @@ def run(
     )
     compile_policy(policy or policy_in_force(), root)
     if root is not None:
-        pull_beside(document, root, environment)
+        pull_first(document, root, environment)
     if not summary:
         replace_by(list(command), environment)
     started = time.time()

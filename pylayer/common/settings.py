@@ -47,7 +47,7 @@ TOP_DEFAULTS: dict[str, Any] = {
     "fleet": {
         "url": None,
         "keys": [],
-        "pull_on_run": True,
+        "pull_on_run_seconds": 5,
         "pull_interval_minutes": 60,
         "pull_seconds": 600,
         "pull_mib": 1024,

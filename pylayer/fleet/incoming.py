@@ -50,7 +50,7 @@ class Incoming:
                 yield len(data)
         required = "trusted_keys of the publisher's policy file lists who may push"
         with verified(path, dict(push_keys), required) as (content, _):
-            work = self.store.import_from(content, None)
+            work = self.store.import_from(content, None, sync=False)
             if work.identity.name != identity:
                 raise Refused(f"it is for identity {work.identity.name}")
             yield from work.steps(self.store.root)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.identity import Identity
+from ..store.store import FINGERPRINTS
 from .signatures import TRAILER_BYTES
 
 FORMAT = 1
@@ -85,6 +86,7 @@ class Index:
         """Returns the bytes to sign."""
         values = {
             "format": FORMAT,
+            "fingerprints": FINGERPRINTS,
             "identity": self.identity.fields,
             "device": self.device,
             "number": self.number,
@@ -113,7 +115,7 @@ def _number(values: dict[str, Any], key: str, least: int = 0, most: int = _MAX_N
 
 
 _PACK_KEYS = {field.name for field in dataclasses.fields(Pack)}
-_KEYS = {"format", "identity", "device", "number", "issued", "expires", "programs", "packs"}
+_KEYS = {"format", "fingerprints", "identity", "device", "number", "issued", "expires", "programs", "packs"}
 
 
 def _pack(values: Any, programs: dict[str, Program]) -> Pack:
@@ -160,6 +162,12 @@ def parse(payload: bytes) -> Index:
     if values.get("format") != FORMAT:
         raise Malformed(f"it has format {str(values.get('format'))[:20]}, and this pylayer reads format {FORMAT}")
     _require(set(values) == _KEYS, "it has unknown or missing keys")
+    version = values["fingerprints"]
+    if type(version) is not int or version != FINGERPRINTS:
+        raise Malformed(
+            f"its fingerprints have version {str(version)[:20]}, and this pylayer's have {FINGERPRINTS}: machines and "
+            "publisher need the same release, and the publisher begins anew with --discard"
+        )
     device = values["device"]
     _require(isinstance(device, str) and len(device) <= _MAX_NAME and device.isprintable(), "its device has no name")
     programs = _programs(values["programs"])

@@ -229,7 +229,7 @@ class Binding:
         if self._writer is None:
             return
         if self.result[-1].pipelines:
-            self._writer.finish()
+            self._writer.finish(sync=False)
         else:
             self._writer.abandon()
             self.result.pop()

@@ -63,6 +63,9 @@ LOADED = (*PIPELINES, SNAPSHOT)
 ADOPTED, PULLED = 1, 2
 #: Last use of a record that came from a fleet and that no run has used here. 0 would mean that nothing is known.
 NEVER_USED = 1
+#: Version of how the layer computes fingerprints (shim/layer/shaders/fingerprints.c). Whoever changes what goes into
+#: one changes this number: pipelines of another version would not be found by it, so exports and fleets refuse them.
+FINGERPRINTS = 1
 
 FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQQ16sIIQ64sQQ")
 RECORD_HEADER = struct.Struct("<4sHHQQ16sQQQ")

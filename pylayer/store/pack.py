@@ -60,13 +60,14 @@ class PackWriter:
         self._table.append((fingerprint, self.size))
         self.size += append(self._temporary, format.seal(parts, self._salt))
 
-    def finish(self) -> str:
-        """Completes the file, waits until it is on the disk, and gives it its final name, which is returned."""
-        for _ in self.finishing():
+    def finish(self, sync: bool = True) -> str:
+        """Completes the file, waits until it is on the disk, and gives it its final name, which is returned. Without
+        ``sync`` it does not wait: for files that are read back and verified, or made anew."""
+        for _ in self.finishing(sync):
             pass
         return self.path
 
-    def finishing(self) -> Iterator[None]:
+    def finishing(self, sync: bool = True) -> Iterator[None]:
         """``finish`` in steps, because the disk may take seconds."""
         from .syncing import fsync_in_steps
 
@@ -75,12 +76,14 @@ class PackWriter:
             self._kind, self._identity, self._program, self._application, salt=self._salt, size=self.size, table=table
         )
         write_at_start(self._temporary, head)
-        yield from fsync_in_steps(self._temporary)
+        if sync:
+            yield from fsync_in_steps(self._temporary)
         if self._kind == format.EXPORT:
             rename_to_new(self._temporary, self.path)  # the user's directory, and a name that the user chose
         else:
             os.rename(self._temporary, self.path)
-        yield from fsync_in_steps(os.path.dirname(self.path))
+        if sync:
+            yield from fsync_in_steps(os.path.dirname(self.path))
 
     def _add_table(self) -> int:
         """Returns the table's offset."""

@@ -146,7 +146,8 @@ class Export:
     def _write(self, path: str) -> Iterator[int]:
         writer = pack.PackWriter(path, self._folder.identity, kind=format.EXPORT)
         try:
-            note = {"identity": self._folder.identity.fields, "device": self._device}
+            fields = self._folder.identity.fields
+            note = {"identity": fields, "device": self._device, "fingerprints": format.FINGERPRINTS}
             _add(writer, format.NOTE, flat.dumps(note).encode(), 0)
             for program, name in self.result.programs.items():
                 if self._plans[program]:
@@ -199,10 +200,11 @@ class _Section:
 class Import:
     """Verifies an export and imports it into a store as a new pack for each program, whole or not at all: no pack gets
     its name before the entire file is verified. With ``recipient``, a program's number and name, that program gets all
-    records, whichever program compiled them."""
+    records, whichever program compiled them. ``sync``: waits until the packs are on the disk."""
 
-    def __init__(self, path: str, recipient: tuple[int, str] | None = None) -> None:
+    def __init__(self, path: str, recipient: tuple[int, str] | None = None, sync: bool = True) -> None:
         self.path = path
+        self._sync = sync
         self.result = Moved()
         self._recipient = recipient
         self._sections: dict[int, _Section] = {}
@@ -243,6 +245,12 @@ class Import:
             raise self._refuse("the identity's fields cannot be read") from error
         if not judging.describes_device(fields):
             raise self._refuse("the identity's fields do not describe a device")
+        version = values.get("fingerprints", 1)
+        if version != format.FINGERPRINTS:
+            raise self._refuse(
+                f"its fingerprints have version {str(version)[:20]}, and this pylayer's have {format.FINGERPRINTS}: "
+                "programs would not find its pipelines; both need the same release"
+            )
         self.device = str(values.get("device", ""))
         return Identity(fields)
 
@@ -259,7 +267,7 @@ class Import:
                 if section.writer is not None and section.gained:
                     if section.last_run:
                         _add(section.writer, format.USED, b"", section.last_run)
-                    self.result.paths.append(section.writer.finish())
+                    self.result.paths.append(section.writer.finish(self._sync))
                     section.writer, fresh = None, False
         finally:
             for section in self._sections.values():

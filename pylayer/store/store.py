@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds
+from .format import FINGERPRINTS as FINGERPRINTS
 from .format import MAX_FILE_BYTES as MAX_FILE_BYTES
 from .format import VERSION as VERSION
 from .format import Refused as Refused
@@ -142,11 +143,11 @@ class Store:
 
         return Export(Folder(self.root, identity), programs, device, pushed)
 
-    def import_from(self, path: str, recipient: tuple[int, str] | None) -> Import:
+    def import_from(self, path: str, recipient: tuple[int, str] | None, sync: bool = True) -> Import:
         """Returns an import, of which only the identity was read. Raises Refused and OSError."""
         from .portable import Import
 
-        return Import(path, recipient)
+        return Import(path, recipient, sync)
 
     # ---- packs of a fleet --------------------------------------------------------------------------------
 

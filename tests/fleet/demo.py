@@ -50,7 +50,7 @@ class Home:
     def policy(self, url: str, key: str) -> None:
         """Writes the policy file."""
         keys = [{"name": "builder", "key": key}]
-        self.config.write_text(json.dumps({"fleet": {"url": url, "keys": keys, "pull_on_run": False}}))
+        self.config.write_text(json.dumps({"fleet": {"url": url, "keys": keys, "pull_on_run_seconds": 0}}))
 
     def pylayer(self, what: str, *arguments: str) -> Any:
         """Runs a command that prints JSON, and returns that."""

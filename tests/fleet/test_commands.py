@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 import stat
-import time
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -16,8 +16,6 @@ from cli.user import DEMO, User
 from fleet.faulty import Faulty, failing, only, serving
 from fleet.fleets import Builder, Machine, nginx
 from world import ROOT
-
-from pylayer.cli import fleet_beside
 
 
 def write_policy(user: User, url: str, *keys: str, more: str = "") -> None:
@@ -55,7 +53,7 @@ def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, 
     """A machine with an empty home pulls from nginx, and its first run compiles nothing. Every command that counts
     pipelines tells that they came from the fleet."""
     with nginx(tmp_path / "nginx", www(farm)) as url:
-        write_policy(user, url, public, more=", pull_on_run: false")
+        write_policy(user, url, public, more=", pull_on_run_seconds: 0")
         done = user.pylayer("fleet", "pull")
         assert done.returncode == 0 and "Pulled: 20 records in 1 pack" in done.stdout and done.stderr == ""
         assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
@@ -124,15 +122,6 @@ def test_without_obstore(user: User, tmp_path: Path) -> None:
     assert "pip install obstore" in line
 
 
-def test_run_without_obstore(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where obstore is missing and the fleet is in a bucket, `pylayer run` says so in one line, and starts no pull."""
-    monkeypatch.setattr(fleet_beside, "find_spec", lambda name: None)
-    monkeypatch.setattr(fleet_beside, "_start", lambda *arguments: pytest.fail("a pull was started"))
-    fleet_beside.pull_beside({"fleet": {"url": "s3://bucket"}}, "/nonexistent", {})
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1 and "pip install obstore" in line
-
-
 def test_server_down(user: User) -> None:
     """If the server is down, a pull fails with one line for each device, and nothing is made in the store."""
     write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
@@ -164,60 +153,81 @@ def served(tmp_path: Path, user: User) -> Iterator[tuple[Faulty, Builder]]:
         yield server, builder
 
 
-def wait_until_pulled(user: User) -> None:
-    """Returns when a pull has ended, well or not."""
-    for _ in range(1200):
-        if any(values["pulled_s"] for values in user.json("fleet", "status")["identities"]):
-            return
-        time.sleep(0.05)
-    raise AssertionError("no pull ended")
-
-
-def test_run_pulls_and_does_not_wait(user: User, served: tuple[Faulty, Builder]) -> None:
-    """`pylayer run` pulls while the program runs, and the program does not wait: here the server answers only after the
-    program has ended. What the program writes to its pipes ends with it, too."""
-    server, builder = served
-    ended = Event()
-
-    def late(path: str, answer: object) -> object:
-        ended.wait(120)
-        return answer
-
-    server.fault = late  # type: ignore[assignment]
-    done = user.pylayer("run", "--", DEMO, "--count", 3)
-    assert done.returncode == 0 and "pylayer:" not in done.stderr
-    ended.set()
-    wait_until_pulled(user)
+def test_run_pulls_first(user: User, served: tuple[Faulty, Builder]) -> None:
+    """`pylayer run` pulls before it starts the program, which finds what was pulled."""
+    _, builder = served
+    done = user.pylayer("run", "--", "ls", user.store / "store" / builder.store.identity.name)
+    assert done.returncode == 0 and ".pack" in done.stdout and done.stderr == ""
     assert Machine(user.store, builder.keys, builder.store.identity).numbers() == [1]
 
 
 def test_run_pulls_once_in_a_while(user: User, served: tuple[Faulty, Builder]) -> None:
-    """A run within the interval asks no server."""
+    """A run within the interval asks no server, whoever pulled, and neither does one that shall not pull."""
     server, _ = served
     user.pylayer("fleet", "pull")
     server.requests.clear()
     assert user.pylayer("run", "--", "true").returncode == 0
-    write_policy(user, server.url, "pylayer-ed25519:" + "A" * 43 + "=", more=", pull_on_run: false")
+    more = ", pull_on_run_seconds: 0, pull_interval_minutes: 0"
+    write_policy(user, server.url, "pylayer-ed25519:" + "A" * 43 + "=", more=more)
     assert user.pylayer("run", "--", "true").returncode == 0
     assert server.requests == []
 
 
 def test_run_after_a_failed_pull(user: User, served: tuple[Faulty, Builder]) -> None:
-    """The program starts as without a fleet, and one line says why the last pull failed."""
+    """The program starts as without a fleet, and one line says why the pull failed. The next run does not try again
+    before the interval has passed."""
     server, _ = served
     server.fault = only("index", failing(500))
-    assert user.pylayer("fleet", "pull").returncode == 1
     done = user.pylayer("run", "--", DEMO, "--count", 3)
-    assert done.returncode == 0 and done.stderr.count("pylayer:") == 1
-    assert "the last pull" in done.stderr and "500" in done.stderr
+    assert done.returncode == 0 and done.stderr.count("pylayer:") == 1 and "500" in done.stderr
+    server.requests.clear()
+    done = user.pylayer("run", "--", "true")
+    assert (done.returncode, done.stderr, server.requests) == (0, "", [])
 
 
-def test_the_pull_is_nobodys_child(user: User, served: tuple[Faulty, Builder]) -> None:
-    """The program has no child that it did not start, and no descriptor of the pull's."""
-    script = "import os, sys\ntry:\n    os.waitpid(-1, 0)\nexcept ChildProcessError:\n    sys.exit(7)\n"
-    (user.directory / "program.py").write_text(script)
-    assert user.pylayer("run", "--", "python3", user.directory / "program.py").returncode == 7
-    wait_until_pulled(user)
+SUBREAPER = """
+import ctypes, os, subprocess, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+status = subprocess.call(sys.argv[1:])
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    sys.exit(status)
+sys.exit("a process was left")
+"""
+
+
+def test_run_leaves_no_process(user: User, served: tuple[Faulty, Builder]) -> None:
+    """If the server never answers, the program starts when the time is over, with a line. It has no child that it did
+    not start, and who waits for all of its processes, as Steam does, waits for no other."""
+    server, builder = served
+    end = Event()
+
+    def never(path: str, answer: object) -> object:
+        end.wait(120)
+        return answer
+
+    server.fault = never  # type: ignore[assignment]
+    write_policy(user, server.url, *builder.keys, more=", pull_on_run_seconds: 2")
+    (user.directory / "reaper.py").write_text(SUBREAPER)
+    started = user.process(("run", "--", "python3", "-c", "import os; os.waitpid(-1, 0)"))
+    started["args"] = ["python3", user.directory / "reaper.py", *started["args"]]
+    done = subprocess.run(**started, capture_output=True, timeout=120, check=False)
+    end.set()
+    assert "ChildProcessError" in done.stderr and done.returncode == 1, done.stderr
+    assert "took longer than 2 s" in done.stderr and "a process was left" not in done.stderr
+
+
+def test_pulls_at_once(user: User, served: tuple[Faulty, Builder]) -> None:
+    """Of several pulls that begin at once, one downloads, and the others use what it pulled."""
+    server, builder = served
+    started = user.process(("fleet", "pull"))
+    pulls = [subprocess.Popen(**started, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(6)]
+    printed = [pull.communicate(timeout=120) for pull in pulls]
+    assert sum(path.endswith(".pack") for path, _ in server.requests) == 1
+    assert sum("Pulled: 1 record in 1 pack" in out for out, _ in printed) == 1
+    assert sum("Nothing is missing" in out for out, _ in printed) == 5 and not [error for _, error in printed if error]
+    assert Machine(user.store, builder.keys, builder.store.identity).numbers() == [1]
 
 
 def test_modes(farm: User) -> None:

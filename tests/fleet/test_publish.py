@@ -23,6 +23,7 @@ from pylayer.fleet.publishing import Terms
 from pylayer.fleet.pushing import Push
 from pylayer.fleet.signatures import public_of
 from pylayer.fleet.trust import Untrusted
+from pylayer.store.store import Store as Face
 
 
 def names(directory: Path) -> list[str]:
@@ -166,6 +167,28 @@ def test_pack_of_another_identity(builder: Builder) -> None:
     for _ in work.steps():
         pass
     assert f"it is for identity {IDENTITY.name}" in work.result.refused[0] and not work.result.is_new
+
+
+def test_pack_of_another_release(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pushed pack of a release that computes fingerprints otherwise is refused."""
+    monkeypatch.setattr("pylayer.store.format.FINGERPRINTS", 2)
+    builder.push(1)
+    monkeypatch.undo()
+    assert "same release" in builder.publish().refused[0]
+
+
+def test_two_names(builder: Builder, machine: Machine) -> None:
+    """Equal content that the layer finds by two fingerprints reaches machines with both, also when the second is
+    compiled after the first was pushed, and through a fold."""
+    builder.push(1)
+    builder.publish()
+    builder.store.journal(GAME, cell(1, fingerprint=77))
+    builder.push()
+    result = builder.publish()
+    assert (result.records, result.folded) == (1, 2)
+    machine.pull(builder.url)
+    stored = Face(str(machine.root)).stored
+    assert len(stored(1)) == len(stored(77)) == 1
 
 
 def test_huge_pushed_pack(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:

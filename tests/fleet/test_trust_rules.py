@@ -105,6 +105,15 @@ def test_impossible_packs(changes: dict[str, Any]) -> None:
     assert "refused" in refused(signed_index(json.dumps(values).encode(), KEY))
 
 
+def test_other_fingerprints() -> None:
+    """An index of a release that computes fingerprints otherwise is refused: programs would find none of its
+    pipelines."""
+    values = json.loads(INDEX.payload())
+    for version in (2, "1", None, True):
+        values["fingerprints"] = version
+        assert "same release" in refused(signed_index(json.dumps(values).encode(), KEY))
+
+
 def test_huge_index() -> None:
     """An index with more bytes than an index can have is refused before its signature is looked at."""
     assert str(MAX_INDEX_BYTES) in refused(bytes(MAX_INDEX_BYTES + 1))

@@ -4,7 +4,8 @@
  * Fingerprints select the stored records that are given to the driver for a pipeline, and tell the store which of its
  * records are in use. Two pipelines may share one: then the driver gets the records of both. A pipeline has none if
  * something it is made of is unknown. A fingerprint is the same in every process, so it is made from what the
- * application says. Handles count by the fingerprint or the code of what they name.
+ * application says. Handles count by the fingerprint or the code of what they name. If a change gives a pipeline
+ * another fingerprint, FINGERPRINTS in pylayer/store/format.py changes, too: other machines would not find it.
  *
  * It reads only what every valid create info must have behind its pointers. What the specification lets a driver
  * ignore may be an invalid pointer, so it is not read.
