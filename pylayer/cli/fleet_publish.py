@@ -14,6 +14,7 @@ from .output import (
     EXIT_STATUSES,
     HELP,
     Failure,
+    WrongUse,
     fail,
     human_bytes,
     json_option,
@@ -138,10 +139,20 @@ def _print_published(result: Published) -> None:
 )
 @click.option("--discard", is_flag=True, help="Publish only what is pushed now, and nothing that was published before.")
 @click.option("--again", is_flag=True, help="Upload all published packs again, such as after the storage damaged one.")
+@click.option(
+    "--retire", metavar="IDENTITY", help="First delete all that is published and pushed for this driver identity."
+)
 @url_option
 @json_option
 def publish(
-    key: str, valid_days: int, keep_days: int, discard: bool, again: bool, url: str | None, as_json: bool
+    key: str,
+    valid_days: int,
+    keep_days: int,
+    discard: bool,
+    again: bool,
+    retire: str | None,
+    url: str | None,
+    as_json: bool,
 ) -> None:
     """Verify what builders pushed, and publish it in an index that this key signs.
 
@@ -152,12 +163,18 @@ def publish(
     Example:
       pylayer fleet publish --key builder.key
     """
+    from ..fleet import publishing
+    from ..fleet.index import is_hex
     from ..fleet.memory import turn
     from ..fleet.publishing import Publication, Terms, identities
     from ..fleet.signatures import public_of
     from ..fleet.trust import Untrusted
     from .key import read_key
 
+    if retire is not None and not is_hex(retire, 32):
+        raise WrongUse(
+            f"--retire {retire} is no identity, which has 32 digits from 0 to f; each publication names them"
+        )
     private, store, found = read_key(key), require_store(), require_fleet(url)
     backend = open_backend(found, writes=True)
     own = {public_of(private): key}
@@ -166,6 +183,10 @@ def publish(
     with failing("nothing more was published"), turn(store.root, found.url, found.pull_seconds) as is_ours:
         if not is_ours:
             raise Failure(f"another process publishes to {found.url}, and did not end within fleet.pull_seconds")
+        if retire is not None:
+            count = publishing.retire(backend, store, retire)
+            if not as_json:
+                say(f"Deleted: {plural(count, 'object')} for identity {retire}")
         with progress("publishing", None, as_json) as advance:
             for identity in identities(backend):
                 work = Publication(backend, store, identity, private, terms)

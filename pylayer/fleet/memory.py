@@ -20,13 +20,14 @@ import errno
 import fcntl
 import hashlib
 import os
+import shutil
 import struct
 import time
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
 from ..common import file_kinds, flat
-from ..common.files import read_small, replace_file
+from ..common.files import read_small, remove, replace_file
 from ..common.paths import make_private_below, open_in_store
 from .index import MAX_INDEX_BYTES, Pack, is_hex
 
@@ -188,6 +189,12 @@ class Memory:
             values["etag"] = self.etag
         make_folder(self._root, self._url)
         replace_file(self._base + file_kinds.STATE, flat.dumps(values).encode())
+
+    def forget(self) -> None:
+        """Deletes what is remembered, and the copies of published packs."""
+        for suffix in (file_kinds.INDEX, file_kinds.STATE, file_kinds.PULLED, file_kinds.PUSHED):
+            remove(self._base + suffix)
+        shutil.rmtree(self._base, ignore_errors=True)
 
     # ---- pulled and pushed -----------------------------------------------------------------------
 

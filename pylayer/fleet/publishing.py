@@ -99,6 +99,16 @@ def identities(backend: Backend) -> list[str]:
     return sorted(name for name in found if is_hex(name, 32))
 
 
+def retire(backend: Backend, store: Store, identity: str) -> int:
+    """Deletes everything that is published or pushed for an identity, and what this machine remembers of it, so that
+    it is not published again. Returns the number of objects. Raises Unavailable and OSError."""
+    paths = [item.path for prefix in ("incoming", "v1") for item in backend.items(f"{prefix}/{identity}")]
+    # Indexes first, so that no machine asks for a pack that is gone.
+    backend.remove(sorted(paths, key=lambda path: path.endswith(".pack")))
+    Memory(store.root, backend.url, identity).forget()
+    return len(paths)
+
+
 class Publication:
     """Publishes for one identity. ``steps`` does it, and ``result`` has the outcome."""
 

@@ -457,6 +457,17 @@ def test_storage_from_a_backup(
     assert empty.pull(builder.url).problem == "" and set(empty.numbers()) >= set(expected) - {2, 3}
 
 
+def test_retired_identity(builder: Builder) -> None:
+    """Nothing is left of an identity that was retired, and it is not published again, unless somebody pushes."""
+    builder.publish(1)
+    builder.push(2)
+    assert publishing.retire(builder.backend, builder.face, IDENTITY.name) == 4
+    assert names(builder.www) == ["fleet"] and publishing.identities(builder.backend) == []
+    assert not builder.publish().is_new
+    builder.push_again()
+    assert builder.publish().records == 2
+
+
 def test_pack_that_no_index_names(builder: Builder) -> None:
     """What a publisher that died uploaded, and no index names, is deleted when it is old."""
     builder.publish(1)
