@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 import click
 
+from ..common.files import unique_name
 from ..common.paths import store_root
 from . import installed, layer_files
 from .complete import commands, directories, files, presets_there
@@ -72,13 +72,13 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, 
     return environment
 
 
-def _print_summary(root: str | None, since: float) -> None:
-    """Prints the table of the runs that began at or after ``since``, on standard error."""
+def _print_summary(root: str | None, session: str) -> None:
+    """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
     from ..report.origin import origins
     from ..report.totals import add_up, read_runs
     from .stats import print_tables
 
-    found = [run for run in read_runs(root) if run.started >= since] if root else []
+    found = [run for run in read_runs(root) if run.session == session] if root else []
     if root and found:
         print_tables(add_up(found), origins(root), stderr=True)
     else:
@@ -147,7 +147,7 @@ def run(
         pull_first(document, root, environment)
     if not summary:
         replace_by(list(command), environment)
-    started = time.time()
+    session = environment["PYLAYER_SESSION"] = unique_name()  # other programs may begin meanwhile
     status = wait_for(list(command), environment)
-    _print_summary(root, started)
+    _print_summary(root, session)
     raise click.exceptions.Exit(status)

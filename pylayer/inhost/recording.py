@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from ..common import owner
+from ..common import owner, paths
 from ..store import runs
 from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile
 from ..values import CARRIER_NAMES, CELL_ADOPTED, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell, Program
@@ -215,6 +215,7 @@ class Recording:
             "pid": pid,
             "pid_namespace": pid_namespace,
             "machine": machine.hex(),
+            "session": paths.getenv("PYLAYER_SESSION", "")[:64],
             "start_ticks": start_ticks,
             "started": self.started,
             "started_ns": self.started_ns,

@@ -300,6 +300,18 @@ def test_summary(user: User) -> None:
     assert row[1:5] == ["1", "20", "20", "0"]
 
 
+def test_summary_of_its_own(user: User) -> None:
+    """--summary leaves out programs that run at the same time and were not started by the command, and has all that
+    were, whoever started them."""
+    words = f"{DEMO} --count 3 & PYLAYER_SESSION=another {DEMO} --count 5 --compute & wait"
+    done = user.pylayer("run", "--summary", "--", "sh", "-c", words)
+    assert done.returncode == 0 and len(user.json("report", "--list")["processes"]) == 2
+    (row,) = [line for line in done.stderr.splitlines() if line.startswith("pipelines")]
+    assert row.split()[1:3] == ["1", "3"]
+    alone = user.pylayer("run", "--summary", "--", "sh", "-c", words.replace("another", "third").split("&")[1])
+    assert "nothing was recorded" in alone.stderr
+
+
 def test_summary_of_nothing(user: User) -> None:
     """A program without Vulkan gets one line instead of a table."""
     done = user.pylayer("run", "--summary", "--", "true")

@@ -10,10 +10,13 @@
 #include "device/counters.h"
 #include "device/device.h"
 #include "instance/program_name.h"
+#include "process/process.h"
 #include "process/trusted.h"
 #include "../../../build/run_names.h"
 #include "store/owner.h"
 #include "store/run_file.h"
+
+#define SESSION_BYTES 64 /* of pylayer run --summary; a longer text is nobody's */
 
 _Static_assert(sizeof counter_names / sizeof *counter_names == COUNTERS, "each counter has a name");
 _Static_assert(sizeof kind_names / sizeof *kind_names == PYLAYER_KIND_COUNT, "each kind has a name");
@@ -61,6 +64,9 @@ static void write_process(FILE *out, const Device *device, const char *identity)
     uint64_t ended = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, lasted = (now_ns() - begun) / 1000;
     uint64_t started = ended - lasted;
     write_text(out, "machine", machine);
+    const char *session = environment_get("PYLAYER_SESSION");
+    if (session && strlen(session) <= SESSION_BYTES)
+        write_text(out, "session", session);
     write_text(out, "identity", identity);
     fprintf(out, "pid=i:%u\npid_namespace=i:%u\nstart_ticks=i:%llu\nstarted_ns=i:%llu\n", owner.pid,
             owner.pid_namespace, (unsigned long long)owner.start_ticks, (unsigned long long)begun);
