@@ -54,6 +54,16 @@ def _origin_of(total: Total, known: Origins) -> Origin | None:
     return known.get((total.newest.identity, total.newest.program_id))
 
 
+def _names(group: list[Total]) -> list[str]:
+    """Returns the programs' names. Programs with one name, which name themselves differently to Vulkan, have their
+    number in the store behind it."""
+    names = [total.name for total in group]
+    return [
+        f"{name} {total.newest.program_id:016x}" if names.count(name) > 1 else name
+        for name, total in zip(names, group, strict=True)
+    ]
+
+
 def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
     from rich.padding import Padding
     from rich.text import Text
@@ -64,15 +74,16 @@ def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
     out.print(Text(f"{driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim"))
     rows = [_cells(total) for total in group]
     table, name_width = program_table(out, HEADINGS, rows)
-    for total, row in zip(group, rows, strict=True):
-        table.add_row(Text(shorten(total.name, name_width)), *row)
+    names = _names(group)
+    for name, row in zip(names, rows, strict=True):
+        table.add_row(Text(shorten(name, name_width)), *row)
     out.print(table)
-    for total in group:
+    for name, total in zip(names, group, strict=True):
         came = _origin_of(total, known)
         less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
         saved = [f"no time was saved: the program {less}"] if less else []
         for remark in [*saved, *remarks(total), *([str(came)] if came else [])]:
-            out.print(Padding(Text(f"{total.name}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
+            out.print(Padding(Text(f"{name}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
 
 
 def print_tables(found: list[Total], known: Origins, stderr: bool = False) -> None:

@@ -324,3 +324,15 @@ def test_json_is_complete(user: User) -> None:
     for word in ("spent", "saved", "stored_b", "hit_", "compile_n", "started"):
         assert all(key.endswith(("_ns", "_bytes", "_s")) for key in numbers if word in key), word
     assert json.dumps(program)
+
+
+def test_programs_of_one_name(user: User) -> None:
+    """Programs of one name that name themselves differently to Vulkan can be told apart, and named."""
+    for application in ("", "Game"):
+        write_run(user, application=application, counters={"pipelines": 1})
+    write_run(user, executable="other", program="other")
+    lines = user.pylayer("stats").stdout.splitlines()
+    numbers = [line.split()[1] for line in lines if line.startswith("game ")]
+    assert len(set(numbers)) == 2 and all(re.fullmatch(r"[0-9a-f]{16}", number) for number in numbers)
+    assert any(re.match(r"other +1 ", line) for line in lines)
+    assert len(user.json("stats", numbers[0])["programs"]) == 1
