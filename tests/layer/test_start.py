@@ -159,12 +159,13 @@ def test_a_skip_rule_holds_in_the_next_run(world: World) -> None:
         assert not starts(world, "instance", "device", "pipelines", 1)
 
 
-def test_uses_are_written_once_a_day(world: World) -> None:
+@pytest.mark.parametrize("ago", [2 * recency.RECENT_SECONDS, -365 * 86400], ids=["old", "ahead"])
+def test_uses_are_written_once_a_day(world: World, ago: int) -> None:
     """The first run of a day that uses stored pipelines says so in the store, without an interpreter; the next one has
-    nothing to say."""
+    nothing to say. A use that is dated a year ahead, because the clock was wrong, says nothing of today."""
     fill(world)
     for path in world.stored_files(".closed", ".journal"):
-        age(path)
+        age(path, ago)
     before = set(world.stored_files())
     for _ in range(2):
         assert not starts(world, "instance", "device", "pipelines", 8)
@@ -190,8 +191,8 @@ def uses_in(path: Path) -> tuple[format.FileHeader, list[tuple[tuple[int, ...], 
     return header, found
 
 
-def age(path: Path) -> None:
-    """Makes what a journal says of uses two days old."""
+def age(path: Path, ago: int) -> None:
+    """Makes what a journal says of uses so many seconds old."""
     data = bytearray(path.read_bytes())
     header, _ = format.read_file_header(bytes(data))
     assert header is not None
@@ -199,7 +200,7 @@ def age(path: Path) -> None:
     while at < len(data):
         magic, kind, flags, size, create_ns, digest, fingerprint, _, _ = format.RECORD_HEADER.unpack_from(data, at)
         if magic in (format.USED, format.CELL):
-            when = int(time.time()) - 2 * recency.RECENT_SECONDS
+            when = int(time.time()) - ago
             head = format.record_header(magic, size, digest, kind, flags, create_ns, fingerprint, when)
             data[at : at + 64] = bytes(format.seal([head], header.salt)[0])
         at += format.record_size(size)
