@@ -74,7 +74,7 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
             wanted = {number: names.of(number) for number in shelf.programs if selection.takes(number, names)}
             if shelf.identity is None or not wanted:
                 continue
-            work = Push(backend, store, shelf.identity, wanted, names.device(shelf.name), again)
+            work = Push(backend, store, shelf.identity, wanted, names.device(shelf.name), again, found.keys)
             for amount in work.steps(private):
                 advance(amount)
             told.append(_pushed_json(shelf, work.result))

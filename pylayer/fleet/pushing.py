@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..store.store import Store
-from .backend import Backend
+from .backend import Backend, Missing, Unavailable
 from .memory import Memory
 from .signatures import append_signature
+from .trust import MAX_INDEX_BYTES, Trust, Untrusted
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 class Push:
     """Pushes the records of some programs, given by number with their names, under one identity: those that this
-    machine compiled and, unless ``again`` is set, did not push yet. ``result`` says what they are."""
+    machine compiled and, unless ``again`` is set, did not push yet. ``result`` says what they are. If the storage has
+    an older index than it had at an earlier push, it was restored from a backup, and everything is pushed. ``keys``:
+    who may sign indexes. Raises OSError."""
 
     def __init__(
         self,
@@ -36,11 +39,29 @@ class Push:
         names: dict[int, str],
         device: str,
         again: bool = False,
+        keys: Mapping[str, str] | None = None,
     ) -> None:
         self._backend = backend
         self._memory = Memory(store.root, backend.url, identity.name)
+        again = again or self._is_restored(keys or {})
         self._export = store.export(identity, names, device, set() if again else self._memory.pushed())
         self.result: Moved = self._export.result
+
+    def _is_restored(self, keys: Mapping[str, str]) -> bool:
+        """Returns whether the storage lost the last index that this machine has seen, and keeps a newer one."""
+        name = self._memory.identity
+        seen = Trust(keys, name, self._memory.index).seen
+        try:
+            data, _ = self._backend.read(f"v1/{name}/index", MAX_INDEX_BYTES)
+            index = Trust(keys, name).index(data, 0)
+        except Missing:
+            return seen is not None
+        except (Unavailable, Untrusted):
+            return False  # builders need not be able to read it
+        if seen is not None and index.number < seen.number:
+            return True
+        self._memory.accept(data, None)
+        return False
 
     def steps(self, key: Ed25519PrivateKey) -> Iterator[int]:
         """Yields the number of bytes read. Raises Unavailable and OSError."""

@@ -56,7 +56,8 @@ class Builder:
         cells = (cell(number, identity=self.store.identity, **fields) for number in numbers)
         self.store.journal(program, *cells)
         names = {program_id(*program): name_of(program)}
-        for _ in Push(self.backend, self.face, self.store.identity, names, "A device").steps(self.key):
+        work = Push(self.backend, self.face, self.store.identity, names, "A device", keys=self.keys)
+        for _ in work.steps(self.key):
             pass
 
     def push_again(self) -> None:
