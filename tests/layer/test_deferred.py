@@ -238,3 +238,12 @@ def test_pipeline_that_fails_fails_the_operation(scriptable: Deferring) -> None:
     scriptable.demo(*arguments, script=FAILING, check=False)
     counters = scriptable.world.last()
     assert (counters["hits"], counters["compiled"]) == (first["created"], 0)
+
+
+def test_pipelines_of_one_operation_are_found_singly(scripted: ScriptedDriver) -> None:
+    """Pipelines that one operation compiled are found by threads that create each of them by itself, in any order."""
+    arguments = ["--ray-tracing", "--count", 16]
+    scripted.demo(*arguments, "--batch", 16, "--deferred", 4, script="deferral=to-join")
+    for _ in range(2):
+        scripted.demo(*arguments, "--threads", 4)
+        assert (scripted.world.last()["compiled"], scripted.world.last()["hits"]) == (0, 16)

@@ -123,14 +123,17 @@ static bool fetch(Batch *batch, uint32_t index, VkPipelineCache *alone)
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
     Fetched fetched = stored_fetch(device, element->fingerprint, alone && device->plan.cells_alone);
+    /* The cell of a deferred operation holds several pipelines and is stored without a fingerprint. */
+    if (element->kind >= PYLAYER_KIND_RAY_TRACING && fetched.cell == VK_NULL_HANDLE)
+        stored_fetch(device, 0, false);
     element->known = fetched.known;
     if (alone)
         *alone = fetched.cell;
     batch->given_before = atomic_load_explicit(&device->last_given, memory_order_acquire);
     uint32_t stage_count;
     create_info_stages(batch->call, index, element->kind, &stage_count);
-    /* The cell of a deferred operation holds several pipelines and has the fingerprint of the first alone. Without shaders
-     * there is nothing that the driver's own cache would find sooner. */
+    /* What has no fingerprint may have the pipeline of a deferred operation. Without shaders there is nothing that the
+     * driver's own cache would find sooner. */
     return !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING || stage_count == 0 ||
            fingerprint_may_be_merged(device, element->fingerprint, element->known);
 }
