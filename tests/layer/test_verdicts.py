@@ -1,0 +1,210 @@
+"""Nothing lasting from one bad moment: what makes later runs worse needs evidence, concerns the program that gave it,
+and ends. The layer obeys it without the interpreter."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import struct
+from pathlib import Path
+
+import pytest
+from scripted_driver import ScriptedDriver
+from world import BUILD, World
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
+
+from pylayer.common.identity import Identity
+from pylayer.store import format, verdict_files
+from pylayer.store.folder import Folder, read_identity
+from pylayer.store.verdicts import DAY, ENTRY
+
+COUNT = 8
+
+
+def verdicts(world: World) -> list[Path]:
+    return sorted(world.store.glob("store/*/*.verdict"))
+
+
+def hits(world: World) -> None:
+    """Asserts that the last run found everything in the store, that the layer itself read it, and that nothing but
+    pipelines is stored."""
+    last = world.last()
+    assert (last["hits"], last["compiled"], last["plain"], last["fetched"]) == (COUNT, 0, 0, COUNT)
+    assert verdicts(world) == [] and not world.stored_files(".snapshot")
+
+
+def without_interpreter(world: World, runs: int) -> bool:
+    """Returns whether the layer wrote one of the last runs, not policy. By chance, policy starts at the end of one run
+    in 64."""
+    return any("duplicates" not in run for run in world.runs()[-runs:])
+
+
+@pytest.mark.parametrize("result", [-1, -2, -3, -13, -1000012000, 1, 1000297000])
+def test_one_result_at_a_hit(scripted: ScriptedDriver, result: int) -> None:
+    """Whatever the driver returns once for a stored pipeline, the next runs find all pipelines, and nothing else is
+    stored."""
+    for _ in range(2):
+        scripted.demo("--count", COUNT)
+    scripted.demo("--count", COUNT, script=f"pipeline=error:{result}?hit@3", check=False)
+    for _ in range(2):
+        scripted.demo("--count", COUNT)
+        hits(scripted.world)
+
+
+@pytest.mark.parametrize("script", ["pipeline=error:-2?hit", "pipeline=error:-13?may-not-compile"])
+def test_run_in_which_each_hit_fails(scripted: ScriptedDriver, script: str) -> None:
+    """If each probe fails by another result than VK_PIPELINE_COMPILE_REQUIRED, in three runs, later runs find all
+    pipelines."""
+    for _ in range(2):
+        scripted.demo("--count", COUNT)
+    for _ in range(3):
+        scripted.demo("--count", COUNT, script=script, check=False)
+    scripted.demo("--count", COUNT)
+    hits(scripted.world)
+
+
+@pytest.mark.parametrize("variable", ["nocache", "shaders", "spirv", "preoptir"])
+def test_debug_variable_of_the_driver(world: World, variable: str) -> None:
+    """First runs under a variable with which RADV's caches stay empty change nothing for runs without it."""
+    for _ in range(3):
+        world.demo("--count", COUNT, RADV_DEBUG=variable)
+    assert verdicts(world) == []
+    for _ in range(2):
+        world.demo("--count", COUNT)
+    hits(world)
+
+
+def test_driver_that_keeps_nothing(scripted: ScriptedDriver) -> None:
+    """After two runs in which the driver's caches kept nothing, the layer is off without the interpreter. A run after
+    the verdict's end tries again, and the first cell with data ends it."""
+    world = scripted.world
+    for _ in range(2):
+        scripted.demo("--count", COUNT, script="pipeline=ignore")
+    for _ in range(3):
+        scripted.demo("--count", COUNT, script="pipeline=ignore")
+        assert world.last()["passed"] == COUNT
+        assert world.runs()[-1]["reason"] == "the layer is off, because the driver's VkPipelineCache keeps nothing"
+    assert without_interpreter(world, 3)
+    age(world, 15 * DAY)
+    scripted.demo("--count", COUNT)
+    assert world.last()["compiled"] == COUNT and verdicts(world) == []
+    scripted.demo("--count", COUNT)
+    hits(world)
+
+
+def test_trial_of_a_driver_that_keeps_nothing(scripted: ScriptedDriver) -> None:
+    """If the driver's caches still keep nothing after the verdict's end, one run renews it."""
+    world = scripted.world
+    for _ in range(3):
+        scripted.demo("--count", COUNT, script="pipeline=ignore")
+    age(world, 15 * DAY)
+    scripted.demo("--count", COUNT, script="pipeline=ignore")
+    assert world.last()["passed"] < COUNT
+    scripted.demo("--count", COUNT, script="pipeline=ignore")
+    assert world.last()["passed"] == COUNT
+
+
+@pytest.mark.parametrize("seconds", [365 * DAY, -365 * DAY])
+def test_clock_that_was_wrong(scripted: ScriptedDriver, seconds: int) -> None:
+    """What was decided while the clock was a year ahead or behind does not count."""
+    world = scripted.world
+    for _ in range(3):
+        scripted.demo("--count", COUNT, script="pipeline=ignore")
+    age(world, -seconds)
+    scripted.demo("--count", COUNT)
+    assert world.last()["compiled"] == COUNT
+    scripted.demo("--count", COUNT)
+    assert world.last()["hits"] == COUNT
+
+
+def age(world: World, seconds: int) -> None:
+    """Makes all verdicts so much older."""
+    for path in verdicts(world):
+        data = bytearray(path.read_bytes())
+        salt = struct.unpack_from("<Q", data, 240)[0]
+        for at in range(320, 320 + struct.unpack_from("<Q", data, 264)[0], ENTRY.size):
+            *fields, decided, until, found = ENTRY.unpack_from(data, at)
+            ENTRY.pack_into(data, at, *fields, decided - seconds * 10**9, max(until - seconds, 0), found)
+        size = struct.unpack_from("<Q", data, 264)[0]
+        data[280:296] = xxh3_128_digest(bytes(data[320 : 320 + size]))
+        data[312:320] = xxh3_64_intdigest(bytes(data[256:312]), salt).to_bytes(8, "little")
+        path.write_bytes(data)
+
+
+# ---- deaths ----------------------------------------------------------------------------------------
+
+
+def test_death_costs_the_program_that_died(scripted: ScriptedDriver) -> None:
+    """After a crash of one program another one reads its stored pipelines without the interpreter, before and after the
+    crash was found."""
+    world = scripted.world
+    other = world.directory / "another"
+    shutil.copy(BUILD / "demo" / "pipelines", other)
+
+    def run_other() -> None:
+        world.run([str(other), "--json", "--count", str(COUNT)])
+        assert (world.last()["hits"], world.last()["fetched"]) == (COUNT, COUNT)
+
+    for _ in range(2):
+        world.run([str(other), "--json", "--count", str(COUNT)])
+        scripted.demo("--count", COUNT)
+    died = scripted.demo("--count", COUNT, script="pipeline=crash?hit@3", check=False)
+    assert died.returncode == -signal.SIGSEGV
+    run_other()
+    scripted.demo("--count", COUNT)
+    assert (world.last()["hits"], world.last()["compiled"]) == (COUNT - 1, 1)
+    run_other()
+    scripted.demo("--count", COUNT)
+    assert (world.last()["hits"], world.last()["fetched"]) == (COUNT, COUNT)
+
+
+def test_program_that_always_ends_by_a_kill(scripted: ScriptedDriver) -> None:
+    """A program that is killed in a hit in each run keeps the layer. Each pipeline is compiled once and used
+    again."""
+    world = scripted.world
+    for _ in range(2):
+        scripted.demo("--count", COUNT)
+    for number in range(1, 6):
+        died = scripted.demo("--count", COUNT, script=f"pipeline=kill?hit@{number}", check=False)
+        assert died.returncode == -signal.SIGKILL
+        scripted.demo("--count", COUNT)
+    scripted.demo("--count", COUNT)
+    scripted.demo("--count", COUNT)
+    assert (world.last()["hits"], world.last()["fetched"]) == (COUNT, COUNT)
+    assert all(run["carrier"] == "cells" for run in world.runs())
+
+
+def folder(world: World) -> Folder:
+    (path,) = (world.store / "store").iterdir()
+    identity = read_identity(str(world.store), path.name)
+    assert isinstance(identity, Identity)
+    return Folder(str(world.store), identity)
+
+
+def test_too_many_deaths_cost_nothing_more(scripted: ScriptedDriver) -> None:
+    """Once the layer is off for a program, its runs start no interpreter, and another program keeps the layer."""
+    world = scripted.world
+    scripted.demo("--count", 24)
+    for number in (1, 2, 3):
+        died = scripted.demo("--count", 24, script=f"pipeline=crash?hit@{number}", check=False)
+        assert died.returncode == -signal.SIGSEGV
+        verdict_files.review(folder(world))
+    for _ in range(3):
+        scripted.demo("--count", 24)
+        assert world.last()["passed"] == 24 and "died repeatedly" in world.runs()[-1]["reason"]
+    assert without_interpreter(world, 3)
+    age(world, 8 * DAY)
+    scripted.demo("--count", 24)
+    assert world.last()["hits"] >= 21
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 400, b"\xff" * 9000])
+def test_damaged_file_of_verdicts(scripted: ScriptedDriver, damage: bytes) -> None:
+    """A damaged file of verdicts says nothing, and the layer reads the store as without it."""
+    world = scripted.world
+    for _ in range(2):
+        scripted.demo("--count", COUNT)
+    path = folder(world).new_path(int(world.stored_files()[0].name[:16], 16), format.file_kinds.VERDICT)
+    Path(path).write_bytes(damage)
+    scripted.demo("--count", COUNT)
+    assert (world.last()["hits"], world.last()["fetched"]) == (COUNT, COUNT)
