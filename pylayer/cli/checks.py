@@ -239,6 +239,20 @@ def check_store() -> Check:
     return Check("store", OK, found)
 
 
+def check_verdicts(root: str | None) -> Check:
+    """Reports what earlier runs decided that makes programs' later runs worse."""
+    from ..store.store import Store
+    from .verdicts import line
+
+    in_force = [told for told in Store(root).verdicts() if told.state == "in force"] if root else []
+    if not in_force:
+        return Check("verdicts", OK, "nothing is set aside or switched off for a program")
+    lines = [line(told) for told in in_force[:3]]
+    more = [f"and {len(in_force) - 3} more"] if len(in_force) > 3 else []
+    advice = "pylayer quarantine ls shows all; pylayer quarantine forget ends them before their time."
+    return Check("verdicts", WARNING, ". ".join([*lines, *more]), advice)
+
+
 def _disables(pattern: str) -> bool:
     """Returns whether one item of VK_LOADER_LAYERS_DISABLE matches the layer's name."""
     return pattern in ("~all~", "~explicit~") or fnmatchcase(LAYER_NAME.lower(), pattern.strip().lower())

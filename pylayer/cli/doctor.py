@@ -100,7 +100,8 @@ def _examine() -> tuple[list[Check], list[Device]]:
         if layer.status != PROBLEM:
             listed = _summary(present, devices)
     others = [checks.check_installed(), *checks.check_environment(), *check_containers(store_root()), listed]
-    return [loader, layer, checks.check_policy(), store, *others], devices
+    verdicts = checks.check_verdicts(store_root() if store.status != PROBLEM else None)
+    return [loader, layer, checks.check_policy(), store, verdicts, *others], devices
 
 
 def _next_steps() -> str:

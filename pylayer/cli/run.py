@@ -57,6 +57,11 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, 
     it runs without the layer."""
     environment = {**os.environ, **{variable: value for variable, value in changes.items() if value}}
     try:
+        status = os.fstat(2)
+        environment["PYLAYER_STDERR"] = f"{status.st_dev}:{status.st_ino}"  # for what people must know: inhost/learning
+    except OSError:
+        pass
+    try:
         if DISABLE in environment:
             raise Failure(f"{DISABLE} is set; unset it to use the layer")
         if root is None:

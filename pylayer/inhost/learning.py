@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 
+from ..common import paths
 from ..store import sentinel, verdict_files
 from ..store import verdicts as policy
 from ..store.verdicts import (
@@ -32,6 +34,18 @@ if TYPE_CHECKING:
 
 #: When this process began to learn. A run that began before a decision says nothing new about it.
 BEGAN_NS = time.time_ns()
+
+
+def _tell_starter(text: str) -> None:
+    """Writes a line to standard error although the log is off, if `pylayer run` started the program: its PYLAYER_STDERR
+    says which file that was. A program may have closed it, and have another file under its number."""
+    wanted = paths.getenv("PYLAYER_STDERR", "")
+    try:
+        status = os.fstat(2)
+        if wanted == f"{status.st_dev}:{status.st_ino}":
+            os.write(2, f"pylayer: {text}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
 
 
 class Learning:
@@ -89,7 +103,10 @@ class Learning:
         lines += [policy.sentence(group, ended=True) for group in policy.grouped(end)]
         self.told += lines
         for line in lines:
-            self._device.log(LOG_WARN, f"{program}: {line}; pylayer quarantine ls shows more")
+            text = f"{program}: {line}; pylayer quarantine ls shows more"
+            self._device.log(LOG_WARN, text)
+            if not self._device.commands.log_wanted(LOG_WARN):
+                _tell_starter(text)
 
     def _decide(self, *new: Verdict | None) -> None:
         self._new += [one for one in new if one is not None]

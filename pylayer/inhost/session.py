@@ -249,7 +249,7 @@ class DeviceSession(Device):
             "write_errors": self.storing.errors,
             "lost_records": keeping.lost_records,
             "left_out": self.load.loaded.left_out,
-            "verdicts": self.learning.told,
+            "verdicts": "; ".join(self.learning.told),
             "policy": self.policy,
         }
 

@@ -101,6 +101,8 @@ class Run:
         self.refused = _counts(values, "refused")
         self.outcomes = _counts(values, "cache_outcomes")
         self.damage = _counts(values, "damage")
+        #: What took effect or ended in this run, of what makes later runs worse.
+        self.told = [printable(one_line(line)) for line in str(values.get("verdicts", "")).split("; ") if line]
         #: Hits, compilations and their time by kind of pipeline.
         self.kinds = self._kinds(values.get("kinds"))
         self.hits, self.compiled, self.compile_ns = (
@@ -206,11 +208,13 @@ class Total:
         self.numbers = {key: sum(run.numbers[key] for run in group) for key in NUMBERS}
         self.numbers |= {key: sum(getattr(run, key) for run in group) for key in SHOWN}
         self.refused: dict[str, int] = {}
+        self.told: list[str] = []
         self.outcomes: dict[str, int] = {}
         self.damage: dict[str, int] = {}
         self.kinds: dict[str, dict[str, int]] = {}
         for run in group:
             _add(self.refused, run.refused)
+            self.told += [line for line in run.told if line not in self.told]
             _add(self.outcomes, run.outcomes)
             _add(self.damage, run.damage)
             for kind, counts in run.kinds.items():

@@ -6,6 +6,8 @@ from __future__ import annotations
 import shutil
 import signal
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,31 @@ def test_death_costs_the_program_that_died(scripted: ScriptedDriver) -> None:
     run_other()
     scripted.demo("--count", COUNT)
     assert (world.last()["hits"], world.last()["fetched"]) == (COUNT, COUNT)
+
+
+def test_people_are_told(scripted: ScriptedDriver) -> None:
+    """Without a log, `pylayer run` says when something takes effect or ends. stats repeats it."""
+    world = scripted.world
+
+    def pylayer(*arguments: str, script: str = "") -> subprocess.CompletedProcess[str]:
+        return world.run(
+            [sys.executable, "-m", "pylayer", *arguments],
+            check=False,
+            VK_INSTANCE_LAYERS=None,
+            VK_ADD_LAYER_PATH=None,
+            PYLAYER_LOG=None,
+            PYLAYER_TEST_DRIVER=script,
+        )
+
+    demo = [str(BUILD / "demo" / "pipelines"), "--count", str(COUNT)]
+    for _ in range(2):
+        assert "pylayer: " not in pylayer("run", "--", *demo).stderr
+    assert pylayer("run", "--", *demo, script="pipeline=crash?hit@3").returncode != 0
+    told = pylayer("run", "--", *demo).stderr
+    assert "pipelines: 1 stored record is set aside, because the program died while the driver handled it" in told
+    assert "pipelines: 1 stored record is used again" in told
+    assert "stored record is set aside" in pylayer("stats").stdout
+    assert "pylayer: " not in pylayer("run", "--", *demo).stderr
 
 
 def test_program_that_always_ends_by_a_kill(scripted: ScriptedDriver) -> None:
