@@ -28,9 +28,6 @@ UNIT_CELL, UNIT_BINARIES, UNIT_NONE = 0, 1, 2
 #: Names of PylayerOutcome, by number. For 0, the cell's unit and flags say more.
 OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "waited", "named")
 
-#: Those of creations that left nothing to keep and in which the driver compiled.
-OUTCOMES_THAT_COMPILE = (1, 2, 3)
-
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 
 #: Outcomes of initial data in which nothing wrong was found.

@@ -450,7 +450,7 @@ class Host:
         try:
             if isinstance(cell.data, memoryview):
                 views.append(cell.data)
-            if cell.unit == UNIT_NONE or self._ask("keep_cell", cell, session.program, session.settings):
+            if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
                 kept = session.keeping.new(cell)
                 parts.extend(kept)
         finally:

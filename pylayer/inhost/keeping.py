@@ -20,9 +20,7 @@ from ..values import (
     KINDS_THAT_COMPILE,
     LOG_DEBUG,
     LOG_INFO,
-    OUTCOMES_THAT_COMPILE,
     UNIT_BINARIES,
-    UNIT_NONE,
 )
 
 TYPE_CHECKING = False
@@ -59,10 +57,6 @@ class Keeping:
     def new(self, cell: Cell) -> list[bytes | memoryview]:
         """Returns the pieces to write for a cell. Empty if there is nothing to store: the cell is empty or already
         stored, or the store is read-only."""
-        if cell.unit == UNIT_NONE:
-            if cell.outcome in OUTCOMES_THAT_COMPILE:
-                self._learning.created_anew(cell)
-            return []
         if cell.flags & CELL_EMPTY:
             self._empty_cell(cell)
             return []

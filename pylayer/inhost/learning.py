@@ -137,10 +137,11 @@ class Learning:
             self._decide(cleared)
             if cleared is not None:
                 self._made_anew.add(number)
-        return self.created_anew(cell) and not aside
+        return self._created_anew(cell) and not aside
 
-    def created_anew(self, cell: Cell) -> bool:
-        """Clears the pipeline of a cell that was compiled. Returns False if it stays set aside."""
+    def _created_anew(self, cell: Cell) -> bool:
+        """Clears the pipeline of a cell that was compiled. Returns False if it stays set aside. A pipeline that is in
+        no cell is not cleared by a compile: a snapshot still holds what the process died over."""
         key = (PIPELINE, 0, cell.fingerprint) if cell.fingerprint else (KIND, cell.kind, 0)
         if self.known.holds(*key):
             self._decide(self.known.acquit(*key))

@@ -136,7 +136,7 @@ def test_crash_that_is_none_of_the_stores(scripted: ScriptedDriver, carrier: str
 
 
 def test_driver_that_crashes_on_everything(scripted: ScriptedDriver) -> None:
-    """If the driver crashes at every use of stored data, the layer leaves the device alone after three crashes."""
+    """If the driver crashes at every use of stored data, the layer is off for the program after three crashes."""
     scripted.demo("--count", 8)
     script = "pipeline=crash?hit@4"
     crashes = 0
@@ -144,7 +144,7 @@ def test_driver_that_crashes_on_everything(scripted: ScriptedDriver) -> None:
         crashes += 1
         assert crashes <= 3
     result = scripted.demo("--count", 8, script=script, verify=True)
-    assert (crashes, result["created"]) == (3, 8) and "the layer is off for it" in scripted.warnings(result)
+    assert (crashes, result["created"]) == (3, 8) and "the layer is off, because" in scripted.warnings(result)
 
 
 # ---- Hanging ----------------------------------------------------------------------------------------------------

@@ -211,17 +211,15 @@ def test_device_that_cannot_be_created(scripted: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("kind", ["compute", "graphics"])
 def test_probe_misses_are_noticed(scripted: ScriptedDriver, kind: str) -> None:
-    """In the second run the layer learns that pipelines of this kind cannot be probed, and the third run compiles
-    nothing."""
+    """After two runs in which the driver did not find stored pipelines of this kind, they are not probed, and nothing
+    is compiled."""
     arguments, script = ["--count", 40, "--api", "1.3"], f"{SLOW_COMPILES};{PROBE_MISSES}?{kind}"
     scripted.demo(*arguments, script=script)
     assert scripted.world.last()["compiled"] == 40
-    # Policy has to learn while pipelines of this kind are still to come, on a busy machine too.
-    slower = script.replace("slow:5?", "slow:40?")
-    second = scripted.demo(*arguments, script=slower, PYLAYER_LOG="info")
-    counters = scripted.world.last()
-    assert f"{kind} pipelines are created without a probe" in second.stderr
-    assert 0 < counters["compiled"] < 20 and counters["hits"] == 20
+    for number in (1, 2):
+        run = scripted.demo(*arguments, script=script, PYLAYER_LOG="info")
+        assert (f"{kind} pipelines are created without a probe" in run.stderr) == (number == 2)
+        assert scripted.world.last()["compiled"] == scripted.world.last()["hits"] == 20
     scripted.demo(*arguments, script=script)
     counters = scripted.world.last()
     assert (counters["compiled"], counters["plain"], counters["plain_compiled"]) == (0, 20, 0)
@@ -292,15 +290,16 @@ def test_no_more_caches_can_be_made(scripted: ScriptedDriver, made: int) -> None
 
 @pytest.mark.parametrize("script", ["get-data=stub", "pipeline=ignore"])
 def test_stub_cache(scripted: ScriptedDriver, script: str) -> None:
-    """If caches keep nothing, or the driver returns only their header, the layer says so in one line and stays out. In
-    the next run it stays out from the start."""
+    """If caches keep nothing, or the driver returns only their header, the layer says so in one line and stays out.
+    After two such runs it stays out from the start."""
     script = f"{SLOW_COMPILES};{script}"
-    first = scripted.demo("--count", 40, script=script, PYLAYER_LOG="info")
-    assert first.stderr.count("nothing can be stored; the layer is off for it") == 1
-    counters = scripted.world.last()
-    assert counters["compiled"] == 0 and counters["passed"] > 0
-    second = scripted.demo("--count", 40, script=script, PYLAYER_LOG="info")
-    assert second.stderr.count("nothing can be stored; the layer is off for it") == 1
+    for _ in range(2):
+        run = scripted.demo("--count", 40, script=script, PYLAYER_LOG="info")
+        assert run.stderr.count("nothing can be stored; the layer is off for it") == 1
+        counters = scripted.world.last()
+        assert counters["compiled"] == 0 and counters["passed"] > 0
+    third = scripted.demo("--count", 40, script=script, PYLAYER_LOG="info")
+    assert third.stderr.count("the layer is off, because the driver's VkPipelineCache keeps nothing") >= 1
     assert (scripted.world.last()["passed"], scripted.world.last()["uncacheable"]) == (40, 0)
 
 

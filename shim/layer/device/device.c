@@ -291,6 +291,8 @@ static void open_carrier(Device *device)
         atomic_store(&device->carrier, carrier);
         loads = checks_binaries(device);
         snprintf(device->kept.reason, sizeof device->kept.reason, "%s", verdict_reason(found.off));
+        log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer quarantine forget switches it on again", device->info.device_name,
+                 device->kept.reason);
     }
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
     if (message) {
