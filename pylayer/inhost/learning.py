@@ -103,10 +103,9 @@ class Learning:
         lines += [policy.sentence(group, ended=True) for group in policy.grouped(end)]
         self.told += lines
         for line in lines:
-            text = f"{program}: {line}; pylayer quarantine ls shows more"
-            self._device.log(LOG_WARN, text)
+            self._device.log(LOG_WARN, f"{program}: {line}; pylayer quarantine ls shows more")
             if not self._device.commands.log_wanted(LOG_WARN):
-                _tell_starter(text)
+                _tell_starter(f"{program}: {line}; pylayer quarantine ls shows more")
 
     def _decide(self, *new: Verdict | None) -> None:
         self._new += [one for one in new if one is not None]
