@@ -136,9 +136,10 @@ def believe(data: bytes) -> str:
 def admit(path: str, root: str, data: bytes) -> str:
     """Admits a pack to a store; returns what must hold and does not, else empty text."""
     try:
-        there = Store(root).admit(IDENTITY, PROGRAM, path)
+        admitted = Store(root).admit(IDENTITY, PROGRAM, path)
     except Refused:
         return "" if os.path.exists(path) else "a refused file is gone"
+    there = os.path.join(root, "store", IDENTITY.name, admitted.file[0])
     damage: list[format.Damage] = []
     header = HEADER.pack(32, 1, 0x1002, 0x73BF, bytes(range(16)))
     for part in Reader(there).verified(IDENTITY.digest, damage):
