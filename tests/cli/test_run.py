@@ -130,7 +130,7 @@ def test_environment(user: User) -> None:
     (manifest,) = manifests(user)
     assert environment["VK_INSTANCE_LAYERS"] == LAYER_NAME
     assert environment["VK_ADD_LAYER_PATH"] == str(manifest.parent)
-    new = {"VK_INSTANCE_LAYERS", "VK_ADD_LAYER_PATH", "_"}
+    new = {"VK_INSTANCE_LAYERS", "VK_ADD_LAYER_PATH", "PYLAYER_STDERR", "_"}
     assert {key: value for key, value in environment.items() if key not in new} == {
         key: value for key, value in user.environment.items() if key not in new
     }
@@ -193,7 +193,8 @@ def test_run_within_run(user: User) -> None:
     """pylayer run under pylayer run changes nothing more."""
     once = program_environment(user)
     twice = program_environment(user, **once)
-    assert once.pop("_", "") is not None and twice.pop("_", "") is not None
+    for each in ("_", "PYLAYER_STDERR"):  # the test's pipe for standard error is another one
+        assert once.pop(each, "") is not None and twice.pop(each, "") is not None
     assert once == twice
 
 
