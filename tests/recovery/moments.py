@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+
+from recovery.beside import OTHERS
+from world import PACKAGE
 
 #: Results that vkCreate* and the like return, by the names of tests/driver, or as numbers.
 RESULTS = (
@@ -106,6 +110,10 @@ class Moment:
     dies: bool = False
     #: The machine starts anew after it, and what was not synced is lost.
     reboot: bool = False
+    #: What others do with the store meanwhile: beside.OTHERS.
+    beside: str = ""
+    #: What the clean runs run in.
+    later: tuple[str, ...] = ()
     #: The run is killed after so long. 0: it is to end.
     seconds: float = 0
 
@@ -185,10 +193,44 @@ def of_run(scenario: str, driver: str) -> Iterator[Moment]:
         yield Moment("variable", scenario, text, variables=dict(variables))
 
 
+#: So slow a program that others come to their end beside it.
+SLOW = "create-device=slow:50;pipeline=slow:10;create-cache=slow:10"
+#: Another container: its own process numbers. Its own mounts: an overlay over the package, as in an image.
+CONTAINER = ("unshare", *(() if os.geteuid() == 0 else ("-r",)), "--pid", "--fork", "--kill-child", "--mount-proc")
+IMAGE = (
+    "unshare", *(() if os.geteuid() == 0 else ("-r",)), "--mount", "sh", "-ec",
+    'mount -t tmpfs none apart/image && mkdir apart/image/u apart/image/w && '
+    'mount -t overlay overlay -o "lowerdir=$0,upperdir=apart/image/u,workdir=apart/image/w" "$0" && exec "$@"',
+    str(PACKAGE),
+)  # fmt: skip
+
+
+def of_others(scenario: str, driver: str, commands: dict[str, int], calls: list[str]) -> Iterator[Moment]:
+    """Moments beside others, and in containers."""
+    if driver != "test":
+        return
+    deaths = [f"{name}={death}@{commands[name]}" for name in ("create-cache", "pipeline") for death in DEATHS]
+    places = [line.split(" ")[0] for line in calls if "/store/" in line][::17]
+    for other in OTHERS:
+        yield Moment("beside others", scenario, other, SLOW, beside=other)
+        for death in deaths:
+            yield Moment("beside others", scenario, f"{other}: {death}", f"{SLOW};{death}", dies=True, beside=other)
+        for place in places:
+            for action in ("kill", "error:EIO"):
+                call = Moment("beside others", scenario, f"{other}: {place}: {action}", SLOW, place, action)
+                yield replace(call, dies=action == "kill", beside=other)
+    for kind, prefix in (("container", CONTAINER), ("image", IMAGE)):
+        yield Moment(kind, scenario, "undisturbed", prefix=prefix, later=prefix)
+        for death in deaths:
+            yield Moment(kind, scenario, death, death, dies=True, prefix=prefix, later=prefix)
+            yield Moment(kind, scenario, f"{death}, then outside", death, dies=True, prefix=prefix)
+
+
 def all_of(scenario: str, driver: str, commands: dict[str, int], calls: list[str]) -> list[Moment]:
     """Every moment that can be drawn."""
     return [
         *(of_driver(scenario, commands) if driver == "test" else ()),
         *of_calls(scenario, calls),
         *of_run(scenario, driver),
+        *of_others(scenario, driver, commands, calls),
     ]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from recovery.beside import publish
 from recovery.moments import Moment
 from recovery.scenarios import Scenario
 from scripted_driver import read_counts
@@ -45,6 +46,11 @@ OF_RUNS = {
 MAY_STAY = {"tmp": 1, "blob": 1}
 #: After a run with another value of a driver's variable, too: for the driver that is another device.
 OF_ANOTHER_DEVICE = {"identity": 1, "plan": 1}
+#: And what others leave that are no bad moment: what was pulled, the other program's own files.
+OF_OTHERS = {
+    "pull": {"index": 1, "state": 1},
+    "program": dict.fromkeys(("records", "timelines", "runs", "histories"), 1000),
+}
 
 
 @dataclass
@@ -55,7 +61,7 @@ class State:
     driver: dict[str, int]
     run: dict[str, int]
     carrier: str
-    interpreter: int
+    interpreter: bool
     lines: list[str]
     files: Counter[str]
 
@@ -109,7 +115,7 @@ class Bench:
             self.world.configure(**scenario.settings)
         #: Everything runs in one place, because a kept plan depends on the store's path.
         self.place, self.prepared = directory / "place", directory / "prepared"
-        for name in ("", "run", "home", "apart"):
+        for name in ("", "run", "home", "apart", "apart/image"):
             (self.place / name).mkdir(mode=0o700)
         for arguments in scenario.before:
             self.run(arguments)
@@ -175,23 +181,23 @@ class Bench:
             return subprocess.CompletedProcess(command, process.returncode, output, errors), True
         return subprocess.CompletedProcess(command, process.returncode, output, errors), False
 
-    def clean(self, boot: Path | None = None) -> State:
+    def clean(self, boot: Path | None = None, prefix: tuple[str, ...] = ()) -> State:
         """One clean run."""
         watch = self.place / "apart" / "watch"
         watch.unlink(missing_ok=True)
         more = {"PYLAYER_TEST_BOOT": str(boot)} if boot else {}
         before = self.names_of_runs()
-        done, hangs = self.run(self.scenario.arguments, PYLAYER_TEST_WATCH=str(watch), **more)
+        done, hangs = self.run(self.scenario.arguments, prefix=prefix, PYLAYER_TEST_WATCH=str(watch), **more)
         assert not hangs, "a clean run hangs"
         run = self.read_run(self.names_of_runs() - before)
-        watched = dict(re.findall(r"(\w+)=(\d+)", watch.read_text() if watch.exists() else ""))
+        watched = watch.read_text() if watch.exists() else ""
         counts = read_counts(self.place / "apart" / "counts")
         return State(
             seen(Run.of(done)),
             {name: counts.get(name, 0) for name in DRIVER_COUNTERS},
             {name: run.get("counters", {}).get(name, 0) for name in RUN_COUNTERS},
             run.get("carrier", "unknown"),
-            int(watched.get("interpreter", -1)),
+            "interpreter=1" in watched,
             [line for line in done.stderr.splitlines() if line.startswith("pylayer: ")],
             self.files(),
         )
@@ -229,6 +235,26 @@ class Bench:
         text = log.read_text(errors="replace").replace(str(self.place), "")
         return commands, [line for line in text.splitlines() if line[0].isdigit()]
 
+    @contextlib.contextmanager
+    def others(self, moment: Moment) -> Iterator[None]:
+        """What others do with the store meanwhile."""
+        if not moment.beside:
+            yield
+            return
+        if moment.beside == "pull" and not (self.directory / "www").exists():
+            shutil.copytree(self.prepared / "store", self.directory / "published")
+            publish(self.directory / "published", self.directory / "www")
+        environment = self.world.environment_with(self.environment("", layered=True))
+        command = [sys.executable, "-P", str(Path(__file__).parent / "beside.py"), moment.beside, str(self.place)]
+        with (self.directory / "others").open("a") as errors:
+            others = subprocess.Popen(
+                command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+            )
+            assert others.stdin and others.stdout and others.stdout.readline() == b"begun\n"
+            yield
+            others.stdin.close()
+            assert others.wait(RUN_SECONDS) == 0, f"{moment.beside} fails: see {errors.name}"
+
     # ---- a trial -------------------------------------------------------------------------------------
 
     def bad_run(self, moment: Moment) -> tuple[subprocess.CompletedProcess[str], bool]:
@@ -238,13 +264,14 @@ class Bench:
         if moment.call or moment.reboot:
             prefix = (TRACER, str(log), str(self.place / "apart"), *moment.at, "--")
         more = dict(moment.variables)
-        done, killed = self.run(
-            (*self.scenario.arguments, *moment.arguments), moment.script, prefix=prefix,
-            seconds=moment.seconds or RUN_SECONDS, umask=moment.umask, **more,
-        )  # fmt: skip
+        with self.others(moment):
+            done, killed = self.run(
+                (*self.scenario.arguments, *moment.arguments), moment.script, prefix=prefix,
+                seconds=moment.seconds or RUN_SECONDS, umask=moment.umask, **more,
+            )  # fmt: skip
         came = not (moment.call and done.returncode == 125)
         if moment.script:
-            came = read_counts(self.place / "apart" / "counts").get("acts", 0) > 0
+            came = read_counts(self.place / "apart" / "counts").get("acts", 0) > 0 and came
         if killed and not moment.seconds:
             came = True
             done.stderr += "\nmoment: the run with the bad moment hangs"
@@ -297,7 +324,7 @@ class Bench:
         stored = 1  # how many runs more than without the moment had something to say
         differences: list[str] = []
         for number in range(CLEAN_RUNS + MORE_RUNS):
-            state = self.clean(boot)
+            state = self.clean(boot, moment.later)
             stored += state.run["compiled"] > self.baseline[number].run["compiled"]
             if state.seen != self.alone:
                 outcome.wrong.append(f"clean run {number + 1}: the program sees {state.seen}, alone {self.alone}")
@@ -306,6 +333,7 @@ class Bench:
             may_stay = MAY_STAY | dict.fromkeys(OF_RUNS.values(), stored)
             if moment.variables:
                 may_stay |= OF_ANOTHER_DEVICE
+            may_stay |= OF_OTHERS.get(moment.beside, {})
             now = state.differences(self.baseline[number], may_stay)
             if not now:
                 outcome.after = number + 1

@@ -1,0 +1,96 @@
+"""What others do with a store meanwhile, over and over until told to stop: `beside.py WHAT PLACE`.
+
+It prints a line when it has begun, and ends when its standard input does. WHAT: fold, trim, clear, verify (--repair),
+pull (from what ``publish`` published), program (the demo program, with other pipelines).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from disk import FOLD_EVERYTHING
+from world import BUILD
+
+from pylayer.fleet.backend import Backend
+from pylayer.fleet.downloading import Budget
+from pylayer.fleet.publishing import Publication, Terms
+from pylayer.fleet.pulling import Pull
+from pylayer.fleet.pushing import Push
+from pylayer.fleet.signatures import public_of
+from pylayer.store.folder import identity_names, read_identity
+from pylayer.store.store import Store
+
+SECONDS = 60
+#: Of which others is told what they do.
+COMMANDS = {"trim": ["trim"], "clear": ["clear", "--all", "--yes"], "verify": ["verify", "--repair"]}
+OTHERS = ("fold", "pull", "program", *COMMANDS)
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+KEYS = {public_of(KEY): "builder"}
+
+
+def publish(store: Path, www: Path) -> None:
+    """Publishes what is in a store."""
+    face = Store(str(store))
+    (name,) = identity_names(str(store))
+    identity = read_identity(str(store), name)
+    assert identity is not None
+    backend = Backend(f"file://{www}", SECONDS, writes=True)
+    programs = {int(path.name[:16], 16): "pipelines" for path in store.glob("store/*/*.closed")}
+    for _ in Push(backend, face, identity, programs, "A device").steps(KEY):
+        pass
+    for _ in Publication(backend, face, name, KEY, Terms(KEYS, KEYS)).steps():
+        pass
+
+
+def pull(place: Path) -> None:
+    """Pulls everything that is published."""
+    backend = Backend(f"file://{place.parent / 'www'}", SECONDS)
+    face = Store(str(place / "store"))
+    for name in [path.name for path in (place.parent / "www" / "v1").iterdir()]:
+        work = Pull(backend, face, name, KEYS, Budget(SECONDS, 1 << 30), lambda number, name: True)
+        work.plan()
+        for _ in work.steps():
+            pass
+
+
+def action_of(what: str, place: Path) -> Callable[[], Any]:
+    """What is to be done over and over."""
+    if what == "fold":
+        code = compile(FOLD_EVERYTHING, "fold", "exec")
+        sys.argv = ["fold", str(place / "store")]
+        return lambda: exec(code, {})
+    if what == "pull":
+        return lambda: pull(place)
+    if what == "program":
+        command = [str(BUILD / "demo" / "pipelines"), "--json", "--count", "8", "--seed", "7"]
+        return lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    from pylayer.cli.main import main as command
+
+    return lambda: command(COMMANDS[what])
+
+
+def main() -> None:
+    what, place = sys.argv[1], Path(sys.argv[2])
+    action = action_of(what, place)
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    out.write("begun\n")
+    out.flush()
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        try:
+            action()
+        except OSError:
+            pass  # the store is another's just now
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

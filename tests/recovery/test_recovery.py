@@ -1,0 +1,63 @@
+"""After any one bad moment, two clean runs later everything is as if it had not been. `make recovery` draws more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from recovery.moments import Moment, all_of
+from recovery.run import draw
+from recovery.scenarios import SCENARIOS
+from recovery.trial import Bench
+
+#: Moments of each scenario that are drawn here, the same ones each time.
+MOMENTS = {"warm": 60, "more": 25, "own cache": 8, "ends badly": 8}
+#: They last for seconds, or they are the whole run and `make recovery` has them.
+LONG = ("hang", "hang of a second")
+
+
+def moments_of(bench: Bench, count: int) -> list[Moment]:
+    every = all_of(bench.scenario.name, bench.scenario.driver, bench.commands, bench.calls)
+    return draw([moment for moment in every if moment.kind not in LONG], count, seed=1)
+
+
+@pytest.mark.parametrize("scenario", MOMENTS)
+def test_two_clean_runs_after_one_bad_moment(tmp_path: Path, scenario: str) -> None:
+    """After a run in which one call of the driver or of the system went wrong, the program's results are those without
+    the layer. After the second run pipelines are found as before, and there is no file more."""
+    bench = Bench(tmp_path / "bench", SCENARIOS[scenario])
+    outcomes = [bench.trial(moment) for moment in moments_of(bench, MOMENTS[scenario])]
+    assert [(str(outcome.moment), outcome.wrong) for outcome in outcomes if outcome.wrong] == []
+    assert sum(outcome.came for outcome in outcomes) > len(outcomes) * 3 / 4
+
+
+def test_lasting_harm_is_found(tmp_path: Path) -> None:
+    """The search fails a moment after which later runs differ: here a moment that takes the stored pipelines away
+    between the clean runs."""
+    bench = Bench(tmp_path / "bench", SCENARIOS["warm"])
+    clean = bench.clean
+
+    def clean_after_a_loss(boot: Path | None = None) -> object:
+        for path in bench.place.glob("store/store/*/*.closed"):
+            path.unlink()
+        return clean(boot)
+
+    bench.clean = clean_after_a_loss  # type: ignore[method-assign, assignment]
+    outcome = bench.trial(Moment("umask", "warm", "077", umask=0o077))
+    assert outcome.after == 0 and any("compiled" in line for line in outcome.wrong)
+
+
+def test_a_moment_comes_at_its_call(tmp_path: Path) -> None:
+    """A system call that is to fail fails, and a process that is to die there dies."""
+    bench = Bench(tmp_path / "bench", SCENARIOS["warm"])
+    of_store = [line.split(" ") for line in bench.calls if "/store/" in line and " openat " in line]
+    assert of_store
+    place = of_store[0][0]
+    bench.renew()
+    done, came = bench.bad_run(Moment("death", "warm", "kill", call=place, action="kill", dies=True))
+    assert came and done.returncode == 128 + 9
+    bench.renew()
+    done, came = bench.bad_run(Moment("system call", "warm", "error", call=place, action="error:EIO"))
+    assert came and done.returncode == 0
+    _, came = bench.bad_run(Moment("system call", "warm", "error", call="0.100000", action="error:EIO"))
+    assert not came
