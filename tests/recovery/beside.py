@@ -16,7 +16,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from disk import FOLD_EVERYTHING
 from world import BUILD
 
 from pylayer.fleet.backend import Backend
@@ -25,7 +24,8 @@ from pylayer.fleet.publishing import Publication, Terms
 from pylayer.fleet.pulling import Pull
 from pylayer.fleet.pushing import Push
 from pylayer.fleet.signatures import public_of
-from pylayer.store.folder import identity_names, read_identity
+from pylayer.store.fold import Fold
+from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.store import Store
 
 SECONDS = 60
@@ -61,12 +61,20 @@ def pull(place: Path) -> None:
             pass
 
 
+def fold_all(store: Path) -> None:
+    """Folds everything that can be folded just now."""
+    for name in identity_names(str(store)):
+        identity = read_identity(str(store), name)
+        folder = Folder(str(store), identity) if identity is not None else None
+        for program in folder.programs() if folder else ():
+            for _ in Fold(folder, program, everything=True).steps():
+                pass
+
+
 def action_of(what: str, place: Path) -> Callable[[], Any]:
     """What is to be done over and over."""
     if what == "fold":
-        code = compile(FOLD_EVERYTHING, "fold", "exec")
-        sys.argv = ["fold", str(place / "store")]
-        return lambda: exec(code, {})
+        return lambda: fold_all(place / "store")
     if what == "pull":
         return lambda: pull(place)
     if what == "program":

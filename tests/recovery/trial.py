@@ -43,7 +43,7 @@ OF_RUNS = {
     "run": "runs", "attest": "histories",
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
-MAY_STAY = {"tmp": 1, "blob": 1}
+MAY_STAY = {"tmp": 1, "blob": 1, "useless .attest": 1, "useless .blob": 1}
 #: After a run with another value of a driver's variable, too: for the driver that is another device.
 OF_ANOTHER_DEVICE = {"identity": 1, "plan": 1}
 #: And what others leave that are no bad moment: what was pulled, the other program's own files.
@@ -229,6 +229,9 @@ class Bench:
         self.renew()
         self.run(self.scenario.arguments)
         commands = read_counts(self.place / "apart" / "counts")
+        shutil.copytree(self.place / "store", self.directory / "published")
+        # What is pulled later was given out, too.
+        shutil.copy2(self.place / "apart" / "witness", self.prepared / "apart") if commands else None
         self.renew()
         log = self.place / "apart" / "calls"
         self.run(self.scenario.arguments, prefix=(TRACER, str(log), str(self.place / "apart"), "--"))
@@ -242,7 +245,6 @@ class Bench:
             yield
             return
         if moment.beside == "pull" and not (self.directory / "www").exists():
-            shutil.copytree(self.prepared / "store", self.directory / "published")
             publish(self.directory / "published", self.directory / "www")
         environment = self.world.environment_with(self.environment("", layered=True))
         command = [sys.executable, "-P", str(Path(__file__).parent / "beside.py"), moment.beside, str(self.place)]
