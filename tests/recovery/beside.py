@@ -16,14 +16,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from fleet.fleets import Machine
 from world import BUILD
 
-from pylayer.fleet.backend import Backend
-from pylayer.fleet.downloading import Budget
 from pylayer.fleet.publishing import Publication, Terms
-from pylayer.fleet.pulling import Pull
 from pylayer.fleet.pushing import Push
 from pylayer.fleet.signatures import public_of
+from pylayer.fleet.urls import open_backend
 from pylayer.store.fold import Fold
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.store import Store
@@ -42,7 +41,7 @@ def publish(store: Path, www: Path) -> None:
     (name,) = identity_names(str(store))
     identity = read_identity(str(store), name)
     assert identity is not None
-    backend = Backend(f"file://{www}", SECONDS, writes=True)
+    backend = open_backend(f"file://{www}", SECONDS, writes=True)
     programs = {int(path.name[:16], 16): "pipelines" for path in store.glob("store/*/*.closed")}
     for _ in Push(backend, face, identity, programs, "A device").steps(KEY):
         pass
@@ -52,13 +51,10 @@ def publish(store: Path, www: Path) -> None:
 
 def pull(place: Path) -> None:
     """Pulls everything that is published."""
-    backend = Backend(f"file://{place.parent / 'www'}", SECONDS)
-    face = Store(str(place / "store"))
     for name in [path.name for path in (place.parent / "www" / "v1").iterdir()]:
-        work = Pull(backend, face, name, KEYS, Budget(SECONDS, 1 << 30), lambda number, name: True)
-        work.plan()
-        for _ in work.steps():
-            pass
+        identity = read_identity(str(place / "store"), name)
+        if identity is not None:
+            Machine(place / "store", KEYS, identity).pull(f"file://{place.parent / 'www'}")
 
 
 def fold_all(store: Path) -> None:

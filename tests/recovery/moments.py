@@ -228,9 +228,12 @@ def of_others(scenario: str, driver: str, commands: dict[str, int], calls: list[
 
 def all_of(scenario: str, driver: str, commands: dict[str, int], calls: list[str]) -> list[Moment]:
     """Every moment that can be drawn."""
-    return [
+    found = [
         *(of_driver(scenario, commands) if driver == "test" else ()),
         *of_calls(scenario, calls),
         *of_run(scenario, driver),
         *of_others(scenario, driver, commands, calls),
     ]
+    # A program that ends at once, without its exit handlers, stores nothing: what is set aside after a death is not
+    # stored anew.
+    return [moment for moment in found if not (moment.dies and scenario == "ends badly")]

@@ -27,7 +27,8 @@ def test_two_clean_runs_after_one_bad_moment(tmp_path: Path, scenario: str) -> N
     the layer. After the second run pipelines are found as before, and there is no file more."""
     bench = Bench(tmp_path / "bench", SCENARIOS[scenario])
     outcomes = [bench.trial(moment) for moment in moments_of(bench, MOMENTS[scenario])]
-    assert [(str(outcome.moment), outcome.wrong) for outcome in outcomes if outcome.wrong] == []
+    failed = [outcome for outcome in outcomes if outcome.wrong and not outcome.by_rule]
+    assert [(str(outcome.moment), outcome.wrong) for outcome in failed] == []
     assert sum(outcome.came for outcome in outcomes) > len(outcomes) * 3 / 4
 
 
@@ -37,10 +38,10 @@ def test_lasting_harm_is_found(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench", SCENARIOS["warm"])
     clean = bench.clean
 
-    def clean_after_a_loss(boot: Path | None = None) -> object:
+    def clean_after_a_loss(*arguments: object) -> object:
         for path in bench.place.glob("store/store/*/*.closed"):
             path.unlink()
-        return clean(boot)
+        return clean(*arguments)  # type: ignore[arg-type]
 
     bench.clean = clean_after_a_loss  # type: ignore[method-assign, assignment]
     outcome = bench.trial(Moment("umask", "warm", "077", umask=0o077))

@@ -22,7 +22,9 @@ from recovery.scenarios import Scenario
 from scripted_driver import read_counts
 from world import BUILD, LAYER_NAME, Run, World, seen
 
-from pylayer.store import runs
+from pylayer.store import runs, verdict_files
+from pylayer.store.folder import Folder, identity_names, read_identity
+from pylayer.store.verdicts import ADDED_CALL
 
 DEMO = str(BUILD / "demo" / "pipelines")
 TRACER = str(BUILD / "tests" / "moment")
@@ -43,12 +45,12 @@ OF_RUNS = {
     "run": "runs", "attest": "histories",
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
-MAY_STAY = {"tmp": 1, "blob": 1, "useless .attest": 1, "useless .blob": 1}
+MAY_STAY = {"tmp": 1, "blob": 1, "useless .attest": 1, "useless .blob": 1, "verdict": 2}
 #: After a run with another value of a driver's variable, too: for the driver that is another device.
 OF_ANOTHER_DEVICE = {"identity": 1, "plan": 1}
 #: And what others leave that are no bad moment: what was pulled, the other program's own files.
 OF_OTHERS = {
-    "pull": {"index": 1, "state": 1},
+    "pull": {"index": 1, "state": 1, "pulled": 1, "records": 3},
     "program": dict.fromkeys(("records", "timelines", "runs", "histories"), 1000),
 }
 
@@ -93,6 +95,8 @@ class Outcome:
     #: Clean runs until nothing differed; 0 if something still did after the last.
     after: int = 0
     bad: str = ""
+    #: Verdicts that last by their rule, if they explain what was wrong.
+    by_rule: list[str] = field(default_factory=list)
 
 
 def kind_of(path: Path) -> str:
@@ -343,6 +347,19 @@ class Bench:
             differences = differences or now
         if outcome.after != CLEAN_RUNS:
             outcome.wrong += differences
+        if outcome.wrong and moment.dies:
+            outcome.by_rule = self.verdicts_by_rule()
+
+    def verdicts_by_rule(self) -> list[str]:
+        """Verdicts of the store that one death leads to and that last: calls that the layer adds."""
+        root = str(self.place / "store")
+        found = []
+        for name in identity_names(root):
+            identity = read_identity(root, name)
+            if identity is not None:
+                added = verdict_files.of_everyone(Folder(root, identity)).entries.values()
+                found += [one.row.name for one in added if one.type == ADDED_CALL and one.holds(time.time())]
+        return found
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
