@@ -11,7 +11,7 @@ from recovery.scenarios import SCENARIOS
 from recovery.trial import Bench
 
 #: Moments of each scenario that are drawn here, the same ones each time.
-MOMENTS = {"warm": 60, "more": 25, "own cache": 8, "ends badly": 8}
+MOMENTS = {"warm": 45, "more": 20, "own cache": 6, "ends badly": 8}
 #: They last for seconds, or they are the whole run and `make recovery` has them.
 LONG = ("hang", "hang of a second")
 

@@ -24,7 +24,7 @@ from world import BUILD, LAYER_NAME, Run, World, seen
 
 from pylayer.store import runs, verdict_files
 from pylayer.store.folder import Folder, identity_names, read_identity
-from pylayer.store.verdicts import ADDED_CALL
+from pylayer.store.verdicts import ADDED_CALL, PIPELINE
 
 DEMO = str(BUILD / "demo" / "pipelines")
 TRACER = str(BUILD / "tests" / "moment")
@@ -351,14 +351,20 @@ class Bench:
             outcome.by_rule = self.verdicts_by_rule()
 
     def verdicts_by_rule(self) -> list[str]:
-        """Verdicts of the store that one death leads to and that last: calls that the layer adds."""
+        """Verdicts in force to which one death leads, and which no later run ends: about calls that the layer adds, and
+        about a pipeline in a snapshot."""
         root = str(self.place / "store")
         found = []
         for name in identity_names(root):
             identity = read_identity(root, name)
-            if identity is not None:
-                added = verdict_files.of_everyone(Folder(root, identity)).entries.values()
-                found += [one.row.name for one in added if one.type == ADDED_CALL and one.holds(time.time())]
+            if identity is None:
+                continue
+            folder = Folder(root, identity)
+            entries = list(verdict_files.of_everyone(folder).entries.values())
+            for _, known in verdict_files.read_all(folder).values():
+                entries += known.entries.values()
+            lasting = (ADDED_CALL, PIPELINE) if self.scenario.name == "snapshot" else (ADDED_CALL,)
+            found += [one.row.name for one in entries if one.type in lasting and one.holds(time.time())]
         return found
 
 
