@@ -19,7 +19,7 @@ import time
 
 from ..values import KIND_NAMES
 from . import format
-from .marks import ADDED, COMPILE, MERGE, PIPELINES, RECORDS
+from .marks import ADDED, ADOPT, COMPILE, MERGE, PIPELINES, PROBE, RECORDS
 from .marks import APPLICATION as APPLICATION_MARK
 
 TYPE_CHECKING = False
@@ -52,6 +52,9 @@ SUCCESSES = 8
 EMPTY_CELLS = 4
 #: Starts that found deaths over stored data, none of them cleared, after which the layer is off for the program.
 DEATHS = 3
+#: Calls that the layer adds so often, or that take so long, that a kill often finds a program in one. Without them
+#: pipelines are created more slowly. So one more death is needed.
+OFTEN_KILLED = (PROBE, ADOPT)
 
 #: Variables that change what a driver gives, by how their names begin. What a driver does under them is no evidence
 #: about the driver without them.
@@ -147,7 +150,8 @@ TABLE = {
         effect="snapshots made so far are not used, because the program died {runs} times when it created pipelines",
         end="snapshots are used again",
     ),
-    # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs.
+    # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs. Calls of
+    # OFTEN_KILLED need two deaths.
     ADDED_CALL: Row(
         "added-call", 1, DAY, again=90 * DAY,
         effect="{call} is not called for {kind} pipelines, because a program died in this call",
@@ -350,7 +354,8 @@ class Verdicts:
         if (row.about_driver and self.changing) or (known is not None and began_ns <= known.decided_ns):
             return None
         runs = min(known.runs + 1, 0xFFFF) if known is not None else 1
-        decided = runs >= row.runs or (known is not None and known.is_on_trial(now))
+        needed = row.runs + (type == ADDED_CALL and subject in OFTEN_KILLED)
+        decided = runs >= needed or (known is not None and known.is_on_trial(now))
         lasts = row.again if decided and known is not None and known.flags & DECIDED else row.seconds
         now_ns, flags = self._after(known), flags | (DECIDED if decided else 0)
         new = Verdict(type, kind, runs, flags, subject, now_ns, int(now) + lasts, found_ns or now_ns)

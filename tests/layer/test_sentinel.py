@@ -25,7 +25,7 @@ from pylayer.common.identity import Identity
 from pylayer.store import sentinel
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.verdict_files import forget, read_all, review
-from pylayer.store.verdicts import PIPELINE, RECORD, SUSPECTED, Verdict
+from pylayer.store.verdicts import OFTEN_KILLED, PIPELINE, RECORD, SUSPECTED, Verdict
 
 COUNT = 24
 
@@ -324,29 +324,35 @@ def test_crash_in_a_call_that_the_layer_adds(scripted: ScriptedDriver, carrier: 
     assert call in sentinel.ADDED[mark.call] and mark.kind == 0
     assert bool(mark.ids[0]) == (carrier != "snapshot")
     assert not reviewed(world)
+    if mark.call in OFTEN_KILLED:
+        dies(world, "--compute", "--api", "1.3", PYLAYER_TEST_DRIVER=script)
     for _ in range(2):
         again(world, "--compute", "--api", "1.3", PYLAYER_TEST_DRIVER=script)
 
 
 @pytest.mark.parametrize(
-    ("carrier", "script", "call"),
+    ("carrier", "script", "call", "deaths"),
     [
-        ("binaries", "get-key=crash?!global", "vkGetPipelineKeyKHR"),
-        ("binaries", "create-binaries=crash", "vkCreatePipelineBinariesKHR"),
-        ("binaries", "binary-data=crash", "vkGetPipelineBinaryDataKHR"),
-        ("binaries", "internal-cache=no;release-captured=crash", "CAPTURE_DATA"),
-        ("cells", "pipeline=crash?probe", "FAIL_ON_PIPELINE_COMPILE_REQUIRED"),
-        ("cells", "get-data=crash@4+", "vkGetPipelineCacheData"),
-        ("cells", "merge=crash", "vkMergePipelineCaches"),
+        ("binaries", "get-key=crash?!global", "vkGetPipelineKeyKHR", 1),
+        ("binaries", "create-binaries=crash", "vkCreatePipelineBinariesKHR", 1),
+        ("binaries", "binary-data=crash", "vkGetPipelineBinaryDataKHR", 1),
+        ("binaries", "internal-cache=no;release-captured=crash", "CAPTURE_DATA", 1),
+        ("cells", "pipeline=crash?probe", "FAIL_ON_PIPELINE_COMPILE_REQUIRED", 2),
+        ("cells", "get-data=crash@4+", "vkGetPipelineCacheData", 1),
+        ("cells", "merge=crash", "vkMergePipelineCaches", 1),
     ],
 )
-def test_one_death_switches_the_call_off(scripted: ScriptedDriver, carrier: str, script: str, call: str) -> None:
-    """A driver that crashes whenever the layer makes a call ends one process. The next one does without that call for
-    this kind of pipeline, says so, and creates all pipelines. So does the one after it."""
+def test_deaths_switch_the_call_off(
+    scripted: ScriptedDriver, carrier: str, script: str, call: str, deaths: int
+) -> None:
+    """A driver that crashes whenever the layer makes a call ends one process, or two if kills are likely to hit that
+    call. The next one does without the call for this kind of pipeline, says so, and creates all pipelines. So does the
+    one after it."""
     world = scripted.world
     scripted.settings(carrier=carrier)
     arguments = ("--compute", "--api", "1.3")
-    dies(world, *arguments, PYLAYER_TEST_DRIVER=script)
+    for _ in range(deaths):
+        dies(world, *arguments, PYLAYER_TEST_DRIVER=script)
     second = again(world, *arguments, PYLAYER_TEST_DRIVER=script, PYLAYER_LOG="warn")
     assert call in second.stderr
     again(world, *arguments, PYLAYER_TEST_DRIVER=script)
