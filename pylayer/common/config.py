@@ -206,7 +206,8 @@ def _explain(error: Violation) -> tuple[list[Any], str, bool]:
         "pattern": next((text for start, text in PATTERNS if definition.get("pattern", "").startswith(start)), ""),
         "minProperties": "at least one condition",
     }.get(error.rule, error.message)
-    found = "another text" if has_secret(str(error.value)) else _shown(error.value)
+    is_secret = isinstance(error.value, str) and has_secret(error.value)
+    found = "another text" if is_secret else _shown(error.value)
     return path, f"{key} is {found}; allowed: {allowed}", False
 
 

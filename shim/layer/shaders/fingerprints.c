@@ -220,7 +220,7 @@ static void add_blending(Description *description, const VkGraphicsPipelineCreat
 /* Returns false if a library's fingerprint is unknown. */
 static bool add_libraries(Description *description, Device *device, const VkPipelineLibraryCreateInfoKHR *libraries)
 {
-    for (uint32_t i = 0; libraries && i < libraries->libraryCount; i++) {
+    for (uint32_t i = 0; i < libraries->libraryCount; i++) {
         uint64_t fingerprint = shared_map_find(&device->libraries, (uint64_t)libraries->pLibraries[i]);
         if (!fingerprint)
             return false;
@@ -237,12 +237,14 @@ static bool add_parts(Description *description, const PipelineCall *call, const 
         call->point == BIND_RAY_TRACING
             ? info->ray_tracing.pLibraryInfo
             : (const void *)pnext_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
+    /* A linked library may make states of the pipeline invalid pointers: those of its vertices, if it has a mesh shader. */
+    if (libraries && libraries->libraryCount > 0)
+        return add_libraries(description, call->device, libraries);
     if (states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT)
         add_vertex_input(description, &info->graphics);
     if (states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT)
         add_blending(description, &info->graphics, states);
-    bool has_parts = states->subsets || (libraries && libraries->libraryCount > 0);
-    return has_parts && add_libraries(description, call->device, libraries);
+    return states->subsets != 0;
 }
 
 void fingerprint_note_library(Device *device, VkPipeline library, uint64_t fingerprint)

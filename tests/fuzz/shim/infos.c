@@ -188,6 +188,32 @@ static const VkPipelineDynamicStateCreateInfo *make_dynamic(void)
     return dynamic;
 }
 
+static const VkPipelineVertexInputStateCreateInfo *make_vertex_input(void)
+{
+    VkPipelineVertexInputStateCreateInfo *input = room(sizeof *input);
+    input->vertexBindingDescriptionCount = below(3);
+    input->vertexAttributeDescriptionCount = below(3);
+    input->pVertexBindingDescriptions =
+        input->vertexBindingDescriptionCount
+            ? room(input->vertexBindingDescriptionCount * sizeof *input->pVertexBindingDescriptions)
+            : anywhere();
+    input->pVertexAttributeDescriptions =
+        input->vertexAttributeDescriptionCount
+            ? room(input->vertexAttributeDescriptionCount * sizeof *input->pVertexAttributeDescriptions)
+            : anywhere();
+    return input;
+}
+
+static const VkPipelineColorBlendStateCreateInfo *make_blending(void)
+{
+    VkPipelineColorBlendStateCreateInfo *blending = room(sizeof *blending);
+    blending->attachmentCount = 1 + below(2);
+    VkPipelineColorBlendAttachmentState *all = room(blending->attachmentCount * sizeof *all);
+    all->blendEnable = chance(2);
+    blending->pAttachments = all;
+    return blending;
+}
+
 /* Pointers that the specification lets be anything are. Which it reads is said at each. */
 static void make_graphics(VkGraphicsPipelineCreateInfo *info)
 {
@@ -216,11 +242,13 @@ static void make_graphics(VkGraphicsPipelineCreateInfo *info)
     bool assembles = vertex_input && !(pre_rasterization && mesh) &&
                      !is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT);
     info->pInputAssemblyState = assembles ? room(sizeof *info->pInputAssemblyState) : anywhere();
-    info->pVertexInputState = anywhere();
+    /* VUID-VkGraphicsPipelineCreateInfo-pStages-02097 */
+    bool reads_vertices = vertex_input && !(pre_rasterization && mesh) && !(libraries && libraries->libraryCount) &&
+                          !is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_VERTEX_INPUT_EXT);
+    info->pVertexInputState = reads_vertices ? make_vertex_input() : anywhere();
     info->pTessellationState = anywhere();
     info->pViewportState = anywhere();
     info->pDepthStencilState = anywhere();
-    info->pColorBlendState = anywhere();
     VkPipelineRasterizationStateCreateInfo *raster = room(sizeof *raster);
     raster->rasterizerDiscardEnable = chance(4);
     info->pRasterizationState = pre_rasterization ? raster : anywhere();
@@ -232,8 +260,11 @@ static void make_graphics(VkGraphicsPipelineCreateInfo *info)
     VkPipelineRenderingCreateInfoKHR *rendering =
         (void *)(uintptr_t)chain_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO_KHR);
     /* VUID-VkGraphicsPipelineCreateInfo-renderPass-06579: read for fragment output state and dynamic rendering */
-    if (rendering && (info->renderPass != VK_NULL_HANDLE || !fragment_output || !rasterizes))
+    bool has_colors = rendering && info->renderPass == VK_NULL_HANDLE && fragment_output && rasterizes;
+    if (rendering && !has_colors)
         rendering->pColorAttachmentFormats = anywhere();
+    /* VUID-VkPipelineColorBlendStateCreateInfo-pAttachments-07353, unless all of its states are dynamic */
+    info->pColorBlendState = has_colors && rendering->colorAttachmentCount ? make_blending() : anywhere();
 }
 
 static void make_compute(VkComputePipelineCreateInfo *info)
