@@ -10,6 +10,7 @@ import xxhash
 from ..store import format, sentinel
 from ..store.recency import RECENT_SECONDS, used_parts
 from ..values import (
+    CARRIER_CELLS,
     CELL_ADOPTED,
     CELL_AFTER_LOAD,
     CELL_EMPTY,
@@ -148,10 +149,16 @@ class Keeping:
 
     def snapshot_wanted(self, counters: dict[str, int]) -> bool:
         """Returns whether the driver may have compiled pipelines that are in no cell."""
-        if not self._device.keeps:
+        device = self._device
+        if not device.keeps:
             return False
-        assert self._device.state is not None
-        told = counters["plain_compiled"] if self._device.state.feedback else counters["plain"]
+        assert device.state is not None
+        # In this run vkCreateDevice failed with the features that cells need. Other runs stored cells, and do not need
+        # a snapshot, which only policy can read.
+        refused = device.carrier_planned == CARRIER_CELLS and device.state.carrier != CARRIER_CELLS
+        if refused and self._load.loaded.timed_cells:
+            return False
+        told = counters["plain_compiled"] if device.state.feedback else counters["plain"]
         return told + counters["absorbed"] > 0
 
     def snapshot(self, counters: dict[str, int]) -> None:

@@ -104,8 +104,8 @@ def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, carrier: s
 
 
 def test_binaries_that_a_program_asks_for(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A program asks for binaries by its create infos, and the binaries carrier answers from the store. The driver crashes
-    over those binaries only once."""
+    """A program asks for binaries by its create infos, and the binaries carrier answers from the store. The driver
+    crashes over those binaries only once."""
     scripted.settings(carrier="binaries")
     arguments = ["--count", 6, "--source", "internal", "--archive"]
     scripted.program("binaries", *arguments, tmp_path / "first", script="guilty=3")

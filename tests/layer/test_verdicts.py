@@ -225,6 +225,28 @@ def test_too_many_deaths_cost_nothing_more(scripted: ScriptedDriver) -> None:
     assert world.last()["hits"] >= 21
 
 
+def test_merge_that_did_nothing(scripted: ScriptedDriver) -> None:
+    """If the driver ignores one merge, the pipelines are compiled in that run. The next run's hits take the evidence
+    back, and the run after it needs no interpreter."""
+    for script in ("", "", "merge=ignore@1", ""):
+        scripted.demo("--count", COUNT, script=script)
+    assert (scripted.world.last()["hits"], verdicts(scripted.world)) == (COUNT, [])
+    for _ in range(3):
+        scripted.demo("--count", COUNT)
+    assert without_interpreter(scripted.world, 3)
+
+
+def test_device_that_is_refused_once(scripted: ScriptedDriver) -> None:
+    """If vkCreateDevice fails once with what the layer adds, that run stores no snapshot, which only policy could
+    read in each later run."""
+    for script in ("", "", "create-device=error:feature-not-present@1"):
+        scripted.demo("--count", COUNT, script=script)
+    for _ in range(3):
+        scripted.demo("--count", COUNT)
+    hits(scripted.world)
+    assert without_interpreter(scripted.world, 3)
+
+
 @pytest.mark.parametrize("damage", [b"", b"\0" * 400, b"\xff" * 9000])
 def test_damaged_file_of_verdicts(scripted: ScriptedDriver, damage: bytes) -> None:
     """A damaged file of verdicts says nothing, and the layer reads the store as without it."""

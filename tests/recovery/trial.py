@@ -45,7 +45,7 @@ OF_RUNS = {
     "run": "runs", "attest": "histories",
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
-MAY_STAY = {"tmp": 1, "blob": 1, "useless .attest": 1, "useless .blob": 1, "verdict": 2}
+MAY_STAY = {"tmp": 1, "blob": 1, "useless .attest": 1, "useless .blob": 1, "verdict": 2, "timelines": 2}
 #: After a run with another value of a driver's variable, too: for the driver that is another device.
 OF_ANOTHER_DEVICE = {"identity": 1, "plan": 1}
 #: And what others leave that are no bad moment: what was pulled, the other program's own files.

@@ -159,8 +159,8 @@ def test_exit_folds_as_much_as_it_has_time_for(send: Send, root: str, monkeypatc
 
 
 def test_damage_is_repaired(send: Send, boundary: FakeBoundary, root: str) -> None:
-    """Files that a load found damaged go to quarantine when there is time, empty ones are deleted, and the next load finds
-    no damage."""
+    """Files that a load found damaged go to quarantine when there is time, empty ones are deleted, and the next load
+    finds no damage."""
     hurt = bytearray(record(b"hurt"))
     hurt[64] ^= 1
     in_store(root, closed("1"), record(b"good"), bytes(hurt))

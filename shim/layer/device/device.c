@@ -311,6 +311,7 @@ static void open_carrier(Device *device)
             read_global_key(device, &message->created);
     }
     device->used_recently = found.used_recently;
+    device->has_undecided = found.undecided;
     device->store_wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
     if (reads_store && !found.blobs)
         atomic_store(&device->restorable_slots, 0);

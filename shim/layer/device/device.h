@@ -81,6 +81,7 @@ struct Device {
     PylayerDeviceInfo info;  /* as policy got it */
     atomic_bool run_written; /* the layer has written the run's file */
     bool used_recently;      /* a run said within a day what it used */
+    bool has_undecided;      /* only policy can judge what this run shows about the driver (verdicts.h) */
     bool store_wants_work;   /* at the end of the process policy folds journals, or prunes statistics */
     PylayerKept kept;        /* what policy kept of an earlier process; zero if nothing */
     Stored stored;

@@ -17,7 +17,8 @@ static bool needs_snapshot(const Device *device)
 
 bool device_ends_quietly(Device *device)
 {
-    if (mailbox_is_open() && needs_snapshot(device))
+    /* Policy asks the device what it counted, so it cannot wait until exit(). */
+    if (mailbox_is_open() && (device->has_undecided || needs_snapshot(device)))
         return false;
     if (!mailbox_withdraw(device->serial, device->store_wants_work))
         return false;

@@ -52,6 +52,7 @@ typedef struct StoredFound {
     bool used_recently;     /* a run said within a day what it used */
     bool blobs;             /* the program's own cache data may be restored */
     uint32_t without_table; /* journals */
+    bool undecided;         /* Verdicts::undecided */
     bool work;              /* so many of these, or so many records in one, that policy should fold them */
     uint8_t off;            /* VerdictType by which the layer is off; 0: it is on */
     Verdicts verdicts;      /* of this program and of all programs, as they were read */

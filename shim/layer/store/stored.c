@@ -61,7 +61,7 @@ static bool obey(Device *device, StoredFound *found)
     Verdicts *verdicts = &found->verdicts;
     size_t count;
     verdicts_settle(verdicts, (uint64_t)time(NULL));
-    found->work |= verdicts->undecided;
+    found->undecided = verdicts->undecided;
     const VerdictEntry *off = verdicts_off(verdicts);
     if (off) {
         found->off = off->type;
