@@ -45,7 +45,7 @@ OF_RUNS = {
     "run": "runs", "attest": "histories",
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
-MAY_STAY = {"tmp": 1, "blob": 1, "useless .attest": 1, "useless .blob": 1, "verdict": 2, "timelines": 2}
+MAY_STAY = {"tmp": 1, "blob": 1, "useless .attest": 1, "useless .blob": 1, "verdict": 2}
 #: After a run with another value of a driver's variable, too: for the driver that is another device.
 OF_ANOTHER_DEVICE = {"identity": 1, "plan": 1}
 #: And what others leave that are no bad moment: what was pulled, the other program's own files.
@@ -337,6 +337,7 @@ class Bench:
             if number + 1 < CLEAN_RUNS:
                 continue
             may_stay = MAY_STAY | dict.fromkeys(OF_RUNS.values(), stored)
+            may_stay["timelines"] += 1  # of the run that takes evidence back
             if moment.variables:
                 may_stay |= OF_ANOTHER_DEVICE
             may_stay |= OF_OTHERS.get(moment.beside, {})
