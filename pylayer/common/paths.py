@@ -199,7 +199,13 @@ def open_below(directory: int, path: str, flags: int = posix.O_RDONLY, mode: int
         fd = posix.open(name, flags | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK, mode, dir_fd=directory)
     except OSError as error:
         raise _with_path(error, path) from None
-    return fd if flags & posix.O_EXCL else _plain(path, fd)  # with O_EXCL the file was just created by this user
+    if not flags & posix.O_EXCL:
+        return _plain(path, fd)
+    try:
+        posix.fchmod(fd, mode)  # a umask such as 0777 would keep the user's later processes out
+    except OSError:
+        pass  # a file system without modes
+    return fd  # just created by this user
 
 
 def open_in_store(path: str, flags: int = posix.O_RDONLY, mode: int = 0o600) -> int:
@@ -267,6 +273,7 @@ def make_private(path: str) -> None:
     if owner not in (os.geteuid(), 0):
         raise UntrustedDirectory(f"{above} belongs to user {owner}; {path} is not created in it")
     os.makedirs(path, mode=0o700, exist_ok=True)
+    os.chmod(path, 0o700)
     require_own(path)
 
 
@@ -279,6 +286,7 @@ def make_private_below(root: str, *names: str) -> None:
         path = f"{path}/{name}"
         try:
             posix.mkdir(path, 0o700)
+            posix.chmod(path, 0o700)
         except FileExistsError:
             pass
     require_own_below(root, *names)

@@ -40,10 +40,11 @@ def test_dry_run_is_what_happens(user: User) -> None:
     assert store.loaded(GAME) == list(range(10 + done["records_removed"], 112))
 
 
-#: Fills a disk that has the store, and runs commands there. Prints the output of each as JSON.
+#: Fills a disk that has the store, and runs commands there. Prints the output of each as JSON. In a user namespace the
+#: user is root, whose group is nobody's private one (umask 002).
 FULL_DISK = """
 mount -t tmpfs -o size=$SIZE,mode=0700 none "$DISK" || exit 77
-cp -r "$STORE/." "$DISK/" || exit 77
+cp -r "$STORE/." "$DISK/" && chmod -R go-w "$DISK" || exit 77
 dd if=/dev/zero of="$DISK/filler" bs=1k 2>/dev/null
 dd if=/dev/zero of="$DISK/filler2" bs=1 count=4096 2>/dev/null
 export PYLAYER_STORE="$DISK"

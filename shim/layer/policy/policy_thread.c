@@ -212,7 +212,8 @@ static void *policy_main(void *unused)
     return NULL;
 }
 
-/* Returns 0, or why there is no thread. */
+/* Returns 0, or why there is no thread. Only one thread at a time starts policy. What is large is not on its stack, of
+ * which the layer promises to need little. */
 static int make_thread(void)
 {
     pthread_attr_t attributes;
@@ -223,7 +224,7 @@ static int make_thread(void)
      * that a thread raises by its own actions: blocked, they would end the process. Also, a sandbox may answer
      * system calls in its SIGSYS handler. */
     static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    sigset_t all, previous;
+    static sigset_t all, previous;
     sigfillset(&all);
     for (size_t i = 0; i < sizeof raised / sizeof raised[0]; i++)
         sigdelset(&all, raised[i]);

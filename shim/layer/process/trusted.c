@@ -121,7 +121,10 @@ bool is_own_directory(const char *path)
 
 int create_in_store(const char *directory, const char *name)
 {
-    return open_below(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+    int fd = open_below(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+    if (fd >= 0)
+        fchmod(fd, 0600); /* a umask such as 0777 would keep the user's later processes out */
+    return fd;
 }
 
 int open_own_file(const char *path)
