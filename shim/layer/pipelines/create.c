@@ -17,7 +17,7 @@
 #include "pipelines/pass.h"
 
 /* Calls with up to this many create infos need no heap. Applications rarely pass more than one. */
-#define STACK_ELEMENTS 8
+#define STACK_ELEMENTS 4
 
 /* Not inlined: the description is not on the stack of other creations. */
 NOT_INLINED static void keep_captured(Batch *batch, uint32_t index)
