@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import signal
+# The module signal imports enum, and Ctrl-C meanwhile would print a traceback.
+import _signal  # type: ignore[import-not-found]
 import sys
 
 
@@ -10,8 +11,8 @@ def main() -> int:
     """Runs the command line and returns its exit status."""
     # Ctrl-C while the modules below are imported ends the process without a traceback. Who started it with SIGINT
     # ignored, as nohup does, meant that.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     from .cli.main import main as run
 
     return run()

@@ -62,7 +62,10 @@ def require_fleet(url: str | None) -> Fleet:
     if found is None:
         raise Failure("the policy file names no fleet; set fleet.url in it, or use --url")
     if not is_url(found.url):  # without the URL, which may hold a password
-        raise Failure("the URL begins with none of https://, http://, s3://, gs://, az:// and file:///, or has a user")
+        raise Failure(
+            "the fleet's URL cannot be used: it begins with https://, http://, s3://, gs://, az:// or file:///, "
+            "and has neither user nor query"
+        )
     return found
 
 

@@ -135,7 +135,7 @@ def _print_published(result: Published) -> None:
     default=30,
     show_default=True,
     metavar="DAYS",
-    help="Packs that are not in use any more stay for so long, for machines that have an old index.",
+    help="Keep unused packs this long, for machines that have an old index, and pushed packs that were refused.",
 )
 @click.option("--discard", is_flag=True, help="Publish only what is pushed now, and nothing that was published before.")
 @click.option("--again", is_flag=True, help="Upload all published packs again, such as after the storage damaged one.")

@@ -56,6 +56,13 @@ def _share_options(command: click.Command) -> None:
         _share_options(below)
 
 
+def _handle_ctrl_c() -> None:
+    """From now on Ctrl-C raises KeyboardInterrupt. Until a command is imported it ends the process at once
+    (pylayer/__main__.py), because an exception in the middle of an import may be lost."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Commands(click.Group):
     """Imports a command only when it is needed, because ``pylayer run`` delays every start of a program."""
 
@@ -69,6 +76,7 @@ class Commands(click.Group):
             return None
         module, attribute = COMMANDS[cmd_name]
         found: click.Command = getattr(import_module(f".{module}", __package__), attribute or cmd_name)
+        _handle_ctrl_c()
         _share_options(found)
         return found
 
@@ -188,8 +196,6 @@ def main(arguments: list[str] | None = None) -> int:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # pylayer/__main__.py
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = _run(sys.argv[1:] if arguments is None else arguments)
         if sys.stdout is not None:

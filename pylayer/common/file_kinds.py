@@ -162,7 +162,7 @@ BINARIES = Kind(
 )
 VERDICT = Kind(
     _STORE + ".verdict",
-    "what makes later runs of a program worse; with program 0 those of all programs",
+    "lasting verdicts about a program; with program 0, verdicts that concern all programs",
     "synced verified quarantined",
     magic=b"VRDT",
     bound="1,024 entries a program",

@@ -86,7 +86,7 @@ class Backend:
         than the object may have. Raises NoRanges."""
         found, _, pieces = self._open(path, start, None)
         if found is not None and found != size:
-            raise Denied(f"{path} has {found} bytes, and the index says {size}")
+            raise Denied(f"{path} has {found} bytes, and not {size}")
         at = start
         for piece in pieces:
             at += len(piece)

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..common import owner
 from ..common.files import TEMPORARY, remove, remove_left_temporaries, sync_file
-from .backend import Backend, Item, Missing, Unavailable, Unchanged
+from .backend import Backend, Denied, Item, Missing, Unavailable, Unchanged
 
 _PIECE_BYTES = 1 << 20
 #: Names of objects and their directories.
@@ -47,6 +47,8 @@ class Directory(Backend):
             yield
         except FileNotFoundError as error:
             raise Missing(f"{self.url} has no {path}") from error
+        except PermissionError as error:
+            raise Denied(f"{self._place(path)}: {error.strerror}") from error
         except OSError as error:
             raise Unavailable(f"{self._place(path)}: {error.strerror or error}") from error
 
@@ -56,7 +58,7 @@ class Directory(Backend):
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 os.close(fd)
-                raise Unavailable(f"{self._place(path)} is not a regular file")
+                raise Denied(f"{self._place(path)} is not a regular file")
         found = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
         if found == etag:
             os.close(fd)

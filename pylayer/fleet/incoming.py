@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..store.store import Refused, Store
-from .backend import Backend, Item, Missing
+from .backend import Backend, Denied, Item, Missing
 from .signatures import verified
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Incoming:
                 self.paths.append(item.path)
             except Missing:
                 continue  # another publisher published it
-            except Refused as error:
+            except (Denied, Refused) as error:
                 self.refused[item] = str(error)
 
     def _take(self, backend: Backend, identity: str, item: Item, push_keys: Mapping[str, str]) -> Iterator[int]:

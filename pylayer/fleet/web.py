@@ -71,11 +71,6 @@ def _response(end: float, connection: socket.socket, *arguments: Any, **named: A
     return http.client.HTTPResponse(_Connection(connection, end), *arguments, **named)  # type: ignore[arg-type]
 
 
-def _shown(target: SplitResult) -> str:
-    """Returns a URL without its query, which a redirect may have given it and which may be a secret."""
-    return target._replace(query="").geturl()
-
-
 def _left(end: float) -> float:
     left = end - time.monotonic()
     if left <= 0:
@@ -95,6 +90,8 @@ def _meaning(error: Exception) -> str:
         return "there is no HTTPS"
     if isinstance(error, OSError):
         return f"the server cannot be reached ({error.strerror or type(error).__name__})"
+    if isinstance(error, ValueError):
+        return "the server's name, or the path that it redirects to, cannot be asked for"
     return f"the answer is no HTTP ({type(error).__name__})"
 
 
@@ -156,8 +153,10 @@ class Web(Backend):
         return self._kept.getresponse()
 
     def _answer(self, path: str, headers: dict[str, str]) -> http.client.HTTPResponse:
-        """Returns the answer to a request, after redirects on the same host and retries."""
-        target, redirects, failures = urlsplit(urljoin(self._base.geturl(), quote(path))), 0, 0
+        """Returns the answer to a request, after redirects on the same host and retries. Messages name what was asked
+        for, and not where a redirect led: the server chose that, and it may be a secret."""
+        asked = urljoin(self._base.geturl(), quote(path))
+        target, redirects, failures = urlsplit(asked), 0, 0
         while True:
             problem: Exception | None = None
             try:
@@ -166,18 +165,18 @@ class Web(Backend):
                     return answer
                 location = answer.headers.get("Location", "")
                 status = answer.status
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, http.client.HTTPException, ValueError) as error:  # of a name or path that HTTP cannot have
                 problem, status, location = error, 0, ""
             self._close()  # the rest of such an answer is not read
             if status in _REDIRECTS:
                 redirects += 1
-                target = self._redirected(target, location, redirects)
+                target = _redirected(asked, target, location, redirects)
                 continue
             failures += 1
-            if problem is not None and (failures > RETRIES or isinstance(problem, ssl.SSLError)):
-                raise Unavailable(f"{_shown(target)}: {_meaning(problem)}") from problem
+            if problem is not None and (failures > RETRIES or isinstance(problem, (ssl.SSLError, ValueError))):
+                raise Unavailable(f"{asked}: {_meaning(problem)}") from problem
             if problem is None and (status < 500 or failures > RETRIES):
-                raise self._refusal(target, status)
+                raise self._refusal(path, asked, status)
             self._pause(0.2 * failures)
 
     def _pause(self, seconds: float) -> None:
@@ -186,22 +185,13 @@ class Web(Backend):
         except TimeoutError:
             pass  # the next attempt says so
 
-    def _refusal(self, target: SplitResult, status: int) -> Unavailable:
-        meaning = http.client.responses.get(status, "unknown")
+    def _refusal(self, path: str, asked: str, status: int) -> Unavailable:
         if status in (404, 410):
-            return Missing(f"{self.url} has no {target.path.removeprefix(self._base.path)}")
+            return Missing(f"{self.url} has no {path}")
+        meaning = http.client.responses.get(status, "unknown")
         hint = f"; {AUTHORIZATION} is sent to it if it is set" if status == 401 else ""
         kind = Denied if status < 500 else Unavailable
-        return kind(f"{_shown(target)}: status {status}, {meaning}{hint}")
-
-    def _redirected(self, target: SplitResult, location: str, redirects: int) -> SplitResult:
-        new = urlsplit(urljoin(target.geturl(), location))
-        same_place = (new.scheme, new.netloc) == (target.scheme, target.netloc)
-        if not (same_place or (new.scheme == "https" and new.netloc == target.hostname)):
-            raise Unavailable(f"{_shown(target)}: the server redirects to another one, which is not followed")
-        if redirects > _MAX_REDIRECTS:
-            raise Unavailable(f"{_shown(target)}: the server redirects again and again")
-        return new
+        return kind(f"{asked}: status {status}, {meaning}{hint}")
 
     # ---- objects ---------------------------------------------------------------------------------
 
@@ -235,6 +225,20 @@ class Web(Backend):
             answer.close()
             if not done or answer.length:
                 self._close()  # what is left of the answer would be read as the next one
+
+
+def _redirected(asked: str, target: SplitResult, location: str, redirects: int) -> SplitResult:
+    """Returns where a redirect leads: to the same host, and not less secure. Raises Unavailable."""
+    try:
+        new = urlsplit(urljoin(target.geturl(), location))
+    except ValueError:
+        raise Unavailable(f"{asked}: the server redirects to what is no URL") from None
+    same_place = (new.scheme, new.netloc) == (target.scheme, target.netloc)
+    if not (same_place or (new.scheme == "https" and new.netloc == target.hostname)):
+        raise Unavailable(f"{asked}: the server redirects to another one, which is not followed")
+    if redirects > _MAX_REDIRECTS:
+        raise Unavailable(f"{asked}: the server redirects again and again")
+    return new
 
 
 def _begins_at(answer: http.client.HTTPResponse, start: int) -> bool:

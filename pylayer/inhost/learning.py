@@ -14,7 +14,6 @@ from ..store.verdicts import (
     EMPTY_CELLS,
     KIND,
     LAYER_OFF,
-    OFF,
     PIPELINE,
     PLAIN_KIND,
     RECORD,
@@ -43,7 +42,8 @@ def _tell_starter(text: str) -> None:
     try:
         status = os.fstat(2)
         if wanted == f"{status.st_dev}:{status.st_ino}":
-            os.write(2, f"pylayer: {text}\n".encode("utf-8", "replace"))
+            clean = "".join(letter if letter.isprintable() else "?" for letter in text)  # programs choose their names
+            os.write(2, f"pylayer: {clean}\n".encode("utf-8", "replace"))
     except OSError:
         pass
 
@@ -216,6 +216,3 @@ class Learning:
         off = self.known.off
         # Binaries do not need a VkPipelineCache.
         return None if off is not None and off.type == STUB and self._device.has_binaries else off
-
-
-__all__ = ["OFF", "Learning"]

@@ -4,8 +4,8 @@
 
 The file is a file header, which identifies its process, and the marks of shim/boundary.h, which the layer writes into
 mapped memory. It is deleted when the device is destroyed. If the process ended without that, the next start of the
-identity reads the file and writes a note of suspects. On file systems where a write to a mapped file may fail for lack
-of disk space, and on those of several machines, the files are in the runtime directory instead.
+identity reads the file and decides what follows (``verdict_files.review``). On file systems where a write to a mapped
+file may fail for lack of disk space, and on those of several machines, the files are in the runtime directory instead.
 """
 
 from __future__ import annotations

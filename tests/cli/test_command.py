@@ -195,19 +195,27 @@ def test_end_of_input(user: User) -> None:
     assert store.files() == before
 
 
-def test_ctrl_c_while_it_starts(user: User) -> None:
-    """Ctrl-C before the command's modules are imported also ends it by SIGINT, without any output."""
+@pytest.mark.parametrize("module", ["enum", "click", "pylayer.cli.stats", "pylayer.report.totals"])
+def test_ctrl_c_while_it_starts(user: User, module: str) -> None:
+    """Ctrl-C while the command's modules are imported ends it by SIGINT, without any output. It does so in a callback,
+    too, where an exception would be lost."""
     code = """
-import os, signal, sys
-from pylayer.__main__ import main
+import os, sys
+class Callback:
+    def __del__(self):
+        os.kill(os.getpid(), 2)
 class Press:
     def find_spec(self, name, path=None, target=None):
-        if name == "click":
-            os.kill(os.getpid(), signal.SIGINT)
+        if name == module:
+            Callback()
+module = sys.argv.pop(1)
+assert module not in sys.modules
 sys.meta_path.insert(0, Press())
+from pylayer.__main__ import main
 main()
 """
-    done = subprocess.run([sys.executable, "-c", code], env=user.environment, capture_output=True, text=True)
+    words = [sys.executable, "-P", "-c", code, module, "stats"]
+    done = subprocess.run(words, env=user.environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 

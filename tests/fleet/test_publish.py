@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xxhash
@@ -148,6 +150,22 @@ def test_strange_files_beside_pushed_packs(builder: Builder) -> None:
     age(left, 2)
     result = builder.publish()
     assert (result.records, result.refused) == (1, []) and not left.exists()
+
+
+def test_unreadable_pushed_pack(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pushed pack that only another user may read is refused. It keeps nobody else's from being published."""
+    builder.push(1)
+    (path,) = (builder.www / "incoming").rglob("*.pack")
+    theirs, opened = path.rename(path.with_name("0" * 64 + ".pack")), os.open
+
+    def refusing(path: str, *arguments: Any, **named: Any) -> int:
+        if path == str(theirs):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", refusing)
+    result = builder.publish(2)
+    assert result.records == 1 and "Permission denied" in result.refused[0] and theirs.exists()
 
 
 def test_stranger_pushes(tmp_path: Path, builder: Builder) -> None:

@@ -125,6 +125,19 @@ def test_redirect_on_the_server(server: Faulty, machine: Machine) -> None:
     assert "again and again" in machine.pull(server.url).problem
 
 
+@pytest.mark.parametrize("location", ["http://[", "//[::1", "/caf\xe9", "http://a:b:c/", "/\x01"])
+def test_redirect_to_no_url(server: Faulty, machine: Machine, location: str) -> None:
+    """A redirect to what is no URL is one line, like any other that is not followed."""
+    server.fault = lambda path, answer: Answer(302, 0, [], {"Location": location})
+    problem = machine.pull(server.url).problem
+    assert problem.startswith(server.url) and problem.isprintable() and location not in problem
+
+
+def test_impossible_server(machine: Machine) -> None:
+    """A server with a name that no server can have is one line."""
+    assert "cannot be asked for" in machine.pull(f"http://{'a' * 70}.example/fleet").problem
+
+
 def test_proxy(server: Faulty, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy that the environment names is asked, with the credentials that the environment has for it."""
     monkeypatch.setenv("http_proxy", server.url.replace("http://", f"http://user:{SECRET}@"))
