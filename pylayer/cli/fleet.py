@@ -47,7 +47,7 @@ def fleet() -> None:
     """Share compiled pipelines between machines with the same device and driver.
 
     Machines pull from any web server. Builders push to object storage or a directory, and one builder publishes. The
-    policy file has the server and the keys (docs/containers.md). Needs vk-pylayer[fleet].
+    policy file has the server and the keys (docs/containers.md). Object storage needs vk-pylayer[fleet].
 
     \b
     Example:

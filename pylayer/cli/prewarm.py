@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common import file_kinds, owner
-from ..common.paths import make_private_below
+from ..common.file_kinds import PREWARM
+from ..common.files import Scratch
 from ..store.store import Store
 from .complete import files, programs
 from .environment import DISABLE, with_layer
@@ -96,21 +95,6 @@ def _replay(command: list[str], environment: dict[str, str], quiet: bool) -> Rep
             process.terminate()
     found.status = process.returncode
     return found
-
-
-@contextlib.contextmanager
-def _scratch(root: str) -> Iterator[str]:
-    """Makes a directory on the store's file system for a store of its own, and deletes it afterwards. If this process
-    is killed, maintenance deletes it: the name says whose it is. Raises OSError."""
-    name = owner.maker() + file_kinds.TEMPORARY
-    make_private_below(root, file_kinds.PREWARM.place, name)
-    path = os.path.join(root, file_kinds.PREWARM.place, name)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-        with contextlib.suppress(OSError):  # another one may be running
-            os.rmdir(os.path.dirname(path))
 
 
 def _uses_identifiers(store: Store, program_id: int) -> bool:
@@ -197,7 +181,7 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
     names = Names(store.root)
     try:
         manifests = str(layer_files.run_directory(store.root))
-        with _scratch(store.root) as scratch:
+        with Scratch(store.root, PREWARM.place, parent_too=True) as scratch:
             root = os.path.join(scratch, "store")
             environment = with_layer({**os.environ, "PYLAYER_STORE": root}, manifests)
             if not _uses_identifiers(store, recipient[0]):

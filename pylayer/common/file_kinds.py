@@ -295,6 +295,13 @@ PUBLISHED = Kind(
     deleted="`fleet publish`, once no index names it",
     newer="stays",
 )
+SCRATCH = Kind(
+    "fleet/<url>/<maker>.tmp/",
+    "what a push or a publication works on",
+    bound="one a command",
+    deleted="its maker; the next push or publication, once that has ended",
+    newer=_COPY,
+)
 PREWARM = Kind(
     "prewarm/<maker>.tmp/",
     "a store of its own, while `pylayer prewarm` replays",

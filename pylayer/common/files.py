@@ -9,7 +9,7 @@ import time
 from . import owner
 from .file_kinds import TEMPORARY as TEMPORARY
 from .file_kinds import Kind
-from .paths import open_in_store
+from .paths import make_private_below, open_in_store
 
 #: The most pieces that Linux writes with one call.
 IOV_MAX = 1024
@@ -181,6 +181,30 @@ def remove_tree(path: str) -> bool:
         except OSError:
             pass
     return not os.path.lexists(path)
+
+
+class Scratch:
+    """A directory for one command's work, for ``with``, which gives its path. It is made in the nested directories
+    ``names`` below a store's root. If this process is killed, ``remove_left_temporaries`` deletes it: the name says
+    whose it is. ``parent_too``: the directory that holds it goes with the last of them. Raises OSError."""
+
+    def __init__(self, root: str, *names: str, parent_too: bool = False) -> None:
+        self._root = root
+        self._names = (*names, owner.maker() + TEMPORARY)
+        self._parent_too = parent_too
+
+    def __enter__(self) -> str:
+        make_private_below(self._root, *self._names)
+        return os.path.join(self._root, *self._names)
+
+    def __exit__(self, *_: object) -> None:
+        path = os.path.join(self._root, *self._names)
+        remove_tree(path)
+        if self._parent_too:
+            try:
+                os.rmdir(os.path.dirname(path))
+            except OSError:
+                pass  # another process has one
 
 
 def prune_oldest(directory: str, kind: Kind, most: int) -> int:

@@ -49,7 +49,7 @@ class Incoming:
                 file.write(data)
                 yield len(data)
         required = "trusted_keys of the publisher's policy file lists who may push"
-        with verified(path, dict(push_keys), required) as (content, _):
+        with verified(path, dict(push_keys), required, self.store.root) as (content, _):
             work = self.store.import_from(content, None, sync=False)
             if work.identity.name != identity:
                 raise Refused(f"it is for identity {work.identity.name}")

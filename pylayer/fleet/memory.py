@@ -6,6 +6,7 @@
     <root>/fleet/<url>/<identity>.pulled          which records each pulled pack has
     <root>/fleet/<url>/<identity>.pushed          program and name of each record that this machine pushed
     <root>/fleet/<url>/<sha256>.part              a pack that is being downloaded
+    <root>/fleet/<url>/<maker>.tmp/               what a push or a publication works on
     <root>/fleet/<url>/<identity>/<sha256>.pack   a publisher's copy of a published pack
 
 <url> is a hash of the URL. All of it may be deleted: the next pull then downloads everything again, and believes any
@@ -27,7 +28,7 @@ from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
 from ..common import file_kinds, flat
-from ..common.files import read_small, remove, replace_file
+from ..common.files import Scratch, read_small, remove, remove_left_temporaries, replace_file
 from ..common.paths import make_private_below, open_in_store
 from .index import MAX_INDEX_BYTES, Pack, is_hex
 
@@ -55,6 +56,13 @@ def make_folder(root: str, url: str, *below: str) -> str:
     path = folder_of(root, url)
     make_private_below(root, "fleet", os.path.basename(path), *below)
     return os.path.join(path, *below)
+
+
+def scratch(root: str, url: str) -> Scratch:
+    """Returns a directory for a push or a publication, after it deletes those of commands that were killed. Raises
+    OSError."""
+    remove_left_temporaries(make_folder(root, url), trees=True)
+    return Scratch(root, "fleet", os.path.basename(folder_of(root, url)))
 
 
 # ---- one at a time -----------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,7 +33,7 @@ from .choice import KEPT_SINGLES, MAX_FOLDED_BYTES, largest, to_fold, to_keep
 from .downloading import Budget, download, remove_left_parts
 from .incoming import Incoming
 from .index import FULL, MAX_PACK_BYTES, Index, Pack, Program, is_hex
-from .memory import Memory, make_folder
+from .memory import Memory, make_folder, scratch
 from .signatures import index_payload, public_of, signed_index
 from .trust import MAX_INDEX_BYTES, Trust, Untrusted
 
@@ -131,8 +130,8 @@ class Publication:
         """Yields numbers of bytes that were read. Raises Unavailable, Untrusted and OSError."""
         self._folder = make_folder(self._store.root, self._backend.url, self.result.identity)
         remove_left_parts(self._folder)
-        with tempfile.TemporaryDirectory(prefix="pylayer-publish-") as scratch:
-            incoming = Incoming(scratch)
+        with scratch(self._store.root, self._backend.url) as directory:
+            incoming = Incoming(directory)
             yield from incoming.read(self._backend, self.result.identity, self._terms.push_keys)
             self.result.refused = [f"{item.path}: {reason}" for item, reason in incoming.refused.items()]
             for _ in range(ATTEMPTS):

@@ -7,14 +7,13 @@ next one pushes the same records again, and the publisher drops those that it ha
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..store.store import Store
 from .backend import Backend, Missing, Unavailable
-from .memory import Memory
+from .memory import Memory, scratch
 from .signatures import append_signature
 from .trust import MAX_INDEX_BYTES, Trust, Untrusted
 
@@ -42,6 +41,7 @@ class Push:
         keys: Mapping[str, str] | None = None,
     ) -> None:
         self._backend = backend
+        self._store = store
         self._memory = Memory(store.root, backend.url, identity.name)
         again = again or self._is_restored(keys or {})
         self._export = store.export(identity, names, device, set() if again else self._memory.pushed())
@@ -65,7 +65,7 @@ class Push:
 
     def steps(self, key: Ed25519PrivateKey) -> Iterator[int]:
         """Yields the number of bytes read. Raises Unavailable and OSError."""
-        with tempfile.TemporaryDirectory(prefix="pylayer-push-") as directory:
+        with scratch(self._store.root, self._backend.url) as directory:
             yield from self._export.steps(f"{directory}/export")
             for path in self.result.paths:
                 append_signature(path, key)

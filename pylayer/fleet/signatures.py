@@ -201,12 +201,15 @@ def _copy(fd: int, size: int, target: str) -> bytes:
 
 
 @contextlib.contextmanager
-def verified(path: str, trusted: dict[str, str], required: str) -> Iterator[tuple[str, Signature | None]]:
+def verified(
+    path: str, trusted: dict[str, str], required: str, within: str | None = None
+) -> Iterator[tuple[str, Signature | None]]:
     """Yields the path of the file to import and its signature. The signature is None for an export without one.
 
     ``trusted`` has names by public key. ``required`` says why a signature by one of these keys is required; it is empty
     if none is. The signed part is first copied for the time of the import, so that exactly the verified bytes are
-    imported even if somebody changes the file meanwhile. Raises Refused and OSError.
+    imported even if somebody changes the file meanwhile. ``within``: the directory for the copy, by default that for
+    temporary files. Raises Refused and OSError.
     """
     fd = open_foreign(path)
     try:
@@ -225,7 +228,7 @@ def verified(path: str, trusted: dict[str, str], required: str) -> Iterator[tupl
             raise Refused("its signature is not for this file")
         if required and key not in trusted:
             raise Refused(f"it is signed by {key}, which trusted_keys does not list, and {required}")
-        with tempfile.TemporaryDirectory(prefix="pylayer-import-") as directory:
+        with tempfile.TemporaryDirectory(prefix="pylayer-import-", dir=within) as directory:
             copy = os.path.join(directory, "export")
             digest = _copy(fd, covered, copy)
             if not _fits(public, trailer[SIGNED_PART.size :], _message(trailer[: SIGNED_PART.size], digest)):

@@ -53,6 +53,10 @@ class Place:
         assert "Traceback" not in done.stderr, done.stderr
         return done, disk.struck
 
+    def left(self) -> list[Path]:
+        """Returns folders for temporary files that killed commands of the builder left."""
+        return [*(self.directory / "tmp").iterdir(), *(self.builder.store.root / "fleet").glob("*/*.tmp")]
+
     @property
     def machine(self) -> Machine:
         return Machine(self.user.store, self.builder.keys)
@@ -106,7 +110,8 @@ def test_pull(tmp_path: Path) -> None:
 
 
 def test_push(tmp_path: Path) -> None:
-    """Wherever a push is killed, the next one and a publication bring everything that was compiled."""
+    """Wherever a push is killed, the next one and a publication bring everything that was compiled. No folder of the
+    killed one is left."""
 
     def prepare(place: Place) -> None:
         place.builder.publish(1)
@@ -116,12 +121,14 @@ def test_push(tmp_path: Path) -> None:
         require_whole(place.builder.store.root)
         place.builder.push()
         assert place.builder.publish().refused == []
+        assert place.left() == []
         place.machine.pull(place.builder.url)
         assert place.machine.numbers() == [1, 2, 3]
 
 
 def test_publish(tmp_path: Path) -> None:
-    """Wherever a publication is killed, machines find a good index, and the next one publishes everything."""
+    """Wherever a publication is killed, machines find a good index, and the next one publishes everything. No folder of
+    the killed one is left."""
 
     def prepare(place: Place) -> None:
         place.builder.publish(1)
@@ -134,6 +141,7 @@ def test_publish(tmp_path: Path) -> None:
         assert machine.pull(place.builder.url).problem == ""
         assert machine.numbers() in ([1], [1, 2])
         assert place.builder.publish().refused == []
+        assert place.left() == []
         assert machine.pull(place.builder.url).problem == ""
         assert machine.numbers() == [1, 2] and machine.numbers(("tool", "")) == [3]
         assert not list((place.builder.www / "incoming").rglob("*.pack"))
