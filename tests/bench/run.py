@@ -98,6 +98,23 @@ class Bench:
             self.blob.unlink()
         return figures
 
+    def links(self, rounds: int) -> Figure:
+        """Pipelines linked from four libraries each, fast and optimized. Their libraries are included."""
+        each = self.count // 6
+        baseline = "the application's own blob, reading and loading it"
+        figure = Figure(f"{each} links, fast and optimized", baseline, 1.15, "ms")
+        self.world.demo("--gpl", "--count", each, "--cache", "object", "--cache-save", self.blob, layers=None)
+        self.fresh_store()
+        self.world.demo("--gpl", "--count", each)
+        for _ in range(rounds):
+            alone = self.world.demo("--gpl", "--count", each, "--cache", self.blob, layers=None)
+            under = self.world.demo("--gpl", "--count", each)
+            assert self.world.last()["compiled"] == 0
+            loading = alone["read_cache_ns"] + alone["create_cache_ns"]
+            figure.add(alone["create_ns_total"] + loading, under["create_ns_total"])
+        self.blob.unlink()
+        return figure
+
     def processes(self, rounds: int) -> list[Figure]:
         """Whole processes, as scripts and tools start hundreds of."""
         figures = []
@@ -175,6 +192,7 @@ def main() -> None:
             lambda: bench.start(options.rounds),
             lambda: bench.first_start(options.rounds),
             lambda: bench.warm(options.rounds),
+            lambda: bench.links(options.rounds),
             lambda: bench.processes(options.rounds),
             lambda: bench.start_with_store(options.rounds),
             lambda: bench.cold(options.cold_rounds),

@@ -25,6 +25,9 @@
 #define FETCH_RECORDS 12
 #define FETCH_BYTES_LEAST (64u << 10)
 #define FETCH_BYTES_MOST (256u << 10)
+/* A run that has read few records reads fewer at once: one more for each of so many that it has read. A run that creates
+ * few of many pipelines then reads few, and one that creates all reads twelve at once after 44. */
+#define FETCH_GROWS_AFTER 4
 /* The least that is read for one record. */
 #define RECORD_BYTES_LEAST (8u << 10)
 /* The thread that gives a record to the driver needs a few of these. Waking a sleeping thread takes 50 us and more. */
@@ -106,6 +109,7 @@ bool stored_open(Device *device, const FileHeader *header, bool every_program, b
 typedef struct Chunk {
     uint8_t *data;
     size_t size, wanted;
+    uint32_t most;   /* records that are given of it */
     StoredFile file; /* a copy */
     uint32_t number; /* of the file */
     uint64_t offset; /* of the data in it */
@@ -119,10 +123,10 @@ static size_t fetch_bytes(const StoredFile *file)
     return bytes < FETCH_BYTES_LEAST ? FETCH_BYTES_LEAST : bytes < FETCH_BYTES_MOST ? bytes : FETCH_BYTES_MOST;
 }
 
-/* Half as much again as the file's records take on average: most need no second read. */
-static size_t record_bytes(const StoredFile *file)
+/* Half as much again as these records take on average: most need no second read. */
+static size_t record_bytes(const StoredFile *file, uint32_t records)
 {
-    uint64_t bytes = file->entry_count ? file->size / file->entry_count * 3 / 2 : 0;
+    uint64_t bytes = file->entry_count ? file->size / file->entry_count * records * 3 / 2 : 0;
     return bytes < RECORD_BYTES_LEAST ? RECORD_BYTES_LEAST : bytes < FETCH_BYTES_MOST ? bytes : FETCH_BYTES_MOST;
 }
 
@@ -132,8 +136,10 @@ static Chunk chunk_at(Stored *stored, Place place)
                    .offset = place & ((1ull << PLACE_OFFSET_BITS) - 1)};
     pthread_mutex_lock(&stored->mutex);
     chunk.file = stored->files[chunk.number];
+    size_t most = 1 + stored->places.used / FETCH_GROWS_AFTER;
     pthread_mutex_unlock(&stored->mutex);
-    chunk.wanted = fetch_bytes(&chunk.file);
+    chunk.most = most < FETCH_RECORDS ? (uint32_t)most : UINT32_MAX;
+    chunk.wanted = most < FETCH_RECORDS ? record_bytes(&chunk.file, chunk.most) : fetch_bytes(&chunk.file);
     return chunk;
 }
 
@@ -262,7 +268,7 @@ static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
     slice->count = 0;
     slice->compile_ns = 0;
     for (; slice->count < CELLS_MERGED_AT_ONCE; *at += record_space(header.size)) {
-        if (!record_at(chunk, *at, &header))
+        if (chunk->most == 0 || !record_at(chunk, *at, &header))
             return false;
         Place place = place_of(chunk->number, chunk->offset + *at);
         if (!record_is(&header, "CELL") || is_suspect(device, &header))
@@ -275,6 +281,7 @@ static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
             note_given(device, &place, 1); /* so that nobody waits for it */
         else
             add_to_slice(slice, place, *at, &header);
+        chunk->most--;
         if (chunk->damaged)
             return false;
     }
@@ -375,7 +382,7 @@ static enum ReadResult give(Device *device, Place place, uint64_t *give_up)
 static enum ReadResult read_cell(Device *device, Place place, Chunk *chunk, RecordHeader *header, uint64_t *give_up)
 {
     *chunk = chunk_at(&device->stored, place);
-    chunk->wanted = record_bytes(&chunk->file);
+    chunk->wanted = record_bytes(&chunk->file, 1);
     enum ReadResult result = read_chunk(device, chunk, give_up);
     if (result != READ_DONE)
         return result;
@@ -406,15 +413,17 @@ static enum ReadResult make_cell(Device *device, Place place, Fetched *fetched, 
     return result;
 }
 
-/* Returns the worst of what became of the records. */
+/* Returns the worst of what became of the records. Records without a fingerprint may be many, and are those of other
+ * pipelines: at the deadline the rest is left to the next creation. */
 static enum ReadResult give_all(Device *device, uint64_t fingerprint, bool alone, Fetched *fetched, uint64_t *give_up)
 {
     Places found = {0};
     enum ReadResult worst = index_look_up(device, fingerprint, &found, give_up);
     if (alone && found.count == 1 && worst == READ_DONE)
         worst = make_cell(device, found.places[0], fetched, give_up);
+    uint64_t deadline = fingerprint ? UINT64_MAX : read_deadline(device, give_up);
     for (size_t i = 0; i < found.count && worst != READ_LATE && fetched->cell == VK_NULL_HANDLE; i++) {
-        enum ReadResult result = give(device, found.places[i], give_up);
+        enum ReadResult result = now_ns() < deadline ? give(device, found.places[i], give_up) : READ_LATE;
         worst = result > worst ? result : worst;
     }
     free(found.places);
