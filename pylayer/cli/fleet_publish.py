@@ -26,8 +26,11 @@ from .output import (
 from .selection import Names, Selection, app_option, identity_option, require_store
 
 if TYPE_CHECKING:
-    from ..fleet.publishing import Published
-    from ..store.store import Moved, Shelf
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from ..fleet.backend import Backend
+    from ..fleet.publishing import Published, Terms
+    from ..store.store import Moved, Shelf, Store
 
 key_option = click.option(
     "--key", metavar="KEYFILE", required=True, shell_complete=files, help="The private key to sign with."
@@ -119,6 +122,24 @@ def _print_published(result: Published) -> None:
         fail(f"refused: {text}")
 
 
+def _publish_all(backend: Backend, store: Store, key: Ed25519PrivateKey, terms: Terms, quiet: bool) -> list[Published]:
+    """Publishes for each identity. A problem with one does not keep the others from being published."""
+    from ..fleet.publishing import Publication, identities
+    from ..fleet.trust import Untrusted
+
+    results = []
+    with progress("publishing", None, quiet) as advance:
+        for identity in identities(backend):
+            work = Publication(backend, store, identity, key, terms)
+            try:
+                for amount in work.steps():
+                    advance(amount)
+            except Untrusted as error:
+                work.result.problem = str(error)
+            results.append(work.result)
+    return results
+
+
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Publish what builders pushed.")
 @key_option
 @click.option(
@@ -163,12 +184,11 @@ def publish(
     Example:
       pylayer fleet publish --key builder.key
     """
-    from ..fleet import publishing
     from ..fleet.index import is_hex
     from ..fleet.memory import turn
-    from ..fleet.publishing import Publication, Terms, identities
+    from ..fleet.publishing import Terms
+    from ..fleet.publishing import retire as retired
     from ..fleet.signatures import public_of
-    from ..fleet.trust import Untrusted
     from .key import read_key
 
     if retire is not None and not is_hex(retire, 32):
@@ -179,23 +199,14 @@ def publish(
     backend = open_backend(found, writes=True)
     own = {public_of(private): key}
     terms = Terms({**found.keys, **own}, {**found.push_keys, **own}, valid_days, keep_days, discard, again)
-    results = []
     with failing("nothing more was published"), turn(store.root, found.url, found.pull_seconds) as is_ours:
         if not is_ours:
             raise Failure(f"another process publishes to {found.url}, and did not end within fleet.pull_seconds")
         if retire is not None:
-            count = publishing.retire(backend, store, retire)
+            count = retired(backend, store, retire)
             if not as_json:
                 say(f"Deleted: {plural(count, 'object')} for identity {retire}")
-        with progress("publishing", None, as_json) as advance:
-            for identity in identities(backend):
-                work = Publication(backend, store, identity, private, terms)
-                try:
-                    for amount in work.steps():
-                        advance(amount)
-                except Untrusted as error:
-                    work.result.problem = str(error)  # the other identities are published
-                results.append(work.result)
+        results = _publish_all(backend, store, private, terms, as_json)
     if as_json:
         print_json({"url": found.url, "identities": [asdict(result) for result in results]})
     else:

@@ -199,13 +199,14 @@ def open_below(directory: int, path: str, flags: int = posix.O_RDONLY, mode: int
         fd = posix.open(name, flags | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK, mode, dir_fd=directory)
     except OSError as error:
         raise _with_path(error, path) from None
-    if not flags & posix.O_EXCL:
-        return _plain(path, fd)
-    try:
-        posix.fchmod(fd, mode)  # a umask such as 0777 would keep the user's later processes out
-    except OSError:
-        pass  # a file system without modes
-    return fd  # just created by this user
+    if not flags & posix.O_EXCL:  # otherwise this user has just created it
+        _plain(path, fd)
+    if flags & posix.O_CREAT:
+        try:
+            posix.fchmod(fd, mode)  # a umask such as 0777 would keep the user's later processes out
+        except OSError:
+            pass  # root's file, or a file system without modes
+    return fd
 
 
 def open_in_store(path: str, flags: int = posix.O_RDONLY, mode: int = 0o600) -> int:
@@ -232,11 +233,6 @@ def open_own_file(path: str) -> int:
     finally:
         posix.close(directory)
     return _plain(path, fd)
-
-
-def require_own_file(path: str) -> None:
-    """Raises OSError, UntrustedDirectory included, if ``open_own_file`` would."""
-    posix.close(open_own_file(path))
 
 
 def read_own_file(path: str, limit: int) -> bytes:

@@ -6,7 +6,7 @@ import os
 import time
 
 from ..common import paths
-from ..store import sentinel, verdict_files
+from ..store import sentinel, verdict_files, verdict_words
 from ..store import verdicts as policy
 from ..store.verdicts import (
     ADDED_CALL,
@@ -99,8 +99,8 @@ class Learning:
         now = time.time()
         begin = [one for one in new if one.holds(now)]
         end = [one for one in new if one.until_s == 0 and one.flags & policy.DECIDED]
-        lines = [policy.sentence(group) for group in policy.grouped(begin)]
-        lines += [policy.sentence(group, ended=True) for group in policy.grouped(end)]
+        lines = [verdict_words.sentence(group) for group in verdict_words.grouped(begin)]
+        lines += [verdict_words.sentence(group, ended=True) for group in verdict_words.grouped(end)]
         self.told += lines
         for line in lines:
             self._device.log(LOG_WARN, f"{program}: {line}; pylayer quarantine ls shows more")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .. import __version__
 from ..store import format, sentinel
-from ..store.verdicts import KIND, PLAIN_KIND, TABLE, sentence
+from ..store.verdict_words import sentence
+from ..store.verdicts import KIND, PLAIN_KIND, TABLE
 from ..values import CARRIER_CELLS, CARRIER_NAMES, LOG_WARN
 from .application_binaries import OwnBinaries
 from .application_caches import ApplicationCaches

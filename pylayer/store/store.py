@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .timeline import Follower
     from .timeline import Timeline as Timeline
     from .trimming import Trim as Trim
-    from .verdicts import Told as Told
+    from .verdict_words import Told as Told
     from .verdicts import Verdicts as Verdicts
     from .verification import Repair as Repair
     from .verification import TakesIdentity
@@ -232,7 +232,7 @@ class Store:
     def verdicts(self) -> list[Told]:
         """Returns what makes later runs worse, and what did until lately, by identity and program. Only reads: what
         follows from a death that no later start of the layer has found is missing."""
-        from . import verdict_files, verdicts
+        from . import verdict_files, verdict_words
         from .folder import Folder, read_identity
 
         found = []
@@ -241,7 +241,7 @@ class Store:
             if identity is not None:
                 for program, (application, known) in verdict_files.read_all(Folder(self.root, identity)).items():
                     word = (application or f"program {program:016x}") if program else "all programs"
-                    found += verdicts.tell(identity, word, known)
+                    found += verdict_words.tell(identity, word, known)
         return found
 
     def forget_verdicts(self) -> None:

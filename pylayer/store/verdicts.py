@@ -8,7 +8,8 @@ A process that was killed leaves the same mark as one that the driver crashed. S
 a death, and it is used again as soon as the driver has made the same data anew. Data at which processes died twice
 stays aside until the verdict ends.
 
-Nothing here touches the disk: ``verdict_files`` does. shim/layer/store/verdicts.c reads the same entries.
+Nothing here touches the disk: ``verdict_files`` does. ``verdict_words`` says what people read.
+shim/layer/store/verdicts.c reads the same entries.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..common.identity import Identity
     from .marks import Mark
     from .reader import Record
 
@@ -426,72 +426,3 @@ def accusations(marks: Iterable[Mark]) -> list[Accusation]:
         elif mark.call in ADDED and mark.kind < len(KIND_NAMES):
             accuse(ADDED_CALL, mark.kind, mark.call)
     return [(*key, flags) for key, flags in found.items()]
-
-
-# ---- words ---------------------------------------------------------------------------------------------
-
-
-def sentence(verdicts: list[Verdict], ended: bool = False) -> str:
-    """Returns what one or several verdicts of the same type and kind mean, for people."""
-    one, count = verdicts[0], len(verdicts)
-    be = "is" if count == 1 else "are"
-    text = one.row.end if ended else one.row.effect
-    return text.format(
-        kind=KIND_NAMES[one.kind] if one.kind < len(KIND_NAMES) else "unknown",
-        runs=one.runs,
-        count=count,
-        records=f"record{'s' * (count != 1)} {be}",
-        pipelines=f"pipeline{'s' * (count != 1)} {be}",
-        caches=f"cache{'s' * (count != 1)} {be}",
-        them="it" if count == 1 else "them",
-        call=ADDED.get(one.subject, "a call of the layer's"),
-    )
-
-
-def grouped(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
-    """Returns groups of verdicts that one sentence describes: of one type and kind, and of one death."""
-    groups: dict[tuple[int, int, int, int], list[Verdict]] = {}
-    for one in sorted(verdicts, key=lambda each: (each.found_ns, each.key)):
-        call = one.subject if one.type == ADDED_CALL else 0
-        groups.setdefault((one.found_ns, one.type, one.kind, call), []).append(one)
-    return list(groups.values())
-
-
-class Told:
-    """What people are told of one or several verdicts about a program. ``state`` is one of ``STATES``."""
-
-    __slots__ = ("driver", "identity", "program", "since_s", "state", "text", "type", "until_s")
-
-    def __init__(self, identity: Identity, program: str, state: str, group: list[Verdict]) -> None:
-        fields = identity.fields
-        known = [str(fields[key]) for key in ("driver_name", "driver_info") if fields.get(key)]
-        self.identity = identity.name
-        self.driver = ", ".join(known) or "unknown driver"
-        self.program = program
-        self.type = group[0].row.name
-        self.state = state
-        self.text = sentence(group, ended=state == ENDED)
-        self.since_s = max(one.decided_ns for one in group) / 1e9
-        self.until_s = max(one.until_s for one in group)
-
-
-IN_FORCE, TRIAL, EVIDENCE, ENDED = STATES = ("in force", "on trial", "evidence", "ended")
-
-
-def state_of(verdict: Verdict, now_s: float) -> str:
-    """Returns one of ``STATES``; empty if the verdict no longer matters."""
-    if not verdict.is_memorable(now_s):
-        return ""
-    if verdict.until_s == 0:
-        return ENDED
-    return IN_FORCE if verdict.holds(now_s) else TRIAL if verdict.is_on_trial(now_s) else EVIDENCE
-
-
-def tell(identity: Identity, program: str, known: Verdicts) -> list[Told]:
-    """Returns what is decided about a program, by state and then oldest first."""
-    now = known.now_s
-    found = []
-    for state in STATES:
-        mine = [one for one in known.entries.values() if state_of(one, now) == state]
-        found += [Told(identity, program, state, group) for group in grouped(mine)]
-    return found

@@ -69,6 +69,7 @@ INSIDE = [
     "pylayer.store.syncing",
     "pylayer.store.timeline",
     "pylayer.store.verdict_files",
+    "pylayer.store.verdict_words",
     "pylayer.store.verdicts",
     "pylayer.values",
 ]

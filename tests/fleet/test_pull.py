@@ -19,6 +19,7 @@ from fleet.fleets import Builder, Machine, nginx
 from pylayer.common.identity import program_id
 from pylayer.common.settings import Limits
 from pylayer.fleet.downloading import Budget
+from pylayer.fleet.memory import append_private
 from pylayer.store import bounds, format, inventory
 from pylayer.store.reader import Reader
 from pylayer.store.store import Store as Face
@@ -308,12 +309,14 @@ def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:
     assert set(range(100, 110)) <= set(kept) and len(kept) < 30
 
 
-def test_private_files(builder: Builder, machine: Machine) -> None:
-    """What a pull writes is for its user alone, whatever the umask."""
+@pytest.mark.parametrize("mask", [0o000, 0o777])
+def test_private_files(builder: Builder, machine: Machine, mask: int) -> None:
+    """What a pull writes is for its user alone, and for the user's next pull, whatever the umask."""
     builder.publish(1)
-    before = os.umask(0)
+    before = os.umask(mask)
     try:
         machine.pull(builder.url)
+        append_private(str(machine.root / "fleet" / "file"), b"1")
     finally:
         os.umask(before)
-    assert {path.stat().st_mode & 0o077 for path in machine.root.rglob("*")} == {0}
+    assert {path.stat().st_mode & 0o777 for path in machine.root.rglob("*")} == {0o600, 0o700}

@@ -34,6 +34,7 @@ from pylayer.store import (
     recency,
     runs,
     timeline,
+    verdict_words,
     verdicts,
 )
 from pylayer.store.claim import Claim
@@ -448,7 +449,7 @@ def notes(data: bytes) -> None:
     for fields in verdicts.ENTRY.iter_unpack(data[: len(data) // verdicts.ENTRY.size * verdicts.ENTRY.size]):
         known.add(verdicts.Verdict(*fields))
     require(len(known.memorable()) <= verdicts.MAX_ENTRIES, "too many verdicts")
-    verdicts.tell(shapes.IDENTITY, "a program", known)
+    verdict_words.tell(shapes.IDENTITY, "a program", known)
     when = chosen(data, 0, loaded.now, 1 << 63, (1 << 64) - 1)
     folder._read_used(data, when, loaded)
     require(len(loaded.used) <= len(data) // 8, "more fingerprints than were stored")

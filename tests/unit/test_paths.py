@@ -135,17 +135,17 @@ def test_file_in_a_shared_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The user's own file in a directory like /tmp is used. A file that others could write or replace is not."""
     path = tmp_path / "policy.yaml"
     path.touch(0o644)
-    paths.require_own_file(str(path))
+    paths.read_own_file(str(path), 1)
     os.chmod(tmp_path, 0o1777)
-    paths.require_own_file(str(path))
+    paths.read_own_file(str(path), 1)
     os.chmod(path, 0o666)
     with pytest.raises(paths.UntrustedDirectory):
-        paths.require_own_file(str(path))
+        paths.read_own_file(str(path), 1)
     os.chmod(path, 0o644)
     os.chmod(tmp_path, 0o777)
     with pytest.raises(paths.UntrustedDirectory):
-        paths.require_own_file(str(path))
+        paths.read_own_file(str(path), 1)
     os.chmod(tmp_path, 0o1777)
     become_another(path, monkeypatch)
     with pytest.raises(paths.UntrustedDirectory):
-        paths.require_own_file(str(path))
+        paths.read_own_file(str(path), 1)

@@ -147,7 +147,7 @@ def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
     assert loaded(folder) == (1, [])
 
 
-@pytest.mark.parametrize("mask", [0o000, 0o002, 0o077])
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o077, 0o777])
 def test_modes_of_what_is_made(tmp_path: Path, mask: int) -> None:
     """Directories are created with mode 0700 and files with 0600, whatever the program's umask."""
     before = os.umask(mask)
