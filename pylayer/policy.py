@@ -99,6 +99,7 @@ class Policy:
         return Plan(
             adopt=settings["adopt_driver_cache"],
             answer_wait_ns=int(settings["answer_wait_ms"] * MS),
+            attest_caches=settings["application_caches"] in ("attest", "strict", "report"),
             carrier=carrier,
             cells_alone=facts.driver_id in ALONE_DRIVERS,
             check_binaries=settings["application_binaries"] != "pass",

@@ -137,17 +137,19 @@ class Plan(Record):
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
     for Python to make it. ``keep_cache_bytes``: ``CacheRead`` and ``BinaryRead`` have a copy of the data that the
-    program read if it is at most this large; 0: never. ``report_caches``: the outcome of ``admit_cache`` is logged and
-    counted, and all initial data passes. ``driver_cache_off``: switch the driver's own cache off if the driver has
-    pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR fails for stale data, and for
-    altered data unless ``restore_binaries`` is set and the layer can replace it. ``index_bytes``: limit of the binaries
-    in memory. ``cells_alone``: where the layer reads the store itself, the driver gets a stored cell by
-    itself for its pipeline's first creation, and merged with others when that is created again. ``tell_creations``: the
-    layer also sends a Cell for pipelines that leave nothing to store.
+    program read if it is at most this large; 0: never. ``report_caches``: the outcome of ``admit_cache`` is logged
+    and counted, and all initial data passes. ``attest_caches``: policy keeps a history of what the program reads
+    from its caches, and the layer itself passes data that is in it. ``driver_cache_off``: switch the driver's own
+    cache off if the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR
+    fails for stale data, and for altered data unless ``restore_binaries`` is set and the layer can replace it.
+    ``index_bytes``: limit of the binaries in memory. ``cells_alone``: where the layer reads the store itself, the
+    driver gets a stored cell by itself for its pipeline's first creation, and merged with others when that is
+    created again. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store.
     """
 
     adopt: bool
     answer_wait_ns: int
+    attest_caches: bool
     carrier: int
     cells_alone: bool
     check_binaries: bool
@@ -169,6 +171,7 @@ class Plan(Record):
 
     def __init__(self, **values: Any) -> None:
         values.setdefault("strict_caches", False)
+        values.setdefault("attest_caches", False)
         values.setdefault("report_caches", False)  # older policy classes make plans without these fields
         values.setdefault("cells_alone", False)
         values.setdefault("tell_creations", False)

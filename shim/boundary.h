@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 15
+#define PYLAYER_BOUNDARY_VERSION 16
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -141,6 +141,7 @@ typedef struct PylayerPlan {
     uint8_t check_caches;     /* send ADMIT_CACHE for the application's initial data */
     uint8_t report_caches;    /* with check_caches: ADMIT_CACHE is an event, and all data passes */
     uint8_t strict_caches;    /* with check_caches: data that gets no verdict in time becomes an empty cache */
+    uint8_t attest_caches;    /* keep a history of what the application reads, and pass data that is in it */
     uint8_t seed_caches;      /* merge stored pipelines into an application's cache that lacks a pipeline */
     uint8_t adopt;            /* keep pipelines that the driver's own disk cache returned */
     uint8_t plain_kinds;      /* bit mask of PylayerPipelineKind: never probe these */
@@ -437,6 +438,7 @@ typedef struct PylayerCounters {
     uint64_t fetched_compile_ns;   /* how long it had taken to compile them */
     uint64_t fetch_ns;             /* how long it took to find, read and merge them */
     uint64_t identified_shaders;   /* shaders known by their VK_EXT_shader_module_identifier */
+    uint64_t caches_attested;      /* application caches whose data the layer itself found in the history */
 } PylayerCounters;
 
 /* Values that are not totals, of one device and of the process's queue. */

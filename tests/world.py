@@ -189,8 +189,10 @@ class World:
         return sorted(path for path in self.store.glob("store/*/*") if path.suffix in wanted)
 
     def runs(self) -> list[dict[str, Any]]:
-        """Returns the statistics of every run, oldest first."""
-        return list(read_all(str(self.store)))
+        """Returns the statistics of every run, oldest first. What only policy counts is 0 in a run without policy, and
+        not in its file."""
+        policy = {"refused": {}, "cache_outcomes": {}, "restored_caches": 0}
+        return [policy | run for run in read_all(str(self.store))]
 
     def last(self) -> dict[str, int]:
         """Returns the counters of the newest run."""

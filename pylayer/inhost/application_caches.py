@@ -3,6 +3,7 @@ the data that it brings back, and the last good data, which replaces refused dat
 
 from __future__ import annotations
 
+from ..common import file_kinds
 from ..store.folder import Batch
 from ..values import GOOD_OUTCOMES, LOG_DEBUG, LOG_WARN
 
@@ -188,11 +189,16 @@ class ApplicationCaches:
         return batch
 
     def close(self) -> None:
-        """Compacts the history and closes its files."""
-        if self._attestations is None or self._read_only:
+        """Compacts the history and closes its files. The layer adds to the history, too, in runs without policy."""
+        if self._read_only or (self._attestations is None and not self._is_scattered()) or self.attestations is None:
             return
         try:
-            self._attestations.compact()
+            self.attestations.compact()
         except OSError:
             pass  # a later run compacts it
-        self._attestations.close()
+        self.attestations.close()
+
+    def _is_scattered(self) -> bool:
+        """Returns whether so many files hold the history that the layer had policy compact them."""
+        files = self._folder.files(self._program_id, (file_kinds.ATTEST,)) if self._folder is not None else []
+        return len(files) > file_kinds.MANY_ATTEST_FILES

@@ -233,7 +233,7 @@ class DeviceSession(Device):
             "reason": self.reason,
             "counters": self._totals,
             "refused": self.caches.refused,
-            "cache_outcomes": self.caches.outcomes,
+            "cache_outcomes": self._cache_outcomes,
             "restored_caches": self.caches.restored,
             "duplicates": keeping.duplicates,
             "loaded_records": load.records + self._totals.get("fetched", 0),
@@ -253,6 +253,15 @@ class DeviceSession(Device):
             "verdicts": "; ".join(self.learning.told),
             "policy": self.policy,
         }
+
+    @property
+    def _cache_outcomes(self) -> dict[str, int]:
+        """How often each outcome occurred for data that passed, known to policy or to the layer itself."""
+        outcomes = dict(self.caches.outcomes)
+        known = self._totals.get("caches_attested", 0)
+        if known:
+            outcomes["attested"] = outcomes.get("attested", 0) + known
+        return outcomes
 
     @property
     def _mean_compile_ns(self) -> float:

@@ -27,8 +27,9 @@ class Row(NamedTuple):
         return self.help or f"{self.meaning[0].upper()}{self.meaning[1:]}."
 
 
-#: The counters of PylayerCounters (shim/boundary.h), in its order. Two of them are not shown: `pylayer stats` has
-#: refused caches by reason instead of ``caches_emptied``, and ``absorbed`` only tells policy when a snapshot is due.
+#: The counters of PylayerCounters (shim/boundary.h), in its order. Three of them are not shown: `pylayer stats` has
+#: outcomes of caches instead of ``caches_emptied`` and ``caches_attested``, and ``absorbed`` only tells policy when a
+#: snapshot is due.
 COUNTERS = {
     "pipelines": Row("pipelines created for the program"),
     "hits": Row("pipelines found in a cache or among pipeline binaries"),

@@ -8,7 +8,7 @@
 
 static const Step *const tables[] = {vulkan_steps,  file_steps,   process_steps, limit_steps,
                                      seccomp_steps, signal_steps, ending_steps,  python_steps,
-                                     stack_steps,   loader_steps, thread_steps};
+                                     stack_steps,   loader_steps, thread_steps,  cache_steps};
 
 char **rest_of_steps;
 

@@ -19,7 +19,7 @@ typedef struct Step {
 } Step;
 
 extern const Step vulkan_steps[], file_steps[], process_steps[], limit_steps[], seccomp_steps[], signal_steps[],
-    ending_steps[], python_steps[], stack_steps[], loader_steps[], thread_steps[];
+    ending_steps[], python_steps[], stack_steps[], loader_steps[], thread_steps[], cache_steps[];
 
 /* Runs the steps up to the end, or to `until`, which is not run; returns where it stopped. */
 char **run_steps(char **steps, const char *until);
@@ -32,6 +32,7 @@ __attribute__((format(printf, 1, 2), noreturn)) void die(const char *format, ...
 
 /* What vulkan.c holds: one instance, one device, pipelines numbered from 0. */
 extern VkDevice host_device;
+extern VkPipelineCache host_cache; /* caches.c */
 VkResult host_create_pipelines(unsigned first, unsigned count);
 extern unsigned host_next_pipeline;
 

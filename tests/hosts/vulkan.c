@@ -83,7 +83,7 @@ static VkResult create_pipeline(unsigned number)
     if (!result)
         result = vkCreatePipelineLayout(host_device, &layout_info, NULL, &layout);
     if (!result)
-        result = create_compute(host_device, VK_NULL_HANDLE, module, layout, "main", NULL, &pipeline);
+        result = create_compute(host_device, host_cache, module, layout, "main", NULL, &pipeline);
     vkDestroyPipeline(host_device, pipeline, NULL);
     vkDestroyPipelineLayout(host_device, layout, NULL);
     vkDestroyShaderModule(host_device, module, NULL);

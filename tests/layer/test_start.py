@@ -208,7 +208,8 @@ def age(path: Path, ago: int) -> None:
 
 
 def test_caches_of_the_program(world: World, tmp_path: Path) -> None:
-    """A program that passes data of its own to vkCreatePipelineCache has policy check it."""
+    """A program that passes data of its own to vkCreatePipelineCache has policy check what it did not read under the
+    layer."""
     file = tmp_path / "cache"
     for _ in range(2):
         world.demo("--count", 4, "--cache", file, "--cache-save", file)

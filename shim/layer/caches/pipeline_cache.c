@@ -8,10 +8,9 @@
 
 #include "caches/cells.h"
 #include "loader/dispatch.h"
-#include "policy/mailbox.h"
+#include "caches/own_data.h"
 #include "process/process.h"
 #include "crash/sentinel.h"
-#include "caches/sketch.h"
 
 static atomic_ullong next_cache_serial = 1;
 
@@ -30,12 +29,6 @@ AppCache *app_cache_find(Device *device, VkPipelineCache handle)
         cache = cache->next;
     return cache;
 }
-
-/* Number of a vkCreatePipelineCache call: `serial` in the process, `slot` in the device. */
-typedef struct CacheNumber {
-    uint64_t serial;
-    uint32_t slot;
-} CacheNumber;
 
 static void describe_app_cache(AppCache *cache, CacheNumber number, VkPipelineCacheCreateFlags flags, bool from_data,
                                uint64_t data_id)
@@ -115,160 +108,7 @@ void app_caches_free(Device *device)
     }
 }
 
-/* ---- data of which policy has a copy ---------------------------------------------------------- */
-
-static bool is_kept(Device *device, const uint8_t *digest)
-{
-    KeptDigests *kept = &device->kept_digests;
-    bool found = false;
-    pthread_mutex_lock(&kept->mutex);
-    for (unsigned i = 0; i < kept->count && !found; i++)
-        found = memcmp(kept->digests[i], digest, PYLAYER_DIGEST_BYTES) == 0;
-    pthread_mutex_unlock(&kept->mutex);
-    return found;
-}
-
-static void remember_kept(Device *device, const uint8_t *digest)
-{
-    KeptDigests *kept = &device->kept_digests;
-    pthread_mutex_lock(&kept->mutex);
-    memcpy(kept->digests[kept->next], digest, PYLAYER_DIGEST_BYTES);
-    kept->next = (kept->next + 1) % KEPT_DIGESTS;
-    if (kept->count < KEPT_DIGESTS)
-        kept->count++;
-    pthread_mutex_unlock(&kept->mutex);
-}
-
-static bool post_read(const Device *device, const PylayerCacheRead *read, const void *copied, const void *sketched)
-{
-    PylayerMessage *message = message_new(PYLAYER_MSG_CACHE_READ, device->serial);
-    uint8_t *copy = message && copied ? malloc(read->size) : NULL;
-    if (!message || (copied && !copy)) {
-        message_done(message);
-        return false;
-    }
-    if (copy)
-        memcpy(copy, copied, read->size);
-    message->read = *read;
-    message->read.data = copy;
-    if (sketched)
-        message->read.sketch = sketch_of(sketched, read->size, &message->read.sketch_size);
-    return mailbox_post(message, device->plan.queue_bytes);
-}
-
-/* Tells policy what the application has read, with the data if policy lacks it. */
-static void tell_read(Device *device, PylayerCacheRead read, const void *data)
-{
-    const PylayerPlan *plan = &device->plan;
-    digest128(data, read.size, read.digest);
-    bool is_new = !read.incomplete && !is_kept(device, read.digest);
-    bool wanted = is_new && read.size <= plan->keep_cache_bytes && read.size <= plan->queue_bytes;
-    const void *sketched = is_new && !plan->strict_caches ? data : NULL;
-    if (wanted && post_read(device, &read, data, sketched))
-        remember_kept(device, read.digest);
-    else
-        post_read(device, &read, NULL, sketched);
-}
-
 /* ---- hooks ------------------------------------------------------------------------------------ */
-
-static PylayerMessage *describe_data(const Device *device, enum PylayerMessageType type, CacheNumber number,
-                                     const VkPipelineCacheCreateInfo *info)
-{
-    PylayerMessage *message = message_new(type, device->serial);
-    if (!message)
-        return NULL;
-    PylayerCacheInfo *cache = &message->cache;
-    cache->cache = number.serial;
-    cache->slot = number.slot;
-    cache->data_size = info->initialDataSize;
-    cache->data_is_null = info->pInitialData == NULL;
-    if (info->pInitialData) {
-        cache->header_size = info->initialDataSize < PYLAYER_CACHE_HEADER_BYTES ? (uint32_t)info->initialDataSize
-                                                                                : PYLAYER_CACHE_HEADER_BYTES;
-        memcpy(cache->header, info->pInitialData, cache->header_size);
-        if (info->initialDataSize > 0)
-            digest128(info->pInitialData, info->initialDataSize, cache->digest);
-    }
-    return message;
-}
-
-static bool without_data(const VkPipelineCacheCreateInfo *info)
-{
-    return info->initialDataSize == 0 && !info->pInitialData;
-}
-
-/* The application's cache begins empty: the application gave no data, or the driver failed on it. If policy has data
- * for the cache, its load begins here, before the first pipeline that misses can be compiled. */
-static void tell_policy_of_empty(Device *device, enum PylayerMessageType type, CacheNumber number,
-                                 const VkPipelineCacheCreateInfo *info, VkResult result)
-{
-    unsigned long long slots = atomic_load_explicit(&device->restorable_slots, memory_order_relaxed);
-    bool restores = type == PYLAYER_MSG_CACHE_REFUSED ? slots != 0 : number.slot < 64 && slots >> number.slot & 1;
-    PylayerMessage *message = describe_data(device, type, number, info);
-    if (message) {
-        message->cache.result = result;
-        message->cache.load_expected = restores;
-    }
-    if (restores)
-        loading_begin(device);
-    if (!mailbox_post(message, device->plan.queue_bytes) && restores)
-        loading_cancel(device);
-}
-
-/* Without memory there is no sketch, and policy decides without one. */
-static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo *info)
-{
-    if (message && info->pInitialData)
-        message->cache.sketch = sketch_of(info->pInitialData, info->initialDataSize, &message->cache.sketch_size);
-}
-
-/* Without an answer nothing is known of the data, and it passes unchanged. A strict policy lets only data pass that was
- * read or judged in this run. */
-static int32_t late_verdict(Device *device, const PylayerMessage *message)
-{
-    bool is_known = message && is_kept(device, message->cache.digest);
-    return device->plan.strict_caches && !is_known ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
-}
-
-/* Sets *data_id, unless policy refuses the data. */
-static int32_t ask_for_verdict(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info, bool sketched,
-                               uint64_t *data_id)
-{
-    PylayerMessage *message = describe_data(device, PYLAYER_MSG_ADMIT_CACHE, number, info);
-    if (sketched)
-        add_sketch(message, info);
-    int32_t verdict = PYLAYER_VERDICT_NONE;
-    if (mailbox_request(message, device->plan.answer_wait_ns)) {
-        verdict = message->verdict;
-    } else {
-        count(&counters_of(device)->totals.answers_late, 1);
-        verdict = late_verdict(device, message);
-    }
-    if (verdict == PYLAYER_VERDICT_PASS_KEPT)
-        remember_kept(device, message->cache.digest);
-    if (message && verdict != PYLAYER_VERDICT_EMPTY)
-        *data_id = digest_id(message->cache.digest);
-    message_done(message);
-    return verdict;
-}
-
-static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info, uint64_t *data_id)
-{
-    *data_id = 0;
-    if (!device->plan.check_caches || without_data(info))
-        return false;
-    if (device->plan.report_caches) {
-        PylayerMessage *message = describe_data(device, PYLAYER_MSG_ADMIT_CACHE, number, info);
-        add_sketch(message, info);
-        mailbox_post(message, device->plan.queue_bytes);
-        return false;
-    }
-    int32_t verdict = ask_for_verdict(device, number, info, false, data_id);
-    if (verdict == PYLAYER_VERDICT_SKETCH)
-        verdict = ask_for_verdict(device, number, info, true, data_id);
-    return verdict == PYLAYER_VERDICT_EMPTY;
-}
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const VkPipelineCacheCreateInfo *info,
                                                          const VkAllocationCallbacks *allocator, VkPipelineCache *cache)
@@ -281,26 +121,26 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     VkPipelineCacheCreateInfo empty = *info;
     empty.initialDataSize = 0;
     empty.pInitialData = NULL;
-    uint64_t data_id;
-    bool refused = policy_refuses(device, number, info, &data_id);
+    OwnData data;
+    bool refused = own_data_is_refused(device, &data, number, info);
     bool mends = device->plan.check_caches && !device->plan.report_caches;
-    Mark mark = mark_application_data(device, data_id);
+    Mark mark = mark_application_data(device, data.id);
     VkResult result = device->create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
     mark_end(mark);
     if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && mends) {
-        tell_policy_of_empty(device, PYLAYER_MSG_CACHE_REFUSED, number, info, result);
+        own_data_tell_empty(device, &data, result);
         result = device->create_pipeline_cache(handle, &empty, allocator, cache);
         refused = true;
-        data_id = 0;
+        data.id = 0;
     }
     if (refused)
         count(&counters_of(device)->totals.caches_emptied, 1);
     if (result != VK_SUCCESS)
         return result;
-    if (mends && without_data(info))
-        tell_policy_of_empty(device, PYLAYER_MSG_CACHE_EMPTY, number, info, VK_SUCCESS);
+    if (mends && own_data_is_absent(info))
+        own_data_tell_empty(device, &data, VK_SUCCESS);
     AppCache *app_cache =
-        app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data_id);
+        app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data.id);
     /* Without a probe a miss cannot be detected, so the snapshot carrier seeds beforehand. */
     if (app_cache && device->plan.seed_caches && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT) {
         loading_wait(device);
@@ -344,7 +184,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
         (result == VK_SUCCESS || result == VK_INCOMPLETE)) {
         read.size = *size;
         read.incomplete = result == VK_INCOMPLETE;
-        tell_read(device, read, data);
+        own_data_tell_read(device, read, data, atomic_load(&app_cache->holds_plain));
     }
     return result;
 }

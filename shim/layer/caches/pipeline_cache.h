@@ -4,6 +4,12 @@
 
 #include "caches/merging.h"
 
+/* Number of a vkCreatePipelineCache call: `serial` in the process, `slot` in the device. */
+typedef struct CacheNumber {
+    uint64_t serial;
+    uint32_t slot;
+} CacheNumber;
+
 /* What the layer knows of an application's VkPipelineCache. The application uses the driver's handle. */
 typedef struct AppCache {
     _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: the entry is free and may be reused */

@@ -24,12 +24,42 @@ static uint64_t piece_bytes(uint64_t offset)
     return (1ull << (63 - __builtin_clzll(offset))) / PIECES_PER_DOUBLING;
 }
 
-/* Three sums modulo 2^64: of each word, of each word times its index, and of each word times its index squared. */
+/* Words are summed in rows of so many, which a processor adds at once. With two multiplications for each word a sketch
+ * takes twice as long. */
+#define LANES 8u
+#define ROW_BYTES (LANES * 8u)
+
+/* Adds three sums modulo 2^64 of whole rows, of which the first has this number: of each word, of each word times its
+ * index, and of each word times its index squared. */
+static void sum_rows(const uint8_t *data, uint64_t first, uint64_t rows, uint64_t sums[3])
+{
+    /* After all rows, with k counting a row's place from the end from 1: of each word, times k, times k(k+1)/2. */
+    uint64_t once[LANES] = {0}, twice[LANES] = {0}, thrice[LANES] = {0}, row[LANES];
+    for (uint64_t r = 0; r < rows; r++) {
+        memcpy(row, data + r * ROW_BYTES, sizeof row);
+        for (unsigned lane = 0; lane < LANES; lane++) {
+            once[lane] += row[lane];
+            twice[lane] += once[lane];
+            thrice[lane] += twice[lane];
+        }
+    }
+    /* The row's number is end - k. */
+    uint64_t end = first + rows;
+    for (uint64_t lane = 0; lane < LANES; lane++) {
+        uint64_t words = once[lane], by_k = twice[lane], by_k2 = 2 * thrice[lane] - twice[lane];
+        uint64_t by_row = end * words - by_k, by_row2 = end * end * words - 2 * end * by_k + by_k2;
+        sums[0] += words;
+        sums[1] += LANES * by_row + lane * words;
+        sums[2] += LANES * LANES * by_row2 + 2 * LANES * lane * by_row + lane * lane * words;
+    }
+}
+
 static void sum_words(const uint8_t *data, uint64_t size, uint64_t sums[3])
 {
-    uint64_t count = (size + 7) / 8;
+    uint64_t rows = size / ROW_BYTES, count = (size + 7) / 8;
     sums[0] = sums[1] = sums[2] = 0;
-    for (uint64_t i = 0; i < count; i++) {
+    sum_rows(data, 0, rows, sums);
+    for (uint64_t i = rows * LANES; i < count; i++) {
         uint64_t word = 0, left = size - i * 8;
         memcpy(&word, data + i * 8, left < 8 ? left : 8);
         sums[0] += word;

@@ -220,6 +220,7 @@ static void init_locks(Device *device)
     patient_init(&device->merge_mutex);
     pthread_mutex_init(&device->app_caches_mutex, NULL);
     pthread_mutex_init(&device->kept_digests.mutex, NULL);
+    cache_history_init(&device->cache_history);
     pthread_mutex_init(&device->command_mutex, NULL);
     fingerprints_open(device);
     stored_init(device);
@@ -328,6 +329,7 @@ static void device_free(Device *device)
     patient_destroy(&device->merge_mutex);
     pthread_mutex_destroy(&device->app_caches_mutex);
     pthread_mutex_destroy(&device->kept_digests.mutex);
+    cache_history_free(&device->cache_history);
     pthread_mutex_destroy(&device->command_mutex);
     fingerprints_close(device);
     stored_free(device);

@@ -11,6 +11,7 @@
 #include "process/shared_map.h"
 #include "device/features.h"
 #include "instance/instance.h"
+#include "caches/cache_history.h"
 #include "caches/loading.h"
 #include "caches/pipeline_cache.h"
 #include "shaders/object_names.h"
@@ -78,12 +79,12 @@ struct Device {
     Loading loading;
     atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */
 
-    PylayerDeviceInfo info;  /* as policy got it */
-    atomic_bool run_written; /* the layer has written the run's file */
-    bool used_recently;      /* a run said within a day what it used */
-    bool has_undecided;      /* only policy can judge what this run shows about the driver (verdicts.h) */
-    bool store_wants_work;   /* at the end of the process policy folds journals, or prunes statistics */
-    PylayerKept kept;        /* what policy kept of an earlier process; zero if nothing */
+    PylayerDeviceInfo info;       /* as policy got it */
+    atomic_bool run_written;      /* the layer has written the run's file */
+    bool used_recently;           /* a run said within a day what it used */
+    bool has_undecided;           /* only policy can judge what this run shows about the driver (verdicts.h) */
+    atomic_bool store_wants_work; /* at the end of the process policy folds journals, or prunes statistics */
+    PylayerKept kept;             /* what policy kept of an earlier process; zero if nothing */
     Stored stored;
 
     AddedCalls added_calls; /* which of them are switched off */
@@ -97,6 +98,7 @@ struct Device {
     _Atomic(AppCache *) app_caches[APP_CACHE_BUCKETS];
     atomic_uint next_cache_slot;
     KeptDigests kept_digests;
+    CacheHistory cache_history;
 
     SharedMap modules;         /* code of shader modules, by handle */
     SharedMap identified_code; /* the identifiers of inline code seen so far, by the code's digest */

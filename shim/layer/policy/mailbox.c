@@ -328,6 +328,14 @@ bool mailbox_tells_exit(void)
     return result;
 }
 
+bool mailbox_has_policy(void)
+{
+    pthread_mutex_lock(&mutex);
+    bool result = open_ && started;
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
 /* Returns true for events of which policy needs none to know the devices. */
 static bool may_be_dropped(const PylayerMessage *message)
 {

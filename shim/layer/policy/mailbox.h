@@ -14,6 +14,8 @@ void mailbox_open(bool (*start)(void));
 bool mailbox_withdraw(uint64_t device, bool at_exit);
 /* Returns true if policy has to be told of the end of the process: it was started, or messages were kept for it. */
 bool mailbox_tells_exit(void);
+/* Returns true if policy was started and has not ended. */
+bool mailbox_has_policy(void);
 /* Policy's libraries are open, or cannot be opened. */
 void mailbox_libraries_are_open(void);
 void mailbox_close(void);

@@ -98,6 +98,11 @@ int reopen_in_store(const char *directory, const char *name, FileNumber number, 
     return fd;
 }
 
+int append_in_store(const char *directory, const char *name)
+{
+    return open_below(directory, name, O_WRONLY | O_APPEND | O_NOFOLLOW);
+}
+
 static bool opens_as_own(const char *path, int flags)
 {
     struct stat found;

@@ -32,6 +32,8 @@ bool is_own_directory(const char *path);
 /* Makes a file in the store that is not there yet, for reading and writing. Returns -1 unless only this user or root can
  * write to its directory. */
 int create_in_store(const char *directory, const char *name);
+/* Opens a file that create_in_store made, to append to it. */
+int append_in_store(const char *directory, const char *name);
 /* Opens a plain file elsewhere for reading. It may be a link, and it may be in a directory like /tmp, where others
  * can add files. Returns -1 on failure, with errno EPERM if somebody else could have written it. */
 int open_own_file(const char *path);

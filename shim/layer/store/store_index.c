@@ -1,8 +1,6 @@
 /* store_index.c - see store_index.h */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +11,7 @@
 #include "device/device.h"
 #include "policy/mailbox.h"
 #include "process/trusted.h"
+#include "store/folder.h"
 #include "store/store_index.h"
 
 /* A larger table stays in its file, of which a lookup reads a page or two. */
@@ -178,12 +177,6 @@ static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *fou
 
 /* ---- the folder -------------------------------------------------------------------------------- */
 
-static bool ends_in(const char *name, const char *suffix)
-{
-    size_t length = strlen(name), end = strlen(suffix);
-    return length >= end && strcmp(name + length - end, suffix) == 0;
-}
-
 /* Returns true if a file that could not be opened for this reason may be there a moment later, or its records under
  * another name. */
 static bool is_passing(int reason)
@@ -243,43 +236,43 @@ static bool add_file(Device *device, const char *name, StoredFound *found)
     return fine;
 }
 
-/* Looks at one name in the folder. Returns false if policy must read the folder. */
-static bool look_at(Device *device, int directory, const char *name, StoredFound *found)
+typedef struct Reading {
+    Device *device;
+    StoredFound *found;
+    char prefix[PROGRAM_PREFIX_BYTES];
+    bool fine; /* policy need not read the folder */
+} Reading;
+
+static void look_at(void *to, int directory, const char *name)
 {
+    Reading *reading = to;
+    Device *device = reading->device;
     const Stored *stored = &device->stored;
-    char program[18];
-    snprintf(program, sizeof program, "%016llx-", (unsigned long long)stored->program);
-    bool own = strncmp(name, program, strlen(program)) == 0;
-    if (ends_in(name, ".live") && sentinel_may_be_dead(directory, name, own))
-        return false;
-    if (ends_in(name, ".verdict") && (own || strncmp(name, EVERY_PROGRAM, strlen(EVERY_PROGRAM)) == 0))
+    StoredFound *found = reading->found;
+    bool own = name_begins(name, reading->prefix);
+    if (name_ends(name, ".live") && sentinel_may_be_dead(directory, name, own)) {
+        reading->fine = false;
+        return;
+    }
+    if (name_ends(name, ".verdict") && (own || name_begins(name, EVERY_PROGRAM)))
         verdicts_read(&found->verdicts, stored->directory, name, stored->identity);
     if (!stored->every_program && !own)
-        return true;
-    if (ends_in(name, ".snapshot"))
-        return false;
-    found->blobs |= ends_in(name, ".blob");
-    if (ends_in(name, ".pack") || ends_in(name, ".journal") || ends_in(name, ".closed"))
-        return add_file(device, name, found);
-    return true;
+        return;
+    found->blobs |= name_ends(name, ".blob");
+    if (name_ends(name, ".snapshot"))
+        reading->fine = false;
+    else if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
+        reading->fine &= add_file(device, name, found);
 }
 
 /* Returns false if the names could not be read. *fine: as index_read_folder returns. */
 static bool read_names(Device *device, StoredFound *found, bool *fine)
 {
-    Stored *stored = &device->stored;
-    int fd = open(stored->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!directory) {
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    const struct dirent *entry;
-    while ((entry = readdir(directory)))
-        *fine &= look_at(device, fd, entry->d_name, found);
-    closedir(directory);
-    return true;
+    Reading reading = {.device = device, .found = found, .fine = true};
+    program_prefix(reading.prefix, device->stored.program);
+    bool read = folder_names(device->stored.directory, look_at, &reading);
+    *fine &= reading.fine;
+    return read;
 }
 
 bool index_read_folder(Device *device, StoredFound *found)

@@ -76,6 +76,8 @@ static bool obey(Device *device, StoredFound *found)
     entry = verdicts_of(verdicts, VERDICT_ADDED_CALL, &count);
     for (size_t i = 0; i < count; i++)
         call_switch_off(&device->added_calls, (unsigned)entry[i].subject, entry[i].kind);
+    verdicts_of(verdicts, VERDICT_APPLICATION, &count);
+    device->stored.caches_suspected = count > 0;
     return suspects_take(device, verdicts);
 }
 

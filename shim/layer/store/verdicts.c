@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/trusted.h"
+#include "store/folder.h"
 #include "store/store_format.h"
 #include "store/verdicts.h"
 
@@ -30,29 +30,16 @@ static void add_entries(Verdicts *verdicts, const uint8_t *data, uint64_t size)
     verdicts->count = needed;
 }
 
+static void take_record(void *to, const RecordHeader *record, const uint8_t *data)
+{
+    if (record_is(record, "VRDT"))
+        add_entries(to, data, record->size);
+}
+
 void verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
                    const uint8_t identity[PYLAYER_DIGEST_BYTES])
 {
-    FileHeader header;
-    RecordHeader record;
-    size_t size = 0;
-    uint8_t *file = (uint8_t *)read_all(open_in_store(directory, name), MOST_BYTES, 0, &size);
-    if (file && size >= sizeof header) {
-        memcpy(&header, file, sizeof header);
-        size_t at =
-            file_header_is_whole(&header, identity) && memcmp(header.kind, "VRDT", 4) == 0 ? sizeof header : size;
-        for (; size - at >= sizeof record; at += record_space(record.size)) {
-            memcpy(&record, file + at, sizeof record);
-            const uint8_t *data = file + at + sizeof record;
-            if (!record_header_is_whole(&record, header.salt) || record.size > size - at - sizeof record)
-                break;
-            if (record_is(&record, "VRDT") && record_data_is_whole(&record, data))
-                add_entries(verdicts, data, record.size);
-            if (record_space(record.size) > size - at)
-                break;
-        }
-    }
-    free(file);
+    folder_records(directory, name, identity, "VRDT", MOST_BYTES, take_record, verdicts);
 }
 
 /* By type, kind and subject, the newest decision first. */

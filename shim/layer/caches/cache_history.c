@@ -1,0 +1,280 @@
+/* cache_history.c - see cache_history.h */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "caches/cache_history.h"
+#include "caches/sketch.h"
+#include "device/device.h"
+#include "policy/mailbox.h"
+#include "process/process.h"
+#include "process/trusted.h"
+#include "store/folder.h"
+#include "store/own_file.h"
+
+/* attestation.MAX_ATTESTATIONS and MAX_SKETCH_BYTES make a combined file smaller. Policy reads a larger one. */
+#define MOST_FILE_BYTES (4u << 20)
+#define MOST_KNOWN (1u << 16)
+/* Each run that saves a cache leaves a file. Policy combines so many, at the end of the process. */
+#define MANY_FILES 32
+
+/* A record of a `.attest` file: format.ATTESTATION. A sketch may follow. */
+typedef struct Attestation {
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    uint64_t size, time;
+    uint32_t slot, flags;
+} Attestation;
+_Static_assert(sizeof(Attestation) == 40, "format.ATTESTATION");
+#define ATTESTATION_INCOMPLETE 1u
+#define ATTESTATION_LOADS 2u
+
+void cache_history_init(CacheHistory *history)
+{
+    pthread_mutex_init(&history->mutex, NULL);
+}
+
+void cache_history_free(CacheHistory *history)
+{
+    free(history->known);
+    pthread_mutex_destroy(&history->mutex);
+}
+
+/* Returns false if policy must see all data: it plans in each run, something is set aside, or a process died. */
+static bool is_usable(const Device *device)
+{
+    const Stored *stored = &device->stored;
+    return atomic_load_explicit(&stored->open, memory_order_relaxed) && !stored->caches_suspected;
+}
+
+static void add(CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
+{
+    if (history->count == history->room) {
+        size_t room = history->room ? 2 * history->room : 64;
+        KnownData *known = room <= MOST_KNOWN ? realloc(history->known, room * sizeof *known) : NULL;
+        if (!known)
+            return;
+        history->known = known;
+        history->room = room;
+    }
+    KnownData *one = &history->known[history->count++];
+    memcpy(one->digest, digest, sizeof one->digest);
+    one->size = size;
+}
+
+static bool find(const CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
+{
+    for (size_t i = 0; i < history->count; i++)
+        if (history->known[i].size == size && memcmp(history->known[i].digest, digest, PYLAYER_DIGEST_BYTES) == 0)
+            return true;
+    return false;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------- */
+
+static void take_record(void *to, const RecordHeader *record, const uint8_t *data)
+{
+    CacheHistory *history = to;
+    Attestation attestation;
+    if (!record_is(record, "ATST") || record->size < sizeof attestation)
+        return;
+    memcpy(&attestation, data, sizeof attestation);
+    if (attestation.flags & ATTESTATION_LOADS)
+        history->loads = true;
+    else
+        add(history, attestation.digest, attestation.size);
+}
+
+/* Notes of which cache the file has a copy. */
+static void take_blob(CacheHistory *history, const Stored *stored, const char *name)
+{
+    struct {
+        FileHeader file;
+        RecordHeader record;
+    } head;
+    int fd = open_in_store(stored->directory, name);
+    bool read = fd >= 0 && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
+    if (fd >= 0)
+        close(fd);
+    if (read && file_header_is_whole(&head.file, stored->identity) && record_is(&head.record, "BLOB") &&
+        record_header_is_whole(&head.record, head.file.salt) && head.record.kind < 64)
+        history->blobs |= 1ull << head.record.kind;
+}
+
+typedef struct Reading {
+    Device *device;
+    char prefix[PROGRAM_PREFIX_BYTES];
+    unsigned files;
+} Reading;
+
+static void look_at(void *to, int fd, const char *name)
+{
+    (void)fd;
+    Reading *reading = to;
+    const Stored *stored = &reading->device->stored;
+    CacheHistory *history = &reading->device->cache_history;
+    if (!name_begins(name, reading->prefix))
+        return;
+    if (name_ends(name, ".attest")) {
+        reading->files++;
+        folder_records(stored->directory, name, stored->identity, "ATST", MOST_FILE_BYTES, take_record, history);
+    } else if (name_ends(name, ".blob")) {
+        take_blob(history, stored, name);
+    }
+}
+
+static void read_locked(Device *device)
+{
+    CacheHistory *history = &device->cache_history;
+    if (history->read)
+        return;
+    history->read = true;
+    Reading reading = {.device = device};
+    program_prefix(reading.prefix, device->stored.program);
+    folder_names(device->stored.directory, look_at, &reading);
+    if (reading.files > MANY_FILES)
+        atomic_store(&device->store_wants_work, true);
+}
+
+/* ---- data that the program brings back --------------------------------------------------------- */
+
+/* Vulkan 1.4, 'Pipeline Cache Header'. As common/cache_header.py judges, but for headers of extensions. A driver whose
+ * data has another header has none that policy lets pass. */
+static bool header_fits(const PylayerDeviceInfo *info, const uint8_t *data, size_t size)
+{
+    struct {
+        uint32_t length, version, vendor, device;
+        uint8_t uuid[PYLAYER_UUID_BYTES];
+    } header;
+    if (size < sizeof header)
+        return false;
+    memcpy(&header, data, sizeof header);
+    return header.version == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && header.length >= sizeof header &&
+           header.length <= size && header.vendor == info->vendor_id && header.device == info->device_id &&
+           memcmp(header.uuid, info->pipeline_cache_uuid, sizeof header.uuid) == 0;
+}
+
+bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
+                         const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    CacheHistory *history = &device->cache_history;
+    if (!device->plan.attest_caches || !is_usable(device) || !info->pInitialData ||
+        !header_fits(&device->info, info->pInitialData, info->initialDataSize))
+        return false;
+    int cancellation = cancellation_off();
+    pthread_mutex_lock(&history->mutex);
+    read_locked(device);
+    /* Policy notes the first load of all, in a store that it may write to. */
+    bool known = find(history, digest, info->initialDataSize) && (history->loads || device->kept.sentinel_outside);
+    pthread_mutex_unlock(&history->mutex);
+    cancellation_restore(cancellation);
+    return known;
+}
+
+uint64_t cache_history_restorable(Device *device)
+{
+    CacheHistory *history = &device->cache_history;
+    if (!device->plan.attest_caches || !is_usable(device))
+        return UINT64_MAX;
+    int cancellation = cancellation_off();
+    pthread_mutex_lock(&history->mutex);
+    read_locked(device);
+    uint64_t slots = history->loads ? history->blobs : 0;
+    pthread_mutex_unlock(&history->mutex);
+    cancellation_restore(cancellation);
+    return slots;
+}
+
+/* ---- data that the program reads --------------------------------------------------------------- */
+
+/* Writes the record and, into a new file, its header. Returns the bytes that the record takes. */
+static size_t make_record(uint8_t *record, const FileHeader *header, uint64_t salt, const PylayerCacheRead *read,
+                          const uint8_t *sketch, size_t sketch_size)
+{
+    Attestation attestation = {.size = read->size,
+                               .time = (uint64_t)time(NULL),
+                               .slot = read->slot,
+                               .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
+    memcpy(attestation.digest, read->digest, sizeof attestation.digest);
+    RecordHeader head = {.size = sizeof attestation + sketch_size, .last_used = attestation.time};
+    memcpy(head.magic, "ATST", sizeof head.magic);
+    size_t used = 0;
+    if (header) {
+        memcpy(record, header, sizeof *header);
+        used += sizeof *header;
+    }
+    uint8_t *data = record + used + sizeof head;
+    memcpy(data, &attestation, sizeof attestation);
+    if (sketch_size > 0)
+        memcpy(data + sizeof attestation, sketch, sketch_size);
+    digest128(data, head.size, head.digest);
+    record_header_seal(&head, salt);
+    memcpy(record + used, &head, sizeof head);
+    return used + record_space(head.size);
+}
+
+/* Opens this device's file. Fills in *header if it is new. */
+static int open_file_locked(Device *device, FileHeader *header, bool *is_new)
+{
+    CacheHistory *history = &device->cache_history;
+    int fd = *history->name ? append_in_store(device->stored.directory, history->name) : -1;
+    *is_new = fd < 0;
+    if (fd >= 0)
+        return fd;
+    memcpy(header, device->kept.header, sizeof *header);
+    memcpy(header->kind, "ATST", sizeof header->kind);
+    header->program = device->stored.program;
+    if (!own_file_describe(device, header, ".attest", history->name))
+        return -1;
+    history->salt = header->salt;
+    return create_in_store(device->stored.directory, history->name);
+}
+
+/* Returns false if the record cannot be written. */
+static bool write_locked(Device *device, const PylayerCacheRead *read, const void *data)
+{
+    CacheHistory *history = &device->cache_history;
+    uint64_t sketch_size = 0;
+    uint8_t *sketch = device->plan.strict_caches ? NULL : sketch_of(data, read->size, &sketch_size);
+    uint8_t *record = calloc(1, sizeof(FileHeader) + record_space(sizeof(Attestation) + PYLAYER_SKETCH_BYTES));
+    FileHeader header;
+    bool is_new = false;
+    int fd = record ? open_file_locked(device, &header, &is_new) : -1;
+    bool written = false;
+    if (fd >= 0) {
+        size_t size = make_record(record, is_new ? &header : NULL, history->salt, read, sketch, (size_t)sketch_size);
+        written = write_quietly(fd, record, size) == (ssize_t)size;
+        close(fd);
+    }
+    if (!written)
+        *history->name = '\0'; /* nothing is appended to what is torn */
+    free(record);
+    free(sketch);
+    return written;
+}
+
+/* Returns true if the store should have a copy of the data and has none. */
+static bool lacks_copy(const Device *device, const PylayerCacheRead *read)
+{
+    return !read->incomplete && read->slot < 64 && read->size <= device->plan.keep_cache_bytes &&
+           read->size <= device->plan.queue_bytes && !(device->cache_history.blobs >> read->slot & 1);
+}
+
+bool cache_history_note(Device *device, const PylayerCacheRead *read, const void *data, bool is_new)
+{
+    CacheHistory *history = &device->cache_history;
+    if (!is_usable(device) || mailbox_has_policy())
+        return false;
+    if (!device->plan.attest_caches || device->kept.sentinel_outside)
+        return true; /* policy has nothing to note either */
+    int cancellation = cancellation_off();
+    pthread_mutex_lock(&history->mutex);
+    read_locked(device);
+    bool known = find(history, read->digest, read->size);
+    bool done = !lacks_copy(device, read) && (known || (!is_new && write_locked(device, read, data)));
+    if (done && !known)
+        add(history, read->digest, read->size);
+    pthread_mutex_unlock(&history->mutex);
+    cancellation_restore(cancellation);
+    return done;
+}

@@ -1,0 +1,41 @@
+/*
+ * cache_history.h - what the program read from its own caches in earlier runs, for the layer itself.
+ *
+ * pylayer/store/attestation.py keeps the history, and has what the layer leaves to policy: data that the history does
+ * not know, and copies of the data. Known data passes without policy, so that a program that loads and saves its own
+ * cache, and compiles nothing, needs no interpreter.
+ */
+#ifndef PYLAYER_CACHE_HISTORY_H
+#define PYLAYER_CACHE_HISTORY_H
+
+#include "base.h"
+
+typedef struct KnownData {
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    uint64_t size;
+} KnownData;
+
+/* All zero but the mutex: not read yet. */
+typedef struct CacheHistory {
+    pthread_mutex_t mutex; /* guards what follows; held while the store is read and written */
+    bool read;
+    bool loads;     /* the program passed data of its own in some run */
+    uint64_t blobs; /* bit n: the store has a copy of what the program read from the n-th cache */
+    KnownData *known;
+    size_t count, room;
+    char name[PYLAYER_STORE_NAME_BYTES]; /* of the file with what was read from this device's caches; empty: none yet */
+    uint64_t salt;                       /* of that file */
+} CacheHistory;
+
+void cache_history_init(CacheHistory *history);
+void cache_history_free(CacheHistory *history);
+/* Returns true if the program read this data from this driver, so that policy would let it pass. */
+bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
+                         const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+/* Adds what vkGetPipelineCacheData returned, unless policy runs or has something to do about it. Returns false if policy
+ * must be told. is_new: it holds pipelines that no record has, so that the store should get a copy. */
+bool cache_history_note(Device *device, const PylayerCacheRead *read, const void *data, bool is_new);
+/* Returns a bit mask of the program's caches, in order of creation, that policy fills if they are created empty. */
+uint64_t cache_history_restorable(Device *device);
+
+#endif

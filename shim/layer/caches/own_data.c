@@ -1,0 +1,185 @@
+/* own_data.c - see own_data.h */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "caches/own_data.h"
+#include "caches/sketch.h"
+#include "crash/sentinel.h"
+#include "policy/mailbox.h"
+
+/* ---- data of which policy has a copy ---------------------------------------------------------- */
+
+static bool is_kept(Device *device, const uint8_t *digest)
+{
+    KeptDigests *kept = &device->kept_digests;
+    bool found = false;
+    pthread_mutex_lock(&kept->mutex);
+    for (unsigned i = 0; i < kept->count && !found; i++)
+        found = memcmp(kept->digests[i], digest, PYLAYER_DIGEST_BYTES) == 0;
+    pthread_mutex_unlock(&kept->mutex);
+    return found;
+}
+
+static void remember_kept(Device *device, const uint8_t *digest)
+{
+    KeptDigests *kept = &device->kept_digests;
+    pthread_mutex_lock(&kept->mutex);
+    memcpy(kept->digests[kept->next], digest, PYLAYER_DIGEST_BYTES);
+    kept->next = (kept->next + 1) % KEPT_DIGESTS;
+    if (kept->count < KEPT_DIGESTS)
+        kept->count++;
+    pthread_mutex_unlock(&kept->mutex);
+}
+
+/* ---- data that the program reads --------------------------------------------------------------- */
+
+static bool post_read(const Device *device, const PylayerCacheRead *read, const void *copied, const void *sketched)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_CACHE_READ, device->serial);
+    uint8_t *copy = message && copied ? malloc(read->size) : NULL;
+    if (!message || (copied && !copy)) {
+        message_done(message);
+        return false;
+    }
+    if (copy)
+        memcpy(copy, copied, read->size);
+    message->read = *read;
+    message->read.data = copy;
+    if (sketched)
+        message->read.sketch = sketch_of(sketched, read->size, &message->read.sketch_size);
+    return mailbox_post(message, device->plan.queue_bytes);
+}
+
+void own_data_tell_read(Device *device, PylayerCacheRead read, const void *data, bool holds_plain)
+{
+    const PylayerPlan *plan = &device->plan;
+    digest128(data, read.size, read.digest);
+    if (cache_history_note(device, &read, data, holds_plain))
+        return;
+    bool is_new = !read.incomplete && !is_kept(device, read.digest);
+    bool wanted = is_new && read.size <= plan->keep_cache_bytes && read.size <= plan->queue_bytes;
+    const void *sketched = is_new && !plan->strict_caches ? data : NULL;
+    if (wanted && post_read(device, &read, data, sketched))
+        remember_kept(device, read.digest);
+    else
+        post_read(device, &read, NULL, sketched);
+}
+
+/* ---- data that the program passes -------------------------------------------------------------- */
+
+bool own_data_is_absent(const VkPipelineCacheCreateInfo *info)
+{
+    return info->initialDataSize == 0 && !info->pInitialData;
+}
+
+static PylayerMessage *describe(const Device *device, enum PylayerMessageType type, const OwnData *data)
+{
+    const VkPipelineCacheCreateInfo *info = data->info;
+    PylayerMessage *message = message_new(type, device->serial);
+    if (!message)
+        return NULL;
+    PylayerCacheInfo *cache = &message->cache;
+    cache->cache = data->number.serial;
+    cache->slot = data->number.slot;
+    cache->data_size = info->initialDataSize;
+    cache->data_is_null = info->pInitialData == NULL;
+    if (info->pInitialData) {
+        cache->header_size = info->initialDataSize < PYLAYER_CACHE_HEADER_BYTES ? (uint32_t)info->initialDataSize
+                                                                                : PYLAYER_CACHE_HEADER_BYTES;
+        memcpy(cache->header, info->pInitialData, cache->header_size);
+        memcpy(cache->digest, data->digest, sizeof cache->digest);
+    }
+    return message;
+}
+
+/* Returns true if policy fills the cache. What the history says holds until policy says more. */
+static bool is_restored(Device *device, const OwnData *data, bool failed)
+{
+    unsigned long long slots = atomic_load_explicit(&device->restorable_slots, memory_order_relaxed);
+    if (slots == UINT64_MAX) {
+        unsigned long long known = cache_history_restorable(device);
+        if (atomic_compare_exchange_strong(&device->restorable_slots, &slots, known))
+            slots = known;
+    }
+    return failed ? slots != 0 : data->number.slot < 64 && slots >> data->number.slot & 1;
+}
+
+void own_data_tell_empty(Device *device, const OwnData *data, VkResult result)
+{
+    bool failed = result != VK_SUCCESS, restores = is_restored(device, data, failed);
+    PylayerMessage *message = describe(device, failed ? PYLAYER_MSG_CACHE_REFUSED : PYLAYER_MSG_CACHE_EMPTY, data);
+    if (message) {
+        message->cache.result = result;
+        message->cache.load_expected = restores;
+    }
+    if (restores)
+        loading_begin(device);
+    if (!mailbox_post(message, device->plan.queue_bytes) && restores)
+        loading_cancel(device);
+}
+
+/* Without memory there is no sketch, and policy decides without one. */
+static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo *info)
+{
+    if (message && info->pInitialData)
+        message->cache.sketch = sketch_of(info->pInitialData, info->initialDataSize, &message->cache.sketch_size);
+}
+
+/* Without an answer nothing is known of the data, and it passes unchanged. A strict policy lets only data pass that was
+ * read or judged in this run. */
+static int32_t late_verdict(Device *device, const OwnData *data)
+{
+    return device->plan.strict_caches && !is_kept(device, data->digest) ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
+}
+
+static int32_t ask_for_verdict(Device *device, const OwnData *data, bool sketched)
+{
+    PylayerMessage *message = describe(device, PYLAYER_MSG_ADMIT_CACHE, data);
+    if (sketched)
+        add_sketch(message, data->info);
+    int32_t verdict = PYLAYER_VERDICT_NONE;
+    if (mailbox_request(message, device->plan.answer_wait_ns)) {
+        verdict = message->verdict;
+    } else {
+        count(&counters_of(device)->totals.answers_late, 1);
+        verdict = late_verdict(device, data);
+    }
+    if (verdict == PYLAYER_VERDICT_PASS_KEPT)
+        remember_kept(device, data->digest);
+    message_done(message);
+    return verdict;
+}
+
+static bool policy_refuses(Device *device, const OwnData *data)
+{
+    if (device->plan.report_caches) {
+        PylayerMessage *message = describe(device, PYLAYER_MSG_ADMIT_CACHE, data);
+        add_sketch(message, data->info);
+        mailbox_post(message, device->plan.queue_bytes);
+        return false;
+    }
+    int32_t verdict = ask_for_verdict(device, data, false);
+    if (verdict == PYLAYER_VERDICT_SKETCH)
+        verdict = ask_for_verdict(device, data, true);
+    return verdict == PYLAYER_VERDICT_EMPTY;
+}
+
+bool own_data_is_refused(Device *device, OwnData *data, CacheNumber number, const VkPipelineCacheCreateInfo *info)
+{
+    *data = (OwnData){.number = number, .info = info};
+    if (!device->plan.check_caches || own_data_is_absent(info))
+        return false;
+    bool there = info->pInitialData && info->initialDataSize > 0;
+    if (there)
+        digest128(info->pInitialData, info->initialDataSize, data->digest);
+    bool known = there && cache_history_knows(device, info, data->digest);
+    if (known)
+        count(&counters_of(device)->totals.caches_attested, 1);
+    else if (policy_refuses(device, data))
+        return true;
+    /* Data that is only reported on is not set aside after a crash. */
+    if (there && !device->plan.report_caches)
+        data->id = digest_id(data->digest);
+    return false;
+}

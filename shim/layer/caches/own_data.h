@@ -1,0 +1,25 @@
+/* own_data.h - the data of the program's own caches: what it passes to vkCreatePipelineCache and what it reads */
+#ifndef PYLAYER_OWN_DATA_H
+#define PYLAYER_OWN_DATA_H
+
+#include "caches/pipeline_cache.h"
+
+/* Initial data of one vkCreatePipelineCache. */
+typedef struct OwnData {
+    CacheNumber number;
+    const VkPipelineCacheCreateInfo *info;
+    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* zero if it was not needed */
+    uint64_t id;                          /* of the digest, for marks; 0: no data, or refused */
+} OwnData;
+
+bool own_data_is_absent(const VkPipelineCacheCreateInfo *info);
+/* Fills in *data. Returns true if the driver must not get it: the history or policy says so. */
+bool own_data_is_refused(Device *device, OwnData *data, CacheNumber number, const VkPipelineCacheCreateInfo *info);
+/* The program's cache begins empty: the program passed no data, or the driver failed on it with `result`. If policy has
+ * data for the cache, its load begins here, before the first pipeline that misses can be compiled. */
+void own_data_tell_empty(Device *device, const OwnData *data, VkResult result);
+/* Notes what the program has read. Tells policy if policy has something to do about it, with the data if policy lacks
+ * it. holds_plain: AppCache::holds_plain. */
+void own_data_tell_read(Device *device, PylayerCacheRead read, const void *data, bool holds_plain);
+
+#endif

@@ -1,0 +1,205 @@
+"""Programs that load and save a cache of their own, and compile nothing. What they read from the driver under the layer
+passes without an interpreter. All other data is asked about."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import xxhash
+from host_steps import END, HOST
+from scripted_driver import ScriptedDriver
+from world import World
+
+from pylayer.common import file_kinds
+from pylayer.store import format
+from pylayer.store.attestation import INCOMPLETE, read_attestations
+
+#: Nothing here depends on the driver, but where a test says so.
+QUICK = True
+
+#: What a program looks at that is about to enter a sandbox.
+SANDBOX = ("threads", "new-user", "filter")
+COUNT = 6
+#: So many that RADV's data is another one after each load.
+MANY = 40
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "own.cache"
+
+
+def run(world: World, file: Path, *steps: str | int, count: int = COUNT, **environment: str) -> str:
+    """Loads the file, creates pipelines, saves the file, and then takes more steps. Returns all that the program
+    printed."""
+    words = ["instance", "device", "load-cache", file, "pipelines", count, "save-cache", file]
+    process = world.run([str(HOST), *map(str, [*words, *steps, "destroy-cache", *END])], **environment)
+    return process.stdout + process.stderr
+
+
+def fill(world: World, file: Path, count: int = COUNT, **environment: str) -> None:
+    """Three runs: one compiles, one has policy note that the program loads its cache, and one is as all later ones."""
+    for _ in range(3):
+        run(world, file, count=count, **environment)
+
+
+def outcomes(world: World) -> dict[str, int]:
+    last = world.runs()[-1]
+    return {**last["cache_outcomes"], **last["refused"]}
+
+
+def has_asked(output: str) -> bool:
+    """Returns whether policy's library was in the process at the end."""
+    return "_policy. is mapped" in output
+
+
+def attestations(world: World) -> list[Path]:
+    return world.stored_files(file_kinds.ATTEST)
+
+
+@pytest.mark.parametrize("payload", [20_000, 2_000_000, 8_500_000], ids=["0.1 MB", "10 MB", "50 MB"])
+def test_known_data_needs_no_interpreter(scripted: ScriptedDriver, file: Path, payload: int) -> None:
+    """A program that loads and saves a cache of its own, however large, has the threads that it has without the layer.
+    Its data counts as attested, and nothing is compiled."""
+    world = scripted.world
+    environment = scripted.environment(f"payload={payload}")
+    fill(world, file, **environment)
+    assert file.stat().st_size > COUNT * payload * 0.8
+    for _ in range(2):
+        assert "threads: 1\n" in run(world, file, *SANDBOX, **environment)
+        assert outcomes(world) == {"attested": 1}
+        assert (world.last()["application_hits"], world.last()["compiled"]) == (COUNT, 0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"application_caches": "strict"}, {"application_caches": "report"}])
+def test_each_kind_of_check(world: World, file: Path, settings: dict[str, str]) -> None:
+    """Each setting that keeps a history lets known data pass without an interpreter."""
+    world.configure(**settings)
+    fill(world, file)
+    assert "threads: 1\n" in run(world, file, "threads")
+    assert outcomes(world) == {"attested": 1}
+
+
+def test_data_in_another_order_each_time(real: World, file: Path) -> None:
+    """RADV returns the same pipelines in another order after each load, so that each run's data is new. It is known in
+    the next run all the same, and the number of files stays bounded."""
+    fill(real, file, MANY)
+    for _ in range(file_kinds.MANY_ATTEST_FILES + 8):
+        output = run(real, file, "threads", count=MANY)
+        assert "threads: 1\n" in output and outcomes(real) == {"attested": 1}
+        assert len(attestations(real)) <= file_kinds.MANY_ATTEST_FILES + 2
+    assert len(attestations(real)) < file_kinds.MANY_ATTEST_FILES
+
+
+def test_what_the_layer_writes(real: World, file: Path) -> None:
+    """The layer's record has the digest and size of what the program read, and a sketch, by which policy recognises a
+    damaged copy."""
+    fill(real, file, MANY)
+    before = set(attestations(real))
+    run(real, file, count=MANY)
+    (new,) = set(attestations(real)) - before
+    damage: list[format.Damage] = []
+    (one,) = read_attestations(str(new), bytes.fromhex(new.parent.name), damage)
+    data = file.read_bytes()
+    assert not damage and (one.digest, one.size) == (xxhash.xxh3_128_digest(data), len(data))
+    assert (one.slot, one.flags & INCOMPLETE) == (0, 0) and abs(one.time - time.time()) < 3600
+    file.write_bytes(data[:-8] + bytes(8))
+    assert has_asked(run(real, file, "mapped", "_policy.", count=MANY))
+    assert outcomes(real) == {"altered": 1}
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    at %= len(data)
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("at", [0, 8, 31, 32, 100, -1])
+def test_a_changed_byte(world: World, file: Path, at: int) -> None:
+    """Data with one changed bit is not known, wherever the bit is. Policy is asked, and refuses the data."""
+    fill(world, file)
+    file.write_bytes(flipped(file.read_bytes(), at))
+    assert has_asked(run(world, file, "mapped", "_policy."))
+    assert "attested" not in outcomes(world) and world.last()["caches_emptied"] == 1
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0"], ids=["shorter", "longer"])
+def test_another_length(world: World, file: Path, change: object) -> None:
+    """Data of another length is not known."""
+    fill(world, file)
+    assert callable(change)
+    file.write_bytes(change(file.read_bytes()))
+    assert has_asked(run(world, file, "mapped", "_policy."))
+    assert "attested" not in outcomes(world)
+
+
+def test_data_from_without_the_layer(world: World, file: Path) -> None:
+    """Data that the program read without the layer is asked about, and passes as unknown."""
+    fill(world, file)
+    run(world, file, count=COUNT + 1, VK_INSTANCE_LAYERS="")
+    assert has_asked(run(world, file, "mapped", "_policy.", count=COUNT + 1))
+    assert outcomes(world) == {"unknown": 1}
+
+
+def test_another_driver(scripted: ScriptedDriver, file: Path) -> None:
+    """Data of another build of the driver is asked about, and refused."""
+    fill(scripted.world, file, **scripted.environment(""))
+    run(scripted.world, file, **scripted.environment("driver-version=2"))
+    assert outcomes(scripted.world) == {"stale": 1}
+
+
+def test_a_header_that_does_not_fit(scripted: ScriptedDriver, file: Path) -> None:
+    """Data whose header is not this device's does not pass because a driver once returned it."""
+    script = "get-data=header:vendor"
+    fill(scripted.world, file, **scripted.environment(script))
+    assert outcomes(scripted.world) == {"wrong-vendor": 1}
+
+
+def test_a_history_of_others(world: World, file: Path) -> None:
+    """A history that others could have written is not believed."""
+    fill(world, file)
+    for path in attestations(world):
+        path.chmod(0o666)
+    assert has_asked(run(world, file, "mapped", "_policy."))
+    assert outcomes(world) == {"unknown": 1}
+
+
+@pytest.mark.parametrize("at", [20, 60, 250, 256 + 30, 256 + 60, 256 + 64, 256 + 64 + 10, 256 + 64 + 20])
+def test_a_damaged_history(world: World, file: Path, at: int) -> None:
+    """A file or record in which one bit is wrong says nothing. The data is asked about, and passes as unknown."""
+    fill(world, file)
+    for path in attestations(world):
+        path.write_bytes(flipped(path.read_bytes(), at))
+    run(world, file)
+    assert "attested" not in outcomes(world)
+
+
+def test_a_process_that_is_killed(real: World, file: Path) -> None:
+    """What a program read before it was killed is known to the next one."""
+    fill(real, file, MANY)
+    real.run(
+        [str(HOST), *map(str, ["instance", "device", "load-cache", file, "save-cache", file, "end", "kill"])],
+        check=False,
+    )
+    assert "threads: 1\n" in run(real, file, "threads", count=MANY)
+    assert outcomes(real) == {"attested": 1}
+
+
+def test_a_cache_that_grows(world: World, file: Path) -> None:
+    """A program that compiles more has policy running, which keeps a copy of the new data. The next run needs none."""
+    fill(world, file)
+    assert has_asked(run(world, file, "mapped", "_policy.", count=COUNT + 2))
+    assert world.last()["compiled"] == 2
+    assert "threads: 1\n" in run(world, file, "threads", count=COUNT + 2)
+    assert outcomes(world) == {"attested": 1}
+
+
+def test_a_store_that_is_only_read(world: World, file: Path) -> None:
+    """With a store that is only read, known data passes without an interpreter, and nothing is written."""
+    fill(world, file)
+    world.configure(store="read-only")
+    run(world, file)
+    before = {path: path.stat().st_size for path in attestations(world)}
+    assert "threads: 1\n" in run(world, file, "threads")
+    assert {path: path.stat().st_size for path in attestations(world)} == before
