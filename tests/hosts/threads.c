@@ -76,17 +76,43 @@ static void *load_a_cache(void *unused)
     return unused;
 }
 
+static void join(pthread_t thread)
+{
+    void *result = NULL;
+    pthread_join(thread, &result);
+    say("thread: %s", result == PTHREAD_CANCELED ? "cancelled" : "ended");
+}
+
 static void step_cancel(char **unused)
 {
     (void)unused;
     pthread_t thread;
-    void *result = NULL;
     if (pthread_create(&thread, NULL, load_a_cache, NULL))
         die("no thread");
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     pthread_cancel(thread);
-    pthread_join(thread, &result);
-    say("thread: %s", result == PTHREAD_CANCELED ? "cancelled" : "ended");
+    join(thread);
+}
+
+/* A thread creates so many pipelines that the program has not created yet. It was cancelled before, but has not noticed. */
+static void *create_pipelines(void *count)
+{
+    unsigned first = host_next_pipeline, how_many = *(unsigned *)count;
+    host_next_pipeline += how_many;
+    pthread_cancel(pthread_self());
+    host_create_pipelines(first, how_many);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static void step_cancelled_pipelines(char **arguments)
+{
+    unsigned count = (unsigned)atoi(arguments[0]);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, create_pipelines, &count))
+        die("no thread");
+    join(thread);
 }
 
 /* So many KiB stay in memory, as a program has it that keeps a key there. */
@@ -98,6 +124,11 @@ static void step_lock_memory(char **arguments)
 }
 
 const Step thread_steps[] = {
-    {"threads", 0, step_threads}, {"new-user", 0, step_new_user},       {"filter", 0, step_filter},
-    {"cancel", 0, step_cancel},   {"lock-memory", 1, step_lock_memory}, {0},
+    {"threads", 0, step_threads},
+    {"new-user", 0, step_new_user},
+    {"filter", 0, step_filter},
+    {"cancel", 0, step_cancel},
+    {"lock-memory", 1, step_lock_memory},
+    {"cancelled-pipelines", 1, step_cancelled_pipelines},
+    {0},
 };

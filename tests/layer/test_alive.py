@@ -15,7 +15,7 @@ from namespaces import container, rebooted
 from world import BUILD, LAYER_NAME, World
 from xxhash import xxh3_64_hexdigest
 
-from pylayer.store import format
+from pylayer.store import format, marks, sentinel
 
 QUICK = True
 COUNT = 8
@@ -89,6 +89,42 @@ def test_container_beside(world: World) -> None:
         program.wait()
         world.demo("--count", COUNT)
         assert world.last()["fetched"] == COUNT and live_files(world) == []
+
+
+@pytest.fixture
+def overlay(world: World) -> Iterator[None]:
+    """The store is on overlayfs, as in a container without a volume."""
+    (world.directory / "below").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(world.directory / "below")], check=True)
+    places = {name: world.directory / "below" / name for name in ("lower", "upper", "work")}
+    for place in (*places.values(), world.store):
+        place.mkdir(mode=0o700)
+    options = "lowerdir={lower},upperdir={upper},workdir={work}".format(**places)
+    subprocess.run(["mount", "-t", "overlay", "-o", options, "none", str(world.store)], check=True)
+    yield
+    for place in (world.store, world.directory / "below"):
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("overlay")
+@pytest.mark.parametrize("state", ["quiet", "in the driver"])
+def test_other_process_numbers_on_an_overlay(world: World, state: str) -> None:
+    """In a container without a volume, a program that has process numbers of its own, as in bubblewrap, keeps its
+    sentinel beside another program, and what it is doing is no death."""
+    for _ in range(2):
+        world.demo("--count", COUNT)
+    with running(world, *container()):
+        (path,) = live_files(world)
+        if state == "in the driver":
+            mark = sentinel.MARK.pack(marks.PROBE, 1, 1, 0, 7, *[0] * 13)
+            with path.open("r+b") as file:
+                file.seek(sentinel.OFFSET)
+                file.write(mark)
+        for _ in range(2):
+            world.demo("--count", COUNT)
+            assert path.exists() and world.last()["hits"] == COUNT
+        assert not list(world.store.glob("store/*/*.verdict"))
 
 
 def test_program_without_its_main_thread(world: World) -> None:

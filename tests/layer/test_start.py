@@ -250,6 +250,24 @@ def test_no_bytes_in_files(world: World) -> None:
     run_host(world, "limit", "fsize", 0, "instance", "device", "pipelines", 8, *END)
 
 
+def test_cancelled_thread_that_starts_it(world: World) -> None:
+    """If the thread whose compile starts policy was cancelled, policy starts: what the thread compiled is stored."""
+    fill(world)
+    steps = ("instance", "device", "pipelines", 8, "cancelled-pipelines", 3, *END)
+    run_host(world, *steps, PYLAYER_TEST_DRIVER="")  # this driver does nothing that notices a cancellation
+    assert world.runs()[-1]["stored_records"] == 3
+
+
+def test_device_that_outlives_exit(world: World) -> None:
+    """A program that destroys its device after the layer's own function at exit() leaves what one run leaves."""
+    fill(world, 11)
+    for path in world.stored_files(".closed", ".journal"):
+        age(path, 2 * recency.RECENT_SECONDS)
+    before, runs_before = set(world.stored_files()), len(world.runs())
+    run_host(world, "use-in-destructor", "instance", "device", "pipelines", 8)
+    assert len(set(world.stored_files()) - before) == 1 and len(world.runs()) == runs_before + 1
+
+
 @pytest.mark.root
 def test_chroot_before_it_starts(world: World, tmp_path: Path) -> None:
     """If a program calls chroot before policy starts, a compile does not start the interpreter: its libraries' paths

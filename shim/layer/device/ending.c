@@ -22,7 +22,8 @@ bool device_ends_quietly(Device *device)
         return false;
     if (!mailbox_withdraw(device->serial, device->store_wants_work))
         return false;
-    uses_write(device);
+    if (!atomic_load(&device->run_written)) /* a program may destroy its devices after exit() has called the layer */
+        uses_write(device);
     run_file_write(device);
     return true;
 }

@@ -98,7 +98,6 @@ static const Hook instance_hooks[] = {
     HOOK(EnumerateDeviceExtensionProperties),
 };
 
-/* Intercepted if policy runs and the next layer has the command. */
 typedef struct DeviceCommand {
     const char *name;
     PFN_vkVoidFunction hook; /* NULL: only called by the layer */

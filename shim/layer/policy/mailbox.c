@@ -279,16 +279,18 @@ void mailbox_libraries_are_open(void)
  */
 static void start(void)
 {
-    if (!start_policy()) {
+    int cancellation = cancellation_off();
+    if (start_policy()) {
+        uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
+        while (!atomic_load(&libraries_open) && now_ns() < deadline)
+            nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
+    } else {
         pthread_mutex_lock(&mutex);
         started = false; /* unless the mailbox is closed, the next message that needs policy tries again */
         start_failed = true;
         pthread_mutex_unlock(&mutex);
-        return;
     }
-    uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
-    while (!atomic_load(&libraries_open) && now_ns() < deadline)
-        nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
+    cancellation_restore(cancellation);
 }
 
 bool mailbox_withdraw(uint64_t device, bool at_exit)

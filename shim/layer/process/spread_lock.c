@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "device/device.h"
+#include "process/process.h"
 
 /* A reader that holds the lock for long counts this much. A slot always has fewer threads than this. */
 #define LONG_READER 0x10000u
@@ -85,12 +86,14 @@ static bool wait_for_reader(SpreadLock *lock)
     struct timespec deadline = deadline_at(now_ns() + PATIENCE_NS);
     if (atomic_load(&lock->hangs))
         return false;
-    while (sem_clockwait(&lock->left, CLOCK_MONOTONIC, &deadline) != 0)
-        if (errno != EINTR) {
-            atomic_store(&lock->hangs, true);
-            return false;
-        }
-    return true;
+    int result, cancellation = cancellation_off();
+    do
+        result = sem_clockwait(&lock->left, CLOCK_MONOTONIC, &deadline);
+    while (result != 0 && errno == EINTR);
+    cancellation_restore(cancellation);
+    if (result != 0)
+        atomic_store(&lock->hangs, true);
+    return result == 0;
 }
 
 bool spread_try_write(SpreadLock *lock)
