@@ -244,7 +244,8 @@ class Cell(Record):
 
     ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown. The creation began at
     ``start_ns`` (CLOCK_MONOTONIC) on the kernel's ``thread`` and lasted ``create_ns``, which is the time of all its
-    ``pipelines`` together. ``stages`` are VkShaderStageFlags, ``entry_point`` is the last stage's. ``outcome`` says
+    ``pipelines`` together. ``others`` has the fingerprints of the further pipelines of a deferred operation, if all are
+    known and few. ``stages`` are VkShaderStageFlags, ``entry_point`` is the last stage's. ``outcome`` says
     what became of a creation that left nothing to store. ``shaders`` has stage, hash of the code, and the program's own
     name of each of the first stages; of the outcome ``named``, the pipeline's name.
     """
@@ -255,6 +256,7 @@ class Cell(Record):
     fingerprint: int
     flags: int
     kind: int
+    others: list[int]
     outcome: int
     pipelines: int
     shaders: tuple[tuple[int, int, str], ...]

@@ -33,6 +33,7 @@
 #define PYLAYER_REASON_BYTES 128
 #define PYLAYER_ENTRY_POINT_BYTES 32
 #define PYLAYER_OBJECT_NAME_BYTES 64
+#define PYLAYER_CELL_OTHERS 7         /* further pipelines of a cell that are named */
 #define PYLAYER_SHADERS 8             /* as many stages as a graphics pipeline can have, and more */
 #define PYLAYER_DIGEST_BYTES 16       /* XXH3-128, canonical: most significant byte first */
 #define PYLAYER_GLOBAL_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
@@ -292,6 +293,8 @@ typedef struct PylayerCell {
     /* A hash of what the pipeline's create info says, the same in every process. 0: unknown. It is approximate: it
      * tells which stored records are still in use and never decides what is correct. */
     uint64_t fingerprint;
+    /* Of the other pipelines in the cell; all 0: there are none, there are more, or one of them has none. */
+    uint64_t others[PYLAYER_CELL_OTHERS];
     uint64_t start_ns;  /* CLOCK_MONOTONIC when that call began */
     uint32_t thread;    /* gettid() of the thread that called */
     uint32_t pipelines; /* number that create_ns covers, if it is not 1 */

@@ -35,6 +35,17 @@ if TYPE_CHECKING:
 #: In this run a pipeline kind is no longer adopted after so many adoptions that brought nothing.
 VAIN_ADOPTIONS = 4
 
+#: The cell of a deferred operation is stored once for each of its pipelines if that takes no more bytes.
+NAMED_BYTES = 1 << 20
+
+
+def _names(cell: Cell) -> list[int]:
+    """Returns the fingerprints under which a cell is stored. A later run may create any of its pipelines by itself."""
+    if cell.pipelines < 2:
+        return [cell.fingerprint]
+    names = list(dict.fromkeys([cell.fingerprint, *filter(None, cell.others)]))
+    return names if any(cell.others) and len(cell.data) * len(names) <= NAMED_BYTES else [0]
+
 
 class Keeping:
     """Owns what this run stored, and what the run learnt about the driver from its cells."""
@@ -72,23 +83,18 @@ class Keeping:
             self.duplicates += 1
             return []
         self._digests.add(digest)
-        self._uses_written.add(cell.fingerprint)
+        names = _names(cell)
+        self._uses_written.update(names)
         if self._device.read_only:
             return []
         magic, flags = format.CELL, cell.flags & CELL_ADOPTED
         if cell.unit == UNIT_BINARIES:
             magic = format.BINARIES
-        return format.record_parts(
-            magic,
-            cell.data,
-            digest,
-            cell.kind,
-            flags,
-            cell.create_ns,
-            # Any of them may be the one that a later run creates.
-            cell.fingerprint if cell.pipelines < 2 else 0,
-            int(time.time()),
-        )
+        each_ns, now = cell.create_ns // len(names), int(time.time())
+        parts: list[bytes | memoryview] = []
+        for name in names:
+            parts += format.record_parts(magic, cell.data, digest, cell.kind, flags, each_ns, name, now)
+        return parts
 
     def write(self, parts: list[bytes | memoryview]) -> None:
         """Stores pieces that ``new`` returned, in one write."""

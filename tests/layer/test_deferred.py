@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 from scripted_driver import ScriptedDriver
+from uses import age, uses_in
 from world import BUILD, LAYER_NAME, Run, World, seen
+
+from pylayer.store.format import CELL
+from pylayer.store.reader import Reader
+from pylayer.store.recency import RECENT_SECONDS
 
 SUCCESS = "0"
 COMPILE_REQUIRED = "1000297000"
@@ -247,3 +252,33 @@ def test_pipelines_of_one_operation_are_found_singly(scripted: ScriptedDriver) -
     for _ in range(2):
         scripted.demo(*arguments, "--threads", 4)
         assert (scripted.world.last()["compiled"], scripted.world.last()["hits"]) == (0, 16)
+
+
+def test_each_pipeline_of_an_operation_is_used_by_itself(deferring: Deferring) -> None:
+    """Of an operation's three pipelines, two that an earlier operation stored are hits and one is compiled. Each is
+    stored under its own fingerprint, and a later run notes each as used."""
+    for count, hits, compiled in ((2, 0, 2), (3, 2, 1), (3, 3, 0)):
+        deferring.demo("--count", count, "--batch", count, "--deferred", 2)
+        counters = deferring.world.last()
+        assert (counters["hits"], counters["compiled"], counters["deferred"]) == (hits, compiled, count)
+    for path in deferring.world.stored_files(".closed"):
+        age(path, 2 * RECENT_SECONDS)
+    before = set(deferring.world.stored_files())
+    deferring.demo("--count", 3, "--batch", 3, "--deferred", 2)
+    (new,) = set(deferring.world.stored_files()) - before
+    ((used, _),) = uses_in(new)[1]
+    stored = {
+        record[7]
+        for path in before
+        for part in Reader(str(path)).parts([])
+        for record in part.records
+        if record[0] == CELL
+    }
+    assert set(used) == stored and len(stored) == 3 and 0 not in stored
+
+
+def test_one_pipeline_of_an_operation_reads_its_record(deferring: Deferring) -> None:
+    """A program that creates one of the pipelines that many operations compiled reads few of their records."""
+    deferring.demo("--count", 60, "--batch", 3, "--deferred", 2)
+    deferring.demo("--count", 1)
+    assert (deferring.world.last()["hits"], deferring.world.last()["fetched"]) == (1, 1)

@@ -78,18 +78,18 @@ def test_one_linked_pipeline(real: World) -> None:
 def test_records_without_fingerprints_in_slices(scripted: ScriptedDriver, folded: bool) -> None:
     """A pipeline that may be in any of many records without a fingerprint waits for some of them, at most as long as a
     compile takes. Later pipelines get the rest."""
-    rays = ["--ray-tracing", "--batch", 2, "--deferred", 1]
-    scripted.demo(*rays, "--count", 80)
-    scripted.demo(*rays, "--count", 80)
+    rays = ["--ray-tracing", "--batch", 9, "--deferred", 1]  # more than are stored under their fingerprints
+    scripted.demo(*rays, "--count", 360)
+    scripted.demo(*rays, "--count", 360)
     if folded:
         trim(scripted.world)
     script = "create-cache=slow:2?data"
     scripted.demo("--ray-tracing", "--count", 1, script=script)
     last = scripted.world.last()
     assert last["pipelines"] == 1 and last["fetched"] < 30
-    scripted.demo(*rays, "--count", 80, script=script)
+    scripted.demo(*rays, "--count", 360, script=script)
     last = scripted.world.last()
-    assert last["pipelines"] == 80 and last["fetched"] == 40
+    assert last["pipelines"] == 360 and last["fetched"] == 40
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from host_steps import END, HOST, lines, run_host
 from scripted_driver import ScriptedDriver
+from uses import age, uses_in
 from world import PACKAGE, World
 
-from pylayer.store import format, reader, recency, runs
+from pylayer.store import recency, runs
 
 MAPPED = ("mapped", "_policy.")
 #: What a program looks at that is about to enter a sandbox. The last two can be done once in a process.
@@ -174,37 +175,6 @@ def test_uses_are_written_once_a_day(world: World, ago: int) -> None:
     assert header.identity_digest.hex() == new.parent.name and header.application == "host"
     assert [len(fingerprints) for fingerprints, _ in records] == [8]
     assert abs(records[0][1] - time.time()) < 3600
-
-
-def uses_in(path: Path) -> tuple[format.FileHeader, list[tuple[tuple[int, ...], int]]]:
-    """Returns a journal's header, and the fingerprints and time of each of its USED records."""
-    file, damage = reader.Reader(str(path)), []  # type: tuple[reader.Reader, list[format.Damage]]
-    header, outcome = file.header()
-    assert header is not None, outcome
-    found = [
-        (recency.fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]])), record[8])
-        for part in file.content(header, damage)
-        for record in part.records
-        if record[0] == format.USED
-    ]
-    assert not damage
-    return header, found
-
-
-def age(path: Path, ago: int) -> None:
-    """Makes what a journal says of uses so many seconds old."""
-    data = bytearray(path.read_bytes())
-    header, _ = format.read_file_header(bytes(data))
-    assert header is not None
-    at = format.FILE_HEADER.size
-    while at < len(data):
-        magic, kind, flags, size, create_ns, digest, fingerprint, _, _ = format.RECORD_HEADER.unpack_from(data, at)
-        if magic in (format.USED, format.CELL):
-            when = int(time.time()) - ago
-            head = format.record_header(magic, size, digest, kind, flags, create_ns, fingerprint, when)
-            data[at : at + 64] = bytes(format.seal([head], header.salt)[0])
-        at += format.record_size(size)
-    path.write_bytes(data)
 
 
 def test_caches_of_the_program(world: World, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def cell(
         "fingerprint": fingerprint,
         "flags": flags,
         "kind": kind,
+        "others": [0] * 7,
         "outcome": 0,
         "pipelines": 1,
         "shaders": (),

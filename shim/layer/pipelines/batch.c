@@ -123,7 +123,7 @@ static bool fetch(Batch *batch, uint32_t index, VkPipelineCache *alone)
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
     Fetched fetched = stored_fetch(device, element->fingerprint, alone && device->plan.cells_alone);
-    /* The cell of a deferred operation holds several pipelines and is stored without a fingerprint. */
+    /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
     if (element->kind >= PYLAYER_KIND_RAY_TRACING && fetched.cell == VK_NULL_HANDLE)
         stored_fetch(device, 0, false);
     element->known = fetched.known;

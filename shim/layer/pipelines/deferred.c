@@ -162,6 +162,23 @@ static uint32_t count_cache_hits(const DeferredOperation *operation)
     return hits;
 }
 
+/* A later run may create any of the pipelines by itself. */
+static void name_others(PylayerCell *about, const DeferredOperation *operation)
+{
+    uint64_t others[PYLAYER_CELL_OTHERS];
+    uint32_t created = 0;
+    for (uint32_t i = 0; i < operation->count; i++) {
+        if (operation->pipelines[i] == VK_NULL_HANDLE)
+            continue;
+        if (created > PYLAYER_CELL_OTHERS || operation->elements[i].fingerprint == 0)
+            return;
+        if (created > 0)
+            others[created - 1] = operation->elements[i].fingerprint;
+        created++;
+    }
+    memcpy(about->others, others, (created - 1) * sizeof *others);
+}
+
 /* One cell holds all that the operation compiled. The first pipeline that was created describes it. If the application
  * forbade compiling, the driver's own cache had that pipeline. */
 static PylayerCell about_cell(const DeferredOperation *operation)
@@ -177,6 +194,7 @@ static PylayerCell about_cell(const DeferredOperation *operation)
                       __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
     about.start_ns = operation->began_ns;
     about.pipelines = operation->count;
+    name_others(&about, operation);
     return about;
 }
 
