@@ -52,9 +52,9 @@ def _policy_in_force() -> dict[str, Any]:
     return document
 
 
-def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, str]:
-    """Returns the program's environment. If the layer cannot be used, the program still starts, and one line says why
-    it runs without the layer."""
+def _environment(root: str | None, changes: dict[str, str | None]) -> tuple[dict[str, str], bool]:
+    """Returns the program's environment, and whether the program runs under the layer. If the layer cannot be used, the
+    program still starts, and one line says why."""
     environment = {**os.environ, **{variable: value for variable, value in changes.items() if value}}
     try:
         status = os.fstat(2)
@@ -68,13 +68,13 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, 
             raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set; use --store")
         under_layer = with_layer(environment, str(layer_files.run_directory(root)))
         _tell_of_another()
-        return under_layer
+        return under_layer, True
     except Failure as failure:
         problem = failure.message
     except OSError as error:
         problem = f"{root} cannot be used as store ({error.strerror or error}); choose another with --store"
     fail(f"the program runs without the layer: {problem}")
-    return environment
+    return environment, False
 
 
 def _print_summary(root: str | None, session: str) -> None:
@@ -139,7 +139,7 @@ def run(
     policy = os.path.abspath(policy) if policy else None
     document = _checked_policy(policy) if policy else _policy_in_force()
     root = os.path.abspath(store) if store else store_root()
-    environment = _environment(
+    environment, is_on = _environment(
         root,
         {
             "PYLAYER_CONFIG": policy,
@@ -147,8 +147,8 @@ def run(
             "PYLAYER_LOG": log,
         },
     )
-    compile_policy(policy or policy_in_force(), root)
-    if root is not None:
+    if root is not None and is_on:
+        compile_policy(policy or policy_in_force(), root)
         pull_first(document, root, environment)
     if not summary:
         replace_by(list(command), environment)

@@ -65,6 +65,8 @@ class Learning:
         self._cells = 0
         #: Kinds of which the driver did not find a pipeline that it had been given, as bits.
         self._not_found = 0
+        #: Verdicts that ended, and nobody was told yet.
+        self._ended: list[Verdict] = []
         #: Sentences about decisions of this run, for its statistics.
         self.told: list[str] = []
 
@@ -95,12 +97,19 @@ class Learning:
     # ---- decisions -------------------------------------------------------------------------------
 
     def _tell(self, new: list[Verdict], program: str) -> None:
-        """Says what takes effect and what ends."""
+        """Says what takes effect. What ends is said later, by ``tell_ends``."""
         now = time.time()
+        self._ended += [one for one in new if one.until_s == 0 and one.flags & policy.DECIDED]
         begin = [one for one in new if one.holds(now)]
-        end = [one for one in new if one.until_s == 0 and one.flags & policy.DECIDED]
-        lines = [verdict_words.sentence(group) for group in verdict_words.grouped(begin)]
-        lines += [verdict_words.sentence(group, ended=True) for group in verdict_words.grouped(end)]
+        self._say([verdict_words.sentence(group) for group in verdict_words.grouped(begin)], program)
+
+    def tell_ends(self) -> None:
+        """Says what ended since the last call: each pipeline that is compiled ends the verdict on it, and a line for
+        each would be many."""
+        ended, self._ended = verdict_words.grouped(self._ended), []
+        self._say([verdict_words.sentence(group, ended=True) for group in ended], self._device.program.name)
+
+    def _say(self, lines: list[str], program: str) -> None:
         self.told += lines
         for line in lines:
             self._device.log(LOG_WARN, f"{program}: {line}; pylayer quarantine ls shows more")

@@ -288,11 +288,13 @@ class DeviceSession(Device):
         doing = self.commands.activity(self.serial)
         if doing is not None and self._totals:
             self.learning.settle(self._totals, doing.kind_hits, bool(self.load.loaded.snapshots))
+        self.learning.tell_ends()
 
     def close(self) -> None:
         """Closes the files that this device wrote, and waits a moment for fsync where the fsync policy wants it."""
         self.crashes.close()
         self.learning.store()
+        self.learning.tell_ends()
         self.storing.close()
         self.caches.close()
         if self.recording is not None:

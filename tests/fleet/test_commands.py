@@ -173,6 +173,13 @@ def test_run_pulls_once_in_a_while(user: User, served: tuple[Faulty, Builder]) -
     assert server.requests == []
 
 
+def test_run_without_the_layer_pulls_nothing(user: User, served: tuple[Faulty, Builder]) -> None:
+    """A program that runs without the layer does not wait for a pull."""
+    server, _ = served
+    done = user.pylayer("run", "--", "true", DISABLE_PYLAYER="1")
+    assert done.returncode == 0 and "without the layer" in done.stderr and server.requests == []
+
+
 def test_run_after_a_failed_pull(user: User, served: tuple[Faulty, Builder]) -> None:
     """The program starts as without a fleet, and one line says why the pull failed. The next run does not try again
     before the interval has passed."""

@@ -185,6 +185,22 @@ def test_record_that_was_loaded(folder: Folder) -> None:
     assert loads(folder)[0] == {b"one", b"two"}
 
 
+def test_one_line_for_all_that_comes_back(folder: Folder) -> None:
+    """What one death set aside and is compiled again piece by piece is one line when it ends, as when it began."""
+    names = {name: number for number, name in enumerate(("one", "two", "three"), 11)}
+    stored(folder, **names)
+    death(folder, mark(marks.RECORDS, *(number(xxhash.xxh3_128_digest(name.encode())) for name in names)))
+    run = session(folder)
+    load(run)
+    for name, fingerprint in names.items():
+        run.keeping.write(run.keeping.new(cell(name.encode(), fingerprint=fingerprint)))
+    run.close()
+    assert run.learning.told == [
+        "3 stored records are set aside, because the program died while the driver handled them",
+        "3 stored records are used again",
+    ]
+
+
 def test_other_bytes_take_the_place(folder: Folder) -> None:
     """A suspected pipeline that compiles to other bytes is stored and probed for again. The old bytes stay out."""
     stored(folder, one=11, two=12)
