@@ -130,25 +130,14 @@ def header_template(identity: Identity) -> bytes:
     return bytes(head)
 
 
-def _is_on_overlay(fd: int) -> bool:
-    """Returns whether a file is on overlayfs. Raises OSError if /proc does not tell."""
-    with open(f"/proc/self/fdinfo/{fd}", "rb") as about:
-        number = b"".join(about.read().partition(b"mnt_id:")[2].split()[:1])
-    with open("/proc/self/mountinfo", "rb") as mounts:
-        return any(line.startswith(number + b" ") and b" - overlay " in line for line in mounts)
-
-
 def _state_of_mapping(fd: int) -> str:
     """Returns whether the process that mapped the file is alive, as ``owner.state``. The kernel grants a lease only
     while nobody has the file open for writing. The mapping of a living process keeps the file open, whatever
-    descriptors the program closes, and in any container. The lease ends with the descriptor. A mapping on overlayfs
-    keeps open the file below the overlay, so there the kernel would grant a lease beside a living process."""
+    descriptors the program closes, and in any container. The lease ends with the descriptor."""
     import fcntl
     import signal
 
     try:
-        if _is_on_overlay(fd):
-            return owner.ELSEWHERE
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # programs ignore it; whoever breaks the lease sends it
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except BlockingIOError:

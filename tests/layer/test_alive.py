@@ -127,6 +127,13 @@ def test_other_process_numbers_on_an_overlay(world: World, state: str) -> None:
         assert not list(world.store.glob("store/*/*.verdict"))
 
 
+@pytest.mark.root
+@pytest.mark.usefixtures("overlay")
+def test_container_that_is_started_again(world: World) -> None:
+    """A crash in a container without a volume is found when the container is started again."""
+    crash_is_found(world, container(), container())
+
+
 def test_program_without_its_main_thread(world: World) -> None:
     """The sentinel of a program whose main thread has ended stays: the program lives."""
     world.demo("--count", COUNT)

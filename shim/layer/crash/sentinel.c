@@ -1,9 +1,13 @@
 /* sentinel.c - see sentinel.h */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <linux/magic.h>
 
@@ -20,15 +24,15 @@
 _Static_assert(sizeof(PylayerMark) == 128, "policy reads marks with Python's struct");
 _Static_assert(PYLAYER_MARKS_OFFSET + PYLAYER_MARK_COUNT * sizeof(PylayerMark) == PYLAYER_LIVE_BYTES, "no gap");
 
+/* Descriptors of programs have lower numbers. */
+#define FIRST_DESCRIPTOR 512
+
 /* Returns false if this file system does not write a file's blocks in place. If each write takes a new block
  * (btrfs, f2fs, ZFS) or goes over a network, storing into a mapped page raises SIGBUS in the program when the disk
  * is full. */
-static bool writes_in_place(int fd)
+static bool writes_in_place(unsigned long file_system)
 {
-    struct statfs file_system;
-    if (fstatfs(fd, &file_system) != 0)
-        return false;
-    switch ((unsigned long)file_system.f_type) {
+    switch (file_system) {
     case EXT4_SUPER_MAGIC: /* ext2 and ext3 too */
     case XFS_SUPER_MAGIC:
     case TMPFS_MAGIC:
@@ -39,9 +43,31 @@ static bool writes_in_place(int fd)
     }
 }
 
+/* A mapping on overlayfs keeps open the file below the overlay, so the kernel would grant others a lease on a living
+ * process's file (sentinel_file.c). There a descriptor stays open, too, unless the program closes it. */
+static void keep_open(Device *device, int fd)
+{
+    struct stat found;
+    if (fstat(fd, &found) != 0)
+        return;
+    device->sentinel_fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+    device->sentinel_inode = found.st_ino;
+}
+
+/* The program may have closed it and have a file of its own under the number. */
+static void close_kept(Device *device)
+{
+    struct stat found;
+    int fd = device->sentinel_fd;
+    if (fd >= FIRST_DESCRIPTOR && fstat(fd, &found) == 0 && found.st_ino == device->sentinel_inode)
+        close(fd);
+    device->sentinel_fd = 0;
+}
+
 int sentinel_open(Device *device, int fd)
 {
-    if (!writes_in_place(fd))
+    struct statfs file_system;
+    if (fstatfs(fd, &file_system) != 0 || !writes_in_place((unsigned long)file_system.f_type))
         return -2;
     if (atomic_load(&device->marks))
         return -1;
@@ -53,6 +79,8 @@ int sentinel_open(Device *device, int fd)
     struct rlimit limit;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur >= LOCKABLE_BYTES)
         mlock(mapped, PYLAYER_LIVE_BYTES);
+    if ((unsigned long)file_system.f_type == OVERLAYFS_SUPER_MAGIC)
+        keep_open(device, fd);
     atomic_store(&device->marks, (PylayerMark *)(void *)(mapped + PYLAYER_MARKS_OFFSET));
     return 0;
 }
@@ -62,6 +90,7 @@ void sentinel_close(Device *device)
     PylayerMark *marks = atomic_exchange(&device->marks, NULL);
     if (marks)
         munmap((uint8_t *)marks - PYLAYER_MARKS_OFFSET, PYLAYER_LIVE_BYTES);
+    close_kept(device);
 }
 
 uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES])

@@ -7,10 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statfs.h>
 #include <unistd.h>
-
-#include <linux/magic.h>
 
 #include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
@@ -48,13 +45,9 @@ static bool has_marks(const uint8_t *file, unsigned least)
 
 /* Asks the kernel for a lease, which it grants only while nobody has the file open for writing. The mapping of a living
  * process keeps the file open, whatever descriptors the program closes, and in any container: these files are on file
- * systems of one kernel (sentinel_open). The lease ends with the descriptor. A mapping on overlayfs keeps open the file
- * below the overlay, so there the kernel would grant a lease beside a living process. */
+ * systems of one kernel (sentinel_open). The lease ends with the descriptor. */
 static OwnerState state_of_mapping(int fd)
 {
-    struct statfs file_system;
-    if (fstatfs(fd, &file_system) != 0 || (unsigned long)file_system.f_type == OVERLAYFS_SUPER_MAGIC)
-        return OWNER_ELSEWHERE;
     fcntl(fd, F_SETSIG, SIGURG); /* programs ignore it. Without this, whoever breaks the lease would send SIGIO */
     if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
         return OWNER_DEAD;

@@ -91,6 +91,8 @@ struct Device {
 
     _Atomic(PylayerMark *) marks;        /* the crash sentinel; NULL if there is none */
     char *sentinel_path;                 /* the sentinel's file, if the layer made it */
+    int sentinel_fd;                     /* open on overlayfs alone; 0: none */
+    ino_t sentinel_inode;                /* of that file */
     atomic_bool holds_stored;            /* stored data was given to the driver */
     _Atomic(struct Suspects *) suspects; /* NULL if no pipeline is suspected */
 
