@@ -47,6 +47,10 @@ STUB_DRIVERS = {13: "Lavapipe"}
 #: uploads shaders again that a merged cache shares: 1.4 to 1.6, merged 1.1.
 ALONE_DRIVERS = {4}
 
+#: VkDriverId of drivers whose feedback on stages says whether they were compiled: RADV writes no duration for stages
+#: that it found.
+TELLING_DRIVERS = {3}
+
 
 def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, int, str]:
     """Returns the carrier, the carrier to fall back to, and the reason in words."""
@@ -104,6 +108,7 @@ class Policy:
             cells_alone=facts.driver_id in ALONE_DRIVERS,
             check_binaries=settings["application_binaries"] != "pass",
             check_caches=settings["application_caches"] != "pass",
+            compiles_unknown=facts.driver_id in TELLING_DRIVERS,
             driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
             fallback_carrier=fallback,
             index_bytes=binaries_mib << 20,

@@ -144,7 +144,9 @@ class Plan(Record):
     fails for stale data, and for altered data unless ``restore_binaries`` is set and the layer can replace it.
     ``index_bytes``: limit of the binaries in memory. ``cells_alone``: where the layer reads the store itself, the
     driver gets a stored cell by itself for its pipeline's first creation, and merged with others when that is
-    created again. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store.
+    created again. ``compiles_unknown``: a pipeline that neither the store nor the run knows is compiled without a
+    probe; the driver's feedback on its stages must say whether the driver's own cache had it. ``tell_creations``: the
+    layer also sends a Cell for pipelines that leave nothing to store.
     """
 
     adopt: bool
@@ -154,6 +156,7 @@ class Plan(Record):
     cells_alone: bool
     check_binaries: bool
     check_caches: bool
+    compiles_unknown: bool
     driver_cache_off: bool
     fallback_carrier: int
     flush_wait_ns: int
@@ -174,6 +177,7 @@ class Plan(Record):
         values.setdefault("attest_caches", False)
         values.setdefault("report_caches", False)  # older policy classes make plans without these fields
         values.setdefault("cells_alone", False)
+        values.setdefault("compiles_unknown", False)
         values.setdefault("tell_creations", False)
         super().__init__(**values)
 

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 16
+#define PYLAYER_BOUNDARY_VERSION 17
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -152,7 +152,10 @@ typedef struct PylayerPlan {
     /* Replace altered data by the stored bytes, if exactly one content is known under its key. Otherwise, and if
      * this is 0, vkCreatePipelineBinariesKHR fails with VK_ERROR_INITIALIZATION_FAILED. */
     uint8_t restore_binaries;
-    uint8_t cells_alone;    /* a pipeline is first created from its stored cell by itself, not from merged ones */
+    uint8_t cells_alone; /* a pipeline is first created from its stored cell by itself, not from merged ones */
+    /* A pipeline that neither the store nor this run knows is compiled without a probe. The driver's feedback on its stages
+     * says whether the driver's own cache had it. */
+    uint8_t compiles_unknown;
     uint8_t tell_creations; /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
     int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */
     int64_t answer_wait_ns; /* longest wait for a verdict */

@@ -75,7 +75,8 @@ void tell(const VkPipelineCreationFeedbackCreateInfo *feedback, unsigned traits)
         flags |= VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
     *feedback->pPipelineCreationFeedback = (VkPipelineCreationFeedback){flags, 1000};
     for (uint32_t i = 0; i < feedback->pipelineStageCreationFeedbackCount; i++)
-        feedback->pPipelineStageCreationFeedbacks[i] = (VkPipelineCreationFeedback){0, 0};
+        feedback->pPipelineStageCreationFeedbacks[i] =
+            (VkPipelineCreationFeedback){flags, traits & TRAIT_COMPILE ? 1000 : 0}; /* as RADV does */
 }
 
 static VkResult make_pipeline(const CreateCall *call, SharedEntry *entry, const PipelineRequest *request,

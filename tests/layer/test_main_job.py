@@ -138,17 +138,6 @@ def test_driver_disk_cache_is_adopted_once(world: World, tmp_path: Path) -> None
     assert (world.last()["hits"], world.last()["compiled"]) == (12, 0)
 
 
-def test_driver_cache_is_searched_alone(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """A pipeline that the store lacks is looked for in the driver's own cache without a VkPipelineCache. NVIDIA's
-    driver takes ten times as long if it gets one that lacks the pipeline. Only an adoption needs one."""
-    disk = {"MESA_SHADER_CACHE_DISABLE": None, "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
-    driver.demo("--count", 12, layered=False, **disk)
-    driver.demo("--count", 12, **disk)
-    counters = driver.world.last()
-    assert counters["hits"] + counters["adopted"] == 12
-    assert driver.counts["with-cache"] == counters["adopted"]
-
-
 def test_two_processes_at_once_lose_nothing(world: World) -> None:
     """When two processes store pipelines at the same time, the store holds the pipelines of both."""
     command = [str(BUILD / "demo" / "pipelines"), "--count", "40", "--seed"]

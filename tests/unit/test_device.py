@@ -258,6 +258,7 @@ def test_plan() -> None:
         cells_alone=False,
         check_binaries=True,
         check_caches=False,
+        compiles_unknown=True,
         driver_cache_off=False,
         fallback_carrier=CARRIER_SNAPSHOT,
         flush_wait_ns=1000 * MS,

@@ -36,6 +36,7 @@ static void describe_app_cache(AppCache *cache, CacheNumber number, VkPipelineCa
     cache->serial = number.serial;
     cache->slot = number.slot;
     cache->from_data = from_data;
+    atomic_store(&cache->holds_unknown, from_data);
     cache->data_id = data_id;
     cache->app_synchronized = flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT;
     atomic_store(&cache->use.for_ever, false);
@@ -223,6 +224,9 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipe
      * the layer's use it only while they hold this mutex. */
     if (!patient_lock(&device->merge_mutex))
         return device->merge_pipeline_caches(handle, destination, source_count, sources);
+    AppCache *into = app_cache_find(device, destination);
+    if (into)
+        atomic_store(&into->holds_unknown, true);
     Mark mark = mark_merged_data(device, destination, source_count, sources);
     VkResult result = device->merge_pipeline_caches(handle, destination, source_count, sources);
     mark_end(mark);

@@ -17,11 +17,12 @@ typedef struct AppCache {
     uint64_t serial;                 /* PylayerCacheInfo::cache */
     uint32_t slot;                   /* PylayerCacheInfo::slot */
     CacheUse use;
-    uint64_t data_id;        /* first bytes of the initial data's digest; 0: no data, or not known */
-    bool from_data;          /* created with initial data, which may not be this driver's own work */
-    bool app_synchronized;   /* EXTERNALLY_SYNCHRONIZED: used only within the application's own calls */
-    atomic_uint seeded;      /* Device::cells_generation when last seeded; 0: never */
-    atomic_bool holds_plain; /* a pipeline was compiled into it that is in no cell */
+    uint64_t data_id;          /* first bytes of the initial data's digest; 0: no data, or not known */
+    atomic_bool holds_unknown; /* it may hold pipelines that this run did not create with it: data, merges */
+    bool from_data;            /* created with initial data, which may not be this driver's own work */
+    bool app_synchronized;     /* EXTERNALLY_SYNCHRONIZED: used only within the application's own calls */
+    atomic_uint seeded;        /* Device::cells_generation when last seeded; 0: never */
+    atomic_bool holds_plain;   /* a pipeline was compiled into it that is in no cell */
 } AppCache;
 
 #define APP_CACHE_BUCKETS 64

@@ -116,31 +116,26 @@ VkResult batch_create_together(Batch *batch, VkPipelineCache cache, uint64_t *du
     return create_part(batch, cache, CREATE_AS_ASKED, &all, duration_ns);
 }
 
-/* Returns false if the layer's cache probably lacks the pipeline. *alone: a cache of the stored cell, if the driver
- * should probe that instead; NULL: merge it. */
-static bool fetch(Batch *batch, uint32_t index, VkPipelineCache *alone)
+Fetch batch_fetch(Batch *batch, uint32_t index, bool may_be_alone)
 {
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
-    Fetched fetched = stored_fetch(device, element->fingerprint, alone && device->plan.cells_alone);
+    Fetched fetched = stored_fetch(device, element->fingerprint, may_be_alone && device->plan.cells_alone);
     /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
     if (element->kind >= PYLAYER_KIND_RAY_TRACING && fetched.cell == VK_NULL_HANDLE)
         stored_fetch(device, 0, false);
     element->known = fetched.known;
-    if (alone)
-        *alone = fetched.cell;
+    if (device->plan.compiles_unknown && !(element->known & SEEN_CREATED))
+        element->stages_met =
+            fingerprints_meet_stages(device, fingerprint_of_stages(batch->call, index, element->kind));
     batch->given_before = atomic_load_explicit(&device->last_given, memory_order_acquire);
     uint32_t stage_count;
     create_info_stages(batch->call, index, element->kind, &stage_count);
     /* What has no fingerprint may have the pipeline of a deferred operation. Without shaders there is nothing that the
      * driver's own cache would find sooner. */
-    return !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING || stage_count == 0 ||
-           fingerprint_may_be_merged(device, element->fingerprint, element->known);
-}
-
-bool batch_fetch(Batch *batch, uint32_t index)
-{
-    return fetch(batch, index, NULL);
+    bool may_be_merged = !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING || stage_count == 0 ||
+                         fingerprint_may_be_merged(device, element->fingerprint, element->known);
+    return (Fetch){may_be_merged, fetched.cell};
 }
 
 /* The pipeline exists, or no other cache can help. */
@@ -149,21 +144,19 @@ static bool is_settled(VkResult result, VkPipeline pipeline)
     return result == VK_ERROR_DEVICE_LOST || (result == VK_SUCCESS && pipeline != VK_NULL_HANDLE);
 }
 
-VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint64_t *duration_ns)
+VkResult batch_probe(Batch *batch, uint32_t index, Fetch fetch, VkPipelineCache *probed, uint64_t *duration_ns)
 {
     Device *device = batch->call->device;
     VkPipeline *pipeline = &batch->call->pipelines[index];
-    VkPipelineCache alone;
-    bool may_be_merged = fetch(batch, index, &alone);
-    if (alone != VK_NULL_HANDLE) {
+    if (fetch.alone != VK_NULL_HANDLE) {
         *probed = device->merged;
-        VkResult result = batch_create_one(batch, index, alone, CREATE_BY_PROBE, pipeline, duration_ns);
-        device->destroy_pipeline_cache(device->handle, alone, NULL);
+        VkResult result = batch_create_one(batch, index, fetch.alone, CREATE_BY_PROBE, pipeline, duration_ns);
+        device->destroy_pipeline_cache(device->handle, fetch.alone, NULL);
         if (is_settled(result, *pipeline))
             return result;
-        may_be_merged = fetch(batch, index, NULL);
+        fetch = batch_fetch(batch, index, false);
     }
-    if (!may_be_merged) {
+    if (!fetch.may_be_merged && device->plan.cells_alone) {
         *probed = VK_NULL_HANDLE;
         VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_BY_PROBE, pipeline, duration_ns);
         bool nothing_merged = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) == 0;

@@ -49,12 +49,19 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, e
                           VkPipeline *pipeline, uint64_t *duration_ns);
 /* Creates all elements in one call, as the application asked, with this cache. */
 VkResult batch_create_together(Batch *batch, VkPipelineCache cache, uint64_t *duration_ns);
-/* Has the layer's cache hold what the store has of the pipeline. Returns false if it probably lacks the pipeline. */
-bool batch_fetch(Batch *batch, uint32_t index);
-/* Looks for a pipeline in the driver's own cache and in the layer's, and says in which: VK_NULL_HANDLE is the driver's.
- * If the layer's probably lacks it, the driver's own is searched alone first: NVIDIA's driver needs 0.14 ms for a
- * pipeline in its disk cache, and 1.2 ms more if it gets a VkPipelineCache that lacks the pipeline (H100). */
-VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint64_t *duration_ns);
+/* Where a pipeline may be. */
+typedef struct Fetch {
+    bool may_be_merged; /* false: the layer's cache probably lacks it */
+    VkPipelineCache
+        alone; /* a cache of the stored cell, to be probed instead (Plan.cells_alone); batch_probe destroys it */
+} Fetch;
+/* Has the layer's cache hold what the store has of the pipeline. may_be_alone: a cache of the cell alone will do. */
+Fetch batch_fetch(Batch *batch, uint32_t index, bool may_be_alone);
+/* Looks for a fetched pipeline in the driver's own cache and in the layer's, and says in which: VK_NULL_HANDLE is the
+ * driver's. With cells_alone, if the layer's probably lacks it, the driver's own is searched alone first: NVIDIA's
+ * driver needs 0.14 ms for a pipeline in its disk cache, and 1.2 ms more if it gets a VkPipelineCache that lacks the
+ * pipeline (H100). */
+VkResult batch_probe(Batch *batch, uint32_t index, Fetch fetch, VkPipelineCache *probed, uint64_t *duration_ns);
 /* Creates, one by one, the pipelines that do not exist yet. */
 typedef VkResult (*CreateFn)(Batch *batch, uint32_t index);
 void batch_create_each(Batch *batch, CreateFn create);

@@ -32,7 +32,7 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
         return false;
     VkPipelineCache probed;
     uint64_t duration = 0;
-    VkResult result = batch_probe(batch, index, &probed, &duration);
+    VkResult result = batch_probe(batch, index, batch_fetch(batch, index, true), &probed, &duration);
     if (result != VK_SUCCESS || call->pipelines[index] == VK_NULL_HANDLE)
         return false;
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(element);

@@ -171,7 +171,25 @@ static VkResult create_as_asked(Batch *batch, uint32_t index)
     return result;
 }
 
-static VkResult compile_into_cell(Batch *batch, uint32_t index)
+/* Nothing was compiled: the driver's own cache had a pipeline that was not probed for, and has put it into the cell. */
+static void note_found(Batch *batch, uint32_t index, VkPipelineCache cell, uint64_t duration_ns)
+{
+    Device *device = batch->call->device;
+    unsigned kind = batch->elements[index].kind;
+    count(&counters_of(device)->totals.hit_ns, duration_ns);
+    bool wanted = device->plan.adopt && !call_is_off(&device->added_calls, PYLAYER_MARK_ADOPT, kind);
+    if (wanted && keep_cell(batch, index, cell, PYLAYER_CELL_ADOPTED, duration_ns, UINT64_MAX)) {
+        count(&counters_of(device)->totals.adopted, 1);
+        return;
+    }
+    if (!wanted)
+        device->destroy_pipeline_cache(device->handle, cell, NULL);
+    count(&counters_of(device)->kind_hits[kind], 1);
+    creation_tell_hit(batch, index, duration_ns);
+}
+
+/* unprobed: the driver's own cache may have the pipeline. */
+static VkResult compile_into_cell(Batch *batch, uint32_t index, bool unprobed)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
@@ -186,11 +204,61 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
         return create_as_asked(batch, index);
     }
     batch_note_created(batch, index);
-    count(&counters_of(device)->totals.compile_ns, duration);
     element_clear_application_hit(element);
+    if (unprobed && element_was_found(element)) {
+        note_found(batch, index, cell, duration);
+        return VK_SUCCESS;
+    }
+    count(&counters_of(device)->totals.compile_ns, duration);
     bool kept = keep_cell(batch, index, cell, 0, duration, batch->given_before);
     count(kept ? &counters_of(device)->totals.compiled : &counters_of(device)->totals.uncacheable, 1);
     return VK_SUCCESS;
+}
+
+/* A graphics pipeline with tessellation and a geometry shader has the most stages. */
+#define MAX_STAGES 5
+
+/*
+ * Returns true if the pipeline need not be probed for: neither the store nor this run knows it, and the driver's feedback
+ * on its stages will tell whether the driver's own cache had it. With Mesa's disk cache a probe that misses makes up to
+ * 1,000 system calls, 0.3 ms, and the compile makes them once more. Pipelines whose stages were met may be the same to
+ * the driver as one in the layer's cache.
+ */
+static bool may_go_unprobed(const Batch *batch, uint32_t index, Fetch fetch)
+{
+    const PipelineCall *call = batch->call;
+    Device *device = call->device;
+    const Element *element = &batch->elements[index];
+    if (!device->plan.compiles_unknown || !device->feedback || fetch.may_be_merged || element->stages_met ||
+        element->kind > PYLAYER_KIND_GRAPHICS_LIBRARY || element->flags & FAIL_ON_COMPILE || call->probe_after_load ||
+        call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
+        return false;
+    uint32_t stage_count;
+    create_info_stages(call, index, element->kind, &stage_count);
+    return element->app_feedback ? element->app_feedback->pipelineStageCreationFeedbackCount == stage_count
+                                 : stage_count <= MAX_STAGES;
+}
+
+/* Returns true if the application's cache lacks the pipeline unless one with the same stages was created with it. */
+static bool is_new_to_cache(const Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    uint64_t fingerprint = batch->elements[index].fingerprint;
+    return device->plan.compiles_unknown && batch->app_cache && !atomic_load(&batch->app_cache->holds_unknown) &&
+           fingerprint && !(fingerprint_known(device, fingerprint) & (SEEN_CREATED | SEEN_MERGED));
+}
+
+/* Not inlined: the feedback is not on the stack of other creations. */
+NOT_INLINED static VkResult create_unprobed(Batch *batch, uint32_t index)
+{
+    Element *element = &batch->elements[index];
+    VkPipelineCreationFeedbackEXT feedback[MAX_STAGES] = {{0}};
+    create_info_stages(batch->call, index, element->kind, &element->stage_count);
+    element->stage_feedback = feedback;
+    VkResult result = compile_into_cell(batch, index, true);
+    element->stage_feedback = NULL;
+    element->stage_count = 0;
+    return result;
 }
 
 /* Creates a pipeline that no cache has, or a suspect, for which no cache was probed. */
@@ -204,7 +272,7 @@ static VkResult create_absent(Batch *batch, uint32_t index)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     }
     bool kept = !element->plain && !call_is_off(&batch->call->device->added_calls, PYLAYER_MARK_CELL, element->kind);
-    return kept ? compile_into_cell(batch, index) : create_as_asked(batch, index);
+    return kept ? compile_into_cell(batch, index, false) : create_as_asked(batch, index);
 }
 
 /* Without a probe a miss cannot be detected, so what the store has must be in the application's cache beforehand. */
@@ -223,7 +291,7 @@ static VkResult create_without_probe(Batch *batch, uint32_t index)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     bool from_layer = call->cache == VK_NULL_HANDLE;
-    batch_fetch(batch, index);
+    batch_fetch(batch, index, false);
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     if (batch->app_cache)
@@ -247,7 +315,9 @@ static VkResult create_with_layer(Batch *batch, uint32_t index)
 {
     if (batch->app_cache)
         batch_wait_for_load(batch);
-    batch_fetch(batch, index);
+    Fetch fetch = batch_fetch(batch, index, false);
+    if (!batch->elements[index].suspect && may_go_unprobed(batch, index, fetch))
+        return compile_into_cell(batch, index, false); /* the application's cache was probed */
     if (!batch->elements[index].suspect && (probe_annex(batch, index) || probe_layer(batch, index)))
         return VK_SUCCESS;
     return create_absent(batch, index);
@@ -267,7 +337,15 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
         return create_without_probe(batch, index);
     VkPipeline *pipeline = &call->pipelines[index];
     VkPipelineCache probed;
-    VkResult result = from_layer ? batch_probe(batch, index, &probed, NULL)
+    bool is_new = !from_layer && is_new_to_cache(batch, index);
+    if (is_new)
+        batch_wait_for_load(batch);
+    Fetch fetch = {.may_be_merged = true};
+    if (from_layer || is_new)
+        fetch = batch_fetch(batch, index, from_layer);
+    if (!element->suspect && may_go_unprobed(batch, index, fetch))
+        return create_unprobed(batch, index);
+    VkResult result = from_layer ? batch_probe(batch, index, fetch, &probed, NULL)
                                  : batch_create_one(batch, index, call->cache, CREATE_BY_PROBE, pipeline, NULL);
     if (result == VK_ERROR_DEVICE_LOST)
         return result;

@@ -273,3 +273,14 @@ uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPi
     uint64_t hash = hash_of(&description);
     return hash ? hash : 1;
 }
+
+uint64_t fingerprint_of_stages(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
+{
+    uint32_t stage_count;
+    const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
+    Description description;
+    description.hash = description.used = 0;
+    if (stage_count == 0 || !add_stages(&description, call->device, stage_count, stages))
+        return 0;
+    return hash_of(&description);
+}

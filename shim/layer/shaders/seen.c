@@ -53,6 +53,11 @@ void fingerprints_note_merged(Device *device, uint64_t fingerprint, unsigned mor
         atomic_store(&device->seen.merged_unknown, true);
 }
 
+bool fingerprints_meet_stages(Device *device, uint64_t stages)
+{
+    return fingerprint_known(device, stages) & SEEN_STAGES || !fingerprints_note(device, stages, SEEN_STAGES);
+}
+
 uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity)
 {
     uint64_t found = 0;

@@ -27,6 +27,7 @@ enum Seen {
     SEEN_TOLD = 8,      /* the store knows already that it was used within a day */
     SEEN_RECORDED = 16, /* policy was told of its creation; only noted where the program can name it */
     SEEN_ALONE = 32,    /* the driver was given the one stored cell by itself */
+    SEEN_STAGES = 64,   /* not of a pipeline but of its stages: this run was asked for a pipeline with them */
 };
 
 void fingerprints_open(Device *device);
@@ -40,6 +41,9 @@ bool fingerprint_may_be_merged(Device *device, uint64_t fingerprint, unsigned kn
 /* Notes that the layer's cache gets a pipeline with this fingerprint, and what more is known of it. 0: it gets pipelines
  * that are not known. */
 void fingerprints_note_merged(Device *device, uint64_t fingerprint, unsigned more);
+/* Returns true if this run was asked for a pipeline with these stages (fingerprint_of_stages) before, or if that cannot
+ * be known. */
+bool fingerprints_meet_stages(Device *device, uint64_t stages);
 /* Writes at most `capacity` fingerprints of created pipelines of which the store does not know that they were used
  * within a day. Returns how many there are. */
 uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity);

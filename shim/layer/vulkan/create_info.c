@@ -125,6 +125,9 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->app_binaries = NULL;
     element->plain = false;
     element->suspect = false;
+    element->stages_met = false;
+    element->stage_feedback = NULL;
+    element->stage_count = 0;
     element->fingerprint = 0;
     element->known = 0;
     element->copies = NULL;
@@ -251,6 +254,8 @@ static void ask_for_feedback(Element *element, const Device *device, AnyCreateIn
             .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT,
             .pNext = out->head.pNext,
             .pPipelineCreationFeedback = &element->feedback,
+            .pipelineStageCreationFeedbackCount = element->stage_count,
+            .pPipelineStageCreationFeedbacks = element->stage_feedback,
         };
         out->head.pNext = &element->own_feedback;
     }
@@ -279,6 +284,18 @@ const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element)
     const VkPipelineCreationFeedbackEXT *feedback =
         element->app_feedback ? element->app_feedback->pPipelineCreationFeedback : &element->feedback;
     return feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT ? feedback : NULL;
+}
+
+bool element_was_found(const Element *element)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    const VkPipelineCreationFeedbackEXT *stages =
+        info ? info->pPipelineStageCreationFeedbacks : element->stage_feedback;
+    uint32_t stage_count = info ? info->pipelineStageCreationFeedbackCount : element->stage_count;
+    bool compiled = stage_count == 0 || !element_feedback(element);
+    for (uint32_t i = 0; i < stage_count; i++)
+        compiled |= (stages[i].flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT) && stages[i].duration > 0;
+    return !compiled;
 }
 
 void element_clear_application_hit(const Element *element)

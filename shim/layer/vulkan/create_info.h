@@ -54,6 +54,10 @@ typedef struct Element {
     bool left_alone;      /* drivers do not or must not find it in a cache, or it cannot be created alone */
     bool plain;           /* created without a probe */
     bool suspect;         /* a process died while creating it: no stored data is used */
+    bool stages_met;      /* this run was asked for a pipeline with the same stages before */
+    /* Where the driver's feedback on stages goes, if the application asks for none. NULL: it is not needed. */
+    VkPipelineCreationFeedbackEXT *stage_feedback;
+    uint32_t stage_count; /* of stage_feedback */
     VkPipelineCreateFlags2CreateInfoKHR own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;
@@ -103,6 +107,8 @@ bool element_flags_can_change(const Element *element, const PipelineCall *call, 
 void element_release(Element *element);
 /* Returns the driver's feedback on the pipeline; NULL if none was requested or the driver gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
+/* Returns true if the driver's feedback on the stages says that it compiled none of them. */
+bool element_was_found(const Element *element);
 /* The application's feedback on one pipeline, kept while the driver gets the create info for something else. */
 #define FEW_STAGES 16
 typedef struct SavedFeedback {

@@ -121,6 +121,7 @@ static PylayerPlan make_plan(void)
         .check_binaries = !chance(4),
         .restore_binaries = chance(8),
         .cells_alone = chance(2),
+        .compiles_unknown = chance(2),
         .load_wait_ns = chance(2) ? 200000 : 0,
         .queue_bytes = chance(2) ? 100 : 1 << 20,
         .keep_cache_bytes = chance(4) ? 40 : 1 << 20,
