@@ -24,17 +24,6 @@ void log_line(enum PylayerLogLevel level, const char *format, ...)
     (void)format;
 }
 
-/* Nobody cancels a thread of this program. */
-int cancellation_off(void)
-{
-    return 0;
-}
-
-void cancellation_restore(int unused)
-{
-    (void)unused;
-}
-
 static void expect(bool good, const char *what)
 {
     if (good)
