@@ -191,7 +191,7 @@ static void test_keys_that_are_not_there(void)
         binary_index_close(&device);
         binary_index_free(&device);
         memset(&device.index, 0, sizeof device.index);
-        memset(&device.counters, 0, sizeof device.counters);
+        memset(device.own_counters, 0, sizeof device.own_counters);
     }
 }
 
@@ -301,6 +301,7 @@ static void test_history(void)
 int main(int count, char **arguments)
 {
     state = count > 1 ? strtoull(arguments[1], NULL, 10) | 1 : 88172645463325252ull;
+    atomic_store(&device.counters, device.own_counters);
     device.create_pipeline_binaries = fake_create;
     device.destroy_pipeline_binary = fake_destroy;
     device.get_pipeline_binary_data = fake_read;

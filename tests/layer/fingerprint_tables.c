@@ -152,6 +152,7 @@ static bool cancelled_writer_unlocks(void)
 
 int main(void)
 {
+    atomic_store(&device.counters, device.own_counters);
     device.carrier = PYLAYER_CARRIER_CELLS;
     device.create_shader_module = driver_creates;
     device.destroy_shader_module = driver_destroys;
