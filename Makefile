@@ -7,6 +7,7 @@
 # make evidence  real programs twice under the layer, Dawn and llama.cpp from the npm registry among them; a minute
 # make bench  what the layer costs and saves, with the driver's disk cache as installed and without; some five minutes
 # make bench-more  stores of any size, identifiers, threads, skipped processes
+# make gain   what a player gains whose driver cache is too small: three programs take turns, with and without the layer
 # make fuzz   hostile files for everything that reads one: INPUTS of them, 300000 by default; minutes
 # make fuzz-shim   hostile programs for the layer's entry points, with libFuzzer for SECONDS, 60 by default
 # make sanitizers  the layer's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; an hour
@@ -106,6 +107,9 @@ evidence: programs setup $(VENV)/extra-test
 
 bench: setup programs
 	$(BIN)/python tests/bench/run.py
+
+gain: setup programs-demo
+	$(BIN)/python tests/bench/gain.py
 
 bench-more: setup programs
 	$(BIN)/python tests/bench/scale.py
@@ -286,7 +290,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif
