@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from programs.modes import modes
-from scripted_driver import ScriptedDriver
 from world import BUILD, World, seen
 
 #: Each mode runs without the layer, with an empty store and with a full one. Libraries, and pipelines that may not be
