@@ -44,6 +44,7 @@ def _pushed_json(shelf: Shelf, moved: Moved) -> dict[str, Any]:
         "records": moved.records,
         "data_bytes": moved.data_bytes,
         "suspects_left_out": moved.suspects,
+        "missing_pipelines": moved.missing,
     }
 
 
@@ -85,6 +86,9 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
                 device, driver = describe(shelf.identity, shelf.name, names)
                 amount_text = f"{plural(work.result.pipelines, 'pipeline')}, {human_bytes(work.result.data_bytes)},"
                 say(f"{f'Pushed: {amount_text}' if work.result.paths else 'Nothing new'} for {device}, {driver}")
+                if work.result.missing:
+                    count = plural(work.result.missing, "known pipeline")
+                    say(f"  without {count} not stored yet; another run may store them")
     if as_json:
         print_json({"store": store.root, "url": found.url, "identities": told})
     elif not told:

@@ -54,7 +54,13 @@ def _files(holding: Holding) -> str:
 
 def _cells(holding: Holding) -> list[str]:
     binaries = f" ({holding.binaries} bin)" if holding.binaries else ""
-    return [f"{holding.pipelines}{binaries}", _files(holding), day(holding.last_used), human_bytes(holding.bytes)]
+    known = f" of {holding.pipelines + holding.missing}" if holding.missing else ""
+    return [
+        f"{holding.pipelines}{known}{binaries}",
+        _files(holding),
+        day(holding.last_used),
+        human_bytes(holding.bytes),
+    ]
 
 
 def _print_heading(out: Console, found: Inventory, shelf: Shelf) -> None:
@@ -98,6 +104,8 @@ def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
         ("last used", day(holding.last_used)),
         ("on disk", f"{human_bytes(holding.bytes)} in {files}"),
     ]
+    if holding.missing:
+        facts.insert(1, ("not stored", f"{holding.missing} more that runs created; another run may store them"))
     if holding.binaries:
         facts.insert(1, ("binaries", f"{holding.binaries} of the pipelines are stored as pipeline binaries"))
     if holding.pulled:
@@ -127,6 +135,7 @@ def _holding_json(found: Inventory, holding: Holding) -> dict[str, Any]:
         "program": found.names.of(holding.program),
         "program_id": f"{holding.program:016x}",
         "pipelines": holding.pipelines,
+        "missing_pipelines": holding.missing,
         "binaries": holding.binaries,
         "pulled_pipelines": len(holding.pulled),
         "pulled_pipelines_used": holding.pulled_used,
@@ -221,7 +230,8 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
 def ls(name: str | None, identity: str | None, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
-    The number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. files
+    '74 of 200' means that runs created 126 pipelines more, such as some that the driver's own disk cache had. The
+    number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. files
     counts journals (J), packs (P), snapshots (S), blobs of the program's own caches (B), and files that record what
     the program read from its caches and pipeline binaries (A). last used is the day on which a run last used or
     stored a pipeline. Sizes are those of the files.

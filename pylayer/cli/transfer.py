@@ -119,7 +119,9 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     os.chmod(file, 0o666 & ~mask)  # others may read it, as any file that the user writes
     if as_json:
         values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
-        print_json({**values, "suspects_left_out": result.suspects, "signed_by": public})
+        print_json(
+            {**values, "suspects_left_out": result.suspects, "missing_pipelines": result.missing, "signed_by": public}
+        )
     else:
         _print_export(file, result, f"{device}, {driver}; identity {shelf.name}", public)
 
@@ -134,6 +136,8 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
     say(f"  into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}")
     if public:
         say(f"  signed by {public}")
+    if result.missing:
+        say(f"  without {plural(result.missing, 'known pipeline')} not stored yet; another run may store them")
     if result.snapshots:
         say(f"  without {plural(result.snapshots, 'snapshot')}: whole caches are not exported")
     if result.suspects:

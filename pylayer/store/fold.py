@@ -22,7 +22,7 @@ from .folder import Folder
 from .format import Damage
 from .journal import CLOSED, OPEN
 from .reader import Reader
-from .recency import RECENT_SECONDS, Uses, fingerprints_of, used_parts
+from .recency import RECENT_SECONDS, UNSTORED_SECONDS, Uses, fingerprints_of, used_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -340,17 +340,19 @@ class Fold:
         writer.add(found[0], found[1], planned.fingerprint, planned.last_used)
 
     def _write_uses(self, writer: pack.PackWriter) -> None:
-        """Writes uses whose records are in other packs, dated by the day, and in any case the time of the last run."""
+        """Writes uses whose records are in other packs or not stored yet, dated by the day, and in any case the time of
+        the last run."""
         last_run = self._uses.last_run
         if not last_run:
             return
         by_time: dict[int, list[int]] = {last_run: []}
-        if not {reader.path for reader in self._sources} >= set(self._packs()):
-            represented = {planned.fingerprint for planned in self._plan.values()}
-            for fingerprint, when in self._uses.by_fingerprint.items():
-                if fingerprint not in represented:
-                    day = last_run if last_run - when < RECENT_SECONDS else when // RECENT_SECONDS * RECENT_SECONDS
-                    by_time.setdefault(day, []).append(fingerprint)
+        all_packs = {reader.path for reader in self._sources} >= set(self._packs())
+        oldest = last_run - UNSTORED_SECONDS if all_packs else 0
+        represented = {planned.fingerprint for planned in self._plan.values()}
+        for fingerprint, when in self._uses.by_fingerprint.items():
+            if fingerprint not in represented and when >= oldest:
+                day = last_run if last_run - when < RECENT_SECONDS else when // RECENT_SECONDS * RECENT_SECONDS
+                by_time.setdefault(day, []).append(fingerprint)
         for when, fingerprints in sorted(by_time.items()):
             writer.add_parts(used_parts(fingerprints, when))
 

@@ -11,7 +11,7 @@ from ..values import KIND_NAMES
 from . import format
 from .folder import read_identity
 from .reader import Reader
-from .recency import fingerprints_of
+from .recency import fingerprints_of, missing
 from .survey import files_of
 
 TYPE_CHECKING = False
@@ -42,6 +42,8 @@ class Holding:
         self.pulled: dict[bytes, tuple[int, int]] = {}
         #: Fingerprints of the pipelines that runs on this machine created, as far as they are not in the records.
         self.created: set[int] = set()
+        #: Fingerprints of the pipelines. 0: one without a fingerprint.
+        self.fingerprints: set[int] = set()
         #: Number of files by kind.
         self.files: dict[Kind, int] = {}
         self.last_used = 0
@@ -61,9 +63,15 @@ class Holding:
         """Returns how many of the pipelines that came from a fleet were used here."""
         return sum(when > format.NEVER_USED or name in self.created for name, when in self.pulled.values())
 
+    @property
+    def missing(self) -> int | None:
+        """Returns how many pipelines that runs created are not stored. None if that cannot be known."""
+        return missing(self.created, self.fingerprints, self.files.get(file_kinds.SNAPSHOT, 0))
+
     def add_pipeline(self, record: Record) -> None:
         """Counts the record of one pipeline."""
         magic, kind, flags, _, size, create_ns, digest, fingerprint, last_used = record
+        self.fingerprints.add(fingerprint)
         if not flags & format.PULLED:
             self.pulled.pop(digest, None)
         elif digest not in self.digests or digest in self.pulled:

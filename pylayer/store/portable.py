@@ -22,7 +22,7 @@ from .fold import ORDER
 from .folder import Folder
 from .format import Refused as Refused
 from .reader import Reader
-from .recency import Uses, fingerprints_of
+from .recency import Uses, fingerprints_of, missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Moved:
         #: Program, digest and fingerprint of each record that an export holds.
         self.names: set[tuple[int, bytes, int]] = set()
         self.snapshots = 0
+        #: Pipelines that runs created and the store lacks, as far as that is known.
+        self.missing = 0
         #: Records that were left out because a process died over them.
         self.suspects = 0
         #: Path of the export, or of the packs that an import wrote.
@@ -90,6 +92,7 @@ class Export:
         self._sources: list[Reader] = []
         self._plans: dict[int, dict[tuple[bytes, int], _Wanted]] = {program: {} for program in programs}
         self._uses: dict[int, Uses] = {program: Uses() for program in programs}
+        self._stored: dict[int, set[int]] = {program: set() for program in programs}
         self._verdicts = verdict_files.of_everyone(folder)
         self._left_out: set[bytes] = set()
 
@@ -101,7 +104,9 @@ class Export:
         for program in self.result.programs:
             for file in files.get(program, ()):
                 yield from self._read(program, file)
-            self.result.snapshots += len(snapshots.get(program, ()))
+            count = len(snapshots.get(program, ()))
+            self.result.snapshots += count
+            self.result.missing += missing(self._uses[program].by_fingerprint, self._stored[program], count) or 0
         self.result.suspects = len(self._left_out)
         found = False
         for plan in self._plans.values():
@@ -128,6 +133,7 @@ class Export:
         plan = self._plans[program]
         records, left = self._verdicts.without(part.records)
         self._left_out.update(record[6] for record in left)
+        self._stored[program].update(record[7] for record in part.records if record[0] in format.PIPELINES)
         for record in records:
             if record[0] == format.USED:
                 data = bytes(part.data[record[3] : record[3] + record[4]])

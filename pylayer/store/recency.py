@@ -5,6 +5,8 @@ A hit never reaches policy. So the layer collects the approximate fingerprints o
 only those that no run recorded within the last day. A record's last use is the latest of its own time and of USED
 records with its fingerprint. A record without a fingerprint was last used when its program last ran.
 
+Uses of pipelines that the store lacks say what it still has to adopt from the driver's own cache.
+
 Two pipelines with the same fingerprint keep each other's records. A pipeline whose record was evicted too early is
 compiled and stored again under its present fingerprint.
 """
@@ -17,8 +19,15 @@ import time
 from ..common.files import AHEAD_SECONDS
 from . import format
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 #: A use is recorded once in this many seconds.
 RECENT_SECONDS = 24 * 3600
+
+#: So long a fold keeps the uses of pipelines that the store does not have.
+UNSTORED_SECONDS = 30 * 24 * 3600
 
 
 def used_parts(fingerprints: list[int], when: int) -> list[bytes | memoryview]:
@@ -30,6 +39,12 @@ def used_parts(fingerprints: list[int], when: int) -> list[bytes | memoryview]:
 def fingerprints_of(data: bytes) -> tuple[int, ...]:
     """Returns the fingerprints in a USED record's data."""
     return struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
+
+
+def missing(created: Collection[int], stored: Collection[int], snapshots: int) -> int | None:
+    """Returns how many pipelines that runs created the store lacks, by fingerprints. Returns None if that cannot be
+    known: snapshots and records without a fingerprint may hold any of them."""
+    return None if snapshots or 0 in stored else len(set(created).difference(stored))
 
 
 class Uses:

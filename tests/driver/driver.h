@@ -18,6 +18,7 @@
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
  *   internal-cache=yes internal-cache-control=yes   its internal cache: one for each device, in memory
+ *   filled-internal-cache=no  the internal cache has each pipeline already, as a disk cache that earlier runs filled
  *   prefers-internal-cache=no precompiled-internal-cache=no compressed-binaries=no   properties that it reports
  *   deferral=at-once     the driver does a deferred operation at once and returns VK_OPERATION_DEFERRED_KHR;
  *                        to-join: the threads that join do it;
@@ -104,6 +105,7 @@ typedef struct {
     Part cache_control, maintenance5, extended_flags, incremental_cache, libraries, binaries, more_pipelines;
     Part ray_tracing, maintenance8;
     bool internal_cache, internal_cache_control, prefers_internal_cache, precompiled_internal_cache, compressed;
+    bool filled_internal_cache;
     uint32_t payload;
     uint64_t identity; /* a hash of everything that data must share to be usable by this driver */
 } DeviceSettings;

@@ -62,6 +62,8 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
     }
     if (device->internal_cache)
         found = cache_find(&device->internal, &request->key);
+    if (device->internal_cache && !found && device->settings->filled_internal_cache)
+        found = entry_make(device->settings, &request->key, false);
     *traits |= found ? TRAIT_INTERNAL_HIT : request->flags & FAIL_ON_COMPILE ? TRAIT_PROBE : TRAIT_COMPILE;
     return found;
 }

@@ -137,6 +137,7 @@ static bool read_flag_of(DeviceSettings *device, const char *name, const char *v
     } flags[] = {
         {"internal-cache", &device->internal_cache},
         {"internal-cache-control", &device->internal_cache_control},
+        {"filled-internal-cache", &device->filled_internal_cache},
         {"prefers-internal-cache", &device->prefers_internal_cache},
         {"precompiled-internal-cache", &device->precompiled_internal_cache},
         {"compressed-binaries", &device->compressed},

@@ -114,23 +114,6 @@ def test_first_run_captures_nothing(world: World, carrier: ScriptedDriver) -> No
     assert carrier.counts["captured"] == world.last()["binaries_captured"] == 0
 
 
-def test_warm_driver_cache_is_adopted(world: World, carrier: ScriptedDriver, tmp_path: Path) -> None:
-    """With the driver's warm disk cache nothing is compiled or captured, each run stores some pipelines, and in the
-    end all are stored."""
-    disk = with_disk_cache(tmp_path / "mesa")
-    carrier.demo("--count", 12, *API, layered=False, **disk)
-    left = 12
-    while left:
-        carrier.demo("--count", 12, *API, **disk)
-        counters = world.last()
-        assert 0 < counters["adopted"] == counters["binaries_kept"] <= left
-        assert counters["compiled"] == carrier.counts["captured"] == 0
-        left -= counters["adopted"]
-    carrier.demo("--count", 12, *API)
-    counters = world.last()
-    assert (counters["binary_hits"], counters["compiled"]) == (12, 0)
-
-
 def test_driver_disk_cache_that_forgets_is_captured_from(faulty: ScriptedDriver) -> None:
     """If the internal cache has no binaries, each pipeline is captured, and at most one of each kind is compiled
     twice."""

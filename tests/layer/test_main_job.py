@@ -121,22 +121,6 @@ def test_cold_application_cache_is_complete(world: World, tmp_path: Path) -> Non
     assert alone["feedback"]["application_cache_hit"] == 30
 
 
-def test_driver_disk_cache_is_adopted_once(world: World, tmp_path: Path) -> None:
-    """Pipelines that the driver finds in its own disk cache are adopted into the store once: some in each run, since a
-    run has little time for it, and in the end all."""
-    disk = {"MESA_SHADER_CACHE_DISABLE": None, "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
-    world.demo("--count", 12, layers=None, **disk)
-    left = 12
-    while left:
-        world.demo("--count", 12, **disk)
-        counters = world.last()
-        assert (counters["hits"] + counters["adopted"], counters["compiled"]) == (12, 0)
-        assert 0 < counters["adopted"] <= left
-        left -= counters["adopted"]
-    world.demo("--count", 12)
-    assert (world.last()["hits"], world.last()["compiled"]) == (12, 0)
-
-
 def test_two_processes_at_once_lose_nothing(world: World) -> None:
     """When two processes store pipelines at the same time, the store holds the pipelines of both."""
     command = [str(BUILD / "demo" / "pipelines"), "--count", "40", "--seed"]

@@ -4,7 +4,7 @@
  * Adopting a pipeline creates it a second time and reads what that put into a cell. On an H200 that took 1,390 us for a
  * pipeline that the driver's disk cache returned in 106 us, so a first run took 13 times as long as the driver alone.
  * Each pipeline that the driver's cache returns earns a part of its own time. What is not adopted in this run is
- * adopted in later ones.
+ * adopted, without a limit, in the next one that creates it.
  */
 #include "pipelines/adoption.h"
 

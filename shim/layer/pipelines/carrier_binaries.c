@@ -22,6 +22,20 @@ static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *
     return binaries_capture(batch->call, index, &batch->elements[index], key, &about, pipeline, duration_ns);
 }
 
+/* The driver's own cache returned the pipeline within driver_ns. Only NVIDIA's driver takes long to give out binaries. */
+static bool adopt(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key, uint64_t driver_ns)
+{
+    Device *device = batch->call->device;
+    if (!device->plan.cells_alone)
+        return keep(batch, index, key, PYLAYER_CELL_ADOPTED, driver_ns);
+    Adoption adoption;
+    if (!adoption_begin(device, driver_ns, &adoption))
+        return false;
+    bool adopted = keep(batch, index, key, PYLAYER_CELL_ADOPTED, driver_ns);
+    adoption_end(device, &adoption);
+    return adopted;
+}
+
 /* The index lacks the pipeline, but cells that were stored earlier or the driver's own cache may have it. */
 static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
 {
@@ -42,12 +56,7 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
     element_clear_application_hit(element);
     batch_note_created(batch, index);
     count(&counters_of(device)->totals.hit_ns, duration);
-    Adoption adoption;
-    bool adopted = false;
-    if (!in_cells && device->plan.adopt && adoption_begin(device, duration, &adoption)) {
-        adopted = keep(batch, index, key, PYLAYER_CELL_ADOPTED, duration);
-        adoption_end(device, &adoption);
-    }
+    bool adopted = !in_cells && device->plan.adopt && adopt(batch, index, key, duration);
     count(adopted ? &counters_of(device)->totals.adopted : &counters_of(device)->kind_hits[element->kind], 1);
     return true;
 }

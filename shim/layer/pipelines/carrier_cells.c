@@ -57,14 +57,24 @@ static bool adopt_now(Batch *batch, uint32_t index)
     return kept;
 }
 
-/* The driver's own cache returned the pipeline within driver_ns. Returns true if it was adopted. */
+/* The driver's own cache returned the pipeline within driver_ns. Returns true if it was adopted. A pipeline that an earlier
+ * run created, too, needs no budget: it is wanted again, and adopted once. */
 static bool adopt(Batch *batch, uint32_t index, uint64_t driver_ns)
 {
     Device *device = batch->call->device;
+    const Element *element = &batch->elements[index];
+    if (!device->plan.adopt || call_is_off(&device->added_calls, PYLAYER_MARK_ADOPT, element->kind) ||
+        call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
+        return false;
+    unsigned known = fingerprint_known(device, element->fingerprint);
+    bool stored = known & SEEN_MERGED;
+    /* The layer's cache was not probed, so nothing tells the pipeline from a stored one with this fingerprint. */
+    if (batch->call->cache && (stored || stored_has(device, element->fingerprint)))
+        return false;
+    if (!stored && known & SEEN_BEFORE)
+        return adopt_now(batch, index);
     Adoption adoption;
-    unsigned kind = batch->elements[index].kind;
-    if (!device->plan.adopt || call_is_off(&device->added_calls, PYLAYER_MARK_ADOPT, kind) ||
-        call_is_off(&device->added_calls, PYLAYER_MARK_CELL, kind) || !adoption_begin(device, driver_ns, &adoption))
+    if (!adoption_begin(device, driver_ns, &adoption))
         return false;
     bool adopted = adopt_now(batch, index);
     adoption_end(device, &adoption);

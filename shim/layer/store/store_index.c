@@ -74,15 +74,16 @@ static bool take_note(Device *device, int fd, const RecordHeader *header, uint64
 {
     if (record_is(header, "SNAP"))
         return false;
-    if (!record_is(header, "USED") || !record_is_recent(header))
+    if (!record_is(header, "USED"))
         return true;
-    found->used_recently = true;
+    unsigned known = SEEN_BEFORE | (record_is_recent(header) ? SEEN_TOLD : 0);
+    found->used_recently |= record_is_recent(header);
     uint8_t *data = malloc(header->size + 1);
     if (data && read_at(fd, data, header->size, offset + sizeof *header) && record_data_is_whole(header, data))
         for (uint64_t at = 0; at + sizeof(uint64_t) <= header->size; at += sizeof(uint64_t)) {
             uint64_t fingerprint;
             memcpy(&fingerprint, data + at, sizeof fingerprint);
-            fingerprints_note(device, fingerprint, SEEN_TOLD);
+            fingerprints_note(device, fingerprint, known);
         }
     free(data);
     return true;

@@ -476,6 +476,18 @@ static bool give_one(Device *device, AppCache *app_cache, Place place)
     return given;
 }
 
+bool stored_has(Device *device, uint64_t fingerprint)
+{
+    if (!atomic_load_explicit(&device->stored.open, memory_order_relaxed) || !fingerprint)
+        return false;
+    Places found = {0};
+    uint64_t give_up = 0;
+    index_look_up(device, fingerprint, &found, &give_up);
+    bool any = found.count > 0;
+    free(found.places);
+    return any;
+}
+
 bool stored_give_to(Device *device, AppCache *app_cache, uint64_t fingerprint)
 {
     Stored *stored = &device->stored;

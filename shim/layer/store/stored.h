@@ -26,6 +26,8 @@ typedef struct Fetched {
  * usually creates next, by merging them into the layer's cache. alone: gives it only the one stored cell, as a cache of
  * its own, unless there are several or the fingerprint was fetched before. */
 Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone);
+/* Returns true if the store has a record with this fingerprint, as far as the layer reads the store itself. */
+bool stored_has(Device *device, uint64_t fingerprint);
 /* Gives an application's cache all stored cells with this fingerprint, and no others: the cache then holds what it would
  * hold without the layer. Returns false if there are none. */
 bool stored_give_to(Device *device, AppCache *app_cache, uint64_t fingerprint);
