@@ -5,7 +5,9 @@
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
 # make evidence  real programs twice under the layer, Dawn and llama.cpp from the npm registry among them; a minute
-# make bench  what the layer costs and saves
+# make bench  what the layer costs and saves, with the driver's disk cache as installed and without; some five minutes
+# make bench-more  stores of any size, identifiers, threads, skipped processes
+# make gain   what a player gains whose driver cache is too small: three programs take turns, with and without the layer
 # make fuzz   hostile files for everything that reads one: INPUTS of them, 300000 by default; minutes
 # make fuzz-shim   hostile programs for the layer's entry points, with libFuzzer for SECONDS, 60 by default
 # make sanitizers  the layer's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; an hour
@@ -83,7 +85,9 @@ environment: | python
 bytecode: | $(VENV)/extra-test
 	@$(BIN)/pytest -q --collect-only >/dev/null 2>&1 || true
 
-check: setup $(VENV)/extra-test programs-demo lint
+# Of tests/unit, and of that one test of the layer.
+CHECKED := $(addprefix programs-,demo layer binaries null_hardware driver storage)
+check: setup $(VENV)/extra-test $(CHECKED) lint
 	$(BIN)/pytest -q -n auto --dist worksteal tests/unit "tests/layer/test_main_job.py::test_second_run_compiles_nothing[mixed]"
 
 fleet-demo: programs-demo setup
@@ -103,6 +107,11 @@ evidence: programs setup $(VENV)/extra-test
 
 bench: setup programs
 	$(BIN)/python tests/bench/run.py
+
+gain: setup programs-demo
+	$(BIN)/python tests/bench/gain.py
+
+bench-more: setup programs
 	$(BIN)/python tests/bench/scale.py
 	$(BIN)/python tests/bench/identifiers.py
 	$(BIN)/python tests/bench/threads.py
@@ -281,7 +290,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

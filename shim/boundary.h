@@ -40,6 +40,7 @@
 #define PYLAYER_BINARY_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_FILE_HEADER_BYTES 256 /* docs/internals/format.md */
 #define PYLAYER_STORE_NAME_BYTES 80
+#define PYLAYER_RUN_NAME_BYTES 34 /* files.unique_name of Python */
 /* sketch.h: 32 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
 #define PYLAYER_SKETCH_BYTES 4384
 
@@ -199,6 +200,7 @@ typedef struct PylayerDeviceCreated {
     uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
     uint64_t stored_cells;    /* with reads_store: how many there are */
     uint8_t off_by;           /* the type of the verdict by which the layer is off (store/verdicts.h); 0: it is on */
+    char run_name[PYLAYER_RUN_NAME_BYTES]; /* the run that the layer has begun to record; empty: none */
 } PylayerDeviceCreated;
 
 /* vkCreatePipelineCache. The layer copies the header, never the whole data. */
@@ -364,7 +366,8 @@ typedef struct PylayerMessage {
 #define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
 #define PYLAYER_MARK_IDS 14
 #define PYLAYER_MARK_COUNT 62
-#define PYLAYER_LIVE_BYTES 8192
+#define PYLAYER_RUN_OFFSET 8192 /* the run, as long as only the layer records it: shim/layer/store/run_file.c */
+#define PYLAYER_LIVE_BYTES 20480
 
 enum PylayerMarkedCall {
     PYLAYER_MARK_NONE = 0,

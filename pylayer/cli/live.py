@@ -36,15 +36,19 @@ class LiveRun:
         self.compiles: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
 
     def look(self, status: os.stat_result, now: float) -> None:
-        """Reads the run's file if it changed. ``status`` is the file's; ``now`` is in seconds since 1970."""
+        """Reads the run's file if it changed, or may change in mapped memory. ``status`` is the file's; ``now`` is in
+        seconds since 1970."""
         seen = (status.st_mtime_ns, status.st_ino)
-        if seen != self._seen:
-            self._seen, self.changed = seen, status.st_mtime
+        if seen != self._seen or self.run.alive:
+            if seen != self._seen:
+                self._seen, self.changed = seen, status.st_mtime
             try:
                 self._values = self._store.run(self._name)
             except (OSError, ValueError):
                 self._values = {}
             self.run = Run(self._values)
+            if self.run.alive:
+                self.changed = now
         self.state = self.run.state(now - self.changed)
 
     def is_shown(self, now: float) -> bool:

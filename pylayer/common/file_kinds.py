@@ -174,7 +174,7 @@ VERDICT = Kind(
 )
 LIVE = Kind(
     _STORE + ".live",
-    "what one process has in the driver now",
+    "what one process has in the driver now, and its run until policy records that",
     magic=b"LIVE",
     bound="one a device",
     deleted="its process; a start that finds its process ended",

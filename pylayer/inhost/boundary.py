@@ -145,6 +145,11 @@ class Message:
         c = self._c.created
         return _plain(DeviceState, c, global_key=bytes(ffi.buffer(c.global_key, c.global_key_size)))
 
+    @property
+    def run_name(self) -> str:
+        """The name of the run that the layer has begun to record, from DEVICE_CREATED; empty if it has not."""
+        return _text(self._c.created.run_name)
+
     def cache_data(self) -> CacheData:
         """Returns what ADMIT_CACHE or CACHE_REFUSED says of initial data; for CACHE_EMPTY there is no data."""
         c = self._c.cache

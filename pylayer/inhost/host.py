@@ -293,6 +293,8 @@ class Host:
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
             session.reason = f"{feature} could not be enabled"
         if session.recording is not None:
+            if message.run_name:
+                session.recording.name = message.run_name
             session.recording.device_created(message.sent_ns, session.state.carrier, session.reason)
         boundary.log(
             LOG_INFO,

@@ -10,8 +10,9 @@ import os
 import time
 
 from ..common import owner, paths
+from ..common.file_kinds import LIVE, FileName
 from ..store import runs
-from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile
+from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile, path_of
 from ..values import CARRIER_NAMES, CELL_ADOPTED, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell, Program
 
 TYPE_CHECKING = False
@@ -79,6 +80,8 @@ class Recording:
         self.started_ns = time.monotonic_ns()
         self._commands = commands
         self._serial = serial
+        self._root = root
+        self._program_id = program_id
         self._run = runs.RunFile(root)
         self._timeline: TimelineFile | None = None
         if timeline_mib:
@@ -100,6 +103,17 @@ class Recording:
         """Sets the device's final identity. Call it before anything is written."""
         if self._timeline is not None:
             self._timeline.identity = identity
+
+    @property
+    def name(self) -> str:
+        """The run's name. Set it before anything is written."""
+        return self._run.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._run = runs.RunFile(self._root, name)
+        if self._timeline is not None:
+            self._timeline.path = path_of(self._root, name)
 
     # ---- events ----------------------------------------------------------------------------------
 
@@ -210,6 +224,7 @@ class Recording:
             self._store_bytes = _bytes_in(folder)
         failed = self._flush_timeline()
         machine, pid, pid_namespace, start_ticks = owner.this_process()
+        live = str(FileName(self._program_id, self.name, LIVE))
         values = {
             **totals,
             "pid": pid,
@@ -217,6 +232,7 @@ class Recording:
             "machine": machine.hex(),
             "session": paths.getenv("PYLAYER_SESSION", "")[:64],
             "start_ticks": start_ticks,
+            "sentinel": live if os.path.exists(os.path.join(folder, live)) else "",
             "started": self.started,
             "started_ns": self.started_ns,
             "ended": self._ended,

@@ -135,7 +135,8 @@ class DeviceSession(Device):
         stored data is handed over."""
         if self.keeps:
             self._obey_verdicts()
-        self.crashes.open(lambda fd: int(self.commands.watch(self.serial, fd)))
+        run = self.recording.name if self.recording is not None else None
+        self.crashes.open(lambda fd: int(self.commands.watch(self.serial, fd)), run)
 
     def _obey_verdicts(self) -> None:
         known, commands = self.learning.known, self.commands

@@ -95,6 +95,8 @@ class Run:
         self.pid = int(number_in(values, "pid"))
         #: The process, as ``owner.this_process`` returns it; None if it is not known.
         self.process = _process(values)
+        #: Whether its process is alive; None if only ``process`` can tell.
+        self.alive = False if values.get("died") else values.get("alive")
         self.numbers = {key: int(number_in(values.get("counters"), key)) for key in COUNTERS}
         self.numbers |= {key: int(number_in(values, key)) for key in RUN_VALUES}
         self.mean_compile_ns = number_in(values, "mean_compile_ns")
@@ -162,6 +164,8 @@ class Run:
         since the process was last known to be alive."""
         if self.ended > 0:
             return "ended"
+        if isinstance(self.alive, bool):
+            return "running" if self.alive else "died"
         if self.process is None:
             return "unknown"
         return "died" if owner.has_ended(self.process, idle) else "running"

@@ -7,7 +7,7 @@ import os
 from ..common import file_kinds
 from ..common.files import FULL, remove
 from ..common.identity import Identity
-from . import ended, sentinel
+from . import ended, runs, sentinel
 from .claim import Claim
 from .folder import Folder
 from .survey import files_of
@@ -114,6 +114,9 @@ class Removal:
                 for path in set(folder.files(program, file_kinds.REMOVED)) - {*self.paths, *self.in_use}:
                     self._add(path, 0)
             paths = sorted(self.paths, key=lambda path: os.path.basename(path) == "identity")
+            for path in paths:
+                if path.endswith(file_kinds.LIVE):
+                    runs.keep_dead(self._root, path)
             left = [path for path in paths if not remove(path) and os.path.lexists(path)]
         finally:
             claim.drop()

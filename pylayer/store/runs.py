@@ -1,7 +1,8 @@
 """One small file for each run of a program on a device. `pylayer stats` adds them up.
 
 ``<root>/runs/<unique>.run`` is settings text, replaced as a whole while the program runs. The run's timeline is beside
-it, under the same name (``timeline``).
+it, under the same name (``timeline``), and the sentinel of its process has that name, too. As long as policy has not
+started, there is only the sentinel (``live_runs``).
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ MAX_RUNS = 2000
 class RunFile:
     """The file of one run on one device."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, name: str | None = None) -> None:
         self.root = root
         self.directory = os.path.join(root, "runs")
         #: Name of the run's files without their suffixes.
-        self.name = unique_name()
+        self.name = name or unique_name()
         self.path = os.path.join(self.directory, self.name + file_kinds.RUN)
         self._written = ""
 
@@ -67,17 +68,74 @@ def prune(root: str) -> int:
     return removed
 
 
-def read(root: str, name: str) -> dict[str, Any]:
-    """Returns the values of a run. Raises OSError, and ValueError if the file is damaged."""
+def _load(root: str, name: str) -> dict[str, Any]:
     data = read_small(os.path.join(root, "runs", name + file_kinds.RUN), 1 << 20)
     if not data.strip():
         raise ValueError("the file is empty, as after a power cut")
     return flat.loads(data.decode("utf-8", "replace"))
 
 
+def _is_alive(root: str, values: dict[str, Any]) -> bool | None:
+    """Returns what the sentinel says about a run that has not ended. None if it does not say: it lies where another
+    container does not find it."""
+    from . import sentinel
+
+    identity, name = (os.path.basename(str(values.get(key, ""))) for key in ("identity", "sentinel"))
+    if not name or values.get("ended"):
+        return None
+    try:
+        return sentinel.is_alive(os.path.join(root, "store", identity, name))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+
+
+def read(root: str, name: str, live: dict[str, str] | None = None) -> dict[str, Any]:
+    """Returns the values of a run, with ``alive`` if that is known of its process. ``live``: what ``live_runs.find``
+    returned just now. Raises OSError, and ValueError if the file is damaged."""
+    try:
+        values = _load(root, name)
+    except FileNotFoundError:
+        from . import live_runs
+
+        path = (live_runs.find(root) if live is None else live).get(name)
+        if path is None:
+            raise
+        return live_runs.read(path)
+    alive = _is_alive(root, values)
+    if alive is False:
+        values = _load(root, name)  # it may have ended since
+    return values if alive is None else {**values, "alive": alive}
+
+
+def keep_dead(root: str, path: str) -> None:
+    """Writes the file of a run that only the sentinel at ``path`` counts, because its process died. A run that cannot
+    be read or written is lost."""
+    from . import live_runs
+
+    run = RunFile(root, live_runs.name_of(path))
+    try:
+        values = live_runs.read(path)
+        if values.pop("alive"):
+            return
+        if not os.path.lexists(run.path):
+            run.write({**values, "died": True})
+        live_runs.end(path)
+    except (OSError, ValueError):
+        pass
+
+
 def files(root: str) -> dict[str, os.stat_result]:
-    """Returns the state of each run's file, by the run's name."""
+    """Returns the state of each run's file, by the run's name. A run that only a sentinel counts has that file's."""
+    from . import live_runs
+
     found = {}
+    for name, path in live_runs.find(root).items():
+        try:
+            found[name] = os.stat(path, follow_symlinks=False)
+        except OSError:
+            continue  # it has ended
     try:
         with os.scandir(os.path.join(root, "runs")) as entries:
             for entry in entries:
@@ -92,8 +150,13 @@ def files(root: str) -> dict[str, os.stat_result]:
 
 
 def recorded_paths(root: str, names: Container[str] | None) -> list[str]:
-    """Returns the files of these runs and their timelines; None for all. Leaves out timelines whose writer is alive."""
+    """Returns the files of these runs and their timelines; None for all. Leaves out timelines whose writer is alive.
+    Makes the files of dead processes' runs that only sentinels count."""
+    from . import live_runs
     from .ended import has_writer
+
+    for path in live_runs.find(root).values():
+        keep_dead(root, path)
 
     try:
         there = sorted(os.listdir(os.path.join(root, "runs")))
@@ -119,8 +182,11 @@ def read_all(root: str) -> Iterator[dict[str, Any]]:
 
 def read_named(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the name and values of every run that can be read, oldest first."""
-    for name in _names(root):
+    from . import live_runs
+
+    live = live_runs.find(root)  # first: a process that ends meanwhile writes its file before the sentinel goes
+    for name in sorted({*_names(root), *live}):
         try:
-            yield name, read(root, name)
+            yield name, read(root, name, live)
         except (OSError, ValueError):
             continue

@@ -2,10 +2,11 @@
 
     <root>/store/<identity>/<program>-<unique>.live    one device of one process, while it runs
 
-The file is a file header, which identifies its process, and the marks of shim/boundary.h, which the layer writes into
-mapped memory. It is deleted when the device is destroyed. If the process ended without that, the next start of the
-identity reads the file and decides what follows (``verdict_files.review``). On file systems where a write to a mapped
-file may fail for lack of disk space, and on those of several machines, the files are in the runtime directory instead.
+The file is a file header, which identifies its process, the marks of shim/boundary.h, which the layer writes into
+mapped memory, and the run as long as policy has not started (``live_runs``). ``<unique>`` is the run's name. The file
+is deleted when the device is destroyed. If the process ended without that, the next start of the identity reads the
+file and decides what follows (``verdict_files.review``). On file systems where a write to a mapped file may fail for
+lack of disk space, and on those of several machines, the files are in the runtime directory instead.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from .marks import PROBE as PROBE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-#: PYLAYER_LIVE_BYTES, PYLAYER_MARKS_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
-BYTES, OFFSET = 8192, 256
+#: PYLAYER_LIVE_BYTES, _MARKS_OFFSET, _RUN_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
+BYTES, OFFSET, RUN_OFFSET = 20480, 256, 8192
 MARK = struct.Struct("<IHHQ14Q")
 #: ``watch`` returns this if a page of the file could be missing when it is written to.
 UNFIT = -2
@@ -53,7 +54,7 @@ class Death:
         self.marks = marks
 
 
-def _runtime_directory(folder: Folder) -> str | None:
+def _runtime_directory() -> str | None:
     """Returns a directory whose files are in memory, for stores on disks where a mapped file may become unwritable;
     None if there is none."""
     base = paths.getenv("XDG_RUNTIME_DIR", "")
@@ -62,20 +63,32 @@ def _runtime_directory(folder: Folder) -> str | None:
     return f"/dev/shm/pylayer-live-{os.geteuid()}" if os.path.isdir("/dev/shm") else None
 
 
-def _names_there(folder: Folder) -> str:
+def _names_there(folder: str) -> str:
     """Returns the prefix of this folder's files in the runtime directory, which all stores share."""
     import xxhash
 
-    return xxhash.xxh3_64_hexdigest(os.path.realpath(folder.path).encode("utf-8", "surrogateescape"))
+    return xxhash.xxh3_64_hexdigest(os.path.realpath(folder).encode("utf-8", "surrogateescape"))
 
 
-def _places(folder: Folder) -> list[tuple[str, str]]:
+def _places(folder: str) -> list[tuple[str, str]]:
     """Returns directory and name prefix for each place where files of this folder can be."""
-    places = [(folder.path, "")]
-    directory = _runtime_directory(folder)
+    places = [(folder, "")]
+    directory = _runtime_directory()
     if directory is not None:
         places.append((directory, f"{_names_there(folder)}-"))
     return places
+
+
+def files(folder: str) -> Iterator[str]:
+    """Yields the path of each sentinel of an identity's folder, wherever it is."""
+    for directory, beginning in _places(folder):
+        try:
+            names = os.listdir(directory)
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith(file_kinds.LIVE) and name.startswith(beginning):
+                yield os.path.join(directory, name)
 
 
 def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
@@ -92,22 +105,27 @@ def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
 
 
 def open_sentinel(
-    folder: Folder, program: int, application: str, watch: Callable[[int], int], outside: bool = False
+    folder: Folder,
+    program: int,
+    application: str,
+    watch: Callable[[int], int],
+    outside: bool = False,
+    run: str | None = None,
 ) -> str | None:
     """Makes the file and has the layer map it with ``watch(descriptor)``. Returns its path, or None if it is not
-    mapped. ``outside``: uses the runtime directory, not the store.
+    mapped. ``outside``: uses the runtime directory, not the store. ``run``: the name of the run that policy records.
 
     Raises OSError if nothing can be written.
     """
     if not outside:
         folder.prepare()
     head = format.file_header(file_kinds.LIVE.magic, folder.identity, program, application, salt=format.new_salt())
-    for directory, beginning in _places(folder):
+    for directory, beginning in _places(folder.path):
         if beginning:
             make_private(directory)
         elif outside:
             continue
-        fd, path = _create(directory, f"{beginning}{FileName(program, unique_name(), file_kinds.LIVE)}", head)
+        fd, path = _create(directory, f"{beginning}{FileName(program, run or unique_name(), file_kinds.LIVE)}", head)
         try:
             answer = watch(fd)
         finally:
@@ -173,8 +191,8 @@ def _read(path: str, folder: Folder) -> Death | None:
         # Either the writer died over it, or we may not read it.
         return None if outcome in ("foreign-version", "foreign-identity") else Death(path, 0, "", when, [])
     marks = []
-    if len(data) == BYTES:
-        for call, kind, count, cache, *ids in MARK.iter_unpack(data[OFFSET:]):
+    if len(data) >= RUN_OFFSET:
+        for call, kind, count, cache, *ids in MARK.iter_unpack(data[OFFSET:RUN_OFFSET]):
             if RECORDS <= call <= COMPILE or call in ADDED:
                 marks.append(Mark(call, kind, cache, tuple(ids[: min(count, len(ids))])))
     return Death(path, header.program, header.application, header.created_ns / 1e9, marks)
@@ -184,17 +202,11 @@ def deaths(folder: Folder) -> list[Death]:
     """Returns what processes left that ended without destroying their device. Delete ``path`` once the death is
     recorded."""
     found = []
-    for directory, beginning in _places(folder):
+    for path in files(folder.path):
         try:
-            names = os.listdir(directory)
+            death = _read(path, folder)
         except OSError:
-            continue
-        for name in names:
-            if name.endswith(file_kinds.LIVE) and name.startswith(beginning):
-                try:
-                    death = _read(os.path.join(directory, name), folder)
-                except OSError:
-                    continue  # another process has handled and deleted it
-                if death is not None:
-                    found.append(death)
+            continue  # another process has handled and deleted it
+        if death is not None:
+            found.append(death)
     return found

@@ -111,13 +111,18 @@ def _thread_name(thread: int) -> str:
         return ""
 
 
+def path_of(root: str, name: str) -> str:
+    """Returns the path of a run's timeline."""
+    return os.path.join(root, "runs", name + file_kinds.EVENTS)
+
+
 class TimelineFile:
     """Writes the events of one run on one device. ``limit``: the most bytes that the file may have."""
 
     def __init__(
         self, root: str, name: str, identity: Identity, program: int = 0, application: str = "", limit: int = 4 << 20
     ) -> None:
-        self.path = os.path.join(root, "runs", name + file_kinds.EVENTS)
+        self.path = path_of(root, name)
         self.events = 0
         #: Events for which there was no room.
         self.dropped = 0
@@ -281,7 +286,7 @@ class Timeline:
 
 def read(root: str, name: str) -> Timeline | None:
     """Returns the timeline of the run with this name; None if it has none that can be read."""
-    return read_file(os.path.join(root, "runs", name + file_kinds.EVENTS))
+    return read_file(path_of(root, name))
 
 
 def read_file(path: str) -> Timeline | None:
@@ -312,7 +317,7 @@ class Follower:
 
     def __init__(self, root: str, name: str) -> None:
         self.line = Timeline()
-        self._path = os.path.join(root, "runs", name + file_kinds.EVENTS)
+        self._path = path_of(root, name)
         self._at = format.FILE_HEADER.size
 
     def new(self) -> list[Event]:

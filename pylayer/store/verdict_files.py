@@ -13,7 +13,7 @@ import time
 
 from ..common import file_kinds
 from ..common.files import remove, replace_file
-from . import format, sentinel, verdicts
+from . import format, runs, sentinel, verdicts
 from .reader import Reader
 from .verdicts import ADDED_CALL, ENTRY, PIPELINE, RECORD, TABLE, Verdict, Verdicts
 
@@ -193,4 +193,5 @@ def _store(folder: Folder, findings: dict[int, Finding]) -> None:
         return  # the next start finds the sentinels again
     for finding in findings.values():
         for path in finding.paths:
+            runs.keep_dead(folder.root, path)
             remove(path)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from figures import Figure, show
+from figures import Figure, Row, show
 from pipeline_binaries import APPLICATION, bytes_on_disk
 from rich.console import Console
 from rich.table import Table
@@ -86,8 +86,8 @@ class Binaries:
         waited = result["counters"]["load_wait_ns"] if layered else 0
         return (result["create_ns"] - waited) / self.count, result
 
-    def floor(self, archive: Path) -> float:
-        result = self.run("--archive", archive, layered=False)
+    def floor(self, archive: Path, disk: Path | None) -> float:
+        result = self.run("--archive", archive, layered=False, disk=disk)
         self.expect("raw floor", "pipelines from the archive", result["from_archive"], self.count)
         return sum(result[f"{step}_ns"] for step in ("key", "lookup", "import", "create")) / self.count
 
@@ -103,28 +103,37 @@ class Binaries:
 
     # ---- the floor, a miss, a warm driver cache ------------------------------------------------------
 
-    def hit(self, rounds: int) -> Figure:
-        figure = Figure("binaries, hit per pipeline", "raw floor: key, look-up, create from binaries", 1.10)
+    def hit(self, rounds: int) -> Row:
+        """As installed the driver's cache is filled, as the run that filled the store left it."""
+        columns = [
+            Figure("binaries, hit per pipeline", "raw floor: key, look-up, create from binaries", 1.10) for _ in "12"
+        ]
         archive = self.directory / "archive"
         self.run("--archive", archive, layered=False)
         store = self.filled_store("binaries-hit", carrier="binaries")
+        filled = self.directory / "filled-disk"
+        self.plain(layered=False, disk=filled)
         for _ in range(rounds):
-            floor = self.floor(archive)
-            copy(store, self.world.store)
-            under, result = self.plain(carrier="binaries")
-            self.expect(figure.name, "hits", result["counters"]["binary_hits"], self.count)
-            figure.add(floor, under)
-        return figure
+            for figure, disk in zip(columns, (filled, None), strict=True):
+                floor = self.floor(archive, disk)
+                copy(store, self.world.store)
+                under, result = self.plain(carrier="binaries", disk=disk)
+                self.expect(figure.name, "hits", result["counters"]["binary_hits"], self.count)
+                figure.add(floor, under)
+        return Row(*columns)
 
-    def miss(self, rounds: int) -> Figure:
-        figure = Figure("binaries, miss per pipeline", "the driver alone, no cache", 1.03)
+    def miss(self, rounds: int) -> Row:
+        columns = [
+            Figure("binaries, miss per pipeline", "the driver alone, its cache empty", limit) for limit in (None, 1.03)
+        ]
         for _ in range(rounds):
-            alone, _ = self.plain(layered=False)
-            self.fresh_store()
-            under, result = self.plain(carrier="binaries")
-            self.expect(figure.name, "compiled", result["counters"]["compiled"], self.count)
-            figure.add(alone, under)
-        return figure
+            for figure, installed in zip(columns, (True, False), strict=True):
+                alone, _ = self.plain(layered=False, disk=self.fresh_disk() if installed else None)
+                self.fresh_store()
+                under, result = self.plain(carrier="binaries", disk=self.fresh_disk() if installed else None)
+                self.expect(figure.name, "compiled", result["counters"]["compiled"], self.count)
+                figure.add(alone, under)
+        return Row(*columns)
 
     def warm_driver_cache(self, rounds: int, carrier: str) -> Figure:
         figure = Figure(f"{carrier}, first run over a warm driver cache", "the driver alone, its disk cache warm", 1.25)
@@ -138,8 +147,8 @@ class Binaries:
             figure.add(alone, under)
         return figure
 
-    def figures(self, rounds: int, cold_rounds: int) -> list[Figure]:
-        warm = [self.warm_driver_cache(rounds, carrier) for carrier in CARRIERS]
+    def rows(self, rounds: int, cold_rounds: int) -> list[Row]:
+        warm = [Row(self.warm_driver_cache(rounds, carrier)) for carrier in CARRIERS]
         return [self.hit(rounds), self.miss(cold_rounds), *warm]
 
     # ---- the driver's cache, kept or replaced ----------------------------------------------------------
@@ -238,7 +247,7 @@ def main() -> None:
     console = Console(width=None if sys.stdout.isatty() else 140)
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
         bench = Binaries(Path(directory), options.count, options.here)
-        figures = bench.figures(options.rounds, options.cold_rounds)
+        figures = bench.rows(options.rounds, options.cold_rounds)
         rows = bench.driver_cache(options.cold_rounds)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     document = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -35,6 +36,7 @@ class Figure:
         return {
             "name": self.name,
             "baseline": self.baseline,
+            "unit": self.unit,
             "rounds": len(self.samples),
             "baseline_ns": statistics.median(base for base, _ in self.samples),
             "layer_ns": statistics.median(layer for _, layer in self.samples),
@@ -45,20 +47,45 @@ class Figure:
         }
 
 
-def show(console: Console, figures: list[Figure]) -> None:
-    table = Table(title="pylayer benchmark: medians over interleaved rounds")
-    for heading, justify in (("what", "left"), ("baseline", "left"), ("alone", "right"), ("layer", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    table.add_column("result", justify="right")
-    table.add_column("limit", justify="right")
-    for figure in figures:
-        values = figure.as_dict()
-        scale = {"us": 1e3, "ms": 1e6}[figure.unit]
-        base, layer = (f"{values[key] / scale:.2f} {figure.unit}" for key in ("baseline_ns", "layer_ns"))  # type: ignore[operator]
-        shown = f"{figure.result:+.1f} ms" if figure.difference else f"{figure.result:.2f} x"
-        limit = ""
-        if figure.limit is not None:
-            limit = f"+{figure.limit:.0f} ms" if figure.difference else f"{figure.limit:.2f} x"
-        mark = "" if values["met"] else " (over)"
-        table.add_row(figure.name, figure.baseline, base, layer, shown + mark, limit)
+class Row:
+    """One comparison in both columns: as installed, with the driver's disk cache on, and bare, without."""
+
+    def __init__(self, installed: Figure | None, bare: Figure | None = None) -> None:
+        self.installed = installed
+        self.bare = bare
+
+    def as_dict(self) -> dict[str, object]:
+        named = {"as installed": self.installed, "bare": self.bare}
+        return {name: figure.as_dict() for name, figure in named.items() if figure}
+
+
+def texts(row: dict[str, Any]) -> list[str]:
+    """Returns the cells of a row: what, baseline, alone and layer as installed, both results, the limit."""
+    first = row.get("as installed") or row["bare"]
+    scale = {"us": 1e3, "ms": 1e6}[first["unit"]]
+    times = [f"{first[key] / scale:.2f} {first['unit']}" for key in ("baseline_ns", "layer_ns")]
+    results = []
+    for column in ("as installed", "bare"):
+        figure = row.get(column)
+        if figure is None:
+            results.append("")
+        elif "difference_ms" in figure:
+            results.append(f"{figure['difference_ms']:+.1f} ms{'' if figure['met'] else ' (over)'}")
+        else:
+            results.append(f"{figure['ratio']:.2f} x{'' if figure['met'] else ' (over)'}")
+    limit = ""
+    if first["limit"] is not None:
+        limit = f"+{first['limit']:.0f} ms" if "difference_ms" in first else f"{first['limit']:.2f} x"
+    return [first["name"], first["baseline"], *times, *results, limit]
+
+
+HEADINGS = ("what", "baseline", "alone", "layer", "as installed", "bare", "limit")
+
+
+def show(console: Console, rows: list[Row]) -> None:
+    table = Table(title="pylayer benchmark: medians over interleaved rounds; alone and layer are as installed")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading in ("what", "baseline") else "right")
+    for row in rows:
+        table.add_row(*texts(row.as_dict()))
     console.print(table)

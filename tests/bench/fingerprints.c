@@ -76,6 +76,7 @@ int main(void)
     void *key = NULL;
     VkDevice handle = (VkDevice)(void *)&key;
     struct timespec start;
+    atomic_store(&device.counters, device.own_counters);
     device.carrier = PYLAYER_CARRIER_CELLS;
     device.create_shader_module = driver_creates;
     fingerprints_open(&device);

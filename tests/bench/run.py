@@ -2,7 +2,10 @@
 
 Every round runs baseline and layer one after the other, so that a machine whose speed drifts treats both
 alike; a figure is the median over rounds of the rounds' ratios. On RADV null hardware (a real compiler, no
-GPU) with Mesa's disk cache off.
+GPU). Each figure is measured twice, in turns: as installed, with Mesa's disk cache on, empty where pipelines are
+compiled and filled where they are stored; and bare, with Mesa's disk cache off.
+
+pages.py puts the figures into docs/internals/performance.md.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from binaries import Binaries, show_driver_cache
-from figures import Figure, show
+from figures import Figure, Row, show
 from rich.console import Console
 from stores import copy, folder_of
 from world import BUILD, World
@@ -32,16 +36,35 @@ FORMS = ("journals", "pack")
 
 
 class Bench:
-    def __init__(self, count: int, directory: Path, console: Console) -> None:
+    """One of the two columns. Its methods yield after each round, so that both columns take turns."""
+
+    def __init__(self, count: int, directory: Path, installed: bool) -> None:
+        directory.mkdir()
         self.world = World(directory)
+        self.installed = installed
+        self.disk = directory / "mesa"
+        if installed:
+            del self.world.environment["MESA_SHADER_CACHE_DISABLE"]
+            self.world.environment["MESA_SHADER_CACHE_DIR"] = str(self.disk)
         self.world.environment["PYLAYER_LOG"] = "error"
         self.directory = directory
         self.count = count
-        self.console = console
+        self.figures: list[Figure] = []
         self.blob = directory / "application.cache"
+
+    def figure(
+        self, name: str, baseline: str, limit: float | None, unit: str = "us", difference: bool = False
+    ) -> Figure:
+        self.figures.append(Figure(name, baseline, limit, unit, difference))
+        return self.figures[-1]
 
     def fresh_store(self) -> None:
         shutil.rmtree(self.world.store, ignore_errors=True)
+
+    def fresh_disk(self) -> None:
+        """Mesa's disk cache is empty, as before a program's first run."""
+        shutil.rmtree(self.disk, ignore_errors=True)
+        self.disk.mkdir()
 
     def keep_stores(self) -> None:
         """What the store holds now, aside: as it is, in journals, and folded into a pack."""
@@ -61,48 +84,49 @@ class Bench:
         """One of the kept ones: a program that is idle folds its store, so each round begins with a copy."""
         copy(self.directory / form, self.world.store)
 
-    def cold(self, rounds: int) -> Figure:
-        figure = Figure("cold, per pipeline", "the driver alone, no cache", 1.03)
+    def cold(self, rounds: int) -> Iterator[None]:
+        limit = 1.05 if self.installed else 1.03
+        figure = self.figure("cold, per pipeline", "the driver alone, its cache empty", limit)
         for _ in range(rounds):
+            self.fresh_disk()
             alone = self.world.demo("--count", self.count, layers=None)
+            self.fresh_disk()
             self.fresh_store()
             under = self.world.demo("--count", self.count)
             figure.add(alone["create_ns_total"] / self.count, under["create_ns_total"] / self.count)
-        return figure
+            yield
 
-    def warm(self, rounds: int) -> list[Figure]:
+    def warm(self, rounds: int) -> Iterator[None]:
         """Stored pipelines created right after vkCreateDevice, against the program's own cache with its loading: its
         file is read, as the layer's are. The layer counts how long it read the store, so what is left is the hits."""
-        hit = Figure("warm, per pipeline", "the application's own VkPipelineCache from one blob", 1.15)
-        figures = [hit]
+        hit = self.figure("warm, per pipeline", "the application's own VkPipelineCache from one blob", 1.15)
         for count in sorted({self.count // 2, self.count, 2 * self.count}):
-            for form in FORMS:
-                baseline = "the same from one blob, reading and loading it"
-                figures.append(Figure(f"{count} warm, {form}", baseline, 1.15, "ms"))
+            baseline = "the same from one blob, reading and loading it"
+            forms = [(form, self.figure(f"{count} warm, {form}", baseline, 1.15, "ms")) for form in FORMS]
             self.world.demo("--count", count, "--cache", "object", "--cache-save", self.blob, layers=None)
             self.fresh_store()
             self.world.demo("--count", count)
             self.keep_stores()
             for _ in range(rounds):
                 alone = self.world.demo("--count", count, "--cache", self.blob, layers=None)
-                for form, figure in zip(FORMS, figures[-len(FORMS) :], strict=True):
+                loading = alone["read_cache_ns"] + alone["create_cache_ns"]
+                for form, figure in forms:
                     self.use_store(form)
                     under = self.world.demo("--count", count)
                     counters = self.world.last()
                     assert counters["compiled"] == 0 and counters["hits"] == count == counters["fetched"], counters
-                    loading = alone["read_cache_ns"] + alone["create_cache_ns"]
                     figure.add(alone["create_ns_total"] + loading, under["create_ns_total"])
                     if count == self.count:
                         hits_ns = under["create_ns_total"] - counters["fetch_ns"]
                         hit.add(alone["create_ns_total"] / count, hits_ns / count)
+                yield
             self.blob.unlink()
-        return figures
 
-    def links(self, rounds: int) -> Figure:
+    def links(self, rounds: int) -> Iterator[None]:
         """Pipelines linked from four libraries each, fast and optimized. Their libraries are included."""
         each = self.count // 6
         baseline = "the application's own blob, reading and loading it"
-        figure = Figure(f"{each} links, fast and optimized", baseline, 1.15, "ms")
+        figure = self.figure(f"{each} links, fast and optimized", baseline, 1.15, "ms")
         self.world.demo("--gpl", "--count", each, "--cache", "object", "--cache-save", self.blob, layers=None)
         self.fresh_store()
         self.world.demo("--gpl", "--count", each)
@@ -112,15 +136,14 @@ class Bench:
             assert self.world.last()["compiled"] == 0
             loading = alone["read_cache_ns"] + alone["create_cache_ns"]
             figure.add(alone["create_ns_total"] + loading, under["create_ns_total"])
+            yield
         self.blob.unlink()
-        return figure
 
-    def processes(self, rounds: int) -> list[Figure]:
+    def processes(self, rounds: int) -> Iterator[None]:
         """Whole processes, as scripts and tools start hundreds of."""
-        figures = []
         for what, pipelines, limit in (("no pipeline", 0, 3.0), ("one stored pipeline", 1, 4.0)):
-            wall = Figure(f"a process with {what}", "without the layer", limit, "ms", difference=True)
-            cpu = Figure("its processor time", "without the layer", 6.0, "ms", difference=True)
+            wall = self.figure(f"a process with {what}", "without the layer", limit, "ms", difference=True)
+            cpu = self.figure(f"processor time, {what}", "without the layer", 6.0, "ms", difference=True)
             steps = ["instance", "device", "pipelines", str(pipelines), "destroy-device", "destroy-instance"]
             self.fresh_store()
             for _ in range(3):
@@ -129,8 +152,7 @@ class Bench:
                 alone, under = self.process(steps, None), self.process(steps, self.layers)
                 wall.add(alone[0], under[0])
                 cpu.add(alone[1], under[1])
-            figures += [wall, cpu]
-        return figures
+                yield
 
     def process(self, steps: list[str], layers: str | None) -> tuple[float, float]:
         """Returns wall time and processor time of one process, in nanoseconds."""
@@ -139,19 +161,20 @@ class Bench:
         took, after = time.perf_counter_ns() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         return took, (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9
 
-    def start(self, rounds: int) -> Figure:
-        figure = Figure("vkCreateInstance + vkCreateDevice", "the driver alone", 1.0, "ms", difference=True)
+    def start(self, rounds: int) -> Iterator[None]:
+        figure = self.figure("vkCreateInstance + vkCreateDevice", "the driver alone", 1.0, "ms", difference=True)
         self.world.demo("--count", 1)  # the first run of all waits for its plan; that is the figure below
         for _ in range(rounds):
             alone, under = (self.world.demo("--count", 1, layers=layers) for layers in (None, self.layers))
             figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
-        return figure
+            yield
 
-    def start_with_store(self, rounds: int) -> list[Figure]:
+    def start_with_store(self, rounds: int) -> Iterator[None]:
         """The store is read while the driver makes the device."""
-        name = f"the same with {self.count} pipelines in"
+        name = f"the same with {2 * self.count} pipelines in"
         figures = [
-            Figure(f"{name} {what}", "the driver alone", None, "ms", difference=True) for what in ("journals", "a pack")
+            self.figure(f"{name} {what}", "the driver alone", None, "ms", difference=True)
+            for what in ("journals", "a pack")
         ]
         for _ in range(rounds):
             alone = self.world.demo("--count", 1, layers=None)
@@ -159,63 +182,74 @@ class Bench:
                 self.use_store(form)
                 under = self.world.demo("--count", 1)
                 figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
-        return figures
+            yield
 
-    def first_start(self, rounds: int) -> Figure:
-        figure = Figure("the same, no plan kept yet", "the driver alone", None, "ms", difference=True)
+    def first_start(self, rounds: int) -> Iterator[None]:
+        figure = self.figure("the same, no plan kept yet", "the driver alone", None, "ms", difference=True)
         for _ in range(rounds):
             self.fresh_store()
             alone, under = (self.world.demo("--count", 1, layers=layers) for layers in (None, self.layers))
             figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
-        return figure
+            yield
 
     @property
     def layers(self) -> str:
         return self.world.environment["VK_INSTANCE_LAYERS"]
 
-    def speedup(self, cold: Figure, warm: Figure) -> float:
-        base = statistics.median(base for base, _ in cold.samples)
-        return base / statistics.median(layer for _, layer in warm.samples)
+
+def measure(directory: Path, options: argparse.Namespace) -> list[Row]:
+    """Both columns, one round of each in turns."""
+    installed, bare = (Bench(options.count, directory / name, name == "installed") for name in ("installed", "bare"))
+    steps: list[tuple[Callable[[Bench, int], Iterator[None]], int]] = [
+        (Bench.start, options.rounds),
+        (Bench.first_start, options.rounds),
+        (Bench.warm, options.rounds),
+        (Bench.start_with_store, options.rounds),
+        (Bench.links, options.rounds),
+        (Bench.processes, options.rounds),
+        (Bench.cold, options.cold_rounds),
+    ]
+    for step, rounds in steps:
+        for _ in zip_longest(step(installed, rounds), step(bare, rounds)):
+            pass
+    return [Row(*pair) for pair in zip(installed.figures, bare.figures, strict=True)]
+
+
+def speedup(rows: list[Row]) -> float:
+    """How much faster a stored pipeline is created than the driver alone compiles it, both as installed."""
+    by_name = {row.installed.name: row.installed for row in rows if row.installed}
+    base = statistics.median(base for base, _ in by_name["cold, per pipeline"].samples)
+    return base / statistics.median(layer for _, layer in by_name["warm, per pipeline"].samples)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=560, help="pipelines a run (560)")
-    parser.add_argument("--rounds", type=int, default=25, help="rounds of the warm figures (25)")
-    parser.add_argument("--cold-rounds", type=int, default=7, help="rounds of the cold figure (7)")
+    parser.add_argument("--rounds", type=int, default=11, help="rounds of the warm figures (11)")
+    parser.add_argument("--cold-rounds", type=int, default=3, help="rounds of the cold figures (3)")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), help="where the figures go")
     options = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = Console(width=None if sys.stdout.isatty() else 140)
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
-        bench = Bench(options.count, Path(directory), console)
-        steps: list[Callable[[], Figure | list[Figure]]] = [
-            lambda: bench.start(options.rounds),
-            lambda: bench.first_start(options.rounds),
-            lambda: bench.warm(options.rounds),
-            lambda: bench.links(options.rounds),
-            lambda: bench.processes(options.rounds),
-            lambda: bench.start_with_store(options.rounds),
-            lambda: bench.cold(options.cold_rounds),
-        ]
-        figures: list[Figure] = []
-        for step in steps:
-            done = step()
-            figures += done if isinstance(done, list) else [done]
+        rows = measure(Path(directory), options)
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
         binaries = Binaries(Path(directory), options.count)
-        figures += binaries.figures(options.rounds, options.cold_rounds)
+        rows += binaries.rows(options.rounds, options.cold_rounds)
         driver_cache = binaries.driver_cache(options.cold_rounds)
-    by_name = {figure.name: figure for figure in figures}
-    speedup = bench.speedup(by_name["cold, per pipeline"], by_name["warm, per pipeline"])
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    document = {"figures": [figure.as_dict() for figure in figures], "speedup": speedup, "driver_cache": driver_cache}
+    document = {
+        "count": options.count,
+        "rows": [row.as_dict() for row in rows],
+        "speedup": speedup(rows),
+        "driver_cache": driver_cache,
+    }
     options.json.write_text(json.dumps(document, indent=2) + "\n")
-    show(console, figures)
-    console.print(f"A stored pipeline is created {speedup:.0f} times faster than it is compiled.")
+    show(console, rows)
+    console.print(f"A stored pipeline is created {speedup(rows):.0f} times faster than it is compiled.")
     show_driver_cache(console, driver_cache)
     for remark in binaries.remarks:
         console.print(remark)
-    console.print(f"Figures as JSON: {options.json}")
+    console.print(f"Figures as JSON: {options.json}. Into the pages: .venv/bin/python tests/bench/pages.py")
 
 
 if __name__ == "__main__":

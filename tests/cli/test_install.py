@@ -225,7 +225,7 @@ def test_system_wants_a_place_of_roots(user: User, tmp_path: Path) -> None:
     """A layer that others than root could replace, or that some users could not read, is not installed for all
     users."""
     package = tmp_path / "open" / "pylayer"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    public_copy(PACKAGE, package)
     package.parent.chmod(0o777)
     prefix = tmp_path / "prefix"
     done = user.pylayer("install", "--system", "--prefix", prefix, PYTHONPATH=str(package.parent))

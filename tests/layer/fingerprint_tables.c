@@ -1,6 +1,6 @@
 /*
- * shim/layer/shaders/seen.c and shader_modules.c by themselves, with more in them than a program brings along: prints one JSON
- * object, and ends with 1 where a module was confused with another.
+ * shim/layer/shaders/seen.c, shader_modules.c and the spread lock by themselves, with more in them than a program brings
+ * along: prints one JSON object, and ends with 1 where a module was confused with another, or a lock was kept.
  */
 #define _GNU_SOURCE
 #include "../../shim/layer/vulkan/create_info.c"
@@ -128,14 +128,37 @@ static bool modules_are_told_apart(void)
     return true;
 }
 
+/* ---- a thread that was cancelled waits for a reader ----------------------------------------------- */
+
+static void *write_cancelled(void *lock)
+{
+    pthread_cancel(pthread_self());
+    spread_try_write(lock);
+    return NULL;
+}
+
+/* Returns false if it kept the lock. */
+static bool cancelled_writer_unlocks(void)
+{
+    static SpreadLock lock;
+    pthread_t writer;
+    spread_lock_init(&lock);
+    if (!spread_lock_read(&lock, false) || pthread_create(&writer, NULL, write_cancelled, &lock))
+        return false;
+    pthread_join(writer, NULL);
+    spread_unlock_read(&lock, false);
+    return pthread_mutex_trylock(&lock.writer.mutex) == 0;
+}
+
 int main(void)
 {
+    atomic_store(&device.counters, device.own_counters);
     device.carrier = PYLAYER_CARRIER_CELLS;
     device.create_shader_module = driver_creates;
     device.destroy_shader_module = driver_destroys;
     fingerprints_open(&device);
     shader_modules_open(&device);
-    bool apart = modules_are_told_apart();
+    bool good = modules_are_told_apart() && cancelled_writer_unlocks();
     uint64_t few = note_from_threads(1000);
     uint64_t none_dropped = dropped();
     uint64_t many = note_from_threads(50000);
@@ -146,5 +169,5 @@ int main(void)
            (unsigned long long)few_dropped, (unsigned long long)dropped());
     fingerprints_close(&device);
     shader_modules_close(&device);
-    return !apart;
+    return !good;
 }

@@ -100,16 +100,6 @@ bool process_is_over(void)
     return !main_is_there && other_threads-- == 0;
 }
 
-int cancellation_off(void)
-{
-    return 0;
-}
-
-void cancellation_restore(int unused)
-{
-    (void)unused;
-}
-
 bool mutex_can_be_had(pthread_mutex_t *unused)
 {
     (void)unused;

@@ -111,7 +111,7 @@ def test_what_makes_a_fingerprint(real: World, mode: str, expected: int) -> None
 
 def test_tables() -> None:
     """Each fingerprint is kept once, whichever thread notes it, up to 786432 of them. The rest is counted. Modules are
-    told apart when a handle value is reused."""
+    told apart when a handle value is reused. A thread that is cancelled while it waits to write keeps no lock."""
     done = subprocess.run([str(BUILD / "tests" / "fingerprint_tables")], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["kept"][:2] == [4000, 200000]

@@ -455,7 +455,7 @@ def test_damaged_sentinel(world: World) -> None:
     dies(world)
     (path,) = live_files(world)
     good = path.read_bytes()
-    for damaged in (b"", good[:100], good[:-1], bytes(8192), b"\xff" * 8192):
+    for damaged in (b"", good[:100], good[: sentinel.RUN_OFFSET - 1], bytes(8192), b"\xff" * 8192):
         path.write_bytes(damaged)
         dies(world)
         (left,) = live_files(world)

@@ -10,7 +10,7 @@ import pytest
 from host_steps import END, HOST, lines, run_host
 from scripted_driver import ScriptedDriver
 from uses import age, uses_in
-from world import PACKAGE, World
+from world import BUILD, PACKAGE, World
 
 from pylayer.store import recency, runs
 
@@ -145,6 +145,27 @@ def test_two_configurations_of_devices(real: World) -> None:
     assert "threads: 2\n" in run.stdout
     run_host(real, "instance", "device", "pipelines", 3, *SANDBOX)
     assert (real.last()["hits"], real.last()["compiled"]) == (3, 0)
+
+
+@pytest.mark.parametrize("configured", [(), ("configured",)], ids=["alike", "different"])
+def test_several_devices_at_once(real: World, configured: tuple[str, ...]) -> None:
+    """A program with two instances, each with a device, alike or not, gets no thread in its second run, and each device
+    finds its pipelines."""
+    command = [str(BUILD / "tests" / "two_instances"), *configured]
+    alone = real.run(command, VK_INSTANCE_LAYERS=None).stdout
+    assert real.run(command).stdout != alone
+    before = len(real.runs())
+    assert real.run(command).stdout == alone
+    counters = [run["counters"] for run in real.runs()[before:]]
+    assert sorted(run["hits"] for run in counters) == [1, 2]
+    assert not any(run["compiled"] for run in counters)
+
+
+def test_one_instance_after_another(world: World) -> None:
+    """A program that destroys its instance and creates another one gets no thread, and both find what is stored."""
+    fill(world)
+    assert not starts(world, "instance", "device", "pipelines", 8, *END, "instance", "device", "again", 8)
+    assert [run["counters"]["hits"] for run in world.runs()[-2:]] == [8, 8]
 
 
 def test_a_skip_rule_holds_in_the_next_run(world: World) -> None:

@@ -1,5 +1,7 @@
-/* Two instances with a device each, alive at once, each creating the same compute pipeline. */
+/* Two instances with a device each, alive at once, each creating the same compute pipeline. With any argument the second
+ * device enables pipelineCreationCacheControl. Says how many threads the process has then. */
 #include "device.h"
+#include <dirent.h>
 #include <stdio.h>
 
 /* void main() {} for a workgroup of one, assembled by hand. */
@@ -36,11 +38,32 @@ static int use(VkDevice device)
     return 0;
 }
 
-int main(void)
+static int count_threads(void)
 {
+    int count = -2; /* . and .. */
+    DIR *tasks = opendir("/proc/self/task");
+    while (tasks && readdir(tasks))
+        count++;
+    closedir(tasks);
+    return count;
+}
+
+static VkDevice create_configured(VkInstance *instance)
+{
+    VkPhysicalDevicePipelineCreationCacheControlFeaturesEXT control = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES_EXT,
+        .pipelineCreationCacheControl = VK_TRUE};
+    return create_device_with(VK_API_VERSION_1_1, &control, VK_EXT_PIPELINE_CREATION_CACHE_CONTROL_EXTENSION_NAME,
+                              instance);
+}
+
+int main(int argc, char **unused)
+{
+    (void)unused;
     VkInstance instances[2];
     VkDevice devices[2] = {create_device(VK_API_VERSION_1_1, &instances[0]),
-                           create_device(VK_API_VERSION_1_1, &instances[1])};
+                           argc > 1 ? create_configured(&instances[1])
+                                    : create_device(VK_API_VERSION_1_1, &instances[1])};
     if (!devices[0] || !devices[1] || use(devices[1]) || use(devices[0]))
         return 1;
     /* Not in the order of creation. */
@@ -50,6 +73,6 @@ int main(void)
         return 1;
     vkDestroyDevice(devices[1], NULL);
     vkDestroyInstance(instances[1], NULL);
-    puts("two instances, two devices");
+    printf("two instances, two devices, threads: %d\n", count_threads());
     return 0;
 }

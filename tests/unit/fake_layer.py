@@ -78,6 +78,10 @@ class FakeMessage:
     def device_state(self) -> DeviceState:
         return device_state(**{"carrier": self.content.get("carrier", CARRIER_CELLS)} | self.content.get("state", {}))
 
+    @property
+    def run_name(self) -> str:
+        return str(self.content.get("run_name", ""))
+
     def cache_data(self) -> CacheData:
         changes = {"data_is_null": False, "data_size": 100, "header": self.content.get("header", b""), "result": -1}
         return cache_data(**changes | self.content.get("cache", {}))

@@ -110,8 +110,9 @@ def test_layout_is_the_layers() -> None:
     text = Path(__file__).parents[2].joinpath("shim", "boundary.h").read_text()
     for name, value in {
         "PYLAYER_MARKS_OFFSET": sentinel.OFFSET,
+        "PYLAYER_RUN_OFFSET": sentinel.RUN_OFFSET,
         "PYLAYER_LIVE_BYTES": sentinel.BYTES,
-        "PYLAYER_MARK_COUNT": (sentinel.BYTES - sentinel.OFFSET) // sentinel.MARK.size,
+        "PYLAYER_MARK_COUNT": (sentinel.RUN_OFFSET - sentinel.OFFSET) // sentinel.MARK.size,
     }.items():
         assert f"#define {name} {value}" in text
     for name, value in {"RECORDS": 2, "APPLICATION": 3, "MERGE": 4, "PIPELINES": 5, "COMPILE": 6}.items():

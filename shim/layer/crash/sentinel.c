@@ -22,7 +22,7 @@
 #define LOCKABLE_BYTES (1u << 20)
 
 _Static_assert(sizeof(PylayerMark) == 128, "policy reads marks with Python's struct");
-_Static_assert(PYLAYER_MARKS_OFFSET + PYLAYER_MARK_COUNT * sizeof(PylayerMark) == PYLAYER_LIVE_BYTES, "no gap");
+_Static_assert(PYLAYER_MARKS_OFFSET + PYLAYER_MARK_COUNT * sizeof(PylayerMark) == PYLAYER_RUN_OFFSET, "no gap");
 
 /* Descriptors of programs have lower numbers. */
 #define FIRST_DESCRIPTOR 512

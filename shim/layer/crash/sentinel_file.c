@@ -16,6 +16,9 @@
 #include "process/trusted.h"
 #include "store/own_file.h"
 #include "store/owner.h"
+#include "store/run_file.h"
+
+#define SUFFIX ".live"
 
 /* The runtime directory, whose files are in memory, and how names of this folder's files begin there. Returns false if
  * there is none. */
@@ -29,6 +32,15 @@ static bool find_outside(const char *folder, char directory[PATH_BYTES], char be
         return false;
     snprintf(beginning, 20, "%016llx-", (unsigned long long)digest64(real, strlen(real), 0));
     return true;
+}
+
+/* Returns zeros with room for a sentinel; NULL if memory is short. */
+static uint8_t *new_bytes(void)
+{
+    uint8_t *bytes = aligned_alloc(_Alignof(Counters), PYLAYER_LIVE_BYTES);
+    if (bytes)
+        memset(bytes, 0, PYLAYER_LIVE_BYTES);
+    return bytes;
 }
 
 /* Returns true if the process was in a call to the driver that is marked with `least` or a higher number. */
@@ -54,26 +66,45 @@ static OwnerState state_of_mapping(int fd)
     return errno == EAGAIN ? OWNER_ALIVE : OWNER_ELSEWHERE;
 }
 
-bool sentinel_may_be_dead(int directory, const char *name, bool own)
+/* Returns the part of a sentinel's name that is the run's. */
+static const char *run_of(char run_name[PYLAYER_RUN_NAME_BYTES], const char *name)
 {
-    uint8_t file[PYLAYER_LIVE_BYTES] = {0};
+    size_t length = strlen(name), used = strlen(SUFFIX) + PYLAYER_RUN_NAME_BYTES - 1;
+    snprintf(run_name, PYLAYER_RUN_NAME_BYTES, "%s", length > used ? name + length - used : "");
+    return run_name;
+}
+
+/* Returns as sentinel_may_be_dead. file: zeros. */
+static bool judge(int directory, const char *name, bool own, int fd, uint8_t *file)
+{
     FileHeader header;
-    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return errno != ENOENT;
-    bool readable = read(fd, file, sizeof file) >= 0;
+    char run_name[PYLAYER_RUN_NAME_BYTES];
+    bool readable = read(fd, file, PYLAYER_LIVE_BYTES) >= 0;
     memcpy(&header, file, sizeof header);
+    if (file_header_is_newer(&header))
+        return false;
     OwnerState state = owner_state(&header.owner);
     if (state == OWNER_ELSEWHERE)
         state = state_of_mapping(fd);
-    close(fd);
     if (state == OWNER_ALIVE)
         return false;
     /* A program that ends by _exit or by a kill leaves such a file each time. */
     bool harmless = readable && !has_marks(file, PYLAYER_MARK_RECORDS);
-    if (harmless && state == OWNER_DEAD)
+    if (harmless && state == OWNER_DEAD && run_file_of_dead(file, run_of(run_name, name)))
         unlinkat(directory, name, 0);
     return !harmless && (own || has_marks(file, PYLAYER_MARK_ADDED));
+}
+
+bool sentinel_may_be_dead(int directory, const char *name, bool own)
+{
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return errno != ENOENT;
+    uint8_t *file = new_bytes();
+    bool dead = !file || judge(directory, name, own, fd, file);
+    free(file);
+    close(fd);
+    return dead;
 }
 
 bool sentinels_outside_may_be_dead(const char *folder, uint64_t program)
@@ -97,11 +128,16 @@ bool sentinels_outside_may_be_dead(const char *folder, uint64_t program)
     return dead;
 }
 
-static bool write_file(int fd, const FileHeader *header)
+static bool write_file(const Device *device, int fd, const FileHeader *header)
 {
-    uint8_t bytes[PYLAYER_LIVE_BYTES] = {0};
+    uint8_t *bytes = new_bytes();
+    if (!bytes)
+        return false;
     memcpy(bytes, header, sizeof *header);
-    return write_quietly(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes;
+    run_begin(device, bytes);
+    bool written = write_quietly(fd, bytes, PYLAYER_LIVE_BYTES) == PYLAYER_LIVE_BYTES;
+    free(bytes);
+    return written;
 }
 
 /* Returns as sentinel_open. */
@@ -114,18 +150,22 @@ static int create_in(Device *device, const char *directory, const char *name, co
             close(fd);
         return -1;
     }
-    if (write_file(fd, header))
+    if (write_file(device, fd, header))
         mapped = sentinel_open(device, fd);
     close(fd);
-    if (mapped != 0)
+    if (mapped != 0) {
         sentinel_remove(device);
-    return mapped;
+        return mapped;
+    }
+    run_count_in(device, (uint8_t *)atomic_load(&device->marks) - PYLAYER_MARKS_OFFSET);
+    run_of(device->run_name, name);
+    return 0;
 }
 
 bool sentinel_create(Device *device, const char *folder, FileHeader header, bool outside)
 {
     char name[PYLAYER_STORE_NAME_BYTES], directory[PATH_BYTES], beginning[20];
-    if (!own_file_describe(device, &header, ".live", name))
+    if (!own_file_describe(device, &header, SUFFIX, name))
         return false;
     int made = outside ? -2 : create_in(device, folder, name, &header);
     if (made != -2 || !find_outside(folder, directory, beginning))

@@ -4,11 +4,14 @@
 
 #include "base.h"
 
+struct Counters;
+
 #define COUNTERS (sizeof(PylayerCounters) / sizeof(uint64_t))
 _Static_assert(sizeof(PylayerCounters) == COUNTERS * sizeof(uint64_t), "PylayerCounters is an array of uint64_t");
 
-void counters_add_up(const Device *device, PylayerCounters *out);
+/* counters: THREAD_SLOTS of them. */
+void counters_add_up(const struct Counters *counters, PylayerCounters *out);
 /* Without what the queue holds. */
-void activity_add_up(const Device *device, PylayerActivity *out);
+void activity_add_up(const struct Counters *counters, PylayerActivity *out);
 
 #endif

@@ -301,6 +301,7 @@ static void open_carrier(Device *device)
         message->created.needs_nothing = !loads || reads_store;
         message->created.used_recently = found.used_recently;
         message->created.off_by = found.off;
+        memcpy(message->created.run_name, device->run_name, sizeof device->run_name);
         message->created.stored_cells = found.records;
         message->created.carrier = (uint8_t)carrier;
         message->created.cache_control = device->cache_control;
@@ -368,6 +369,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     device->instance = instance;
     device->physical = physical;
     device->serial = atomic_fetch_add(&next_serial, 1);
+    atomic_store(&device->counters, device->own_counters);
 
     FeatureSupport support = {0};
     if (instance->active)

@@ -112,7 +112,9 @@ struct Device {
     /* Held while the policy thread runs a command on this device. vkDestroyDevice waits for it. */
     pthread_mutex_t command_mutex;
 
-    Counters counters[THREAD_SLOTS];
+    char run_name[PYLAYER_RUN_NAME_BYTES]; /* of the sentinel that the layer made; empty if there is none */
+    _Atomic(Counters *) counters;          /* THREAD_SLOTS of them: these, or those in the sentinel's file */
+    Counters own_counters[THREAD_SLOTS];
 };
 
 /* Returns false if the carrier keeps no pipelines and uses no stored ones, so that the layer must add nothing to
@@ -133,7 +135,7 @@ void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysica
 
 static inline Counters *counters_of(Device *device)
 {
-    return &device->counters[thread_slot()];
+    return atomic_load_explicit(&device->counters, memory_order_acquire) + thread_slot();
 }
 
 /* Notes that a pipeline with this fingerprint was created, of which so much is known. 0 is unknown, and not noted. */

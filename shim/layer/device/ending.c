@@ -11,7 +11,7 @@
 static bool needs_snapshot(const Device *device)
 {
     PylayerCounters totals;
-    counters_add_up(device, &totals);
+    counters_add_up(device->counters, &totals);
     return carrier_keeps(atomic_load(&device->carrier)) && totals.plain + totals.absorbed > 0;
 }
 

@@ -8,10 +8,12 @@
 
 PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred, bool suspected)
 {
-    count(&counters_of(device)->totals.passed, pipeline_count);
-    /* The layer may merge into this cache for other calls, so the use is counted. In the child of a fork no lock may be
-     * taken. */
-    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
+    /* The child of a fork shares its parent's counters, and no lock may be taken there. */
+    bool forked = process_is_forked_child();
+    if (!forked)
+        count(&counters_of(device)->totals.passed, pipeline_count);
+    /* The layer may merge into this cache for other calls, so the use is counted. */
+    AppCache *app_cache = forked ? NULL : app_cache_find(device, cache);
     /* The driver gets no cache if its stored data would reach a suspect, or if a merge into it hangs. */
     if (app_cache && (suspected || !cache_use_begin(&app_cache->use, true))) {
         app_cache = NULL;

@@ -152,7 +152,7 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
         return -1;
     bool ended = atomic_load(&device->run_written); /* the layer has written the run's statistics */
     if (!ended)
-        counters_add_up(device, out);
+        counters_add_up(device->counters, out);
     device_command_end(device);
     return ended ? -1 : 0;
 }
@@ -162,7 +162,7 @@ static int32_t read_activity(uint64_t serial, PylayerActivity *out)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    activity_add_up(device, out);
+    activity_add_up(device->counters, out);
     device_command_end(device);
     mailbox_measure(out);
     return 0;

@@ -107,20 +107,6 @@ bool mutex_can_be_had(pthread_mutex_t *mutex)
     return true;
 }
 
-/* ---- cancellation ------------------------------------------------------------------------------- */
-
-int cancellation_off(void)
-{
-    int state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    return state;
-}
-
-void cancellation_restore(int state)
-{
-    pthread_setcancelstate(state, &state);
-}
-
 /* ---- threads ------------------------------------------------------------------------------------ */
 
 /* Returns true if a task has ended but is still listed, or is one of our threads. */

@@ -32,8 +32,17 @@ bool mutex_can_be_had(pthread_mutex_t *mutex);
 
 /* A program may cancel a thread that waits in one of its commands. It would leave our mutex locked for ever, so nothing is
  * cancelled between these two. The second restores what the first returned. */
-int cancellation_off(void);
-void cancellation_restore(int state);
+static inline int cancellation_off(void)
+{
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return state;
+}
+
+static inline void cancellation_restore(int state)
+{
+    pthread_setcancelstate(state, &state);
+}
 
 /* Brackets each dlopen of the policy thread. fork() waits for its end. */
 void process_links(bool begins);

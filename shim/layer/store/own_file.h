@@ -5,6 +5,10 @@
 #include "base.h"
 #include "store/store_format.h"
 
+/* Fills in a name that no other process makes: files.unique_name of Python. Returns false if there are no random
+ * numbers. */
+bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns);
+
 /* Fills in what of a new file's header is this process's, and the file's name. The header's kind, identity and program
  * are set already. Returns false if there are no random numbers. */
 bool own_file_describe(const Device *device, FileHeader *header, const char *suffix,

@@ -17,7 +17,7 @@
 static uint64_t disk_patience_ns(const Device *device)
 {
     PylayerCounters totals;
-    counters_add_up(device, &totals);
+    counters_add_up(device->counters, &totals);
     return totals.compiled ? totals.compile_ns / totals.compiled : DISK_PATIENCE_NS;
 }
 

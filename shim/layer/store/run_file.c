@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "process/process.h"
 #include "process/trusted.h"
 #include "../../../build/run_names.h"
+#include "store/own_file.h"
 #include "store/owner.h"
 #include "store/run_file.h"
 
@@ -50,19 +50,29 @@ static void write_program(FILE *out, const PylayerInstanceInfo *instance)
     free(title);
 }
 
+/* Not as %f: its decimal point is the program's locale's. */
+static void write_time(FILE *out, const char *key, uint64_t microseconds)
+{
+    fprintf(out, "%s=f:%llu.%06llu\n", key, (unsigned long long)microseconds / 1000000,
+            (unsigned long long)microseconds % 1000000);
+}
+
+static uint64_t wall_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 static void write_process(FILE *out, const Device *device, const char *identity)
 {
     Owner owner;
-    struct timespec now;
     uint8_t place[PYLAYER_DIGEST_BYTES];
     char machine[DIGEST_HEX_BYTES];
     owner_write(&owner);
     memcpy(place, &owner, sizeof place); /* machine and boot */
     digest_hex(machine, place);
-    clock_gettime(CLOCK_REALTIME, &now);
     uint64_t begun = atomic_load(&device->loading.begun_ns);
-    uint64_t ended = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, lasted = (now_ns() - begun) / 1000;
-    uint64_t started = ended - lasted;
     write_text(out, "machine", machine);
     const char *session = environment_get("PYLAYER_SESSION");
     if (session && strlen(session) <= SESSION_BYTES)
@@ -70,19 +80,16 @@ static void write_process(FILE *out, const Device *device, const char *identity)
     write_text(out, "identity", identity);
     fprintf(out, "pid=i:%u\npid_namespace=i:%u\nstart_ticks=i:%llu\nstarted_ns=i:%llu\n", owner.pid,
             owner.pid_namespace, (unsigned long long)owner.start_ticks, (unsigned long long)begun);
-    /* Not as %f: its decimal point is the program's locale's. */
-    fprintf(out, "started=f:%llu.%06llu\nended=f:%llu.%06llu\n", (unsigned long long)started / 1000000,
-            (unsigned long long)started % 1000000, (unsigned long long)ended / 1000000,
-            (unsigned long long)ended % 1000000);
+    write_time(out, "started", wall_clock() - (now_ns() - begun) / 1000);
 }
 
-static void write_counters(FILE *out, const Device *device)
+static void write_counters(FILE *out, const Counters *counters)
 {
     PylayerCounters totals;
     PylayerActivity activity;
     uint64_t numbers[COUNTERS];
-    counters_add_up(device, &totals);
-    activity_add_up(device, &activity);
+    counters_add_up(counters, &totals);
+    activity_add_up(counters, &activity);
     memcpy(numbers, &totals, sizeof numbers);
     for (size_t i = 0; i < COUNTERS; i++)
         fprintf(out, "counters.%s=i:%llu\n", counter_names[i], (unsigned long long)numbers[i]);
@@ -99,7 +106,7 @@ static void write_counters(FILE *out, const Device *device)
         (unsigned long long)totals.fetched, (unsigned long long)totals.fetched_bytes, (unsigned long long)mean);
 }
 
-/* Returns text of this size, malloc'd; NULL if memory is short. */
+/* Returns text of this size, malloc'd; NULL if memory is short. What the run has counted, and its end, are not in it. */
 static char *describe_run(const Device *device, size_t *size)
 {
     static const char *const carriers[] = {"off", "cells", "snapshot", "binaries", "observe"};
@@ -119,36 +126,94 @@ static char *describe_run(const Device *device, size_t *size)
     write_text(out, "driver_info", device->info.driver_info);
     write_text(out, "carrier", carriers[atomic_load(&device->carrier)]);
     write_text(out, "reason", device->kept.reason);
-    write_counters(out, device);
     if (fclose(out) == 0)
         return text;
     free(text);
     return NULL;
 }
 
-void run_file_write(Device *device)
+/* Writes a run's file: what describe_run returned, what was counted, and how the run ended. */
+static void write_run(const char *run_name, const char *about, size_t size, const Counters *counters, uint64_t ended)
 {
-    char directory[PATH_BYTES + 8], name[48];
-    struct timespec now;
-    uint64_t random;
+    char directory[PATH_BYTES + 8], name[PYLAYER_RUN_NAME_BYTES + 8], *text = NULL;
     store_root_path(directory);
-    if (atomic_exchange(&device->run_written, true) || !*directory || !*device->kept.reason ||
-        getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+    FILE *out = *directory ? open_memstream(&text, &(size_t){0}) : NULL;
+    if (!out)
         return;
+    fwrite(about, 1, size, out);
+    write_counters(out, counters);
+    if (ended)
+        write_time(out, "ended", ended);
+    else
+        fputs("died=b:1\n", out);
+    bool whole = fclose(out) == 0;
     strcat(directory, "/runs");
-    clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(name, sizeof name, "%016llx-%016llx.run",
-             (unsigned long long)now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec,
-             (unsigned long long)random);
-    size_t size = 0;
-    char *text = describe_run(device, &size);
+    snprintf(name, sizeof name, "%s.run", run_name);
     mkdir(directory, 0700);
-    int fd = text ? create_in_store(directory, name) : -1;
+    int fd = whole ? create_in_store(directory, name) : -1;
     if (fd >= 0) {
         /* Without disk space the end is missing. Readers do without the keys that are not there. */
-        ssize_t written = write_quietly(fd, text, size);
+        ssize_t written = write_quietly(fd, text, strlen(text));
         (void)written;
         close(fd);
     }
     free(text);
+}
+
+void run_file_write(Device *device)
+{
+    size_t size = 0;
+    if (atomic_exchange(&device->run_written, true) || !*device->kept.reason ||
+        !(*device->run_name || unique_name(device->run_name, wall_clock() * 1000)))
+        return;
+    char *about = describe_run(device, &size);
+    if (about)
+        write_run(device->run_name, about, size, device->counters, wall_clock());
+    free(about);
+}
+
+/* ---- in the crash sentinel ---------------------------------------------------------------------- */
+
+/* Behind the marks: text, which says first where each number is and what it counts, and then the counters. */
+#define COUNTERS_AT (PYLAYER_LIVE_BYTES - sizeof((Device *)NULL)->own_counters)
+#define TEXT_BYTES (COUNTERS_AT - PYLAYER_RUN_OFFSET)
+_Static_assert(PYLAYER_RUN_OFFSET + 4096 < COUNTERS_AT && COUNTERS_AT % _Alignof(Counters) == 0, "see sentinel.h");
+_Static_assert(sizeof(Counters) > sizeof(PylayerCounters) + PYLAYER_KIND_COUNT * sizeof(uint64_t), "no gap in between");
+
+#define LAYOUT_BYTES 1024
+static size_t write_layout(char text[LAYOUT_BYTES])
+{
+    return (size_t)snprintf(text, LAYOUT_BYTES,
+                            "layout=s:%zu %u %zu\ncounted=s:" COUNTED "\ncounted_kinds=s:" COUNTED_KINDS "\n",
+                            COUNTERS_AT, THREAD_SLOTS, sizeof(Counters));
+}
+
+void run_begin(const Device *device, uint8_t live[PYLAYER_LIVE_BYTES])
+{
+    char *text = (char *)live + PYLAYER_RUN_OFFSET;
+    size_t size = 0, head = write_layout(text);
+    char *about = describe_run(device, &size);
+    if (about && head + size < TEXT_BYTES)
+        memcpy(text + head, about, size);
+    else
+        *text = '\0'; /* no run */
+    free(about);
+}
+
+void run_count_in(Device *device, uint8_t *live)
+{
+    Counters *counters = (Counters *)(void *)(live + COUNTERS_AT);
+    memcpy(counters, device->own_counters, sizeof device->own_counters);
+    atomic_store(&device->counters, counters);
+}
+
+bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_name)
+{
+    char layout[LAYOUT_BYTES];
+    const char *text = (const char *)live + PYLAYER_RUN_OFFSET;
+    size_t head = write_layout(layout), size = strnlen(text, TEXT_BYTES);
+    bool same = size > head && size < TEXT_BYTES && memcmp(text, layout, head) == 0;
+    if (same)
+        write_run(run_name, text + head, size - head, (const Counters *)(const void *)(live + COUNTERS_AT), 0);
+    return same || size == 0;
 }

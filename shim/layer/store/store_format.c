@@ -9,10 +9,20 @@
 #define RECENT_SECONDS (24 * 3600)
 #define AHEAD_SECONDS 300 /* as in pylayer/common/files.py: a use further ahead was dated by a wrong clock */
 
+static bool is_ours(const FileHeader *header)
+{
+    return memcmp(header->magic, "PYLCACHE", sizeof header->magic) == 0;
+}
+
+bool file_header_is_newer(const FileHeader *header)
+{
+    return is_ours(header) && header->version > STORE_VERSION;
+}
+
 bool file_header_is_whole(const FileHeader *header, const uint8_t identity[PYLAYER_DIGEST_BYTES])
 {
-    return memcmp(header->magic, "PYLCACHE", sizeof header->magic) == 0 && header->version == STORE_VERSION &&
-           header->header_size == sizeof *header && header->hash == digest64(header, offsetof(FileHeader, hash), 0) &&
+    return is_ours(header) && header->version == STORE_VERSION && header->header_size == sizeof *header &&
+           header->hash == digest64(header, offsetof(FileHeader, hash), 0) &&
            memcmp(header->identity, identity, sizeof header->identity) == 0;
 }
 

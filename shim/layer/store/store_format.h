@@ -56,6 +56,8 @@ typedef struct TableEntry {
 
 /* Returns true if the header is whole and of this version and identity. */
 bool file_header_is_whole(const FileHeader *header, const uint8_t identity[PYLAYER_DIGEST_BYTES]);
+/* Returns true if a newer version of pylayer wrote it. */
+bool file_header_is_newer(const FileHeader *header);
 /* Hashes the header after its fields were changed. */
 void file_header_seal(FileHeader *header);
 /* Hashes the header after its fields were changed, for the file with this salt. */

@@ -51,7 +51,7 @@ static void write_journal(const Device *device, uint8_t *journal, const uint64_t
 void uses_write(Device *device)
 {
     PylayerCounters totals;
-    counters_add_up(device, &totals);
+    counters_add_up(device->counters, &totals);
     uint64_t count = fingerprints_read(device, NULL, 0);
     bool is_new = totals.pipelines > 0 && (count > 0 || !device->used_recently);
     if (!is_new || !atomic_load(&device->stored.open) || device->kept.sentinel_outside)

@@ -1,0 +1,386 @@
+"""Runs that the layer records without policy: others see them while they go on, and after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disk import FailingDisk
+from namespaces import container, rebooted
+from scripted_driver import ScriptedDriver
+from world import BUILD, LAYER_NAME, World
+
+from pylayer.store import live_runs, runs, sentinel
+
+COUNT = 8
+HOST = str(BUILD / "tests" / "host")
+PYLAYER = str(Path(sys.executable).parent / "pylayer")
+WARM = ("instance", "device", "pipelines", str(COUNT))
+END = ("destroy-device", "destroy-instance")
+
+
+def told(world: World, *words: str, around: tuple[str, ...] = (), **environment: str) -> Any:
+    """Returns the JSON that a command of pylayer prints."""
+    command = [*around, PYLAYER] if around else [sys.executable, "-m", "pylayer"]
+    return json.loads(world.run([*command, *words, "--json"], **environment).stdout)
+
+
+def run(world: World, *steps: str, around: tuple[str, ...] = (), **environment: str | None) -> int:
+    return world.run([*around, HOST, *steps], check=False, **environment).returncode
+
+
+def fill(world: World) -> None:
+    """Stores what warm programs find."""
+    for _ in range(2):
+        assert run(world, *WARM, *END) == 0
+
+
+def live_files(world: World) -> list[Path]:
+    return sorted(world.store.glob("store/*/*.live"))
+
+
+@contextmanager
+def going_on(
+    world: World, *steps: str, around: tuple[str, ...] = (), **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a program that has done these steps and then waits. It is killed in the end."""
+    command = [*around, HOST, *steps, "spawn", "echo there", "sleep", "600000"]
+    variables = {**world.environment, "VK_INSTANCE_LAYERS": LAYER_NAME, **environment}
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        while program.stdout.readline() != "there\n":
+            assert program.poll() is None
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def kill(world: World, *steps: str, **environment: str | None) -> None:
+    """Runs a program that only finds stored pipelines and is killed."""
+    assert run(world, *(steps or WARM), "end", "kill", **environment) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+
+
+def newest(world: World, *around: str) -> tuple[int, str, int]:
+    """Returns pid, state and hits of the process that `pylayer report --list` names first."""
+    own = told(world, "report", "--list", around=around)["processes"][0]
+    return own["pid"], own["state"], own["hits"]
+
+
+def test_a_warm_program_is_seen(world: World) -> None:
+    """`pylayer top` and `stats` see a program that only finds stored pipelines while it runs, and after a kill. It has
+    no thread of the layer's."""
+    fill(world)
+    before = told(world, "stats")["total"]
+    with going_on(world, *WARM) as program:
+        (shown,) = [one for one in told(world, "top")["programs"] if one["state"] == "running"]
+        assert (shown["pid"], shown["hits"], shown["pipelines"], shown["program"]) == (
+            program.pid,
+            COUNT,
+            COUNT,
+            "host",
+        )
+        assert (shown["carrier"], shown["compiled"]) == ("cells", 0) and shown["started_s"] > 0
+        total = told(world, "stats")["total"]
+        assert (total["runs"], total["hits"]) == (before["runs"] + 1, before["hits"] + COUNT)
+        assert newest(world) == (program.pid, "running", COUNT)
+        assert len(os.listdir(f"/proc/{program.pid}/task")) == 1
+    (shown,) = [one for one in told(world, "top")["programs"] if one["pid"] == program.pid]
+    assert (shown["state"], shown["hits"]) == ("died", COUNT)
+    assert newest(world) == (program.pid, "died", COUNT) and told(world, "stats")["total"]["hits"] == total["hits"]
+
+
+def test_top_follows_a_warm_program(world: World) -> None:
+    """What a program finds between two looks is shown by the second one, although its file's time does not change."""
+    fill(world)
+    watch = f"{PYLAYER} top --once --json > {{}}"
+    seen = [world.directory / name for name in ("first", "second")]
+    steps = [word for path in seen for word in ("again", "3", "spawn", watch.format(path))]
+    run(world, "instance", "device", *steps, *END)
+    hits = [json.loads(path.read_text())["programs"][0]["hits"] for path in seen]
+    assert hits == [3, 6]
+
+
+def test_the_next_start_keeps_it(world: World) -> None:
+    """The next start of the layer writes the file of a run whose process was killed, with what the sentinel said, and
+    deletes the sentinel. It needs no interpreter for that."""
+    fill(world)
+    kill(world)
+    (left,) = live_files(world)
+    counted = live_runs.read(str(left))
+    assert counted["alive"] is False and counted["counters"]["hits"] == COUNT
+    process = world.run([HOST, *WARM, "mapped", "_policy.", *END])
+    assert "_policy. is not mapped" in process.stderr
+    assert live_files(world) == []
+    found = runs.read(str(world.store), live_runs.name_of(str(left)))
+    assert found.pop("died") is True
+    for key in ("alive", "stored_records", "stored_bytes"):
+        counted.pop(key, None)
+        found.pop(key, None)
+    kinds = [{kind: own["hits"] for kind, own in values.pop("kinds").items()} for values in (counted, found)]
+    assert counted == found and kinds[0] == kinds[1]
+    assert [one["counters"]["hits"] for one in world.runs()[-2:]] == [COUNT, COUNT]
+
+
+def test_a_kill_of_each_run(world: World) -> None:
+    """If a program is killed each time, as Chromium's GPU process is, every run is counted, and sentinels do not pile
+    up."""
+    fill(world)
+    before = len(world.runs())
+    for number in range(5):
+        kill(world)
+        assert len(world.runs()) == before + number + 1 and len(live_files(world)) == 1
+    assert [one["counters"]["hits"] for one in world.runs()[-5:]] == [COUNT] * 5
+
+
+def test_crash_that_policy_judges(scripted: ScriptedDriver) -> None:
+    """A process that dies in the driver over stored data leaves marks. Policy judges them and keeps the run."""
+    world = scripted.world
+    fill(world)
+    run(world, *WARM, **scripted.environment("pipeline=crash?hit@3"))
+    assert world.runs()[-1]["counters"]["hits"] == 2
+    run(world, *WARM, *END, **scripted.environment(""))
+    assert live_files(world) == [] and world.runs()[-2]["died"] is True
+    assert world.runs()[-2]["counters"]["hits"] == 2
+
+
+def test_policy_goes_on_with_the_run(world: World) -> None:
+    """If such a program compiles a pipeline, policy starts and records the same run: it is shown and counted once, also
+    after a kill."""
+    fill(world)
+    before = len(world.runs())
+    with going_on(world, *WARM, "pipelines", "3", "await-journal", "3") as program:
+        (path,) = live_files(world)
+        recorded = world.store / "runs" / f"{live_runs.name_of(str(path))}.run"
+        while not recorded.exists():
+            assert program.poll() is None
+        (shown,) = [one for one in told(world, "top")["programs"] if one["state"] == "running"]
+        assert (shown["hits"], shown["compiled"]) == (COUNT, 3)
+        assert len(world.runs()) == before + 1
+    assert newest(world) == (program.pid, "died", COUNT) and len(world.runs()) == before + 1
+    run(world, *WARM, *END)
+    assert len(world.runs()) == before + 2 and live_files(world) == []
+
+
+def test_two_devices(world: World) -> None:
+    """Each device of a process has a run of its own, whichever of them is left when it is killed."""
+    fill(world)
+    before = len(world.runs())
+    kill(world, *WARM, "device", "again", "3", "destroy-device", "device", "again", "5")
+    assert [one["counters"]["hits"] for one in world.runs()[before:]] == [COUNT, 3, 5]
+    assert ["died" if one.get("ended", 0) == 0 else "ended" for one in world.runs()[before:]] == [
+        "died",
+        "ended",
+        "died",
+    ]
+
+
+def test_two_identities(scripted: ScriptedDriver) -> None:
+    """Killed runs under two drivers are counted for each of them, and are kept by the next start of each."""
+    world = scripted.world
+    drivers = [scripted.environment(script) for script in ("driver-version=1", "driver-version=2")]
+    for driver in drivers * 2:
+        run(world, *WARM, *END, **driver)
+    for driver in drivers:
+        kill(world, **driver)
+    assert [one["hits"] for one in told(world, "stats")["programs"]] == [2 * COUNT, 2 * COUNT]
+    run(world, *WARM, *END, **drivers[0])
+    assert len(live_files(world)) == 1 and [one["hits"] for one in told(world, "stats")["programs"]] == [24, 16]
+
+
+@pytest.mark.parametrize("fork", ["fork", "fork-exit", "raw-fork"])
+def test_child_of_a_fork(world: World, fork: str) -> None:
+    """What the child of a fork creates with its parent's device is not counted for the parent, and its end does not end
+    the parent's run."""
+    fill(world)
+    with going_on(world, *WARM, fork, "again", "5", "join") as program:
+        assert newest(world) == (program.pid, "running", COUNT)
+        assert world.last()["passed"] == 0
+
+
+def test_after_a_reboot(world: World, tmp_path: Path) -> None:
+    """After a reboot no program of before is said to be running, and its run is counted."""
+    fill(world)
+    kill(world)
+    around = rebooted(tmp_path)
+    assert newest(world, *around)[1:] == ("died", COUNT)
+    run(world, *WARM, *END, around=around)
+    assert live_files(world) == [] and world.runs()[-2]["died"] is True
+
+
+@pytest.mark.parametrize("steps", [WARM, (*WARM, "pipelines", "3", "await-journal", "3")], ids=["warm", "with policy"])
+def test_killed_container(world: World, steps: tuple[str, ...]) -> None:
+    """The program of a container is running as long as it lives, and died as soon as the container is killed: also once
+    another start has deleted its sentinel."""
+    fill(world)
+    with going_on(world, *steps, around=container()) as program:
+        while not told(world, "top")["programs"] or newest(world)[1] != "running":
+            assert program.poll() is None
+        assert told(world, "top")["programs"][0]["state"] == "running"
+        (inside,) = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
+        os.kill(int(inside), signal.SIGKILL)
+        program.wait()
+        assert newest(world)[1:] == ("died", COUNT)
+        assert told(world, "top")["programs"][0]["state"] == "died"
+    run(world, *WARM, *END)
+    assert live_files(world) == []
+    states = [own["state"] for own in told(world, "report", "--list")["processes"]]
+    assert states.count("died") == 1 and "running" not in states
+
+
+@pytest.mark.parametrize("setting", ["store: read-only", "no store"])
+def test_store_that_is_not_written(world: World, setting: str, tmp_path: Path) -> None:
+    """With a store that programs only read, the sentinel is in the runtime directory, and a warm program is seen there.
+    Without a store nothing is recorded."""
+    fill(world)
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    world.environment["XDG_RUNTIME_DIR"] = str(runtime)
+    if setting == "no store":
+        world.environment["PYLAYER_STORE"] = "/dev/null/none"
+        kill(world)
+        assert not list(runtime.rglob("*.live"))
+        return
+    world.configure(store="read-only")
+    for _ in range(2):
+        run(world, *WARM, *END)
+    with going_on(world, *WARM) as program:
+        assert [path.suffix for path in (runtime / "pylayer-live").iterdir()] == [".live"]
+        assert newest(world) == (program.pid, "running", COUNT)
+    assert newest(world)[1:] == ("died", COUNT)
+    run(world, *WARM, *END)
+    assert list((runtime / "pylayer-live").iterdir()) == []
+
+
+@pytest.mark.parametrize("fault", ["open:ENOSPC:path=.run", "open:EMFILE:path=.run", "write:ENOSPC:path=.run"])
+def test_no_room_for_the_file(world: World, fault: str) -> None:
+    """If the file of a dead run cannot be written, the run is lost, and nothing else: the program finds its pipelines,
+    and the sentinel is deleted."""
+    fill(world)
+    kill(world)
+    disk = FailingDisk(world, fault)
+    assert run(world, *WARM, *END, **disk.environment) == 0 and disk.struck
+    assert live_files(world) == []
+    assert run(world, *WARM, *END) == 0 and world.last()["hits"] == COUNT
+
+
+def test_umask(world: World) -> None:
+    """Whatever the umask is, the killed program's run is read by the user's other processes."""
+    fill(world)
+    run(world, *WARM, "end", "kill", around=("sh", "-c", 'umask 0777; exec "$@"', "sh"))
+    assert world.last()["hits"] == COUNT
+    run(world, *WARM, *END, around=("sh", "-c", 'umask 0777; exec "$@"', "sh"))
+    assert [one["counters"]["hits"] for one in world.runs()[-2:]] == [COUNT, COUNT] and live_files(world) == []
+
+
+def wound(path: Path, how: str) -> None:
+    data = bytearray(path.read_bytes())
+    text = data.index(b"layout=s:", sentinel.RUN_OFFSET)
+    if how == "truncated":
+        data = data[: sentinel.RUN_OFFSET + 100]
+    elif how == "older":
+        data = data[: sentinel.RUN_OFFSET]
+    elif how == "no run":
+        data[sentinel.RUN_OFFSET :] = bytes(len(data) - sentinel.RUN_OFFSET)
+    elif how == "endless":
+        data[text : text + 9 + 11] = b"layout=s:1 99999999 1"[: 9 + 11]
+    else:
+        data[text : text + 9 + 11] = b"layout=s:" + b"\xff" * 11
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["truncated", "older", "no run", "endless", "garbage"])
+def test_damaged_sentinel(world: World, how: str) -> None:
+    """A sentinel that is cut off or damaged counts no run. The commands work, the program finds its pipelines, and the
+    file is deleted by the next start of the layer or of policy."""
+    fill(world)
+    before = len(world.runs())
+    kill(world)
+    (path,) = live_files(world)
+    wound(path, how)
+    assert len(world.runs()) == before and told(world, "top")["programs"] is not None
+    assert told(world, "stats")["total"]["runs"] == before
+    run(world, *WARM, *END)
+    assert world.last()["hits"] == COUNT
+    run(world, *WARM, *END, PYLAYER_LOG="info")
+    assert live_files(world) == []
+
+
+def test_another_build_counted(world: World) -> None:
+    """A run that another build of pylayer counted, with other counters, is shown by the commands. The layer leaves it
+    to policy, which keeps it."""
+    fill(world)
+    kill(world)
+    (path,) = live_files(world)
+    data = path.read_bytes()
+    assert data.count(b"counted=s:pipelines ") == 1
+    path.write_bytes(data.replace(b"counted=s:pipelines ", b"counted=s:gathering "))
+    assert world.runs()[-1]["counters"]["gathering"] == COUNT
+    run(world, *WARM, *END)
+    assert live_files(world) == [path] and world.runs()[-2]["alive"] is False
+    world.configure(fsync_interval_ms=7)
+    run(world, *WARM, *END)
+    assert live_files(world) == []
+    (kept,) = [one for one in world.runs() if "gathering" in one["counters"]]
+    assert kept["died"] is True and kept["counters"]["hits"] == COUNT
+
+
+def test_sentinel_of_a_newer_version(world: World) -> None:
+    """The sentinel of a newer version stays, and keeps nobody from reading the store."""
+    fill(world)
+    kill(world)
+    (path,) = live_files(world)
+    data = bytearray(path.read_bytes())
+    data[8] += 1
+    path.write_bytes(data)
+    for policy in ({}, {"PYLAYER_LOG": "info"}):
+        run(world, *WARM, *END, **policy)
+        assert path.read_bytes() == data and world.last()["fetched"] == COUNT
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_forget(world: World, marked: bool) -> None:
+    """`pylayer forget` removes a killed program's run, which does not come back, and keeps the run of one that lives.
+    What the driver was working on when the program died is still found."""
+    fill(world)
+    kill(world)
+    (path,) = live_files(world)
+    forget = [sys.executable, "-m", "pylayer", "forget", "host", "--yes"]
+    if marked:
+        data = bytearray(path.read_bytes())
+        data[sentinel.OFFSET : sentinel.OFFSET + 8] = b"\5\0\0\0\0\0\1\0"
+        path.write_bytes(data)
+        world.run(forget)
+        assert path.exists() and world.runs() == []
+        run(world, *WARM, *END)
+        assert not path.exists() and len(world.runs()) == 1
+        assert "host" in world.run([sys.executable, "-m", "pylayer", "quarantine", "ls"]).stdout
+        return
+    with going_on(world, *WARM) as program:
+        world.run(forget)
+        assert [one["pid"] for one in world.runs()] == [program.pid] and not path.exists()
+
+
+def test_clear(world: World) -> None:
+    """`pylayer clear` removes a killed program's sentinel and keeps its run."""
+    fill(world)
+    kill(world)
+    before = len(world.runs())
+    world.run([sys.executable, "-m", "pylayer", "clear", "--all", "--yes"])
+    assert live_files(world) == [] and len(world.runs()) == before and world.runs()[-1]["died"] is True
+
+
+def test_summary(world: World) -> None:
+    """`pylayer run --summary` counts the hits of a program that is killed."""
+    fill(world)
+    process = world.run([PYLAYER, "run", "--summary", "--", HOST, *WARM, "end", "kill"], check=False)
+    assert re.search(rf"host +1 +{COUNT} +{COUNT} +0 ", process.stderr)
