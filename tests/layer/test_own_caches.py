@@ -203,3 +203,59 @@ def test_a_store_that_is_only_read(world: World, file: Path) -> None:
     before = {path: path.stat().st_size for path in attestations(world)}
     assert "threads: 1\n" in run(world, file, "threads")
     assert {path: path.stat().st_size for path in attestations(world)} == before
+
+
+# ---- a cache that begins empty while everything is stored ----------------------------------------------------
+
+
+def test_an_empty_cache_costs_nothing(scripted: ScriptedDriver) -> None:
+    """A program that creates stored pipelines with an empty cache of its own, and does not read that cache, has the
+    driver do what it does for a program without a cache."""
+    counts = []
+    for steps in (
+        ["pipelines", "20"],
+        ["pipelines", "20"],
+        ["load-cache", "/nowhere", "pipelines", "20", "destroy-cache"],
+    ):
+        scripted.world.run([str(HOST), "instance", "device", *steps, *END], **scripted.environment(""))
+        counts.append(scripted.take_counts())
+    _, without, empty = counts
+    assert empty["create-cache"] == without["create-cache"] + 1
+    assert [empty[name] for name in ("merge", "pipeline")] == [without[name] for name in ("merge", "pipeline")]
+    assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (20, 0)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_empty_cache_that_is_saved(real: World, file: Path, threads: int) -> None:
+    """When the program reads that cache, the cache holds what the program created with it, and nothing else."""
+    real.demo("--count", 60)
+    alone = file.with_name("alone")
+    real.demo("--count", 25, "--cache", "object", "--cache-save", alone, layers=None)
+    real.demo("--count", 25, "--cache", "object", "--cache-save", file, "--threads", threads)
+    assert (real.last()["hits"], real.last()["compiled"]) == (25, 0)
+    assert abs(file.stat().st_size - alone.stat().st_size) < 1000  # the order of entries costs some bytes
+    found = real.demo("--count", 25, "--cache", file, "--feedback", layers=None)
+    assert found["feedback"]["application_cache_hit"] == 25
+
+
+def test_created_again_with_an_empty_cache(world: World, file: Path) -> None:
+    """A pipeline that is created again with a cache that was empty is a hit in the program's cache, as without the
+    layer."""
+    run(world, file)
+    file.unlink()
+    steps = ["instance", "device", "load-cache", file, "pipelines", COUNT, "again", COUNT, "destroy-cache", *END]
+    world.run([str(HOST), *map(str, steps)])
+    assert [world.last()[name] for name in ("hits", "application_hits", "compiled")] == [2 * COUNT, COUNT, 0]
+    assert not file.exists()
+
+
+def test_stored_pipelines_in_a_cache_with_data(world: World, file: Path) -> None:
+    """A program's cache that has data gets what it lacks from the store, and has it when it is saved."""
+    fill(world, file)
+    world.run([str(HOST), "instance", "device", "pipelines", str(COUNT + 4), *END])
+    run(world, file, count=COUNT + 4)
+    assert world.last()["compiled"] == 0
+    for path in world.stored_files(".journal", ".closed", ".pack"):
+        path.unlink()
+    run(world, file, count=COUNT + 4)
+    assert (world.last()["application_hits"], world.last()["compiled"]) == (COUNT + 4, 0)

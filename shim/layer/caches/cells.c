@@ -172,20 +172,36 @@ VkPipelineCache cells_cell(Device *device, const uint8_t *data, size_t size, con
     return cell;
 }
 
-bool cells_give(Device *device, AppCache *app_cache, const uint8_t *data, size_t size, const uint8_t *digest)
+/* Returns how many caches the driver made of the records. */
+static uint32_t make_caches(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                            uint32_t record_count, VkPipelineCache caches[CELLS_MERGED_AT_ONCE])
 {
-    Mark mark = mark_records(device, digest, 1);
-    VkPipelineCache cell = driver_cache_create_from(device, data, size);
+    uint32_t made = 0;
+    const atomic_int *abandoned = &device->loading.abandoned;
+    for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(abandoned); i++) {
+        VkPipelineCache cache = driver_cache_create_from(device, base + offsets[i], sizes[i]);
+        if (cache != VK_NULL_HANDLE)
+            caches[made++] = cache;
+    }
+    return made;
+}
+
+bool cells_give(Device *device, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
+                const uint64_t *sizes, const uint8_t *digests, uint32_t record_count)
+{
+    VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
+    Mark mark = mark_records(device, digests, record_count);
+    uint32_t made = make_caches(device, base, offsets, sizes, record_count, caches);
     bool given = false;
-    if (cell != VK_NULL_HANDLE && patient_lock(&device->merge_mutex)) {
+    if (made && patient_lock(&device->merge_mutex)) {
         VkPipelineCache into = atomic_load(&app_cache->handle);
-        given = cache_merge_locked(device, &app_cache->use, into, 1, &cell) == VK_SUCCESS;
+        given = cache_merge_locked(device, &app_cache->use, into, made, caches) == VK_SUCCESS;
         patient_unlock(&device->merge_mutex);
     }
-    if (cell != VK_NULL_HANDLE)
-        device->destroy_pipeline_cache(device->handle, cell, NULL);
+    for (uint32_t i = 0; i < made; i++)
+        device->destroy_pipeline_cache(device->handle, caches[i], NULL);
     mark_end(mark);
-    return given;
+    return given && made == record_count;
 }
 
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
@@ -251,13 +267,8 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
 {
     Mark mark = mark_records(device, digests, record_count);
     VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
-    uint32_t made = 0;
+    uint32_t made = make_caches(device, base, offsets, sizes, record_count, caches);
     const atomic_int *abandoned = &device->loading.abandoned;
-    for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(abandoned); i++) {
-        VkPipelineCache cache = driver_cache_create_from(device, base + offsets[i], sizes[i]);
-        if (cache != VK_NULL_HANDLE)
-            caches[made++] = cache;
-    }
     bool merged = false;
     if (made && !atomic_load(abandoned) && patient_lock(&device->merge_mutex)) {
         merged = merge_into_layer_locked(device, made, caches);

@@ -20,8 +20,10 @@ void cells_seed(Device *device, AppCache *app_cache);
 uint64_t cells_given(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* Makes a cell of one stored record, for one thread. Returns VK_NULL_HANDLE if the driver refuses. */
 VkPipelineCache cells_cell(Device *device, const uint8_t *data, size_t size, const uint8_t *digest);
-/* Merges one stored record into an application's cache. Returns false if the driver refuses it. */
-bool cells_give(Device *device, AppCache *app_cache, const uint8_t *data, size_t size, const uint8_t *digest);
+/* Merges at most CELLS_MERGED_AT_ONCE records into an application's cache. Returns false if the driver refuses one. */
+#define CELLS_MERGED_AT_ONCE 8
+bool cells_give(Device *device, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
+                const uint64_t *sizes, const uint8_t *digests, uint32_t record_count);
 /* Merges an application's cache into the layer's, to keep what is in no cell. at_its_end: before its destruction. */
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end);
 /* Returns a copy of the application's cache or, without one, of the layer's. A deferred operation may use the copy for
@@ -31,7 +33,6 @@ VkPipelineCache cells_copy(Device *device, AppCache *app_cache);
 void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache);
 int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
 /* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them. Returns how many the driver accepted. */
-#define CELLS_MERGED_AT_ONCE 8
 uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              const uint8_t *digests, uint32_t record_count);
 

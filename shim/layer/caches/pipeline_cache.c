@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "caches/cells.h"
+#include "caches/contents.h"
 #include "loader/dispatch.h"
 #include "caches/own_data.h"
 #include "process/process.h"
@@ -50,6 +51,7 @@ static AppCache *new_app_cache(void)
         return NULL;
     memset(cache, 0, sizeof *cache);
     cache_use_init(&cache->use);
+    shared_map_open(&cache->contents);
     return cache;
 }
 
@@ -103,6 +105,7 @@ void app_caches_free(Device *device)
             AppCache *next = cache->next;
             cache_drop_annex(device, &cache->use);
             cache_use_destroy(&cache->use);
+            shared_map_close(&cache->contents);
             free(cache);
             cache = next;
         }
@@ -162,6 +165,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
         if (!patient_lock(&device->merge_mutex))
             return; /* a merge hangs, perhaps with this cache: the cache and its entry stay */
         cache_drop_annex(device, &app_cache->use);
+        contents_forget(app_cache);
         atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
         patient_unlock(&device->merge_mutex);
     }
@@ -173,6 +177,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
+    if (app_cache)
+        contents_settle(device, app_cache);
     if (app_cache && !cache_use_begin(&app_cache->use, true))
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result = device->get_pipeline_cache_data(handle, cache, size, data);
@@ -214,12 +220,22 @@ static Mark mark_merged_data(Device *device, VkPipelineCache destination, uint32
     return mark_merge(device, data_ids, found);
 }
 
+static void settle_sources(Device *device, uint32_t source_count, const VkPipelineCache *sources)
+{
+    for (uint32_t i = 0; i < source_count; i++) {
+        AppCache *from = app_cache_find(device, sources[i]);
+        if (from)
+            contents_settle(device, from);
+    }
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipelineCache destination,
                                                          uint32_t source_count, const VkPipelineCache *sources)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (process_is_forked_child())
         return device->merge_pipeline_caches(handle, destination, source_count, sources);
+    settle_sources(device, source_count, sources);
     /* The application keeps its own threads out of the destination, or asked the driver to. Threads of
      * the layer's use it only while they hold this mutex. */
     if (!patient_lock(&device->merge_mutex))

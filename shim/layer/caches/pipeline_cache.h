@@ -3,6 +3,7 @@
 #define PYLAYER_PIPELINE_CACHE_H
 
 #include "caches/merging.h"
+#include "process/shared_map.h"
 
 /* Number of a vkCreatePipelineCache call: `serial` in the process, `slot` in the device. */
 typedef struct CacheNumber {
@@ -22,6 +23,7 @@ typedef struct AppCache {
     bool from_data;            /* created with initial data, which may not be this driver's own work */
     bool app_synchronized;     /* EXTERNALLY_SYNCHRONIZED: used only within the application's own calls */
     atomic_uint seeded;        /* Device::cells_generation when last seeded; 0: never */
+    SharedMap contents;        /* contents.h */
     atomic_bool holds_plain;   /* a pipeline was compiled into it that is in no cell */
 } AppCache;
 

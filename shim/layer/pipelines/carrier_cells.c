@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "caches/cells.h"
+#include "caches/contents.h"
 #include "pipelines/batch.h"
 #include "caches/driver_cache.h"
 #include "pipelines/pass.h"
@@ -18,7 +19,10 @@ NOT_INLINED static bool keep_cell(Batch *batch, uint32_t index, VkPipelineCache 
 {
     PylayerCell about;
     batch_about_cell(batch, index, flags, create_ns, &about);
-    return cell_finish(batch->call->device, cell, batch->app_cache, &about, given_before);
+    bool kept = cell_finish(batch->call->device, cell, batch->app_cache, &about, given_before);
+    if (kept && batch->app_cache)
+        contents_add(batch->app_cache, about.fingerprint);
+    return kept;
 }
 
 /*
@@ -129,8 +133,21 @@ static bool probe_annex(Batch *batch, uint32_t index)
 static void seed(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    if (!stored_give_to(device, batch->app_cache, batch->elements[index].fingerprint))
+    uint64_t fingerprint = batch->elements[index].fingerprint;
+    if (!fingerprint || !stored_give_to(device, batch->app_cache, &fingerprint, 1))
         cells_seed(device, batch->app_cache);
+    contents_add(batch->app_cache, fingerprint);
+}
+
+/* The program creates a stored pipeline with a cache of its own. If it does so again, it probes its own cache first, unless
+ * that was empty: so then the pipeline has to be there. */
+static void seed_later(Batch *batch, uint32_t index, bool again)
+{
+    AppCache *app_cache = batch->app_cache;
+    bool read = atomic_load_explicit(&batch->call->device->stored.open, memory_order_relaxed);
+    if (!read || (again && atomic_load(&app_cache->holds_unknown)) ||
+        !contents_owe(app_cache, batch->elements[index].fingerprint))
+        seed(batch, index);
 }
 
 /* Probes the layer's cache. */
@@ -139,9 +156,10 @@ static bool probe_layer(Batch *batch, uint32_t index)
     Device *device = batch->call->device;
     if (!probe_one(batch, index, device->merged))
         return false;
+    bool again = batch->app_cache && contents_has(batch->app_cache, batch->elements[index].fingerprint);
     if (batch->app_cache && device->plan.seed_caches)
-        seed(batch, index);
-    note_hit(batch, index, true);
+        seed_later(batch, index, again);
+    note_hit(batch, index, !again);
     return true;
 }
 
@@ -333,6 +351,23 @@ static VkResult create_with_layer(Batch *batch, uint32_t index)
     return create_absent(batch, index);
 }
 
+/* Returns true if the layer's cache has all that the application's has: that was empty when it was created. */
+static bool layer_has_all(const Batch *batch)
+{
+    return batch->app_cache && !atomic_load_explicit(&batch->app_cache->holds_unknown, memory_order_relaxed) &&
+           atomic_load_explicit(&batch->call->device->stored.open, memory_order_relaxed);
+}
+
+/* Probes the layer's cache before the application's if the store has the pipeline. */
+static bool probe_layer_first(Batch *batch, uint32_t index)
+{
+    const Element *element = &batch->elements[index];
+    if (!layer_has_all(batch))
+        return false;
+    batch_fetch(batch, index);
+    return element->known & SEEN_MERGED && probe_layer(batch, index);
+}
+
 VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
@@ -345,6 +380,8 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
         return create_absent(batch, index);
     if (element->plain)
         return create_without_probe(batch, index);
+    if (probe_layer_first(batch, index))
+        return VK_SUCCESS;
     VkPipeline *pipeline = &call->pipelines[index];
     VkPipelineCache probed;
     bool is_new = !from_layer && is_new_to_cache(batch, index);
@@ -372,7 +409,7 @@ VkResult carrier_cells_create(Batch *batch)
 {
     PipelineCall *call = batch->call;
     /* Pipelines that the load will bring must not be compiled. With an application cache only a miss has to wait. */
-    if (call->cache == VK_NULL_HANDLE)
+    if (call->cache == VK_NULL_HANDLE || layer_has_all(batch))
         batch_wait_for_load(batch);
     else
         batch_find_suspects(batch);

@@ -465,15 +465,10 @@ Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone)
     return fetched;
 }
 
-static bool give_one(Device *device, AppCache *app_cache, Place place)
+static int by_place(const void *left, const void *right)
 {
-    Chunk chunk;
-    RecordHeader header;
-    uint64_t give_up = 0;
-    bool given = read_cell(device, place, &chunk, &header, &give_up) == READ_DONE && !is_suspect(device, &header) &&
-                 cells_give(device, app_cache, chunk.data + sizeof header, header.size, header.digest);
-    release_chunk(&device->stored, &chunk);
-    return given;
+    Place a = *(const Place *)left, b = *(const Place *)right;
+    return (a > b) - (a < b);
 }
 
 bool stored_has(Device *device, uint64_t fingerprint)
@@ -488,17 +483,54 @@ bool stored_has(Device *device, uint64_t fingerprint)
     return any;
 }
 
-bool stored_give_to(Device *device, AppCache *app_cache, uint64_t fingerprint)
+/* Gives the application's cache the records at the first of these places, and at those that follow in what is read at
+ * once. Returns how many places that is. *all becomes false if a record could not be given. */
+static size_t give_some(Device *device, AppCache *app_cache, const Place *places, size_t count, bool *all)
+{
+    Chunk chunk = chunk_at(&device->stored, places[0]);
+    Slice slice = {0};
+    RecordHeader header;
+    uint64_t give_up = 0;
+    size_t done = 0;
+    chunk.wanted = count > 1 ? fetch_bytes(&chunk.file) : record_bytes(&chunk.file, 1);
+    bool more = read_chunk(device, &chunk, &give_up) == READ_DONE;
+    while (more && done < count && slice.count < CELLS_MERGED_AT_ONCE) {
+        uint64_t at = places[done] - places[0]; /* beyond any chunk if it is in another file */
+        more = at < chunk.size && record_at(&chunk, at, &header);
+        if (!more)
+            break;
+        if (record_is(&header, "CELL") && !is_suspect(device, &header) && data_is_whole(&chunk, at, &header))
+            add_to_slice(&slice, places[done], at, &header);
+        else
+            *all = false;
+        done++;
+    }
+    *all &= done > 0 && (slice.count == 0 || cells_give(device, app_cache, chunk.data, slice.offsets, slice.sizes,
+                                                        slice.digests, slice.count));
+    release_chunk(&device->stored, &chunk);
+    return done > 0 ? done : 1;
+}
+
+bool stored_give_to(Device *device, AppCache *app_cache, const uint64_t *fingerprints, size_t count)
 {
     Stored *stored = &device->stored;
-    if (!atomic_load_explicit(&stored->open, memory_order_relaxed) || !fingerprint)
+    if (!atomic_load_explicit(&stored->open, memory_order_relaxed))
         return false;
+    int cancellation = cancellation_off();
     Places found = {0};
     uint64_t give_up = 0;
-    index_look_up(device, fingerprint, &found, &give_up);
-    bool given = false;
-    for (size_t i = 0; i < found.count; i++)
-        given |= give_one(device, app_cache, found.places[i]);
+    bool all = true;
+    for (size_t i = 0; i < count; i++) {
+        size_t before = found.count;
+        if (fingerprints[i])
+            index_look_up(device, fingerprints[i], &found, &give_up);
+        all &= found.count > before;
+    }
+    if (found.count > 1)
+        qsort(found.places, found.count, sizeof *found.places, by_place);
+    for (size_t i = 0; i < found.count;)
+        i += give_some(device, app_cache, found.places + i, found.count - i, &all);
     free(found.places);
-    return given;
+    cancellation_restore(cancellation);
+    return all;
 }

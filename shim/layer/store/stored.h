@@ -28,8 +28,8 @@ typedef struct Fetched {
 Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone);
 /* Returns true if the store has a record with this fingerprint, as far as the layer reads the store itself. */
 bool stored_has(Device *device, uint64_t fingerprint);
-/* Gives an application's cache all stored cells with this fingerprint, and no others: the cache then holds what it would
- * hold without the layer. Returns false if there are none. */
-bool stored_give_to(Device *device, AppCache *app_cache, uint64_t fingerprint);
+/* Gives an application's cache all stored cells with these fingerprints, and no others: the cache then holds what it would
+ * hold without the layer. Returns false if it lacks one of them. */
+bool stored_give_to(Device *device, AppCache *app_cache, const uint64_t *fingerprints, size_t count);
 
 #endif
