@@ -361,10 +361,10 @@ static bool layer_has_all(const Batch *batch)
 /* Probes the layer's cache before the application's if the store has the pipeline. */
 static bool probe_layer_first(Batch *batch, uint32_t index)
 {
-    const Element *element = &batch->elements[index];
-    if (!layer_has_all(batch))
+    Element *element = &batch->elements[index];
+    if (!element->fingerprint || !layer_has_all(batch))
         return false;
-    batch_fetch(batch, index);
+    element->known = stored_fetch(batch->call->device, element->fingerprint, false).known;
     return element->known & SEEN_MERGED && probe_layer(batch, index);
 }
 
