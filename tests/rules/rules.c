@@ -43,6 +43,24 @@ char **environment_all(void)
     return environ;
 }
 
+bool store_is_local(void)
+{
+    return true;
+}
+
+bool config_is_local(void)
+{
+    return true;
+}
+
+bool aside_do(Aside *aside, bool local, uint64_t wait_ns)
+{
+    (void)local;
+    (void)wait_ns;
+    aside->work(aside);
+    return true;
+}
+
 #ifdef FUZZER
 /* An application's setting made of bytes: valid as the specification has it, in memory of just its size. */
 static void take_any_setting(LayerSettings *settings, const uint8_t *data, size_t size)

@@ -20,18 +20,21 @@
 
 #define SUFFIX ".live"
 
-/* The runtime directory, whose files are in memory, and how names of this folder's files begin there. Returns false if
- * there is none. */
-static bool find_outside(const char *folder, char directory[PATH_BYTES], char beginning[20])
+void sentinel_outside_name(const char *folder, char beginning[SENTINEL_OUTSIDE_BYTES])
 {
     char real[PATH_BYTES];
+    *beginning = '\0';
+    if (realpath(folder, real))
+        snprintf(beginning, SENTINEL_OUTSIDE_BYTES, "%016llx-", (unsigned long long)digest64(real, strlen(real), 0));
+}
+
+/* Writes the runtime directory, whose files are in memory. Returns false if its path is too long. */
+static bool find_outside(char directory[PATH_BYTES])
+{
     const char *base = environment_get("XDG_RUNTIME_DIR");
     int length = base && *base == '/' ? snprintf(directory, PATH_BYTES, "%s/pylayer-live", base)
                                       : snprintf(directory, PATH_BYTES, "/dev/shm/pylayer-live-%u", geteuid());
-    if (length >= PATH_BYTES || !realpath(folder, real))
-        return false;
-    snprintf(beginning, 20, "%016llx-", (unsigned long long)digest64(real, strlen(real), 0));
-    return true;
+    return length < PATH_BYTES;
 }
 
 /* Returns zeros with room for a sentinel; NULL if memory is short. */
@@ -107,11 +110,11 @@ bool sentinel_may_be_dead(int directory, const char *name, bool own)
     return dead;
 }
 
-bool sentinels_outside_may_be_dead(const char *folder, uint64_t program)
+bool sentinels_outside_may_be_dead(const char *beginning, uint64_t program)
 {
-    char path[PATH_BYTES], beginning[20], own[18];
+    char path[PATH_BYTES], own[18];
     snprintf(own, sizeof own, "%016llx-", (unsigned long long)program);
-    if (!find_outside(folder, path, beginning) || !is_own_directory(path))
+    if (!*beginning || !find_outside(path) || !is_own_directory(path))
         return false;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
@@ -164,14 +167,14 @@ static int create_in(Device *device, const char *directory, const char *name, co
 
 bool sentinel_create(Device *device, const char *folder, FileHeader header, bool outside)
 {
-    char name[PYLAYER_STORE_NAME_BYTES], directory[PATH_BYTES], beginning[20];
+    char name[PYLAYER_STORE_NAME_BYTES], directory[PATH_BYTES];
     if (!own_file_describe(device, &header, SUFFIX, name))
         return false;
     int made = outside ? -2 : create_in(device, folder, name, &header);
-    if (made != -2 || !find_outside(folder, directory, beginning))
+    if (made != -2 || !*device->stored.outside || !find_outside(directory))
         return made == 0;
     char *longer = NULL;
-    if (asprintf(&longer, "%s%s", beginning, name) < 0)
+    if (asprintf(&longer, "%s%s", device->stored.outside, name) < 0)
         return false;
     made = create_in(device, directory, longer, &header);
     free(longer);

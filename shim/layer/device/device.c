@@ -17,6 +17,7 @@
 #include "shaders/identifiers.h"
 #include "policy/kept_plans.h"
 #include "policy/policy_thread.h"
+#include "process/aside.h"
 #include "process/process.h"
 #include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
@@ -100,6 +101,15 @@ void describe_instance(PylayerMessage *message, const Instance *instance)
     message->layer_settings = instance->layer_settings ? strdup(instance->layer_settings) : NULL;
 }
 
+static void say_late(void)
+{
+    log_line(
+        PYLAYER_LOG_WARN,
+        "the file system of the store or of the policy file did not answer within %llu ms; the device runs without "
+        "the layer",
+        ASIDE_WAIT_NS / 1000000);
+}
+
 static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, FeatureSupport *support)
 {
     if (!mailbox_is_open())
@@ -126,6 +136,11 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
             device->plan = (PylayerPlan){0};
             device->kept = (PylayerKept){0};
         }
+        return;
+    }
+    if (aside_hangs()) { /* policy would wait for the same files */
+        say_late();
+        message_done(message);
         return;
     }
     device->planned = mailbox_request(message, PLAN_WAIT_NS);
@@ -287,13 +302,17 @@ static void open_carrier(Device *device)
     bool loads = carrier_keeps(carrier) || checks_binaries(device);
     StoredFound found = {0};
     bool reads_store = read_store(device, carrier, &found);
-    if (found.off) {
+    if (found.off || found.late) {
         carrier = PYLAYER_CARRIER_OFF;
         atomic_store(&device->carrier, carrier);
         loads = checks_binaries(device);
-        snprintf(device->kept.reason, sizeof device->kept.reason, "%s", verdict_reason(found.off));
-        log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer quarantine forget switches it on again", device->info.device_name,
-                 device->kept.reason);
+        snprintf(device->kept.reason, sizeof device->kept.reason, "%s",
+                 found.late ? "the store's file system is slow" : verdict_reason(found.off));
+        if (found.late)
+            say_late();
+        else
+            log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer quarantine forget switches it on again",
+                     device->info.device_name, device->kept.reason);
     }
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
     if (message) {
@@ -334,7 +353,6 @@ static void device_free(Device *device)
     pthread_mutex_destroy(&device->command_mutex);
     fingerprints_close(device);
     stored_free(device);
-    sentinel_remove(device);
     shader_modules_close(device);
     object_names_close(device);
     binary_index_free(device);
@@ -344,6 +362,12 @@ static void device_free(Device *device)
     sentinel_close(device);
     suspects_free(device);
     free(device);
+}
+
+static void device_end(Device *device)
+{
+    sentinel_remove(device);
+    device_release(device);
 }
 
 /* Nobody waits, but policy frees what it holds for the device. */
@@ -366,6 +390,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     memset(device, 0, sizeof *device);
     init_locks(device);
+    atomic_init(&device->holders, 1);
+    device->free = device_free;
     device->instance = instance;
     device->physical = physical;
     device->serial = atomic_fetch_add(&next_serial, 1);
@@ -380,7 +406,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     VkResult result = create_below(device, info, below, &support, mine, handle);
     if (result != VK_SUCCESS) {
         tell_end(device);
-        device_free(device);
+        device_end(device);
         return result;
     }
     device->handle = *handle;
@@ -389,7 +415,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
         device->destroy_device(*handle, below);
         tell_end(device);
-        device_free(device);
+        device_end(device);
         return VK_ERROR_TOO_MANY_OBJECTS;
     }
     if (is_watched(device)) {
@@ -435,5 +461,5 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     app_caches_free(device);
     dispatch_remove(&device_table, dispatch_key(handle));
     device->destroy_device(handle, device->own_allocator ? device->own_allocator : allocator);
-    device_free(device);
+    device_end(device);
 }

@@ -109,6 +109,9 @@ struct Device {
     SeenFingerprints seen;
     DeferredOperations deferred;
 
+    void (*free)(Device *device); /* called by the last of its holders */
+    atomic_uint holders;          /* vkDestroyDevice, and threads that read the store for it (process/aside.h) */
+
     /* Held while the policy thread runs a command on this device. vkDestroyDevice waits for it. */
     pthread_mutex_t command_mutex;
 
@@ -126,6 +129,18 @@ static inline bool carrier_keeps(int carrier)
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice, const VkDeviceCreateInfo *,
                                                   const VkAllocationCallbacks *, VkDevice *);
+
+/* Keeps what the layer has of a device until as many calls of device_release. */
+static inline void device_hold(Device *device)
+{
+    atomic_fetch_add(&device->holders, 1);
+}
+
+static inline void device_release(Device *device)
+{
+    if (atomic_fetch_sub(&device->holders, 1) == 1)
+        device->free(device);
+}
 
 /* Fills in what a request about a device says of its instance. */
 void describe_instance(PylayerMessage *message, const Instance *instance);

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "process/aside.h"
+#include "process/local.h"
 #include "process/process.h"
 #include "instance/program_name.h"
 #include "instance/skip.h"
@@ -221,22 +223,49 @@ static bool name_copy(char name[DIGEST_HEX_BYTES + 5], const char *policy_file)
     return true;
 }
 
-static SkipDecision decide(const SkipProgram *program, bool built_in)
+/* What there is of a policy file. */
+typedef struct Policy {
+    Aside aside;
+    char file[PATH_BYTES], directory[PATH_BYTES + 8];
+    bool exists;
+    char *copy; /* malloc'd; NULL if there is none */
+    size_t size;
+} Policy;
+
+static void read_policy(Aside *aside)
 {
-    char policy_file[PATH_BYTES], root[PATH_BYTES], directory[PATH_BYTES + 8];
+    Policy *policy = (Policy *)aside;
     char name[DIGEST_HEX_BYTES + 5];
     struct stat found;
-    config_file_path(policy_file);
-    if (!*policy_file || stat(policy_file, &found) != 0)
-        return built_in ? SKIP_YES : SKIP_NO;
-    store_root_path(root);
-    if (!*root || !name_copy(name, policy_file))
+    policy->exists = *policy->file && stat(policy->file, &found) == 0;
+    if (policy->exists && *policy->directory && name_copy(name, policy->file))
+        policy->copy = read_all(open_in_store(policy->directory, name), MAX_COPY_BYTES, 0, &policy->size);
+}
+
+static void discard_policy(Aside *aside)
+{
+    free(((Policy *)aside)->copy);
+    free(aside);
+}
+
+static SkipDecision decide(const SkipProgram *program, bool built_in)
+{
+    Policy *policy = calloc(1, sizeof *policy);
+    if (!policy)
         return SKIP_UNDECIDED;
-    snprintf(directory, sizeof directory, "%s/policy", root);
-    size_t size = 0;
-    char *copy = read_all(open_in_store(directory, name), MAX_COPY_BYTES, 0, &size);
-    SkipDecision decision = copy ? skip_by_copy(copy, size, program, built_in) : SKIP_UNDECIDED;
-    free(copy);
+    policy->aside = (Aside){.work = read_policy, .discard = discard_policy};
+    config_file_path(policy->file);
+    store_root_path(policy->directory);
+    if (*policy->directory)
+        strcat(policy->directory, "/policy");
+    if (!aside_do(&policy->aside, config_is_local() && store_is_local(), ASIDE_WAIT_NS))
+        return SKIP_UNDECIDED;
+    SkipDecision decision = SKIP_UNDECIDED;
+    if (!policy->exists)
+        decision = built_in ? SKIP_YES : SKIP_NO;
+    else if (policy->copy)
+        decision = skip_by_copy(policy->copy, policy->size, program, built_in);
+    discard_policy(&policy->aside);
     return decision;
 }
 

@@ -20,6 +20,8 @@
 
 #include "instance/layer_settings.h"
 #include "instance/program_name.h"
+#include "process/aside.h"
+#include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 
@@ -43,6 +45,7 @@ typedef struct FileState {
 /* Read in vkCreateInstance, before policy reads the policy file. If the file changes in between, the plan is kept
  * under a key that no later process has. */
 static FileState policy_file_state;
+static bool policy_file_known; /* false if its file system did not answer */
 static char policy_file[PATH_BYTES];
 
 static FileState state_of(const char *path)
@@ -85,10 +88,36 @@ static void add_program(Key *key)
     add(key, "", 1);
 }
 
+typedef struct ReadState {
+    Aside aside;
+    char path[PATH_BYTES];
+    FileState state;
+} ReadState;
+
+static void read_state(Aside *aside)
+{
+    ReadState *read = (ReadState *)aside;
+    read->state = state_of(read->path);
+}
+
+static void discard(Aside *aside)
+{
+    free(aside);
+}
+
 void kept_plans_start(void)
 {
+    ReadState *read = calloc(1, sizeof *read);
+    if (!read)
+        return;
     config_file_path(policy_file);
-    policy_file_state = state_of(policy_file);
+    memcpy(read->path, policy_file, sizeof read->path);
+    read->aside = (Aside){.work = read_state, .discard = discard};
+    policy_file_known = aside_do(&read->aside, config_is_local(), ASIDE_WAIT_NS);
+    if (!policy_file_known)
+        return;
+    policy_file_state = read->state;
+    free(read);
 }
 
 static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, size_t size)
@@ -102,7 +131,7 @@ static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, si
 
 void kept_plans_describe(PylayerMessage *message)
 {
-    Key key = {.bytes = malloc(MAX_KEY_BYTES)};
+    Key key = {.bytes = policy_file_known ? malloc(MAX_KEY_BYTES) : NULL};
     if (!key.bytes)
         return;
     PylayerDeviceInfo device = message->info;
@@ -148,10 +177,34 @@ static bool find(const char *root, const char *name, PylayerKept *kept)
     return found;
 }
 
+typedef struct ReadPlan {
+    Aside aside;
+    char root[PATH_BYTES], names[2][PYLAYER_PLAN_NAME_BYTES];
+    PylayerKept kept;
+    bool found;
+} ReadPlan;
+
+static void read_plan(Aside *aside)
+{
+    ReadPlan *read = (ReadPlan *)aside;
+    read->found = *read->root && is_own_root(read->root) &&
+                  (find(read->root, read->names[0], &read->kept) || find(read->root, read->names[1], &read->kept));
+}
+
 bool kept_plans_find(const PylayerMessage *message, PylayerKept *kept)
 {
-    char root[PATH_BYTES];
-    store_root_path(root);
-    return *root && *message->plan_name && is_own_root(root) &&
-           (find(root, message->general_plan_name, kept) || find(root, message->plan_name, kept));
+    ReadPlan *read = *message->plan_name ? calloc(1, sizeof *read) : NULL;
+    if (!read)
+        return false;
+    read->aside = (Aside){.work = read_plan, .discard = discard};
+    store_root_path(read->root);
+    memcpy(read->names[0], message->general_plan_name, sizeof read->names[0]);
+    memcpy(read->names[1], message->plan_name, sizeof read->names[1]);
+    if (!aside_do(&read->aside, store_is_local(), ASIDE_WAIT_NS))
+        return false;
+    bool found = read->found;
+    if (found)
+        *kept = read->kept;
+    free(read);
+    return found;
 }

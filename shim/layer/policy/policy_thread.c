@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,30 +211,6 @@ static void *policy_main(void *unused)
     return NULL;
 }
 
-/* Returns 0, or why there is no thread. Only one thread at a time starts policy. What is large is not on its stack, of
- * which the layer promises to need little. */
-static int make_thread(void)
-{
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* The program's threads receive the program's signals, so this thread blocks them. It does not block signals
-     * that a thread raises by its own actions: blocked, they would end the process. Also, a sandbox may answer
-     * system calls in its SIGSYS handler. */
-    static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    static sigset_t all, previous;
-    sigfillset(&all);
-    for (size_t i = 0; i < sizeof raised / sizeof raised[0]; i++)
-        sigdelset(&all, raised[i]);
-    pthread_sigmask(SIG_SETMASK, &all, &previous);
-    pthread_t thread;
-    int result = pthread_create(&thread, &attributes, policy_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &previous, NULL);
-    pthread_attr_destroy(&attributes);
-    return result;
-}
-
 /* The dynamic linker and the interpreter need a few at a time. Without them policy would fail, and cannot start twice. */
 #define DESCRIPTORS 8
 
@@ -257,7 +232,7 @@ static bool start(void)
     if (!has_descriptors())
         return false; /* the next message tries again */
     bool moved = root_has_changed();
-    int failed = moved ? 0 : make_thread();
+    int failed = moved ? 0 : thread_start(policy_main, NULL, STACK_BYTES);
     if (!moved && failed == 0)
         return true;
     log_line(PYLAYER_LOG_INFO, "the policy thread cannot be created (%s); the layer stores nothing in this process",

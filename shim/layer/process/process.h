@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Call it at the first vkCreateInstance, on the program's thread: there the program expects its environment to be
@@ -54,6 +55,9 @@ bool process_has_room(void);
 /* How the names of our threads begin. Threads that the policy thread creates inherit its name or get a similar one. */
 #define OUR_THREADS "pylayer-"
 #define POLICY_THREAD_NAME OUR_THREADS "policy"
+
+/* Starts a detached thread of ours. Returns 0, or why there is none. */
+int thread_start(void *(*main)(void *), void *argument, size_t stack_bytes);
 
 /* Returns false if main has called pthread_exit. Reads /proc, as process_is_over does. */
 bool process_has_main_thread(void);

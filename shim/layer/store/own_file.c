@@ -4,9 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "device/device.h"
 #include "instance/program_name.h"
+#include "process/aside.h"
+#include "process/local.h"
+#include "process/process.h"
+#include "process/trusted.h"
 #include "store/own_file.h"
 #include "store/owner.h"
 
@@ -17,6 +23,49 @@ bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns)
         return false;
     snprintf(name, PYLAYER_RUN_NAME_BYTES, "%016llx-%016llx", (unsigned long long)now_ns, (unsigned long long)random);
     return true;
+}
+
+typedef struct OwnFile {
+    Aside aside;
+    char directory[PATH_BYTES + 8], name[PYLAYER_STORE_NAME_BYTES];
+    void *data;
+    size_t size;
+} OwnFile;
+
+static void write_file(Aside *aside)
+{
+    const OwnFile *file = (OwnFile *)aside;
+    mkdir(file->directory, 0700);
+    int fd = create_in_store(file->directory, file->name);
+    if (fd < 0)
+        return;
+    ssize_t written = write_quietly(fd, file->data, file->size);
+    (void)written;
+    close(fd);
+}
+
+static void discard_file(Aside *aside)
+{
+    free(((OwnFile *)aside)->data);
+    free(aside);
+}
+
+void own_file_write(const char *directory, const char *name, void *data, size_t size)
+{
+    OwnFile *file = data ? calloc(1, sizeof *file) : NULL;
+    if (!file) {
+        free(data);
+        return;
+    }
+    file->aside = (Aside){.work = write_file, .discard = discard_file};
+    snprintf(file->directory, sizeof file->directory, "%s", directory);
+    snprintf(file->name, sizeof file->name, "%s", name);
+    file->data = data;
+    file->size = size;
+    if (!store_is_local())
+        aside_settle(ASIDE_WAIT_NS); /* a read may be a moment late */
+    if (aside_do(&file->aside, store_is_local(), ASIDE_WAIT_NS))
+        discard_file(&file->aside);
 }
 
 bool own_file_describe(const Device *device, FileHeader *header, const char *suffix,

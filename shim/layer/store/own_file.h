@@ -13,5 +13,8 @@ bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns);
  * are set already. Returns false if there are no random numbers. */
 bool own_file_describe(const Device *device, FileHeader *header, const char *suffix,
                        char name[PYLAYER_STORE_NAME_BYTES]);
+/* Writes a file of this name that is not there yet. `data`: malloc'd, and freed here; NULL: does nothing. Whoever reads
+ * it must take one whose end is missing. */
+void own_file_write(const char *directory, const char *name, void *data, size_t size);
 
 #endif

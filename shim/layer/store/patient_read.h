@@ -3,6 +3,7 @@
 #define PYLAYER_PATIENT_READ_H
 
 #include "base.h"
+#include "process/trusted.h"
 
 enum ReadResult {
     READ_DONE,
@@ -11,14 +12,24 @@ enum ReadResult {
     READ_LATE,   /* the disk is slow, or the process has no descriptors: a later read may succeed */
 };
 
-/* Returns what a failure to open a file means, by its errno. */
-enum ReadResult read_result_of_open(int reason);
-/* Fills in *give_up if it is 0. Returns until when a pipeline waits for the disk: no longer than compiling takes. */
+/* How many records a read brings. */
+#define FETCH_RECORDS 12
+
+/* Fills in *give_up if it is 0. Returns until when a pipeline waits for the disk: no longer than compiling takes. From a
+ * file system that is not local, no longer than compiling all that the read brings. */
 uint64_t read_deadline(const Device *device, uint64_t *give_up);
 
-/* Reads at most `size` bytes, of which `needed` must come; *got says how many did. Waits for the disk until *give_up,
- * which a pipeline sets to 0 and its first wait fills in. */
-enum ReadResult patient_read(const Device *device, int fd, void *out, size_t size, uint64_t offset, size_t needed,
-                             uint64_t *give_up, size_t *got);
+/* What is read: of which file, from where, at most `size` bytes, of which `needed` must come. */
+typedef struct StoreRead {
+    const char *directory, *name;
+    FileNumber number;
+    uint64_t offset;
+    size_t size, needed;
+} StoreRead;
+
+/* *got says how many bytes came, *left how many the file has from there on. Waits for the disk until *give_up, which a
+ * pipeline sets to 0 and its first wait fills in. */
+enum ReadResult patient_read(const Device *device, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
+                             uint64_t *left);
 
 #endif

@@ -149,15 +149,12 @@ static void write_run(const char *run_name, const char *about, size_t size, cons
     bool whole = fclose(out) == 0;
     strcat(directory, "/runs");
     snprintf(name, sizeof name, "%s.run", run_name);
-    mkdir(directory, 0700);
-    int fd = whole ? create_in_store(directory, name) : -1;
-    if (fd >= 0) {
-        /* Without disk space the end is missing. Readers do without the keys that are not there. */
-        ssize_t written = write_quietly(fd, text, strlen(text));
-        (void)written;
-        close(fd);
+    if (!whole) {
+        free(text);
+        return;
     }
-    free(text);
+    /* Without disk space the end is missing. Readers do without the keys that are not there. */
+    own_file_write(directory, name, text, strlen(text));
 }
 
 void run_file_write(Device *device)

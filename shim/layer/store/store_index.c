@@ -10,6 +10,8 @@
 #include "crash/sentinel_file.h"
 #include "device/device.h"
 #include "policy/mailbox.h"
+#include "process/aside.h"
+#include "process/local.h"
 #include "process/trusted.h"
 #include "store/folder.h"
 #include "store/store_index.h"
@@ -282,6 +284,42 @@ bool index_read_folder(Device *device, StoredFound *found)
     return read_names(device, found, &fine) && fine;
 }
 
+/* The folder is read again. On a file system that is not local this may go on when the device has ended. */
+typedef struct Again {
+    Aside aside;
+    Device *device;
+    bool read;
+} Again;
+
+static void read_again(Aside *aside)
+{
+    Again *again = (Again *)aside;
+    Stored *stored = &again->device->stored;
+    StoredFound found = {0};
+    bool fine = true;
+    atomic_store(&stored->behind, false);
+    again->read = read_names(again->device, &found, &fine);
+    verdicts_free(&found.verdicts); /* what they said at the start holds for this process */
+    if (!again->read)
+        atomic_store(&stored->behind, true);
+}
+
+static void end_reading(Stored *stored)
+{
+    pthread_mutex_lock(&stored->mutex);
+    stored->reading = false;
+    pthread_cond_broadcast(&stored->given);
+    pthread_mutex_unlock(&stored->mutex);
+}
+
+static void discard_again(Aside *aside)
+{
+    Again *again = (Again *)aside;
+    end_reading(&again->device->stored);
+    device_release(again->device);
+    free(again);
+}
+
 bool index_read_again(Device *device, uint64_t *give_up)
 {
     Stored *stored = &device->stored;
@@ -295,17 +333,18 @@ bool index_read_again(Device *device, uint64_t *give_up)
     pthread_mutex_unlock(&stored->mutex);
     if (!mine)
         return waited == 0;
-    StoredFound found = {0};
-    bool fine = true;
-    atomic_store(&stored->behind, false);
-    bool read = read_names(device, &found, &fine);
-    verdicts_free(&found.verdicts); /* what they said at the start holds for this process */
-    if (!read)
-        atomic_store(&stored->behind, true);
-    pthread_mutex_lock(&stored->mutex);
-    stored->reading = false;
-    pthread_cond_broadcast(&stored->given);
-    pthread_mutex_unlock(&stored->mutex);
+    Again *again = calloc(1, sizeof *again);
+    if (!again) {
+        end_reading(stored);
+        return false;
+    }
+    device_hold(device);
+    *again = (Again){.aside = {.work = read_again, .discard = discard_again}, .device = device};
+    uint64_t now = now_ns(), end = store_is_local() ? now : read_deadline(device, give_up);
+    if (!aside_do(&again->aside, store_is_local(), end > now ? end - now : 0))
+        return false;
+    bool read = again->read;
+    discard_again(&again->aside);
     return read && !atomic_load(&stored->behind);
 }
 
@@ -391,16 +430,17 @@ static enum ReadResult find_in_file(const Device *device, const StoredFile *file
                                     Places *out, uint64_t *give_up)
 {
     TableEntry page[PAGE_ENTRIES];
-    uint64_t size;
-    int fd = reopen_in_store(device->stored.directory, file->name, file->number, &size);
-    enum ReadResult result = fd >= 0 ? READ_DONE : read_result_of_open(errno);
+    StoreRead read = {.directory = device->stored.directory, .name = file->name, .number = file->number};
+    enum ReadResult result = READ_DONE;
     uint64_t low = 0, high = file->entry_count;
     uint64_t at = (uint64_t)((unsigned __int128)fingerprint * high >> 64);
     while (result == READ_DONE && low < high) {
         uint64_t first = at < low + PAGE_ENTRIES / 2 ? low : at - PAGE_ENTRIES / 2;
         size_t entries = high - first < PAGE_ENTRIES ? (size_t)(high - first) : PAGE_ENTRIES, got;
-        size_t bytes = entries * sizeof *page;
-        result = patient_read(device, fd, page, bytes, file->table + first * sizeof *page, bytes, give_up, &got);
+        uint64_t left;
+        read.size = read.needed = entries * sizeof *page;
+        read.offset = file->table + first * sizeof *page;
+        result = patient_read(device, &read, page, give_up, &got, &left);
         if (result != READ_DONE)
             break;
         uint64_t least = page[0].fingerprint, most = page[entries - 1].fingerprint;
@@ -417,8 +457,6 @@ static enum ReadResult find_in_file(const Device *device, const StoredFile *file
         low = first + entries;
         at = most < fingerprint ? low + (high - low) / 2 : low;
     }
-    if (fd >= 0)
-        close(fd);
     return result;
 }
 

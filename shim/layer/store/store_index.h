@@ -11,6 +11,7 @@
 #define PYLAYER_STORE_INDEX_H
 
 #include "base.h"
+#include "crash/sentinel_file.h"
 #include "process/number_map.h"
 #include "process/trusted.h"
 #include "store/patient_read.h"
@@ -38,6 +39,7 @@ typedef struct Stored {
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
     char *directory;
+    char outside[SENTINEL_OUTSIDE_BYTES]; /* how the folder's sentinels in the runtime directory begin */
     _Atomic(uint8_t *) buffer; /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
     pthread_mutex_t mutex;     /* guards what follows */
     pthread_cond_t given;
@@ -55,6 +57,7 @@ typedef struct StoredFound {
     uint32_t without_table; /* journals */
     bool undecided;         /* Verdicts::undecided */
     bool work;              /* so many of these, or so many records in one, that policy should fold them */
+    bool late;              /* its file system did not answer in time */
     uint8_t off;            /* VerdictType by which the layer is off; 0: it is on */
     Verdicts verdicts;      /* of this program and of all programs, as they were read */
 } StoredFound;

@@ -14,6 +14,8 @@
 #include "crash/suspects.h"
 #include "device/counters.h"
 #include "store/patient_read.h"
+#include "process/aside.h"
+#include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "store/store_index.h"
@@ -21,8 +23,7 @@
 
 /* What is read at once, from the record that is wanted: pipelines that were stored together are created together. A
  * read for few records means a merge for few, and nobody looks into the cache during a merge. Three records a read, of
- * 21 KB, take 1.15 times as long as the program's own blob with 8 threads, twelve 0.95 (H100, 85 rounds). */
-#define FETCH_RECORDS 12
+ * 21 KB, take 1.15 times as long as the program's own blob with 8 threads, FETCH_RECORDS 0.95 (H100, 85 rounds). */
 #define FETCH_BYTES_LEAST (64u << 10)
 #define FETCH_BYTES_MOST (256u << 10)
 /* A run that has read few records reads fewer at once: one more for each of so many that it has read. A run that creates
@@ -81,6 +82,34 @@ static bool obey(Device *device, StoredFound *found)
     return suspects_take(device, verdicts);
 }
 
+/* Reading the folder. On a file system that is not local this may go on when the device has ended. */
+typedef struct Opening {
+    Aside aside;
+    Device *device;
+    char above[PATH_BYTES + 8];
+    StoredFound found;
+    bool read;
+} Opening;
+
+static void read_store(Aside *aside)
+{
+    Opening *opening = (Opening *)aside;
+    Device *device = opening->device;
+    Stored *stored = &device->stored;
+    sentinel_outside_name(stored->directory, stored->outside);
+    opening->read = is_own_directory(opening->above) && is_own_directory(stored->directory) &&
+                    index_read_folder(device, &opening->found) &&
+                    !sentinels_outside_may_be_dead(stored->outside, stored->program);
+}
+
+static void discard_opening(Aside *aside)
+{
+    Opening *opening = (Opening *)aside;
+    verdicts_free(&opening->found.verdicts);
+    device_release(opening->device);
+    free(opening);
+}
+
 bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found)
 {
@@ -96,9 +125,21 @@ bool stored_open(Device *device, const FileHeader *header, bool every_program, b
         stored->directory = NULL;
         return false;
     }
-    bool read = is_own_directory(above) && is_own_directory(stored->directory) && index_read_folder(device, found) &&
-                !sentinels_outside_may_be_dead(stored->directory, stored->program) && obey(device, found) &&
-                sentinel_create(device, stored->directory, *header, sentinel_outside);
+    Opening *opening = calloc(1, sizeof *opening);
+    if (!opening)
+        return false;
+    device_hold(device);
+    opening->aside = (Aside){.work = read_store, .discard = discard_opening};
+    opening->device = device;
+    snprintf(opening->above, sizeof opening->above, "%s", above);
+    found->late = !aside_do(&opening->aside, store_is_local(), ASIDE_WAIT_NS);
+    if (found->late)
+        return false;
+    *found = opening->found;
+    opening->found.verdicts = (Verdicts){0};
+    bool read = opening->read && obey(device, found) &&
+                sentinel_create(device, stored->directory, *header, sentinel_outside || !store_is_local());
+    discard_opening(&opening->aside);
     verdicts_free(&found->verdicts);
     if (!read)
         index_forget(stored);
@@ -168,33 +209,29 @@ static size_t bytes_of_first(const Chunk *chunk, uint64_t left)
 static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_up)
 {
     Stored *stored = &device->stored;
-    uint64_t size;
-    int fd = reopen_in_store(stored->directory, chunk->file.name, chunk->file.number, &size);
-    if (fd < 0) {
-        enum ReadResult why = read_result_of_open(errno);
-        if (why == READ_GONE)
-            index_forget_file(stored, chunk->number);
-        return why;
-    }
+    StoreRead read = {.directory = stored->directory,
+                      .name = chunk->file.name,
+                      .number = chunk->file.number,
+                      .offset = chunk->offset,
+                      .size = chunk->wanted,
+                      .needed = sizeof(RecordHeader)};
+    uint64_t left;
     chunk->data = atomic_exchange(&stored->buffer, NULL);
     if (!chunk->data)
         chunk->data = malloc(FETCH_BYTES_MOST);
-    uint64_t left = size > chunk->offset ? size - chunk->offset : 0;
-    enum ReadResult result = READ_FAILED;
-    if (chunk->data && left >= sizeof(RecordHeader))
-        result = patient_read(device, fd, chunk->data, chunk->wanted, chunk->offset, sizeof(RecordHeader), give_up,
-                              &chunk->size);
-    size_t needed = result == READ_DONE ? bytes_of_first(chunk, left) : 0;
-    if (needed > FETCH_BYTES_MOST) {
+    if (!chunk->data)
+        return READ_LATE;
+    enum ReadResult result = patient_read(device, &read, chunk->data, give_up, &chunk->size, &left);
+    read.size = read.needed = result == READ_DONE ? bytes_of_first(chunk, left) : 0;
+    if (read.needed > FETCH_BYTES_MOST) {
         free(chunk->data);
-        chunk->data = malloc(needed);
+        chunk->data = malloc(read.needed);
         chunk->large = true;
     }
-    if (chunk->size < needed)
-        result = chunk->data
-                     ? patient_read(device, fd, chunk->data, needed, chunk->offset, needed, give_up, &chunk->size)
-                     : READ_LATE;
-    close(fd);
+    if (chunk->size < read.needed)
+        result = chunk->data ? patient_read(device, &read, chunk->data, give_up, &chunk->size, &left) : READ_LATE;
+    if (result == READ_GONE)
+        index_forget_file(stored, chunk->number);
     return result;
 }
 

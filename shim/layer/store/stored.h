@@ -13,7 +13,8 @@
 void stored_init(Device *device);
 void stored_free(Device *device);
 /* Reads the folder of a header's identity and program, obeys its verdicts, and makes the crash sentinel with that header.
- * Returns false if policy must read the folder instead (index_read_folder), or if the layer is off (StoredFound::off). */
+ * Returns false if policy must read the folder instead (index_read_folder), or if the layer is off (StoredFound::off,
+ * late). */
 bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found);
 

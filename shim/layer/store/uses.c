@@ -34,18 +34,18 @@ static bool make_head(UsesHead *head, const Device *device, const uint64_t *fing
     return true;
 }
 
-static void write_journal(const Device *device, uint8_t *journal, const uint64_t *fingerprints, uint64_t count)
+/* `journal`: malloc'd, with room for the head before the fingerprints. */
+static void write_journal(const Device *device, uint8_t *journal, uint64_t count)
 {
     char name[PYLAYER_STORE_NAME_BYTES];
     UsesHead head = {0};
-    int fd = make_head(&head, device, fingerprints, count, name) ? create_in_store(device->stored.directory, name) : -1;
-    if (fd < 0)
+    if (!make_head(&head, device, (const uint64_t *)(void *)(journal + sizeof head), count, name)) {
+        free(journal);
         return;
+    }
     memcpy(journal, &head, sizeof head);
     /* Without disk space the end is missing. Then only the order of eviction suffers. */
-    ssize_t written = write_quietly(fd, journal, sizeof head.file + record_space(head.record.size));
-    (void)written;
-    close(fd);
+    own_file_write(device->stored.directory, name, journal, sizeof head.file + record_space(head.record.size));
 }
 
 void uses_write(Device *device)
@@ -61,6 +61,5 @@ void uses_write(Device *device)
         return;
     uint64_t *fingerprints = (uint64_t *)(void *)(journal + sizeof(UsesHead));
     uint64_t found = fingerprints_read(device, fingerprints, count);
-    write_journal(device, journal, fingerprints, found < count ? found : count);
-    free(journal);
+    write_journal(device, journal, found < count ? found : count);
 }
