@@ -8,6 +8,7 @@
 #include "caches/sketch.h"
 #include "device/device.h"
 #include "policy/mailbox.h"
+#include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "store/folder.h"
@@ -44,7 +45,8 @@ void cache_history_free(CacheHistory *history)
 static bool is_usable(const Device *device)
 {
     const Stored *stored = &device->stored;
-    return atomic_load_explicit(&stored->open, memory_order_relaxed) && !stored->caches_suspected;
+    return atomic_load_explicit(&stored->open, memory_order_relaxed) && !stored->caches_suspected &&
+           store_is_local(); /* policy reads another, while the program waits as long as answer_wait_ms says */
 }
 
 static void add(CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
