@@ -21,14 +21,15 @@ class Crashes:
         self._device = device
         self._live: str | None = None
 
-    def open(self, watch: Callable[[int], int], run: str | None) -> None:
-        """Creates the sentinel's file, for the run of this name. The layer maps it in ``watch(descriptor)``."""
+    def open(self, watch: Callable[[int], int], run: str | None, began_ns: int | None) -> None:
+        """Creates the sentinel's file, for the run of this name, which began to read verdicts at ``began_ns``. The
+        layer maps it in ``watch(descriptor)``."""
         device = self._device
         if device.folder is None:
             return
         try:
             self._live = sentinel.open_sentinel(
-                device.folder, device.program_id, device.program.name, watch, device.read_only, run
+                device.folder, device.program_id, device.program.name, watch, device.read_only, run, began_ns
             )
         except OSError as error:  # the store cannot be written to
             device.log(LOG_DEBUG, f"the crash sentinel cannot be created: {error.strerror or error}")

@@ -56,6 +56,8 @@ class Learning:
         self._device = device
         self._began_ns = BEGAN_NS if began_ns is None else began_ns
         self._known: Verdicts | None = None
+        #: When ``known`` was about to be read: a death of this run says nothing new about what is decided later.
+        self.looked_ns: int | None = None
         self._calls: Verdicts | None = None
         #: Decisions that are not stored yet.
         self._new: list[Verdict] = []
@@ -74,6 +76,7 @@ class Learning:
     def known(self) -> Verdicts:
         """What is decided for the program. The first use looks for processes that died."""
         if self._known is None:
+            self.looked_ns = time.time_ns()
             changing = policy.changing_variable()
             self._known, self._calls = Verdicts(changing=changing), Verdicts(changing=changing)
             folder, program = self._device.folder, self._device.program_id

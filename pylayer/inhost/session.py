@@ -136,7 +136,7 @@ class DeviceSession(Device):
         if self.keeps:
             self._obey_verdicts()
         run = self.recording.name if self.recording is not None else None
-        self.crashes.open(lambda fd: int(self.commands.watch(self.serial, fd)), run)
+        self.crashes.open(lambda fd: int(self.commands.watch(self.serial, fd)), run, self.learning.looked_ns)
 
     def _obey_verdicts(self) -> None:
         known, commands = self.learning.known, self.commands

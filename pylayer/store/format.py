@@ -165,9 +165,11 @@ def file_header(
     salt: int,
     size: int = 0,
     table: int = 0,
+    created_ns: int | None = None,
 ) -> bytes:
     """Returns the first 256 bytes of a file. ``salt``: the number that its records are sealed with. ``size``: bytes of
-    a whole pack or export, 0 for other files. ``table``: offset of a pack's TABL record."""
+    a whole pack or export, 0 for other files. ``table``: offset of a pack's TABL record. ``created_ns``: by default
+    now."""
     fields: dict[str, Any] = identity.fields
     abi = str(fields.get("abi", ""))
     global_key = bytes.fromhex(fields.get("global_key", ""))
@@ -188,7 +190,7 @@ def file_header(
         len(global_key),
         global_key,
         program,
-        time.time_ns(),
+        created_ns or time.time_ns(),
         size,
         table,
         *owner.this_process(),

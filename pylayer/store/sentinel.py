@@ -49,7 +49,7 @@ class Death:
         self.name = os.path.basename(path)[: -len(file_kinds.LIVE)]
         self.program = program
         self.application = application
-        #: When its device was created, in seconds since 1970.
+        #: When it began to read what is decided, in seconds since 1970.
         self.started = started
         self.marks = marks
 
@@ -111,15 +111,19 @@ def open_sentinel(
     watch: Callable[[int], int],
     outside: bool = False,
     run: str | None = None,
+    began_ns: int | None = None,
 ) -> str | None:
     """Makes the file and has the layer map it with ``watch(descriptor)``. Returns its path, or None if it is not
     mapped. ``outside``: uses the runtime directory, not the store. ``run``: the name of the run that policy records.
+    ``began_ns``: when the run began to read what is decided, by default now.
 
     Raises OSError if nothing can be written.
     """
     if not outside:
         folder.prepare()
-    head = format.file_header(file_kinds.LIVE.magic, folder.identity, program, application, salt=format.new_salt())
+    head = format.file_header(
+        file_kinds.LIVE.magic, folder.identity, program, application, salt=format.new_salt(), created_ns=began_ns
+    )
     for directory, beginning in _places(folder.path):
         if beginning:
             make_private(directory)

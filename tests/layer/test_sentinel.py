@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import xxhash
+from disk import FailingDisk
 from poison import poison_records
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World
@@ -192,6 +193,29 @@ def test_several_processes_die_at_once(world: World) -> None:
         results = list(pool.map(lambda _: world.demo("--count", COUNT, check=False), range(4)))
     assert {result.returncode for result in results} <= {-signal.SIGSEGV, 0}
     assert any(result.returncode for result in results)
+    again(world)
+    again(world)
+    assert world.last()["compiled"] == 0
+
+
+def test_death_that_was_not_known_of(world: World) -> None:
+    """A process that read the store before the first death over a record was judged could not know of it. Its own death
+    there is not the second one, after which the record would stay set aside."""
+    world.environment["XDG_RUNTIME_DIR"] = str(world.directory)
+    again(world)  # keeps a plan for this environment, too: the next process needs no policy
+    # After the folder the layer reads the runtime directory. A process that is stopped there learns nothing more.
+    storage = FailingDisk(world, "open:STOP:path=/pylayer-live:nth=1").environment
+    storage["PYLAYER_TEST_STORAGE_ROOT"] = str(world.directory)
+    poison(world, 2)
+    unknowing = subprocess.Popen(
+        [str(BUILD / "demo" / "pipelines"), "--count", str(COUNT)], env=world.environment_with(storage)
+    )
+    _, status = os.waitpid(unknowing.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    dies(world)
+    assert reviewed(world)
+    os.kill(unknowing.pid, signal.SIGCONT)
+    assert unknowing.wait() == -signal.SIGSEGV
     again(world)
     again(world)
     assert world.last()["compiled"] == 0

@@ -541,3 +541,27 @@ def test_store_that_is_only_read(folder: Folder, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(verdict_files, "write", fails)
     monkeypatch.setattr(sentinel, "open_sentinel", fails)
     assert loads(folder)[0] == set()
+
+
+def test_death_of_a_process_that_could_not_know(folder: Folder) -> None:
+    """A run that read what is decided before a death was judged does not count as a second run with evidence, although
+    its sentinel was made later."""
+    stored(folder, one=11)
+    run = session(folder)
+    assert not run.learning.known.entries
+    death(folder, mark(marks.PIPELINES, 11))
+    assert reviewed(folder).fingerprints == [11]
+    run.watch()
+    (path,) = sentinel.files(folder.path)
+    data = bytearray(Path(path).read_bytes())
+    created = slice(120, 128)
+    fields = bytearray(header(folder, GONE))
+    fields[created] = data[created]
+    fields[format.HASHED_FILE_HEADER : format.FILE_HEADER.size] = struct.pack(
+        "<Q", xxhash.xxh3_64_intdigest(bytes(fields[: format.HASHED_FILE_HEADER]))
+    )
+    data[:256] = fields
+    data[256:384] = mark(marks.PIPELINES, 11)
+    Path(path).write_bytes(data)
+    (verdict,) = (one for one in reviewed(folder).in_force(PIPELINE))
+    assert verdict.runs == 1 and not os.path.exists(path)

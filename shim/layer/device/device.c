@@ -23,6 +23,7 @@
 #include "crash/sentinel_file.h"
 #include "instance/program_name.h"
 #include "crash/suspects.h"
+#include "store/own_file.h"
 
 /* Long enough for an interpreter that is still booting on a busy machine. A policy that hangs costs this wait once. */
 #define PLAN_WAIT_NS 2000000000ll
@@ -276,6 +277,8 @@ static bool read_store(Device *device, int carrier, StoredFound *found)
         return false;
     FileHeader header;
     memcpy(&header, device->kept.header, sizeof header);
+    /* Before the verdicts are read: a death of this run says nothing new about what is decided from now on. */
+    header.created_ns = wall_clock_ns();
     return program_id(device->instance->info.application_name, &header.program) &&
            stored_open(device, &header, device->kept.reads_store == PYLAYER_READS_ALL, device->kept.sentinel_outside,
                        found);

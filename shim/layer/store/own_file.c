@@ -68,13 +68,19 @@ void own_file_write(const char *directory, const char *name, void *data, size_t 
         discard_file(&file->aside);
 }
 
+uint64_t wall_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
 bool own_file_describe(const Device *device, FileHeader *header, const char *suffix,
                        char name[PYLAYER_STORE_NAME_BYTES])
 {
-    struct timespec now;
     char unique[PYLAYER_RUN_NAME_BYTES];
-    clock_gettime(CLOCK_REALTIME, &now);
-    header->created_ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+    if (header->created_ns == 0)
+        header->created_ns = wall_clock_ns();
     if (!unique_name(unique, header->created_ns) ||
         getrandom(&header->salt, sizeof header->salt, 0) != (ssize_t)sizeof header->salt)
         return false;

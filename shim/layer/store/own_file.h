@@ -9,8 +9,10 @@
  * numbers. */
 bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns);
 
+/* Nanoseconds since 1970. */
+uint64_t wall_clock_ns(void);
 /* Fills in what of a new file's header is this process's, and the file's name. The header's kind, identity and program
- * are set already. Returns false if there are no random numbers. */
+ * are set already, and created_ns may be. Returns false if there are no random numbers. */
 bool own_file_describe(const Device *device, FileHeader *header, const char *suffix,
                        char name[PYLAYER_STORE_NAME_BYTES]);
 /* Writes a file of this name that is not there yet. `data`: malloc'd, and freed here; NULL: does nothing. Whoever reads
