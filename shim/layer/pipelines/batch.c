@@ -4,6 +4,7 @@
 #include "crash/sentinel.h"
 #include "crash/suspects.h"
 #include "policy/mailbox.h"
+#include "shaders/fingerprints.h"
 
 void batch_find_suspects(Batch *batch)
 {
