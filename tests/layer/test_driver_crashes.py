@@ -209,18 +209,34 @@ def test_stored_data_hangs_the_driver(tmp_path: Path) -> None:
         assert scripted.counts["compiles"] == 0
 
 
-@pytest.mark.parametrize(("hang", "set_aside"), [("pipeline=hang?guilty", 1), ("create-cache=hang?data", 8)])
-def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver, hang: str, set_aside: int) -> None:
-    """If the driver hangs on the program's own thread, in the creation of a pipeline or over stored data, the user has
-    to kill the program. The next run compiles what the driver had, and the driver no longer hangs."""
-    scripted.demo("--count", 8, script="guilty=3")
+def kill_in_a_hang(scripted: ScriptedDriver, hang: str) -> None:
+    """What a user does whose program does not go on."""
     process = start(scripted, hang, "--count", "8")
     while read_counts(scripted.counts_file).get("acts", 0) == 0 and process.poll() is None:
         os.sched_yield()
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    for compiled in (set_aside, 0):
-        script = hang if compiled else "pipeline=hang?guilty"
-        result = scripted.demo("--count", 8, script=script, verify=True)
+
+
+def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver) -> None:
+    """If the driver hangs in the creation of a stored pipeline, on the program's own thread, the user has to kill the
+    program. The next run compiles that pipeline, and the driver no longer hangs."""
+    scripted.demo("--count", 8, script="guilty=3")
+    kill_in_a_hang(scripted, "pipeline=hang?guilty")
+    for compiled in (1, 0):
+        result = scripted.demo("--count", 8, script="pipeline=hang?guilty", verify=True)
         assert (result["created"], scripted.counts["compiles"]) == (8, compiled)
+
+
+def test_all_stored_data_hangs_the_driver(scripted: ScriptedDriver) -> None:
+    """If the driver hangs over whatever is stored, on the program's own thread, the first kill sets aside the one record
+    that was read, and the second all that were read after it. Then the program compiles everything and goes on."""
+    hang = "create-cache=hang?data"
+    scripted.demo("--count", 8)
+    for _ in range(2):
+        kill_in_a_hang(scripted, hang)
+    result = scripted.demo("--count", 8, script=hang, verify=True)
+    assert (result["created"], scripted.counts["compiles"]) == (8, 8)
+    scripted.demo("--count", 8)
+    assert scripted.counts["compiles"] == 0
