@@ -231,7 +231,8 @@ def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver) -> None:
 
 def test_all_stored_data_hangs_the_driver(scripted: ScriptedDriver) -> None:
     """If the driver hangs over whatever is stored, on the program's own thread, the first kill sets aside the one
-    record that was read, and the second all that were read after it. Then the program compiles everything and goes on."""
+    record that was read, and the second all that were read after it. Then the program compiles everything and goes
+    on."""
     hang = "create-cache=hang?data"
     scripted.demo("--count", 8)
     for _ in range(2):
