@@ -84,6 +84,8 @@ class Learning:
                 findings = verdict_files.review(folder, self._device.read_only, changing)
                 for finding in findings.values():
                     self._tell(finding.new, finding.application or "a program")
+                    # It knows what it has just decided itself.
+                    self.looked_ns = max([self.looked_ns, *(one.decided_ns + 1 for one in finding.new)])
                 self._known, self._calls = (
                     findings[each].known if each in findings else verdict_files.read(folder, each, changing)
                     for each in (program, verdict_files.EVERY_PROGRAM)

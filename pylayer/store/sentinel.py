@@ -42,15 +42,15 @@ class Death:
     """A process that ended without destroying its device, and what the driver was working on then. ``marks`` may be
     empty."""
 
-    __slots__ = ("application", "marks", "name", "path", "program", "started")
+    __slots__ = ("application", "began_ns", "marks", "name", "path", "program")
 
-    def __init__(self, path: str, program: int, application: str, started: float, marks: list[Mark]) -> None:
+    def __init__(self, path: str, program: int, application: str, began_ns: int, marks: list[Mark]) -> None:
         self.path = path
         self.name = os.path.basename(path)[: -len(file_kinds.LIVE)]
         self.program = program
         self.application = application
-        #: When it began to read what is decided, in seconds since 1970.
-        self.started = started
+        #: When it began to read what is decided, in nanoseconds since 1970: seconds as a float are 238 ns apart.
+        self.began_ns = began_ns
         self.marks = marks
 
 
@@ -186,20 +186,20 @@ def is_alive(path: str) -> bool:
 
 def _read(path: str, folder: Folder) -> Death | None:
     """Returns None while the file's process may be alive. Raises OSError."""
-    when = os.stat(path, follow_symlinks=False).st_mtime
+    when_ns = os.stat(path, follow_symlinks=False).st_mtime_ns
     if is_alive(path):
         return None
     data = read_small(path, BYTES)
     header, outcome = format.read_file_header(data, folder.identity.digest)
     if header is None or header.kind != file_kinds.LIVE.magic:
         # Either the writer died over it, or we may not read it.
-        return None if outcome in ("foreign-version", "foreign-identity") else Death(path, 0, "", when, [])
+        return None if outcome in ("foreign-version", "foreign-identity") else Death(path, 0, "", when_ns, [])
     marks = []
     if len(data) >= RUN_OFFSET:
         for call, kind, count, cache, *ids in MARK.iter_unpack(data[OFFSET:RUN_OFFSET]):
             if RECORDS <= call <= COMPILE or call in ADDED:
                 marks.append(Mark(call, kind, cache, tuple(ids[: min(count, len(ids))])))
-    return Death(path, header.program, header.application, header.created_ns / 1e9, marks)
+    return Death(path, header.program, header.application, header.created_ns, marks)
 
 
 def deaths(folder: Folder) -> list[Death]:

@@ -153,7 +153,7 @@ def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[
         own.paths.append(death.path)
         for type, kind, subject, flags in accused:
             finding = about(EVERY_PROGRAM, death) if type == ADDED_CALL else own
-            decision = finding.known.accuse(type, kind, subject, int(death.started * 1e9), found_ns, flags)
+            decision = finding.known.accuse(type, kind, subject, death.began_ns, found_ns, flags)
             if decision is not None:
                 finding.new.append(decision)
     for finding in findings.values():
