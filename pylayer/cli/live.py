@@ -52,7 +52,10 @@ class LiveRun:
         self.state = self.run.state(now - self.changed)
 
     def is_shown(self, now: float) -> bool:
-        """Returns whether the run is still running or ended only recently."""
+        """Returns whether the run is still running or ended only recently. A file without a run is not shown: a
+        sentinel counts none as long as the program's first plan is not there."""
+        if not self._values:
+            return False
         if self.state == "running":
             return True
         return now - self.changed < (DIED_SECONDS if self.state == "died" else ENDED_SECONDS)

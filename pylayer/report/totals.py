@@ -139,12 +139,12 @@ class Run:
 
     def _kinds(self, kinds: Any) -> dict[str, dict[str, int]]:
         """Returns the counts of each kind. What only the counters have is of the kind ``OTHER``. They are ahead of the
-        kinds while the run goes on."""
+        kinds while the run goes on. A run that died has no more to say."""
         found = {
             printable(str(kind)): {key: int(number_in(counts, key)) for key in KIND_SUMS}
             for kind, counts in (kinds.items() if isinstance(kinds, dict) else ())
         }
-        if found and not self.ended:
+        if found and not self.ended and self.alive is not False:
             return found
         numbers = self.numbers
         counted = {

@@ -62,6 +62,8 @@ def read(path: str) -> dict[str, Any]:
         "counters": {**numbers, "hits": sum(hits.values())},
         "kinds": {kind: {"hits": count, "compiled": 0, "compile_ns": 0} for kind, count in hits.items() if count},
         **({"cache_outcomes": {"attested": known}} if known else {}),
+        "stored_records": 0,  # as the layer writes it: what policy stored is known only to policy's own file
+        "stored_bytes": 0,
         "loaded_records": fetched,
         "loaded_bytes": numbers.get("fetched_bytes", 0),
         "mean_compile_ns": float(fetched_ns // fetched) if fetched else 0.0,

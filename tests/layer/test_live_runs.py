@@ -117,18 +117,56 @@ def test_the_next_start_keeps_it(world: World) -> None:
     kill(world)
     (left,) = live_files(world)
     counted = live_runs.read(str(left))
-    assert counted["alive"] is False and counted["counters"]["hits"] == COUNT
+    assert counted["counters"]["hits"] == COUNT
     process = world.run([HOST, *WARM, "mapped", "_policy.", *END])
     assert "_policy. is not mapped" in process.stderr
     assert live_files(world) == []
     found = runs.read(str(world.store), live_runs.name_of(str(left)))
     assert found.pop("died") is True
-    for key in ("alive", "stored_records", "stored_bytes"):
-        counted.pop(key, None)
-        found.pop(key, None)
+    assert counted.pop("alive") is False
     kinds = [{kind: own["hits"] for kind, own in values.pop("kinds").items()} for values in (counted, found)]
     assert counted == found and kinds[0] == kinds[1]
     assert [one["counters"]["hits"] for one in world.runs()[-2:]] == [COUNT, COUNT]
+
+
+#: Programs that are killed: one that has only found pipelines, and one that has compiled some, too.
+KILLED = {"warm": (WARM, 0), "cold in its middle": ((*WARM, "pipelines", "3", "await-journal", "3"), 3)}
+
+
+@pytest.mark.parametrize("counted", ["in the sentinel", "by the next start"])
+@pytest.mark.parametrize(("steps", "compiled"), KILLED.values(), ids=list(KILLED))
+def test_each_command_shows_it(world: World, steps: tuple[str, ...], compiled: int, counted: str) -> None:
+    """Each command that reads runs shows what a killed program found and compiled, whether only its sentinel counts
+    that or the next start has written it down."""
+    fill(world)
+    before = told(world, "stats")["total"]
+    kill(world, *steps, **FailingDisk(world, "open:ENOSPC:path=/runs/").environment)
+    assert not list(world.store.glob(f"runs/{live_runs.name_of(str(live_files(world)[0]))}.*"))
+    if counted == "by the next start":
+        run(world, "instance", "device", *END)
+        assert live_files(world) == []
+    numbers = (COUNT + compiled, COUNT, compiled)
+    keys = ("pipelines", "hits", "compiled")
+    total = told(world, "stats")["total"]
+    assert tuple(total[key] - before[key] for key in keys) == numbers
+    (shown,) = [one for one in told(world, "top")["programs"] if one["state"] == "died"]
+    (report,) = told(world, "report", "last", "--against", "last~1")["runs"]
+    for found in (shown, report, report["against"]["this"]):
+        assert tuple(found[key] for key in keys) == numbers and found["stored_records"] == 0
+    assert told(world, "report", "--list")["processes"][0]["compiled"] == compiled
+    page = world.directory / "page.html"
+    for words in (("stats",), ("top", "--once"), ("report", "last", "--html", str(page)), ("report", "last")):
+        assert "host" in world.run([PYLAYER, *words]).stdout + (page.read_text() if page.exists() else "")
+    metrics = world.run([PYLAYER, "metrics"]).stdout
+    assert re.search(rf"^pylayer_pipelines_total{{.*}} {total['pipelines']}$", metrics, re.MULTILINE)
+
+
+def test_sentinel_without_a_run(world: World) -> None:
+    """The sentinel of a program that was killed before its first plan counts no run, and no command shows one."""
+    steps = ("instance", "device", "pipelines", "3", "await-journal", "3")
+    kill(world, *steps, **FailingDisk(world, "open:ENOSPC:path=/runs/").environment)
+    assert len(live_files(world)) == 1 and world.runs() == []
+    assert told(world, "top")["programs"] == [] and told(world, "stats")["total"]["runs"] == 0
 
 
 def test_a_kill_of_each_run(world: World) -> None:
