@@ -35,6 +35,11 @@ EXCLUDED = {
     "test_stress.py": "likewise",
     "test_reading.py::test_slow_disk": "likewise",
     "test_reading.py::test_failing_disk": "likewise",
+    "test_reading.py::test_one_moment_without_descriptors": "likewise",
+    "test_live_runs.py::test_no_room_for_the_file": "likewise",
+    "test_read_only.py::test_file_system_that_is_read_only": "likewise",
+    "test_sentinel.py::test_death_that_was_not_known_of": "likewise",
+    "test_cache_history.py::test_history_with_a_gap[with_a_store_that_is_full]": "likewise",
     "test_start.py::test_chroot_before_it_starts": "LeakSanitizer needs /proc, and hangs",
     "test_hosts_files.py::test_libraries_are_mapped_before_the_program_goes_on": "a library for LD_AUDIT",
     "test_hosts_processes.py::test_environment_that_changes": "a library for LD_PRELOAD, too",
@@ -73,6 +78,7 @@ HELD = (
     "test_hosts_endings.py_test_policy_that_ends_the_process",
     "test_interpreter.py_test_policy_that_sleeps_for_ever",
     "test_late_verdicts.py_test_data_with_a_history_needs_a_verdict",
+    "test_slow_files.py_test_no_answer",
     "test_watchdog.py_test_damage_in_an_event_ruins_builtins",
     "test_watchdog.py_test_hook_that_hangs_at_exit",
     "test_watchdog.py_test_policy_that_is_stuck",
@@ -82,9 +88,12 @@ HELD = (
 #: large fails and ends nothing.
 COMMON = "halt_on_error=0:exitcode=0:handle_segv=0:handle_sigbus=0:handle_sigill=0:allocator_may_return_null=1"
 OPTIONS = {
-    # Short stacks: those of the interpreter are many, and what is found in them is named one by one.
+    # Short stacks: those of the interpreter are many, and what is found in them is named one by one. With the runtime's
+    # record of the thread variables of opened libraries, LeakSanitizer reads where nothing is mapped and ends the
+    # process with the status 0. Libraries that stay (keep.c) come before the runtime.
     "address": {
-        "ASAN_OPTIONS": f"{COMMON}:detect_leaks=1:malloc_context_size=4",
+        "ASAN_OPTIONS": f"{COMMON}:detect_leaks=1:malloc_context_size=4:intercept_tls_get_addr=0"
+        ":verify_asan_link_order=0",
         "LSAN_OPTIONS": f"exitcode=0:print_suppressions=0:suppressions={ROOT / 'tests' / 'sanitize' / 'leaks.supp'}",
     },
     # What is not instrumented orders what it does by atomics that ThreadSanitizer cannot see; the mutexes that it
@@ -92,6 +101,8 @@ OPTIONS = {
     "thread": {"TSAN_OPTIONS": f"{COMMON}:ignore_noninstrumented_modules=1:second_deadlock_stack=1:history_size=4"},
 }
 
+#: A sanitizer that says this has looked at nothing, and the process has its status instead of its own.
+FELL = "LeakSanitizer has encountered a fatal error"
 START = re.compile(
     r"^(?:==\d+==ERROR: |WARNING: ThreadSanitizer|(?:Direct|Indirect) leak of|.*: runtime error: )", re.M
 )
@@ -133,7 +144,12 @@ def judge(directory: Path) -> int:
     tests: dict[str, set[str]] = {}
     others = 0
     for log in sorted(directory.iterdir()):
-        for report in reports(log.read_text(errors="replace")):
+        text = log.read_text(errors="replace")
+        if FELL in text:
+            counts[FELL] += 1
+            tests.setdefault(FELL, set()).add(log.stem)
+            found.setdefault(FELL, text)
+        for report in reports(text):
             held = "leak of" in report.splitlines()[0] and log.name.startswith(HELD)
             if held or not blames_layer(report):
                 others += 1
@@ -162,8 +178,7 @@ def main() -> int:
     environment = {**os.environ, "PYLAYER_TEST_BUILD": str(place / "tree" / "build")}
     environment["PYLAYER_TEST_PACKAGE"] = str(place / "pylayer")
     environment |= OPTIONS[kind] | {by_test.DIRECTORY: str(logs), "PYTHONPATH": str(Path(__file__).parent)}
-    if kind == "thread":
-        environment["LD_PRELOAD"] = str(place / "libkeep.so")
+    environment["LD_PRELOAD"] = str(place / "libkeep.so")
     start = time.monotonic()
     # ThreadSanitizer has each program sleep for a second at its end.
     workers = (os.cpu_count() or 1) * (2 if kind == "thread" else 1)

@@ -132,6 +132,7 @@ static PylayerPlan make_plan(void)
         .keep_cache_bytes = chance(4) ? 40 : 1 << 20,
         .index_bytes = chance(4) ? 1000 : 1 << 20,
         .tell_creations = true,
+        .attest_caches = chance(2),
     };
 }
 
