@@ -11,6 +11,7 @@ from ..store import format, sentinel
 from ..store.recency import RECENT_SECONDS, used_parts
 from ..values import (
     CARRIER_CELLS,
+    CARRIER_SNAPSHOT,
     CELL_ADOPTED,
     CELL_AFTER_LOAD,
     CELL_EMPTY,
@@ -168,10 +169,12 @@ class Keeping:
         return told + counters["absorbed"] > 0
 
     def snapshot(self, counters: dict[str, int]) -> None:
-        """Stores the layer's whole cache if it may hold more than the last snapshot."""
-        device = self._device
+        """Stores the layer's whole cache if it may hold more than the last snapshot, or if it is made of several."""
+        device, loaded = self._device, self._load.loaded
         seen = (counters["plain"], counters["absorbed"])
-        if device.folder is None or not self.snapshot_wanted(counters) or seen == self._snapshot_seen:
+        if device.folder is None or seen == self._snapshot_seen:
+            return
+        if not self.snapshot_wanted(counters) and not self._loaded_several:
             return
         if self._storing.paused or device.read_only:
             return
@@ -180,7 +183,8 @@ class Keeping:
         if not data or (device.state and len(data) <= device.state.empty_cache_bytes):
             return
         digest = xxhash.xxh3_128_digest(data)
-        if digest in self._load.loaded.digests or digest in self._digests:
+        if digest in loaded.digests or digest in self._digests:
+            self._delete_contained(digest)
             return
         try:
             path = device.folder.write_snapshot(device.program_id, device.program.name, data, counters["plain_ns"])
@@ -190,11 +194,29 @@ class Keeping:
             return
         self._digests.add(digest)
         self._learning.given_out(digest)
-        self._storing.syncer.replaced(path, list(self._load.loaded.snapshots))
-        self._load.loaded.snapshots = [path]
+        self._storing.syncer.replaced(path, list(loaded.snapshots))
+        loaded.snapshots = {path: digest}
         self.stored_records += 1
         self.stored_bytes += len(data)
         device.log(LOG_DEBUG, f"snapshot of {len(data)} bytes")
+
+    @property
+    def _loaded_several(self) -> bool:
+        """Whether earlier runs left several snapshots: two ran at once, or one ended before its snapshot was on the
+        disk, so that it could not delete what this replaced."""
+        device = self._device
+        if not device.keeps or len(self._load.loaded.snapshots) < 2:
+            return False
+        return device.state is not None and device.state.carrier == CARRIER_SNAPSHOT
+
+    def _delete_contained(self, digest: bytes) -> None:
+        """Deletes all snapshots but the one with this digest, which is all that the layer's cache holds."""
+        snapshots = self._load.loaded.snapshots
+        for path, known in snapshots.items():
+            if known == digest and len(snapshots) > 1:
+                self._storing.syncer.replaced(path, [other for other in snapshots if other != path], wait=True)
+                self._load.loaded.snapshots = {path: digest}
+                return
 
     # ---- recency ---------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ class StoreLoad:
         #: Number of the program's own binaries from earlier runs that the layer took.
         self.attested_binaries = 0
         self._handed_over = 0
-        self._snapshots: list[str] = []
+        self._snapshots: dict[str, bytes] = {}
         self._damage_said = False
         self._verified: Batch | None = None
         self._source: Iterator[Batch] | None = self._verify()
@@ -154,7 +154,7 @@ class StoreLoad:
         self.load_ns += time.monotonic_ns() - start
         self._handed_over += len(batch.offsets)
         if batch.snapshot and batch.offsets:
-            self._snapshots.append(batch.snapshot)
+            self._snapshots[batch.snapshot] = batch.digests[-1]
 
     def _index(self, batch: Batch) -> None:
         device = self._device
@@ -177,7 +177,7 @@ class StoreLoad:
         self.records = max(taken, 0) + self.indexed
         self.whole = taken == self._handed_over
         if self.whole:
-            self.loaded.snapshots += self._snapshots
+            self.loaded.snapshots |= self._snapshots
         self._say_what_came_of_it()
 
     def _say_what_came_of_it(self) -> None:

@@ -44,9 +44,9 @@ class Loaded:
         self.damage: list[Damage] = []
         #: Tails that are still being written, or whose writer died. Each loses only itself.
         self.torn: list[Damage] = []
-        #: Snapshots that hold nothing which the device's cache lacks. The loader adds each ``Batch.snapshot`` after the
-        #: driver has taken its data.
-        self.snapshots: list[str] = []
+        #: Snapshots that hold nothing which the device's cache lacks, each with the digest of its data; without one if
+        #: others have the same data. The loader adds each ``Batch.snapshot`` after the driver has taken its data.
+        self.snapshots: dict[str, bytes] = {}
         #: Last use of fingerprints within RECENT_SECONDS according to USED records, in seconds since 1970.
         self.used: dict[int, int] = {}
         #: When a run last wrote a USED record.
@@ -230,7 +230,7 @@ class Folder:
                 contained = contained and not batch.offsets and {record[6] for record in part.records} <= loaded.digests
                 yield batch  # yielded even if empty: the next part is read over the data of the batch before
             if snapshot and contained and not damage:
-                loaded.snapshots.append(snapshot)
+                loaded.snapshots[snapshot] = b""
         finally:
             for what in damage:
                 (loaded.torn if what.is_torn_end else loaded.damage).append(what)

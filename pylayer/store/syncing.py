@@ -69,12 +69,13 @@ class Syncer:
             directory = journal.take_new_directory()
             self._add(lambda: self._sync_journal(path, directory))
 
-    def replaced(self, path: str, older: list[str]) -> None:
+    def replaced(self, path: str, older: list[str], wait: bool = False) -> None:
         """Call this when a file written as a whole replaces older ones. Deletes the older files once the new one is on
-        the disk; otherwise a power failure could lose both."""
+        the disk; otherwise a power failure could lose both. ``wait``: on this thread, for a file of an earlier run,
+        which is probably on the disk already."""
         if self._interval is None:
             _delete(older)
-        elif self._interval == 0:
+        elif self._interval == 0 or wait:
             self._do(lambda: self._sync_file(path, older))
         else:  # in a thread of its own: the file may be large, and journals must not wait for it
             self._start_thread(lambda: self._do(lambda: self._sync_file(path, older)))
@@ -134,7 +135,10 @@ class Syncer:
 
     @staticmethod
     def _sync_file(path: str, older: list[str]) -> None:
-        sync_file(path)
+        try:
+            sync_file(path)
+        except FileNotFoundError:  # another process replaced it, and deletes what that contains
+            return
         sync_file(os.path.dirname(path))
         _delete(older)
 

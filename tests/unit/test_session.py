@@ -460,6 +460,24 @@ def test_snapshot(make: Make, commands: FakeCommands, root: str) -> None:
     assert commands.loaded == [b"one" * 20]
 
 
+@pytest.mark.parametrize("merged", [b"one, two" * 20, b"all three" * 20], ids=["one has all", "none has all"])
+def test_several_snapshots(make: Make, commands: FakeCommands, root: str, merged: bytes) -> None:
+    """A run that finds several snapshots and compiles nothing leaves one file, which has everything: a snapshot that is
+    there already if the layer's cache is no more, and otherwise a new one. Then it reads the cache no more."""
+    for number, data in enumerate((b"one" * 20, b"one, two" * 20)):
+        earlier = make(carrier=CARRIER_SNAPSHOT)  # each ended before it could delete the older one
+        commands.merged = data
+        earlier.keeping.snapshot(counters(plain=number + 1, plain_compiled=number + 1))
+    commands.merged = merged
+    session = make(carrier=CARRIER_SNAPSHOT)
+    load(session)
+    for _ in range(2):
+        session.keeping.snapshot(counters(plain=2))
+    assert snapshots(session, root) == [merged]
+    assert commands.merged_reads == 3
+    assert session.keeping.stored_records == (merged == b"all three" * 20)
+
+
 @pytest.mark.parametrize(
     ("changes", "carrier", "merged"),
     [

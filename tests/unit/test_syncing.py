@@ -146,6 +146,18 @@ def test_replaced_files_go_when_the_new_one_is_on_the_disk(folder: Folder, disk:
     assert disk.synced == [".snapshot", IDENTITY.name]
 
 
+def test_replaced_by_a_file_of_an_earlier_run(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
+    """What a file of an earlier run replaces is deleted on the caller's thread, so that a process that ends at once has
+    done it. If another process has deleted that file meanwhile, everything else stays, and nothing is said."""
+    old, new = (folder.write_snapshot(7, "stutter", data, 1) for data in (b"old", b"old and new"))
+    syncer = Syncer(5, failures.append)
+    syncer.replaced(folder.path + "/gone", [old], wait=True)
+    assert sorted(folder.files(7)) == sorted([old, new])
+    syncer.replaced(new, [old], wait=True)
+    assert folder.files(7) == [new]
+    assert disk.threads == {threading.get_ident()} and failures == []
+
+
 def test_journals_do_not_wait_for_files(
     folder: Folder, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
