@@ -21,6 +21,7 @@ AT_ONCE: dict[str, tuple[str | int, ...]] = {
 LATER: dict[str, tuple[str | int, ...]] = {
     "own cache": ("--count", 60, "--cache", "object"),
     "libraries and links": ("--count", 10, "--gpl", "--api", "1.3"),
+    "different libraries with one fingerprint": ("--count", 300, "--gpl", "--api", "1.3"),
     "ray tracing": ("--count", 6, "--ray-tracing", "--api", "1.3"),
     "deferred ray tracing": ("--count", 6, "--ray-tracing", "--deferred", 2, "--api", "1.3"),
 }

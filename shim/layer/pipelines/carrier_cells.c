@@ -62,7 +62,7 @@ static bool adopt_now(Batch *batch, uint32_t index)
 }
 
 /* The driver's own cache returned the pipeline within driver_ns. Returns true if it was adopted. A pipeline that an earlier
- * run created, too, needs no budget: it is wanted again, and adopted once. */
+ * run created, too, needs no budget: it is wanted again, and adopted once. So are all with its fingerprint. */
 static bool adopt(Batch *batch, uint32_t index, uint64_t driver_ns)
 {
     Device *device = batch->call->device;
@@ -71,11 +71,10 @@ static bool adopt(Batch *batch, uint32_t index, uint64_t driver_ns)
         call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
         return false;
     unsigned known = fingerprint_known(device, element->fingerprint);
-    bool stored = known & SEEN_MERGED;
     /* The layer's cache was not probed, so nothing tells the pipeline from a stored one with this fingerprint. */
-    if (batch->call->cache && (stored || stored_has(device, element->fingerprint)))
+    if (batch->call->cache && (known & SEEN_MERGED || stored_has(device, element->fingerprint)))
         return false;
-    if (!stored && known & SEEN_BEFORE)
+    if (known & SEEN_BEFORE)
         return adopt_now(batch, index);
     Adoption adoption;
     if (!adoption_begin(device, driver_ns, &adoption))

@@ -28,7 +28,7 @@ enum Seen {
     SEEN_RECORDED = 16, /* policy was told of its creation; only noted where the program can name it */
     SEEN_ALONE = 32,    /* the driver was given the one stored cell by itself */
     SEEN_STAGES = 64,   /* not of a pipeline but of its stages: this run was asked for a pipeline with them */
-    SEEN_BEFORE = 128,  /* an earlier run created a pipeline with it */
+    SEEN_BEFORE = 128,  /* an earlier run created or stored a pipeline with it */
 };
 
 void fingerprints_open(Device *device);

@@ -288,7 +288,7 @@ static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHea
     slice->offsets[i] = at + sizeof *header;
     slice->sizes[i] = header->size;
     slice->fingerprints[i] = header->fingerprint;
-    slice->known[i] = SEEN_MERGED | (record_is_recent(header) ? SEEN_TOLD : 0);
+    slice->known[i] = SEEN_MERGED | SEEN_BEFORE | (record_is_recent(header) ? SEEN_TOLD : 0);
     slice->compile_ns += header->flags & RECORD_ADOPTED ? 0 : header->create_ns;
     memcpy(slice->digests + (size_t)i * PYLAYER_DIGEST_BYTES, header->digest, PYLAYER_DIGEST_BYTES);
 }
@@ -443,7 +443,7 @@ static enum ReadResult make_cell(Device *device, Place place, Fetched *fetched, 
     }
     release_chunk(&device->stored, &chunk);
     if (fetched->cell != VK_NULL_HANDLE) {
-        fetched->known |= SEEN_ALONE | (record_is_recent(&header) ? SEEN_TOLD : 0);
+        fetched->known |= SEEN_ALONE | SEEN_BEFORE | (record_is_recent(&header) ? SEEN_TOLD : 0);
         count(&totals->fetched, 1);
         count(&totals->fetched_bytes, header.size);
         count(&totals->fetched_compile_ns, header.flags & RECORD_ADOPTED ? 0 : header.create_ns);
