@@ -1,12 +1,15 @@
 /*
  * moment.c - runs a program and makes one of its system calls go wrong.
  *
- *   moment LOG APART [THREAD.CALL ACTION] -- PROGRAM [ARGUMENT]...
+ *   moment LOG APART [THREAD.CALL[.NAME] ACTION] -- PROGRAM [ARGUMENT]...
  *
  * Calls are counted from the moment when the program opens the layer's library, for each thread by itself, in all
  * threads and children; threads have numbers in the order in which they are made, from 0. Calls on files below the
  * directory APART and on the standard streams do not count. LOG gets a line for each call: the thread, the number of
  * the call, its name, what it is about. A line 'synced' names the device and the inode of a file that was synced.
+ *
+ * With NAME the action happens at the first call of this name from this number on: runs of one program differ by some
+ * calls, and half of the third argument of mprotect takes away the right to write.
  *
  * ACTION  error:NAME          the call is not made and fails with this errno
  *         short:ERRNO         half of the bytes are read or written
@@ -199,10 +202,11 @@ typedef enum { NONE, ERROR, SHORT, TORN, KILL, ABORT, EXIT } Action;
 static struct {
     int thread;
     long call;
+    const char *name; /* "": any call */
     Action action;
     int error;
     bool came;
-} wanted = {.thread = -1};
+} wanted = {.thread = -1, .name = ""};
 static FILE *logged;
 static const char *apart;
 static bool counting;
@@ -211,9 +215,10 @@ static pid_t program;
 static void read_action(const char *place, const char *action)
 {
     static const char *const names[] = {"", "error", "short", "torn", "kill", "abort", "exit"};
-    char end;
-    if (sscanf(place, "%d.%ld%c", &wanted.thread, &wanted.call, &end) != 2)
+    int used = 0;
+    if (sscanf(place, "%d.%ld%n", &wanted.thread, &wanted.call, &used) != 2 || (place[used] && place[used] != '.'))
         goto wrong;
+    wanted.name = place + used + (place[used] == '.');
     size_t length = strcspn(action, ":");
     for (size_t i = ERROR; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == length && strncmp(names[i], action, length) == 0)
@@ -339,6 +344,16 @@ static bool make_short(Thread *thread, const Call *call, Registers *registers)
     return true;
 }
 
+/* True if what is asked for happens at this call. */
+static bool is_wanted(const Thread *thread, const Call *call)
+{
+    if (wanted.came || thread - threads != wanted.thread)
+        return false;
+    if (!wanted.name[0])
+        return thread->calls == wanted.call;
+    return thread->calls >= wanted.call && strcmp(call->name, wanted.name) == 0;
+}
+
 /* Does what is asked for with the call that the thread is about to make. Returns how the thread goes on. */
 static int strike(Thread *thread, const Call *call, Registers *registers)
 {
@@ -390,11 +405,9 @@ static int before_call(Thread *thread)
     if (call->number == SYS_fsync || call->number == SYS_fdatasync)
         log_synced(thread->id, (int)ARGUMENT_0(&registers));
     thread->calls++;
-    int number = (int)(thread - threads);
-    fprintf(logged, "%d.%ld %s%s %s\n", number, thread->calls, call->name, opens_to_write(call, &registers) ? "+" : "",
-            name);
-    bool now = number == wanted.thread && thread->calls == wanted.call;
-    return now ? strike(thread, call, &registers) : PTRACE_CONT;
+    fprintf(logged, "%d.%ld %s%s %s\n", (int)(thread - threads), thread->calls, call->name,
+            opens_to_write(call, &registers) ? "+" : "", name);
+    return is_wanted(thread, call) ? strike(thread, call, &registers) : PTRACE_CONT;
 }
 
 /* PTRACE_SYSCALL stops a thread before the call, too, after seccomp's stop: only the end of the call matters. */
@@ -486,7 +499,7 @@ int main(int argc, char **argv)
 {
     int at = argc > 3 && strcmp(argv[3], "--") == 0 ? 3 : 5;
     if (argc <= at + 1 || strcmp(argv[at], "--") != 0) {
-        fputs("usage: moment LOG APART [THREAD.CALL ACTION] -- PROGRAM [ARGUMENT]...\n", stderr);
+        fputs("usage: moment LOG APART [THREAD.CALL[.NAME] ACTION] -- PROGRAM [ARGUMENT]...\n", stderr);
         return 125;
     }
     if (at == 5)

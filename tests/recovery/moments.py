@@ -159,9 +159,10 @@ def of_calls(scenario: str, calls: list[str]) -> Iterator[Moment]:
     for line in calls:
         place, call, *about = line.split(" ")
         name = f"{place} {call} {' '.join(about)}"
+        where = f"{place}.{call.removesuffix('+')}"
 
-        def moment(kind: str, action: str, dies: bool = False, place: str = place, name: str = name) -> Moment:
-            return Moment(kind, scenario, f"{name}: {action}", call=place, action=action, dies=dies)
+        def moment(kind: str, action: str, dies: bool = False, where: str = where, name: str = name) -> Moment:
+            return Moment(kind, scenario, f"{name}: {action}", call=where, action=action, dies=dies)
 
         for error in ERRORS.get(call, OTHER_ERRORS):
             yield moment("system call", f"error:{error}")

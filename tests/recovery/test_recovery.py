@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recovery.moments import Moment, all_of
+from recovery.moments import TRANSFERS, Moment, all_of
 from recovery.run import draw
 from recovery.scenarios import SCENARIOS
 from recovery.trial import Bench
@@ -62,3 +62,19 @@ def test_a_moment_comes_at_its_call(tmp_path: Path) -> None:
     assert came and done.returncode == 0
     _, came = bench.bad_run(Moment("system call", "warm", "error", call="0.100000", action="error:EIO"))
     assert not came
+
+
+def test_a_moment_comes_at_a_call_of_its_name(tmp_path: Path) -> None:
+    """Runs of one program differ by some calls. A short read is one of a read: half of what mprotect is told would take
+    away the right to write, and the run would crash."""
+    bench = Bench(tmp_path / "bench", SCENARIOS["more"])
+    calls = [line.split(" ") for line in bench.calls]
+    reads = {line[0].split(".")[0] for line in calls if line[1] == "pread64"}
+    place = next(line[0] for line in calls if line[1] == "mprotect" and line[0].split(".")[0] in reads)
+    bench.renew()
+    moment = Moment("short transfer", "more", "short", call=f"{place}.pread64", action="short")
+    done, came = bench.bad_run(moment)
+    assert came and done.returncode == 0
+    every = all_of("more", "test", bench.commands, bench.calls)
+    named = {moment.call.split(".")[2] for moment in every if moment.kind == "short transfer"}
+    assert named and named <= set(TRANSFERS)
