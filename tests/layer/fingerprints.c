@@ -91,7 +91,7 @@ typedef struct Mapping {
     VkStructureType sType;
     const void *pNext;
     uint32_t set, first_binding, binding_count, resources, source;
-    uint64_t data[7];
+    _Alignas(8) uint32_t data[14];
 } Mapping;
 typedef struct MappingInfo {
     VkStructureType sType;
@@ -100,10 +100,11 @@ typedef struct MappingInfo {
     const Mapping *mappings;
 } MappingInfo;
 
-static int create_mapped(VkShaderModule module, VkPipelineLayout layout, uint32_t offset)
+static int create_mapped(VkShaderModule module, VkPipelineLayout layout, uint32_t offset, uint32_t stride)
 {
-    Mapping mappings[] = {{.sType = (VkStructureType)1000135005, .binding_count = 1},
-                          {.sType = (VkStructureType)1000135005, .set = 1, .binding_count = 1, .data = {offset}}};
+    Mapping mappings[] = {
+        {.sType = (VkStructureType)1000135005, .binding_count = 1},
+        {.sType = (VkStructureType)1000135005, .set = 1, .binding_count = 1, .data = {offset, stride}}};
     MappingInfo info = {.sType = (VkStructureType)1000135006, .mapping_count = 2, .mappings = mappings};
     return create(module, layout, "main", &info);
 }
@@ -113,8 +114,8 @@ static int apart(VkShaderModule module, VkPipelineLayout layout)
 {
     int failed = create(module, layout, "main", NULL) | create(module, layout, "twin", NULL) |
                  create_specialized(module, layout, 0, 1) | create_specialized(module, layout, 0, 2) |
-                 create_specialized(module, layout, 1, 2) | create_mapped(module, layout, 0) |
-                 create_mapped(module, layout, 64);
+                 create_specialized(module, layout, 1, 2) | create_mapped(module, layout, 0, 0) |
+                 create_mapped(module, layout, 64, 0) | create_mapped(module, layout, 64, 64);
     uint32_t code[sizeof shader_code / sizeof *shader_code];
     memcpy(code, shader_code, sizeof code);
     code[2] = 7; /* the generator's number: another code that compiles to the same */

@@ -71,7 +71,10 @@ static void add_constants(Description *description, const VkSpecializationInfo *
     }
 }
 
-/* Where the stage's descriptors are in the heaps of VK_EXT_descriptor_heap. Each source begins with an offset. */
+/* How many numbers each VkDescriptorMappingSourceEXT begins with. A pointer to a sampler or nothing follows them. */
+static const uint8_t source_numbers[] = {2, 4, 5, 4, 2, 1, 1, 2, 4, 1, 1};
+
+/* Where the stage's descriptors are in the heaps of VK_EXT_descriptor_heap. */
 static void add_mappings(Description *description, const VkPipelineShaderStageCreateInfo *stage)
 {
     const VkShaderDescriptorSetAndBindingMappingInfoEXT *info =
@@ -80,7 +83,12 @@ static void add_mappings(Description *description, const VkPipelineShaderStageCr
         const VkDescriptorSetAndBindingMappingEXT *mapping = &info->pMappings[i];
         add_pair(description, mapping->descriptorSet, mapping->firstBinding);
         add_pair(description, mapping->bindingCount, mapping->resourceMask);
-        add_pair(description, (uint32_t)mapping->source, mapping->sourceData.pushDataOffset);
+        uint32_t source = (uint32_t)mapping->source;
+        uint32_t count = source < sizeof source_numbers ? source_numbers[source] : 0;
+        const uint32_t *numbers = &mapping->sourceData.pushDataOffset;
+        add_pair(description, source, count);
+        for (uint32_t j = 0; j < count; j++)
+            add(description, numbers[j]);
     }
 }
 
