@@ -186,6 +186,24 @@ def test_a_process_that_is_killed(real: World, file: Path) -> None:
     assert outcomes(real) == {"attested": 1}
 
 
+def test_other_data_than_a_process_died_over(scripted: ScriptedDriver, file: Path) -> None:
+    """After a death over the program's data, only that data is asked about, and refused. While the verdict lasts, other
+    data that the program read passes without an interpreter."""
+    world, environment = scripted.world, scripted.environment("")
+    fill(world, file, **environment)
+    suspected = file.read_bytes()
+    steps = ["instance", "device", "load-cache", file, "pipelines", COUNT, *END]
+    world.run([str(HOST), *map(str, steps)], check=False, **scripted.environment("pipeline=kill@1"))
+    file.unlink()
+    fill(world, file, COUNT + 2, **environment)
+    for _ in range(2):
+        assert "threads: 1\n" in run(world, file, "threads", count=COUNT + 2, **environment)
+        assert outcomes(world) == {"attested": 1}
+    file.write_bytes(suspected)
+    run(world, file, **environment)
+    assert outcomes(world) == {"suspect": 1}
+
+
 def test_a_cache_that_grows(world: World, file: Path) -> None:
     """A program that compiles more has policy running, which keeps a copy of the new data. The next run needs none."""
     fill(world, file)

@@ -6,6 +6,7 @@
 
 #include "caches/cache_history.h"
 #include "caches/sketch.h"
+#include "crash/sentinel.h"
 #include "device/device.h"
 #include "policy/mailbox.h"
 #include "process/local.h"
@@ -38,14 +39,37 @@ void cache_history_init(CacheHistory *history)
 void cache_history_free(CacheHistory *history)
 {
     free(history->known);
+    free(history->suspected);
     pthread_mutex_destroy(&history->mutex);
 }
 
-/* Returns false if policy must see all data: it plans in each run, something is set aside, or a process died. */
+bool cache_history_suspect(Device *device, const Verdicts *verdicts)
+{
+    CacheHistory *history = &device->cache_history;
+    size_t count;
+    const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_APPLICATION, &count);
+    history->suspected = count > 0 ? malloc(count * sizeof *history->suspected) : NULL;
+    if (count > 0 && !history->suspected)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        history->suspected[i] = entry[i].subject;
+    history->suspected_count = count;
+    return true;
+}
+
+static bool is_suspected(const CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    uint64_t id = digest_id(digest);
+    for (size_t i = 0; i < history->suspected_count; i++)
+        if (history->suspected[i] == id)
+            return true;
+    return false;
+}
+
+/* Returns false if policy must see all data: it plans in each run, or a process died. */
 static bool is_usable(const Device *device)
 {
-    const Stored *stored = &device->stored;
-    return atomic_load_explicit(&stored->open, memory_order_relaxed) && !stored->caches_suspected &&
+    return atomic_load_explicit(&device->stored.open, memory_order_relaxed) &&
            store_is_local(); /* policy reads another, while the program waits as long as answer_wait_ms says */
 }
 
@@ -160,7 +184,7 @@ bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
                          const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
     CacheHistory *history = &device->cache_history;
-    if (!device->plan.attest_caches || !is_usable(device) || !info->pInitialData ||
+    if (!device->plan.attest_caches || !is_usable(device) || is_suspected(history, digest) || !info->pInitialData ||
         !header_fits(&device->info, info->pInitialData, info->initialDataSize))
         return false;
     int cancellation = cancellation_off();
@@ -265,7 +289,7 @@ static bool lacks_copy(const Device *device, const PylayerCacheRead *read)
 bool cache_history_note(Device *device, const PylayerCacheRead *read, const void *data, bool is_new)
 {
     CacheHistory *history = &device->cache_history;
-    if (!is_usable(device) || mailbox_has_policy())
+    if (!is_usable(device) || is_suspected(history, read->digest) || mailbox_has_policy())
         return false;
     if (!device->plan.attest_caches || device->kept.sentinel_outside)
         return true; /* policy has nothing to note either */

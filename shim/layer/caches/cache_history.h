@@ -9,6 +9,7 @@
 #define PYLAYER_CACHE_HISTORY_H
 
 #include "base.h"
+#include "store/verdicts.h"
 
 typedef struct KnownData {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
@@ -25,10 +26,14 @@ typedef struct CacheHistory {
     size_t count, room;
     char name[PYLAYER_STORE_NAME_BYTES]; /* of the file with what was read from this device's caches; empty: none yet */
     uint64_t salt;                       /* of that file */
+    uint64_t *suspected; /* beginnings of the digests of data that processes died over; constant after vkCreateDevice */
+    size_t suspected_count;
 } CacheHistory;
 
 void cache_history_init(CacheHistory *history);
 void cache_history_free(CacheHistory *history);
+/* Notes which data settled verdicts name: policy is asked about it. Returns false if memory is short. */
+bool cache_history_suspect(Device *device, const Verdicts *verdicts);
 /* Returns true if the program read this data from this driver, so that policy would let it pass. */
 bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
                          const uint8_t digest[PYLAYER_DIGEST_BYTES]);

@@ -35,7 +35,6 @@ typedef struct Stored {
     atomic_bool unnamed_fetched; /* the driver has all that have no fingerprint */
     atomic_bool behind;          /* a file is gone, or could not be opened at this moment: the folder may have more */
     bool every_program;          /* not only this one's files */
-    bool caches_suspected;       /* a process died over data of the program's own caches: policy sees to them */
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
     char *directory;

@@ -11,6 +11,7 @@
 
 #include "caches/cells.h"
 #include "crash/sentinel_file.h"
+#include "caches/cache_history.h"
 #include "crash/suspects.h"
 #include "device/counters.h"
 #include "store/patient_read.h"
@@ -77,9 +78,7 @@ static bool obey(Device *device, StoredFound *found)
     entry = verdicts_of(verdicts, VERDICT_ADDED_CALL, &count);
     for (size_t i = 0; i < count; i++)
         call_switch_off(&device->added_calls, (unsigned)entry[i].subject, entry[i].kind);
-    verdicts_of(verdicts, VERDICT_APPLICATION, &count);
-    device->stored.caches_suspected = count > 0;
-    return suspects_take(device, verdicts);
+    return cache_history_suspect(device, verdicts) && suspects_take(device, verdicts);
 }
 
 /* Reading the folder. On a file system that is not local this may go on when the device has ended. */

@@ -19,7 +19,7 @@ enum VerdictType {
     VERDICT_RECORD = 3,      /* subject: the beginning of a record's digest. The driver must not get it */
     VERDICT_PIPELINE = 4,    /* subject: a fingerprint. The pipeline is created without stored data */
     VERDICT_KIND = 5,        /* kind: the same for pipelines without a fingerprint */
-    VERDICT_APPLICATION = 6, /* policy's own: application data that is refused */
+    VERDICT_APPLICATION = 6, /* subject: the beginning of the digest of application data, which policy refuses */
     VERDICT_SNAPSHOTS = 7,   /* policy's own: snapshots that are not used */
     VERDICT_ADDED_CALL = 8,  /* subject: a PylayerMarkedCall that is not made for this kind */
     VERDICT_LAYER_OFF = 9,   /* processes died too often: the layer is off */
