@@ -335,12 +335,20 @@ def _version(root: str, name: str) -> int | None:
 
 
 def read_identity(root: str, name: str) -> Identity | None:
-    """Returns the identity of a folder; None if its description is missing or belongs to another folder."""
+    """Returns the identity of a folder; None if its description is missing, unreadable, or of another folder."""
+    try:
+        return described_identity(root, name)
+    except OSError:
+        return None
+
+
+def described_identity(root: str, name: str) -> Identity | None:
+    """Returns the identity of a folder; None if its description is damaged or of another folder. Raises OSError."""
     try:
         values = _description(root, name)
         values.pop("format", None)
         identity = Identity(values)
-    except (OSError, ValueError):
+    except ValueError:
         return None
     return identity if identity.name == name else None
 

@@ -8,7 +8,7 @@ import time
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from . import checking, fold, quarantine
-from .folder import Folder, identity_names, read_identity
+from .folder import Folder, described_identity, identity_names, read_identity
 from .format import Damage
 from .maintenance import repair_whole_files
 from .survey import files_of
@@ -63,13 +63,16 @@ class Verification:
     def _verify_identity(self, name: str) -> None:
         """Verifies that an identity's description matches its folder's name."""
         path = os.path.join(self.root, "store", name, "identity")
-        if read_identity(self.root, name) is None:
-            missing = not os.path.lexists(path)
-            detail = "it is missing" if missing else "its fields do not match the folder"
-            self.damage.append(Damage(path, "unreadable" if missing else "damaged-data", detail=detail))
-        else:
-            self.files += 1
-            self.file_bytes += os.stat(path).st_size
+        try:
+            if described_identity(self.root, name) is None:
+                self.damage.append(Damage(path, "damaged-data", detail="its fields do not match the folder"))
+            else:
+                self.file_bytes += os.stat(path).st_size
+                self.files += 1
+        except FileNotFoundError:
+            self.damage.append(Damage(path, "unreadable", detail="it is missing"))
+        except OSError as error:
+            self.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
 
     def _verify_file(self, file: StoreFile, name: str) -> Iterator[int]:
         path = file.path
@@ -126,7 +129,7 @@ class Repair:
         for what in damage:
             by_folder.setdefault(os.path.dirname(what.path), []).append(what)
         for directory, damaged in by_folder.items():
-            self._move_description(damaged)
+            self._move_description(directory, damaged)
             identity = read_identity(self._root, os.path.basename(directory))
             if identity is None:
                 self.failures.append(
@@ -141,12 +144,16 @@ class Repair:
             except OSError as error:
                 self.failures.append(f"{directory} cannot be repaired: {error.strerror or error}")
 
-    def _move_description(self, damaged: list[Damage]) -> None:
-        """Moves a damaged identity file to quarantine. The layer would never rewrite it in place."""
+    def _move_description(self, directory: str, damaged: list[Damage]) -> None:
+        """Moves a damaged identity file to quarantine. The layer would never rewrite it in place. One that was missing
+        or could not be read for a moment stays, and so does one that a program has replaced since."""
         for what in damaged:
-            if os.path.basename(what.path) == "identity" and os.path.lexists(what.path):
+            if os.path.basename(what.path) == "identity" and what.outcome != "unreadable":
                 try:
-                    self.quarantined += quarantine.move_file(self._root, what.path, [what])
+                    if described_identity(self._root, os.path.basename(directory)) is None:
+                        self.quarantined += quarantine.move_file(self._root, what.path, [what])
+                except FileNotFoundError:
+                    pass
                 except OSError as error:
                     self.failures.append(f"{what.path} cannot be moved: {error.strerror or error}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import time
@@ -16,7 +17,8 @@ from cli.user import User
 from unit.things import binary_read
 
 from pylayer.common.identity import program_id
-from pylayer.store import application_binaries, format, quarantine, verdicts
+from pylayer.store import application_binaries, folder, format, quarantine, verdicts
+from pylayer.store import store as face
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 
@@ -194,6 +196,47 @@ def test_identity_file(user: User, store: Store) -> None:
     assert not path.exists() and len(quarantine.items(str(user.store))) == 1
     (problem,) = problems(user)
     assert problem["outcome"] == "unreadable"
+
+
+def test_identity_file_that_is_not_there_yet(user: User, store: Store) -> None:
+    """A program makes an identity's folder and then its file. If the file comes while a repair runs, it stays."""
+    path = store.path / "identity"
+    text = path.read_text()
+    path.unlink()
+    found = face.Store(str(user.store)).verification()
+    assert [*found.steps(lambda name: name == store.path.name, None)] and found.damage
+    path.write_text(text)
+    assert [*face.Store(str(user.store)).repair().steps(found.damage)] == []
+    assert path.read_text() == text and quarantine.items(str(user.store)) == []
+
+
+def test_identity_file_that_is_replaced(user: User, store: Store) -> None:
+    """A damaged identity file that a program replaces while a repair runs stays."""
+    path = store.path / "identity"
+    text = path.read_text()
+    path.write_text("damaged")
+    found = face.Store(str(user.store)).verification()
+    assert [*found.steps(lambda name: name == store.path.name, None)] and found.damage
+    path.write_text(text)
+    assert [*face.Store(str(user.store)).repair().steps(found.damage)] == []
+    assert path.read_text() == text and quarantine.items(str(user.store)) == []
+
+
+def test_identity_file_that_cannot_be_read(user: User, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the disk while verify reads an identity file is no damage. A repair leaves the file where it is."""
+    path = store.path / "identity"
+
+    def fail(name: str, limit: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error", name)
+
+    repaired = face.Store(str(user.store))
+    found = repaired.verification()
+    monkeypatch.setattr(folder, "read_small", fail)
+    assert [*found.steps(lambda name: name == store.path.name, None)]
+    assert [(what.path, what.outcome) for what in found.damage] == [(str(path), "unreadable")]
+    repair = repaired.repair()
+    assert [*repair.steps(found.damage)] == []
+    assert path.exists() and quarantine.items(str(user.store)) == []
 
 
 def test_tail_that_is_being_written(user: User, store: Store) -> None:
