@@ -46,11 +46,14 @@ def _absolute(path: str) -> str:
 
 
 def exists(path: str) -> bool:
-    """Returns whether ``path`` exists and can be examined."""
+    """Returns whether ``path`` exists, as far as this process may know. True if an error such as EIO keeps that from
+    being known: who then opens the file gets the error."""
     try:
         posix.stat(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return False
+    except OSError:
+        pass
     return True
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from disk import FailingDisk
 from host_steps import END, HOST
 from namespaces import unshared
 from world import BUILD, PACKAGE, ROOT, World
@@ -38,6 +39,27 @@ def test_second_run_takes_the_kept_plan(world: World, tmp_path: Path) -> None:
     world.demo("--count", 4)
     assert plans(world)[0].stat().st_ino == before
     assert world.last()["hits"] == 4 and carriers(world) == ["cells", "cells"]
+
+
+@pytest.mark.parametrize("operation", ["stat", "open", "read"])
+def test_policy_file_that_fails_for_a_moment(world: World, operation: str) -> None:
+    """If the layer or policy fails once to examine, open or read the policy file, no plan of that run is kept. Later
+    runs obey the file, and share one plan."""
+    config = world.directory / "config" / "pylayer" / "policy.yaml"
+    config.parent.mkdir(parents=True, mode=0o700)
+    config.write_text("settings: {carrier: 'off'}\n")
+    environment = {"PYLAYER_CONFIG": None, "XDG_CONFIG_HOME": str(config.parents[1])}
+    for number in range(1, 40):
+        shutil.rmtree(world.store, ignore_errors=True)
+        disk = FailingDisk(world, f"{operation}:EIO:nth={number}")
+        disk.environment |= {**environment, "PYLAYER_TEST_STORAGE_ROOT": str(config.parents[1])}
+        world.demo("--count", 4, **disk.environment)
+        if not disk.struck:
+            break
+        kept = plans(world)
+        world.demo("--count", 4, **environment)
+        assert carriers(world)[-1] == "off" and len(plans(world)) == 1 and set(kept) <= set(plans(world)), disk.struck
+    assert 1 < number < 39
 
 
 @pytest.mark.parametrize("how", ["file appears", "file changes", "file goes"])

@@ -10,6 +10,7 @@
  * own name and the rest, then PylayerKept.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,25 +46,31 @@ typedef struct FileState {
 /* Read in vkCreateInstance, before policy reads the policy file. If the file changes in between, the plan is kept
  * under a key that no later process has. */
 static FileState policy_file_state;
-static bool policy_file_known; /* false if its file system did not answer */
+static bool policy_file_known; /* false if it could not be read, or its file system did not answer */
 static char policy_file[PATH_BYTES];
 
-static FileState state_of(const char *path)
+/* Returns false if the file is there and cannot be read, or if an error keeps that from being known. Policy then keeps
+ * no plan: one that was made from the file could be found by runs that see no file. */
+static bool state_of(const char *path, FileState *state)
 {
     struct stat found;
-    if (!*path || stat(path, &found) != 0)
-        return (FileState){0};
-    FileState state = {.size = (uint64_t)found.st_size,
-                       .seconds = (uint64_t)found.st_mtim.tv_sec,
-                       .nanoseconds = (uint64_t)found.st_mtim.tv_nsec,
-                       .user = found.st_uid,
-                       .mode = found.st_mode};
+    *state = (FileState){0};
+    if (!*path)
+        return true;
+    if (stat(path, &found) != 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES;
+    *state = (FileState){.size = (uint64_t)found.st_size,
+                         .seconds = (uint64_t)found.st_mtim.tv_sec,
+                         .nanoseconds = (uint64_t)found.st_mtim.tv_nsec,
+                         .user = found.st_uid,
+                         .mode = found.st_mode};
     size_t size = 0;
     char *content = read_all(open_own_file(path), MAX_POLICY_BYTES, 0, &size);
     if (content)
-        digest128(content, size, state.digest);
+        digest128(content, size, state->digest);
+    bool known = content != NULL;
     free(content);
-    return state;
+    return known;
 }
 
 typedef struct Key {
@@ -92,12 +99,13 @@ typedef struct ReadState {
     Aside aside;
     char path[PATH_BYTES];
     FileState state;
+    bool known;
 } ReadState;
 
 static void read_state(Aside *aside)
 {
     ReadState *read = (ReadState *)aside;
-    read->state = state_of(read->path);
+    read->known = state_of(read->path, &read->state);
 }
 
 static void discard(Aside *aside)
@@ -113,9 +121,9 @@ void kept_plans_start(void)
     config_file_path(policy_file);
     memcpy(read->path, policy_file, sizeof read->path);
     read->aside = (Aside){.work = read_state, .discard = discard};
-    policy_file_known = aside_do(&read->aside, config_is_local(), ASIDE_WAIT_NS);
-    if (!policy_file_known)
+    if (!aside_do(&read->aside, config_is_local(), ASIDE_WAIT_NS))
         return;
+    policy_file_known = read->known;
     policy_file_state = read->state;
     free(read);
 }
