@@ -19,6 +19,8 @@ from .verdicts import ADDED_CALL, ENTRY, PIPELINE, RECORD, TABLE, Verdict, Verdi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .folder import Folder
     from .sentinel import Death
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 << 10
 #: The most files of one program that are read. Only processes that die between two calls leave several.
 MAX_FILES = 64
+#: Most listings of one read, so that it ends even while files keep being combined.
+MAX_LISTINGS = 8
 #: The program of verdicts that concern all programs.
 EVERY_PROGRAM = 0
 
@@ -38,7 +42,7 @@ def paths_of(folder: Folder, program: int | None) -> list[str]:
 
 def _read_file(path: str, folder: Folder) -> tuple[str, list[Verdict], bool] | None:
     """Returns the application's name, the entries, and whether this version knows all of them. None if the file is a
-    newer version's or cannot be read now. A damaged file has no entries."""
+    newer version's or cannot be read now. A damaged file has no entries. Raises FileNotFoundError."""
     try:
         reader = Reader(path)
         header, outcome = reader.header(folder.identity.digest)
@@ -50,18 +54,39 @@ def _read_file(path: str, folder: Folder) -> tuple[str, list[Verdict], bool] | N
                 data = memoryview(part.data)[record[3] : record[3] + record[4]]
                 if record[0] == format.VERDICTS and len(data) % ENTRY.size == 0:
                     entries += [Verdict(*fields) for fields in ENTRY.iter_unpack(data)]
+    except FileNotFoundError:
+        raise
     except OSError:
         return None
     known = [one for one in entries if one.type in TABLE]
     return header.application, known, len(known) == len(entries)
 
 
+def _read_files(folder: Folder, program: int | None) -> Iterator[tuple[str, tuple[str, list[Verdict], bool]]]:
+    """Yields the paths of a program, or with None of all programs, and what ``_read_file`` returns. If another process
+    combines files while they are read, neither the old ones nor the new one may be found, and the next listing has the
+    new one."""
+    seen: set[str] = set()
+    for _ in range(MAX_LISTINGS):
+        gone = False
+        for path in paths_of(folder, program):
+            try:
+                content = _read_file(path, folder) if path not in seen else None
+            except FileNotFoundError:
+                gone = True
+                continue
+            seen.add(path)
+            if content is not None:
+                yield path, content
+        if not gone:
+            return
+
+
 def read(folder: Folder, program: int, changing: str = "") -> Verdicts:
     """Returns what is decided for one program, or for ``EVERY_PROGRAM``."""
     found = Verdicts(changing=changing)
-    for path in paths_of(folder, program):
-        content = _read_file(path, folder)
-        for verdict in content[1] if content else ():
+    for _, content in _read_files(folder, program):
+        for verdict in content[1]:
             found.add(verdict)
     return found
 
@@ -69,10 +94,9 @@ def read(folder: Folder, program: int, changing: str = "") -> Verdicts:
 def read_all(folder: Folder) -> dict[int, tuple[str, Verdicts]]:
     """Returns the names of all programs of a folder about which something is decided, and what, by program."""
     found: dict[int, tuple[str, Verdicts]] = {}
-    for path in paths_of(folder, None):
-        content = _read_file(path, folder)
+    for path, content in _read_files(folder, None):
         name = file_kinds.FileName.parse(path)
-        if content is not None and name is not None:
+        if name is not None:
             before, known = found.get(name.program, ("", Verdicts()))
             found[name.program] = (before or content[0], known)
             for verdict in content[1]:
@@ -85,13 +109,11 @@ def write(folder: Folder, program: int, application: str, new: list[Verdict]) ->
     folder.prepare()
     known = Verdicts()
     sources = []
-    for path in paths_of(folder, program):
-        content = _read_file(path, folder)
-        if content is not None:
-            for verdict in content[1]:
-                known.add(verdict)
-            if content[2]:
-                sources.append(path)
+    for path, content in _read_files(folder, program):
+        for verdict in content[1]:
+            known.add(verdict)
+        if content[2]:
+            sources.append(path)
     for verdict in new:
         known.add(verdict)
     kept = known.memorable()

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from disk import FailingDisk
 from scripted_driver import ScriptedDriver, read_counts
 from world import BUILD, LAYER_NAME, Run, seen
 
@@ -101,6 +102,19 @@ def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, carrier: s
     for _ in range(2):
         result = scripted.demo(*arguments, script=script, verify=True)
         assert result["created"] == 8 and "the program gets an empty cache" in scripted.warnings(result)
+
+
+def test_verdict_in_a_file_that_is_replaced(scripted: ScriptedDriver, tmp_path: Path) -> None:
+    """Another process combines the files of verdicts after this one has listed them, and before it opens them. The
+    verdict in them still holds."""
+    file, script = tmp_path / "cache", "pipeline=crash?guilty"
+    scripted.demo("--count", 8, "--cache", "object", "--cache-save", file, script="guilty=3")
+    arguments = ["--count", 8, "--cache", file]
+    assert scripted.demo(*arguments, script=script, check=False).returncode == -signal.SIGSEGV
+    scripted.demo(*arguments, script=script)
+    disk = FailingDisk(scripted.world, "open:ENOENT:path=.verdict:nth=1")
+    result = scripted.demo(*arguments, script=script, **disk.environment)
+    assert disk.struck and "the program gets an empty cache" in scripted.warnings(result)
 
 
 def test_binaries_that_a_program_asks_for(scripted: ScriptedDriver, tmp_path: Path) -> None:

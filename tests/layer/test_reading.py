@@ -268,6 +268,23 @@ def test_one_moment_without_descriptors(scripted: ScriptedDriver, error: str, ca
     assert scripted.world.last()["compiled"] == 0
 
 
+@pytest.mark.parametrize("error", ["EIO", "EACCES"])
+def test_one_file_that_cannot_be_opened(scripted: ScriptedDriver, error: str) -> None:
+    """If one file cannot be opened any more, as on a failing disk, only its pipelines are compiled. Those of other
+    files are found in the same run, although a large file's table is read at each lookup."""
+    scripted.demo("--count", MANY)
+    trim(scripted.world)
+    (large,) = scripted.world.stored_files(".pack")
+    scripted.demo("--count", 20, "--seed", 2)
+    in_others = scripted.world.last()["compiled"]
+    scripted.demo("--count", 20, "--seed", 2)  # its plan is kept
+    disk = FailingDisk(scripted.world, f"open:{error}:path={large.name}:from=2")
+    result = scripted.demo("--count", 20, "--seed", 2, **disk.environment)
+    assert result["created"] == 20 and disk.struck
+    assert scripted.world.last()["fetched"] == in_others >= 15
+    assert scripted.counts["compiles"] == 20 - in_others
+
+
 def test_file_that_another_one_replaces(world: World) -> None:
     """If a file of the store gets another inode, as after a backup is restored, it is read again."""
     for count in (200, 1):

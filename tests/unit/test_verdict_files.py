@@ -430,6 +430,32 @@ def test_files_become_one(folder: Folder) -> None:
     assert verdict_files.read(folder, PROGRAM).fingerprints == [12]
 
 
+@pytest.mark.parametrize("how", ["read", "read_all", "write"])
+def test_files_that_become_one_meanwhile(folder: Folder, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """If another process puts all files into a new one between the listing and the reading, everything is still
+    found."""
+    verdict_files.write(folder, PROGRAM, "a game", [verdict(11)])
+    listing, meanwhile = folder.files, [verdict(12)]
+
+    def files(*arguments: Any) -> list[str]:
+        listed = listing(*arguments)
+        if meanwhile:
+            verdict_files.write(folder, PROGRAM, "a game", [meanwhile.pop()])
+        return listed
+
+    monkeypatch.setattr(folder, "files", files)
+    subjects = [11, 12]
+    if how == "read_all":
+        found = verdict_files.read_all(folder)[PROGRAM][1]
+    else:
+        if how == "write":
+            verdict_files.write(folder, PROGRAM, "a game", [verdict(13)])
+            subjects.append(13)
+        found = verdict_files.read(folder, PROGRAM)
+    assert sorted(one.subject for one in found.entries.values()) == subjects
+    assert not meanwhile and len(listing(PROGRAM, (file_kinds.VERDICT,))) == 1
+
+
 def test_nothing_to_remember(folder: Folder) -> None:
     """Evidence that a success refuted leaves no file."""
     verdict_files.write(folder, PROGRAM, "a game", [verdict(0, STUB, flags=0)])

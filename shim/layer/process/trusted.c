@@ -98,6 +98,12 @@ int reopen_in_store(const char *directory, const char *name, FileNumber number, 
     return fd;
 }
 
+bool open_may_succeed_later(int reason)
+{
+    return reason == EMFILE || reason == ENFILE || reason == ENOMEM || reason == EINTR || reason == EAGAIN ||
+           reason == ESTALE;
+}
+
 int append_in_store(const char *directory, const char *name)
 {
     return open_below(directory, name, O_WRONLY | O_APPEND | O_NOFOLLOW);

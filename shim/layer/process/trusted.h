@@ -25,6 +25,8 @@ typedef struct FileNumber {
 /* Opens a file again that open_in_store opened: 4 of 7 system calls less. Returns -1 on failure, with errno ENOENT if
  * the file is gone or another one has its name. */
 int reopen_in_store(const char *directory, const char *name, FileNumber number, uint64_t *size);
+/* Returns true if a file that could not be opened for this reason, an errno, may be opened a moment later. */
+bool open_may_succeed_later(int reason);
 /* Returns true if only this user or root can write to the store's root, which may be a link of theirs. */
 bool is_own_root(const char *path);
 /* Returns true if only this user or root can write to the directory, and it is no link. */

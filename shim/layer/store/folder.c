@@ -1,6 +1,7 @@
 /* folder.c - see folder.h */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,14 +43,17 @@ bool folder_names(const char *directory, void (*look)(void *to, int fd, const ch
     return true;
 }
 
-void folder_records(const char *directory, const char *name, const uint8_t identity[PYLAYER_DIGEST_BYTES],
+bool folder_records(const char *directory, const char *name, const uint8_t identity[PYLAYER_DIGEST_BYTES],
                     const char kind[4], size_t most,
                     void (*take)(void *to, const RecordHeader *record, const uint8_t *data), void *to)
 {
     FileHeader header;
     RecordHeader record;
     size_t size = 0, at = sizeof header;
-    uint8_t *file = (uint8_t *)read_all(open_in_store(directory, name), most, 0, &size);
+    int fd = open_in_store(directory, name);
+    if (fd < 0)
+        return errno != ENOENT && !open_may_succeed_later(errno);
+    uint8_t *file = (uint8_t *)read_all(fd, most, 0, &size);
     bool whole = file && size >= sizeof header;
     if (whole)
         memcpy(&header, file, sizeof header);
@@ -66,4 +70,5 @@ void folder_records(const char *directory, const char *name, const uint8_t ident
         at += record_space(record.size);
     }
     free(file);
+    return true;
 }

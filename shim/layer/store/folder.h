@@ -18,8 +18,9 @@ bool name_ends(const char *name, const char *suffix);
 bool folder_names(const char *directory, void (*look)(void *to, int fd, const char *name), void *to);
 
 /* Calls `take` for each record of a file of this identity and kind until one does not verify. A file of more than `most`
- * bytes, or one that cannot be read, has none. */
-void folder_records(const char *directory, const char *name, const uint8_t identity[PYLAYER_DIGEST_BYTES],
+ * bytes, or one that cannot be read, has none. Returns false if the file is gone or cannot be opened at this moment: its
+ * records may be in another file, or be there later. */
+bool folder_records(const char *directory, const char *name, const uint8_t identity[PYLAYER_DIGEST_BYTES],
                     const char kind[4], size_t most,
                     void (*take)(void *to, const RecordHeader *record, const uint8_t *data), void *to);
 

@@ -62,7 +62,7 @@ static enum ReadResult open_file(const StoreRead *read, int *fd, uint64_t *left)
     uint64_t size;
     *fd = reopen_in_store(read->directory, read->name, read->number, &size);
     if (*fd < 0)
-        return errno == ENOENT ? READ_GONE : READ_LATE;
+        return errno == ENOENT ? READ_GONE : open_may_succeed_later(errno) ? READ_LATE : READ_REFUSED;
     *left = size > read->offset ? size - read->offset : 0;
     return *left >= read->needed ? READ_DONE : READ_FAILED;
 }

@@ -7,9 +7,10 @@
 
 enum ReadResult {
     READ_DONE,
-    READ_FAILED, /* with an error */
-    READ_GONE,   /* the file is */
-    READ_LATE,   /* the disk is slow, or the process has no descriptors: a later read may succeed */
+    READ_FAILED,  /* with an error */
+    READ_REFUSED, /* the file cannot be opened, and will not be: the disk fails, or the process is in a sandbox */
+    READ_GONE,    /* the file is */
+    READ_LATE,    /* the disk is slow, or the process has no descriptors: a later read may succeed */
 };
 
 /* How many records a read brings. */

@@ -180,14 +180,6 @@ static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *fou
 
 /* ---- the folder -------------------------------------------------------------------------------- */
 
-/* Returns true if a file that could not be opened for this reason may be there a moment later, or its records under
- * another name. */
-static bool is_passing(int reason)
-{
-    return reason == ENOENT || reason == EMFILE || reason == ENFILE || reason == ENOMEM || reason == EINTR ||
-           reason == EAGAIN || reason == ESTALE;
-}
-
 static bool is_known_locked(const Stored *stored, const char *name)
 {
     for (uint32_t i = 0; i < stored->file_count; i++)
@@ -218,7 +210,7 @@ static bool add_file(Device *device, const char *name, StoredFound *found)
     if (length >= PYLAYER_STORE_NAME_BYTES || !make_room(stored, name))
         return true;
     int fd = open_in_store(stored->directory, name);
-    if (fd < 0 && is_passing(errno))
+    if (fd < 0 && (errno == ENOENT || open_may_succeed_later(errno))) /* or its records have another name now */
         atomic_store(&stored->behind, true);
     else if (fd < 0) /* somebody else's, or the disk fails */
         tell_damage(device, name);
@@ -258,7 +250,7 @@ static void look_at(void *to, int directory, const char *name)
         return;
     }
     if (name_ends(name, ".verdict") && (own || name_begins(name, EVERY_PROGRAM)))
-        verdicts_read(&found->verdicts, stored->directory, name, stored->identity);
+        reading->fine &= verdicts_read(&found->verdicts, stored->directory, name, stored->identity);
     if (!stored->every_program && !own)
         return;
     found->blobs |= name_ends(name, ".blob");
@@ -348,8 +340,11 @@ bool index_read_again(Device *device, uint64_t *give_up)
     return read && !atomic_load(&stored->behind);
 }
 
-void index_tell_damage(Device *device, uint32_t file)
+void index_tell_damage(Device *device, uint32_t file, enum ReadResult result)
 {
+    /* A process in a sandbox, which can open no file any more, may not be allowed a thread either. */
+    if (result != READ_FAILED && !(result == READ_REFUSED && mailbox_has_policy()))
+        return;
     Stored *stored = &device->stored;
     char name[PYLAYER_STORE_NAME_BYTES];
     pthread_mutex_lock(&stored->mutex);
@@ -478,8 +473,8 @@ enum ReadResult index_look_up(Device *device, uint64_t fingerprint, Places *out,
             result = find_in_file(device, &file, i, fingerprint, out, give_up);
         if (result == READ_GONE)
             index_forget_file(stored, i);
-        else if (result == READ_FAILED)
-            index_tell_damage(device, i);
+        else
+            index_tell_damage(device, i, result);
         worst = result > worst ? result : worst;
     }
     return worst;

@@ -71,7 +71,7 @@ typedef struct Places {
 } Places;
 
 /* Reads what was not read yet. Returns false if policy must read the folder instead: a process died over something in it
- * since the last start, or it holds snapshots. One thread at a time may call it, and frees found->verdicts. */
+ * since the last start, it holds snapshots, or not all verdicts can be read at this moment. One thread at a time may call it, and frees found->verdicts. */
 bool index_read_folder(Device *device, StoredFound *found);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
  * the pack's was listed. One thread reads, without Stored::mutex; others wait for it as for the disk. Returns false if
@@ -81,8 +81,8 @@ void index_forget(Stored *stored);
 /* Adds the places of all records with this fingerprint. Release them with free. */
 enum ReadResult index_look_up(Device *device, uint64_t fingerprint, Places *out, uint64_t *give_up);
 Place place_of(uint32_t file, uint64_t offset);
-/* Has policy read a file, once, say what is wrong with it, and repair it when there is time. */
-void index_tell_damage(Device *device, uint32_t file);
+/* If a read failed, has policy read the file, once, say what is wrong with it, and repair it when there is time. */
+void index_tell_damage(Device *device, uint32_t file, enum ReadResult result);
 /* The file is gone. */
 void index_forget_file(Stored *stored, uint32_t file);
 

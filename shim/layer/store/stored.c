@@ -374,8 +374,7 @@ static enum ReadResult give_from(Device *device, Place place, uint64_t *give_up)
     enum ReadResult result = read_chunk(device, &chunk, give_up);
     if (result == READ_DONE)
         give_chunk(device, &chunk);
-    if (result == READ_FAILED || chunk.damaged)
-        index_tell_damage(device, chunk.number);
+    index_tell_damage(device, chunk.number, chunk.damaged ? READ_FAILED : result);
     if (result == READ_LATE)
         note_late(stored, place);
     else

@@ -36,10 +36,10 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
         add_entries(to, data, record->size);
 }
 
-void verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
+bool verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
                    const uint8_t identity[PYLAYER_DIGEST_BYTES])
 {
-    folder_records(directory, name, identity, "VRDT", MOST_BYTES, take_record, verdicts);
+    return folder_records(directory, name, identity, "VRDT", MOST_BYTES, take_record, verdicts);
 }
 
 /* By type, kind and subject, the newest decision first. */

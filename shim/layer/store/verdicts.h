@@ -45,8 +45,9 @@ typedef struct Verdicts {
     bool undecided; /* verdicts_settle: policy should watch this run, because it may end a trial or clear evidence */
 } Verdicts;
 
-/* Adds the entries of a file. One that cannot be read, or is a newer version's, has none. */
-void verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
+/* Adds the entries of a file. One that cannot be read, or is a newer version's, has none. Returns false if the file is
+ * gone or cannot be opened at this moment: another process may have put its entries into a new file. */
+bool verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
                    const uint8_t identity[PYLAYER_DIGEST_BYTES]);
 /* Keeps what is in force at this time, one entry for each key, in the order of type, kind and subject. */
 void verdicts_settle(Verdicts *verdicts, uint64_t now_s);
