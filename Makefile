@@ -18,6 +18,7 @@
 # make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes
 # make soak   eight processes on one store, with all that can go wrong, for MINUTES, 10 by default
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
+# make page-speed  how smoothly the report's page pans, with 20,000 pipelines and 100,000 frames; a minute
 # make gpu    draws with pipelines of every sort on this machine's GPU, with each carrier, and compares images; a minute
 # make lint   formatters, linters, mypy --strict; no warning of the C compiler
 # make format what the formatters of make lint want, done
@@ -163,6 +164,9 @@ recovery: setup $(VENV)/extra-test programs-driver programs-recovery
 soak: setup programs
 	@$(BIN)/python tests/soak/run.py --minutes $(MINUTES)
 
+page-speed: setup $(VENV)/extra-test $(VENV)/chromium
+	@$(BIN)/python -P tests/report/speed.py
+
 gpu: setup programs-gpu
 	@$(BIN)/python tests/gpu/gpu.py
 
@@ -290,7 +294,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

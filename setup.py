@@ -6,6 +6,8 @@
     the policy library: built by cffi, links the private libpython in ``pylayer/_private``, opened by the layer.
 ``pylayer/common/policy_validator.py``
     checks policy files: made from their JSON schema.
+``pylayer/report/uplot.*``
+    draw the report's page: fetched from npm's registry.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
+sys.path.insert(0, str(Path("shim").resolve()))
 sys.path.insert(0, str(Path("shim/policy").resolve()))
 import freeze
 import layer_tables
+import page_library
 import policy_validator
 import private_python
 
@@ -73,6 +77,7 @@ class BuildBoth(build_ext):
         private_python.search_only(Path(self.get_ext_fullpath(ext.name)), directory)
 
 
+page_library.fetch()
 setup(
     cffi_modules=["shim/policy/build_policy.py:ffibuilder"],
     ext_modules=[layer],

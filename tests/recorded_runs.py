@@ -10,7 +10,7 @@ from unit.things import facts
 
 from pylayer.common.identity import Identity
 from pylayer.store.runs import RunFile
-from pylayer.store.timeline import Event, TimelineFile
+from pylayer.store.timeline import MAX_WAITING, Event, TimelineFile
 
 IDENTITY = Identity.of(facts())
 #: What CLOCK_MONOTONIC said when the runs began.
@@ -37,8 +37,8 @@ def hits(at_ms: float, count: int) -> Event:
     return Event("hits", MONOTONIC + round(at_ms * MS), 1000 * MS, kind=1, value=count)
 
 
-def write(root: Path, events: list[Event] | None = None, **values: Any) -> str:
-    """Writes a run, and its timeline where there are events; returns its name."""
+def write(root: Path, events: list[Event] | None = None, threads: dict[int, str] | None = None, **values: Any) -> str:
+    """Writes a run, and its timeline where there are events; returns its name. ``threads``: their names."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = RunFile(str(root))
     name = os.path.basename(file.path).removesuffix(".run")
@@ -64,9 +64,12 @@ def write(root: Path, events: list[Event] | None = None, **values: Any) -> str:
     }
     file.write({**base, **values})
     if events is not None:
-        line = TimelineFile(str(root), name, IDENTITY)
-        for event in events:
+        line = TimelineFile(str(root), name, IDENTITY, limit=16 << 20)
+        line._threads.update(threads or {})
+        for number, event in enumerate(events, 1):
             line.add(event)
+            if number % MAX_WAITING == 0:
+                line.flush()
         line.flush()
         line.close()
     return name

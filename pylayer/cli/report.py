@@ -192,7 +192,7 @@ def _page() -> ModuleType:
     except ImportError as error:
         raise Failure(
             f"--html needs {error.name or 'packages'}, which is not installed; install it with: "
-            "pip install jinja2 plotly"
+            "pip install jinja2"
         ) from error
     return page
 

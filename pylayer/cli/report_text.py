@@ -47,7 +47,7 @@ def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_
     ]
     facts += [(card["name"].lower(), f"{card['value']}; {card['detail']}") for card in view.cards(own, frame_ns)]
     print_facts(out, facts)
-    for remark in [*own["remarks"], *([note] if (note := view.timeline_note(own, 0)) else [])]:
+    for remark in [*own["remarks"], *([note] if (note := view.timeline_note(own)) else [])]:
         out.print(Padding(Text(remark, style="yellow"), (0, 0, 0, 2), expand=False))
     if own["longest_stalls"]:
         _table(out, f"Longest stalls over {human_time(frame_ns)}", view.stalls(own, threads), own["stalls"])

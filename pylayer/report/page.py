@@ -1,7 +1,7 @@
 """One page of HTML that contains everything it needs: no network, no file beside it.
 
-The template escapes every text. The page's Content-Security-Policy allows it to load nothing, and to run only the two
-scripts whose hashes it names: Plotly's, which is in the plotly package, and page.js.
+The template escapes every text. The page's Content-Security-Policy allows it to load nothing, and to use only the
+scripts and styles whose hashes it names: uPlot's (shim/page_library.py), and the page's own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from .. import __version__
-from . import drawing, view
-from .figures import moment
+from . import page_data, view
+from .figures import moment, origin
+from .recorded import read
 from .words import human_time, plural
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from ..store.store import Timeline
     from .recorded import Recorded
+
+#: The page's own script, in this order.
+SCRIPTS = ("timeline_data", "timeline_draw", "timeline_panel", "timeline", "page")
 
 
 def _file(name: str) -> str:
@@ -37,7 +40,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
+def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_ns: int, past: _Past) -> dict[str, Any]:
     """Returns what the template shows of one run."""
     line = recorded.timeline(root)
     names = view.thread_names(line)
@@ -53,37 +56,75 @@ def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_
         "when": f"Began {moment(own['started_s'])}, {view.state(own)}",
         "process": f", process {own['pid']}" if own["pid"] else "",
         "cards": view.cards(own, frame_ns),
+        "late_more": _of(len(own.get("late", ())), own.get("late_by_pipelines") or 0),
         "stalls_more": _of(len(own["longest_stalls"]), own["stalls"]),
         "slow_more": _of(len(own["slowest"]), own["compiled"]),
         "saved_meaning": view.saved_meaning(own),
         "against": view.against(own["against"], own, names) if own.get("against") else None,
-        "kinds": drawing.kinds(own["kinds"]),
-        "history": drawing.history(own["history"]) if len(own["history"]) > 1 else None,
-        **_timeline(recorded, line, own, frame_ns),
+        "timeline_note": view.timeline_note(own),
+        "timeline": None,
+        **view.held_up(own, frame_ns),
     }
-    said["stall_columns"], said["stall_rows"] = view.stalls(own, names)
-    said["slow_columns"], said["slow_rows"] = view.pipelines(own["slowest"], names)
-    said["kind_columns"], said["kind_rows"] = view.kinds(own)
-    said["verdict_columns"], said["verdict_rows"] = view.verdicts(own)
-    said["history_columns"], said["history_rows"] = view.history(own)
+    if line is not None and own["duration_ns"] > 0:
+        said |= _timeline(root, recorded, line, own, frame_ns, past)
+    for key, table in view.tables(own, names).items():
+        said[f"{key}_columns"], said[f"{key}_rows"] = table
     return said
 
 
-def _timeline(recorded: Recorded, line: Timeline | None, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
-    drawn = drawing.timeline(recorded, line, own["duration_ns"], frame_ns) if line is not None else None
-    said = {"timeline": drawn, "timeline_note": view.timeline_note(own, drawn.left_out if drawn else 0)}
-    if drawn is not None:
-        said["length_s"] = own["duration_ns"] / 1e9
-        said["timeline_label"] = (
-            f"{plural(drawn.events, 'event')} on {plural(drawn.threads, 'thread')} over "
-            f"{human_time(own['duration_ns'])}, {plural(own['stalls'], 'stall')} longer than {human_time(frame_ns)}; "
-            "the tables have them in words"
-        )
-    return said
+def _timeline(
+    root: str, recorded: Recorded, line: Timeline, own: dict[str, Any], frame_ns: int, past: _Past
+) -> dict[str, Any]:
+    start = origin(recorded, line)
+    frames, held = shown_frames(line, own, frame_ns)
+    key = recorded.program
+    if key not in past.known:
+        past.known[key] = page_data.past(root, [run for run in past.runs() if run.program == key], frame_ns)
+    data = page_data.of_run(line, start, own["duration_ns"], frame_ns, past.known[key], frames, held)
+    events = len(data["events"]["thread"])
+    if not events and not frames:
+        return {}
+    of = f"{plural(len(frames), 'frame')} and " if frames else ""
+    return {
+        "timeline": Markup(page_data.packed(data)),
+        "timeline_label": (
+            f"Timeline: {of}{plural(events, 'event')} on {plural(len(data['threads']), 'thread')} over "
+            f"{human_time(own['duration_ns'])}; the tables have them in words"
+        ),
+    }
+
+
+def shown_frames(
+    line: Timeline, own: dict[str, Any], frame_ns: int
+) -> tuple[list[page_data.Frame] | None, dict[int, int]]:
+    """Returns the frames of a run, or None if it has none, and by the identity of an event the frame that it held."""
+    return None, {}
+
+
+class _Past:
+    """What all recorded runs have of the pipelines of each program, read once."""
+
+    def __init__(self, root: str, chosen: list[Recorded]) -> None:
+        self._root = root
+        self._chosen = {run.name: run for run in chosen}
+        self._runs: list[Recorded] | None = None
+        self.known: dict[tuple[str, str], dict[int, page_data.Past]] = {}
+
+    def runs(self) -> list[Recorded]:
+        """Returns every run, of which those that are shown have their timelines read already."""
+        if self._runs is None:
+            self._runs = [self._chosen.get(run.name, run) for run in read(self._root)]
+        return self._runs
 
 
 def _of(shown: int, there: int) -> str:
     return f": {shown:,} of {there:,}" if there > shown else ""
+
+
+def _scripts() -> list[str]:
+    """Returns uPlot's script and the page's own, which is one function of several files."""
+    own = "\n".join(_file(f"{name}.js") for name in SCRIPTS)
+    return [_file("uplot.js"), f'(() => {{\n"use strict";\n{own}}})();\n']
 
 
 def render(
@@ -94,31 +135,29 @@ def render(
 ) -> str:
     """Returns the page of these runs and their figures. Calls ``advance`` with 1 after each run."""
     said = []
+    past = _Past(root, [recorded for recorded, _ in chosen])
     for number, (recorded, own) in enumerate(chosen):
-        said.append(_run(number, root, recorded, own, frame_ns))
+        said.append(_run(number, root, recorded, own, frame_ns, past))
         advance(1)
     programs = list(dict.fromkeys(texts["program"] for texts in said))
     heading = ", ".join(programs[:3]) + (f" and {len(programs) - 3} more" if len(programs) > 3 else "")
     if len(said) == 1:
         heading += f", {said[0]['began']}"
-    css, script, plotly = _file("page.css"), _file("page.js"), get_plotlyjs()
+    scripts, style = _scripts(), _file("uplot.css") + _file("page.css")
     policy = (
-        f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}; "
         "base-uri 'none'; form-action 'none'"
     )
     loader = jinja2.DictLoader({name: _file(name) for name in ("page.html.j2", "parts.html.j2")})
     # No text of a run is used as a template, and every text is escaped.
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment.get_template("page.html.j2").render(
         policy=Markup(policy),
         version=__version__,
         title=f"{heading} - pylayer report",
         heading=heading,
         made=moment(time.time()),
-        frame=human_time(frame_ns),
         runs=said,
-        css=Markup(css),
-        plotly=Markup(plotly),
-        script=Markup(script),
+        css=Markup(style),
+        scripts=[Markup(script) for script in scripts],
     )

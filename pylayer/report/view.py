@@ -17,8 +17,8 @@ _CODE = {"code": True}
 
 def _cell(text: str, by: float | None = None, **more: Any) -> dict[str, Any]:
     """Returns a cell. ``by``: the value to sort the column by, if it is not the text. ``show``: start and duration in
-    seconds, if the timeline shows the event."""
-    return {"text": text, "by": by, "show": None, "code": False, **more}
+    seconds, if the timeline shows the event. ``frame``: it is a frame."""
+    return {"text": text, "by": by, "show": None, "frame": False, "code": False, **more}
 
 
 def _columns(*names: str) -> list[dict[str, Any]]:
@@ -42,10 +42,10 @@ def _size(size: int | None) -> dict[str, Any]:
     return _cell("unknown", -1) if size is None else _cell(human_bytes(size), size)
 
 
-def _at(own: dict[str, Any]) -> dict[str, Any]:
+def _at(own: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Returns when something happened, as a cell that leads to it on the timeline."""
     text = f"{own['at_ns'] / 1e9:.3f} s"
-    return _cell(text, own["at_ns"], show=f"{own['at_ns'] / 1e9:.7f} {own['duration_ns'] / 1e9:.7f}")
+    return _cell(text, own["at_ns"], show=f"{own['at_ns'] / 1e9:.7f} {own['duration_ns'] / 1e9:.7f}", **more)
 
 
 def thread_names(line: Timeline | None) -> dict[int, str]:
@@ -74,6 +74,50 @@ def _saved(run: dict[str, Any]) -> tuple[str, str]:
     return human_time(saved), lost(saved, run["waited_ns"], run["hits"]) or "an estimate"
 
 
+def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
+    """Returns the card of late frames, or, of a run without frames, of stalls."""
+    if run.get("frames"):
+        late, own = run["late_frames"], run["late_by_pipelines"]
+        detail = f"of {run['frames']:,}; {own:,} because of pipelines" if late else f"of {run['frames']:,}"
+        return _card("Late frames", f"{late:,}", detail, warn=bool(own))
+    if not run["stalls"]:
+        return _card("Longest stall", "none", f"nothing over {human_time(frame_ns)}")
+    count = f"{plural(run['stalls'], 'stall')} over {human_time(frame_ns)}"
+    return _card("Longest stall", human_time(run["longest_stall_ns"]), count, warn=True)
+
+
+def held_up(run: dict[str, Any], frame_ns: int) -> dict[str, str]:
+    """Returns the sentences around the timeline, which speak of frames where there are any."""
+    frame = human_time(frame_ns)
+    if run.get("frames"):
+        return {
+            "timeline_meaning": (
+                "Each bar of the upper track is a frame, as high as the time until the next one. Below, each bar is a "
+                "pipeline, in the row of the thread that created it. A mark ▼ stands over those that held up a frame."
+            ),
+            "late_name": "late frame",
+            "stalls_name": "Longest times in pipelines without a pause",
+            "nothing_late": "No frame came late because of pipelines.",
+            "stall_meaning": (
+                "A time in which one thread was in calls that create pipelines or caches, without a pause. It is a "
+                "stutter only if it held up a frame."
+            ),
+        }
+    return {
+        "timeline_meaning": (
+            "No frames: this run presented none to a swapchain, or they were not recorded. Each bar is a pipeline, "
+            f"in the row of the thread that created it. What is longer than {frame} is a stutter if the thread renders."
+        ),
+        "late_name": "long compile",
+        "stalls_name": "The longest stalls",
+        "nothing_late": f"No thread was held up for longer than {frame}.",
+        "stall_meaning": (
+            "A time in which one thread was in calls that create pipelines or caches, without a pause of more than "
+            f"1 ms. Those longer than {frame} are listed."
+        ),
+    }
+
+
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
     """Returns the numbers at the top of the page."""
     looked = run["hits"] + run["compiled"]
@@ -87,13 +131,7 @@ def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
         _card("Hits", f"{run['hits']:,}", found),
         _card("Compiled", f"{run['compiled']:,}", f"{human_time(run['compile_ns'])} in all{adopted}"),
         _card("Time saved", *_saved(run)),
-        _card(
-            "Longest stall",
-            human_time(run["longest_stall_ns"]) if run["stalls"] else "none",
-            f"{plural(run['stalls'], 'stall')} over {human_time(frame_ns)}" if run["stalls"] else
-            f"nothing over {human_time(frame_ns)}",
-            warn=bool(run["stalls"]),
-        ),
+        _worst(run, frame_ns),
         _card("Stored by this run", human_bytes(run["stored_bytes"]), plural(run["stored_records"], "record")),
     ]  # fmt: skip
 
@@ -102,6 +140,33 @@ def _longest(stall: dict[str, Any]) -> dict[str, Any]:
     if stall["longest_type"] in HELD_UP:
         return _cell(HELD_UP[stall["longest_type"]])
     return _cell(" ".join(text for text in (stall["longest"], stall["longest_name"]) if text) or "unknown", **_CODE)
+
+
+def _late(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
+    rows = []
+    for own in run.get("late", ()):
+        held = [f"{one['name'] or one['fingerprint']} {human_time(one['duration_ns'])}" for one in own["pipelines"]]
+        more = f" and {len(held) - 3} more" if len(held) > 3 else ""
+        cells = [_cell(f"{own['frame']:,}", own["frame"]), _clock(run, own), _at(own, frame=True)]
+        cells += [_time(own["duration_ns"]), _time(own["pipelines_ns"])]
+        cells += [
+            _cell(", ".join(_thread(thread, names) for thread in own["threads"])),
+            _cell(", ".join(held[:3]) + more),
+        ]
+        rows.append(_row(*cells))
+    return _columns("#Frame", "#Clock", "#At", "#Took", "#Of it pipelines", "Threads", "Pipelines"), rows
+
+
+def tables(run: dict[str, Any], names: dict[int, str]) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Returns columns and rows of the run's tables, by their names in the template."""
+    return {
+        "late": _late(run, names),
+        "stall": stalls(run, names),
+        "slow": pipelines(run["slowest"], names),
+        "kind": kinds(run),
+        "verdict": verdicts(run),
+        "history": history(run),
+    }
 
 
 def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
@@ -159,7 +224,7 @@ def kinds(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
 
 
 def verdicts(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Returns columns and rows: each verdict, or their counts if only those are known."""
+    """Returns columns and rows."""
     found = run["verdicts"]
     if found and found[0]["at_ns"] is None:
         counted = [
@@ -182,7 +247,7 @@ def verdicts(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
 
 
 def history(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Returns columns and rows, the newest run first."""
+    """Returns columns and rows."""
     rows = [
         _row(
             _cell(moment(own["started_s"]) + (", this run" if own["this"] else "")),
@@ -264,7 +329,7 @@ def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -
     }
 
 
-def timeline_note(run: dict[str, Any], left_out: int) -> str:
+def timeline_note(run: dict[str, Any]) -> str:
     """Returns what is missing on the timeline, and why; empty if nothing is."""
     line = run["timeline"]
     if line["outcome"] == "missing":
@@ -281,8 +346,6 @@ def timeline_note(run: dict[str, Any], left_out: int) -> str:
         notes.append("What happened in the last second before the program died may be missing.")
     if line["dropped"]:
         notes.append(f"{plural(line['dropped'], 'event')} did not fit (timeline_mib in the policy file).")
-    if left_out:
-        notes.append(f"The shortest {left_out:,} events are not drawn; pylayer report --trace has them all.")
     return " ".join(notes)
 
 

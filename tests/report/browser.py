@@ -39,6 +39,8 @@ def opened(browser: Browser, file: Path, **options: Any) -> Iterator[Page]:
     page.on("request", lambda request: said.append(f"request: {request.url}"))
     uri = file.as_uri()
     page.goto(uri)
+    if options.get("java_script_enabled", True):
+        ready(page)
     yield page
     context.close()
     assert said == [f"request: {uri}"]
@@ -59,19 +61,33 @@ def overflow(page: Page) -> int:
     return wider
 
 
-def marks(page: Page, chart: str, colour: str) -> int:
-    """Shapes in charts (a CSS selector) that are filled with one of the style sheet's colours."""
+def ready(page: Page) -> None:
+    """Returns when the page has drawn its timelines."""
+    page.wait_for_function("[...document.querySelectorAll('.timeline')].every((own) => 'ready' in own.dataset)")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def pixels(page: Page, timeline: str, colour: str) -> int:
+    """Pixels of a timeline (a CSS selector) that have one of the style sheet's colours."""
     count = page.evaluate(
-        """([chart, colour]) => {
+        """([timeline, colour]) => {
             const probe = document.createElement("span");
             probe.style.color = `var(--${colour})`;
             document.body.append(probe);
-            const wanted = getComputedStyle(probe).color;
+            const [red, green, blue] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
             probe.remove();
-            const shapes = document.querySelectorAll(`${chart} .mlayer path`);
-            return [...shapes].filter((shape) => getComputedStyle(shape).fill === wanted).length;
+            let count = 0;
+            for (const canvas of document.querySelectorAll(`${timeline} canvas`)) {
+                const { width, height } = canvas, copy = new OffscreenCanvas(width, height);
+                const context = copy.getContext("2d", { willReadFrequently: true });
+                context.drawImage(canvas, 0, 0);
+                const { data } = context.getImageData(0, 0, width, height);
+                for (let at = 0; at < data.length; at += 4)
+                    count += data[at] === red && data[at + 1] === green && data[at + 2] === blue;
+            }
+            return count;
         }""",
-        [chart, colour],
+        [timeline, colour],
     )
     assert isinstance(count, int)
     return count

@@ -12,7 +12,8 @@ import recorded_runs
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
-from report.browser import DESKTOP, PHONE, launch, marks, opened, overflow, until
+from report import made_up
+from report.browser import DESKTOP, PHONE, launch, opened, overflow, pixels, ready, until
 from world import LAYER_NAME, NULL_HARDWARE, ROOT, World
 
 from pylayer.report import compare, figures, page, recorded
@@ -76,24 +77,30 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(tmp_path / "store", tmp_path / "report.html")
 
 
-TIMELINE = ".chart.timeline"
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of a run with 125 pipelines and 5,000 frames, of which some came late."""
+    file = tmp_path_factory.mktemp("frames") / "report.html"
+    made_up.write_page(file, 125, 60, 5000)
+    return file
+
+
+TIMELINE = ".timeline"
 
 
 @pytest.mark.parametrize(
     "look", [{**DESKTOP, "color_scheme": "light"}, {**PHONE, "color_scheme": "dark"}], ids=["desktop", "phone"]
 )
 def test_page(browser: Browser, report: Path, look: dict[str, Any]) -> None:
-    """On a light desktop and a dark phone: charts have their marks, nothing is wider than the window, no column is
-    clipped, each value is below its column's name or beside it, a row has a few lines, and axe-core's rules (contrast,
-    names, landmarks, headings) find nothing."""
+    """On a light desktop and a dark phone: pipelines have the colours of what they took, nothing is wider than the
+    window, no column is clipped, each value is below its column's name or beside it, a row has a few lines, and
+    axe-core's rules (contrast, names, landmarks, headings) find nothing."""
     with opened(browser, report, **look) as page:
         assert overflow(page) == 0
-        assert marks(page, TIMELINE, "k1") == 6 + 2  # graphics, of both runs
-        assert marks(page, TIMELINE, "k0") == 4  # compute
-        assert marks(page, TIMELINE, "stall") == 2 * 2  # a line and a triangle each
-        assert marks(page, TIMELINE, "bar") >= 8 and marks(page, TIMELINE, "found") == 2
-        assert marks(page, "[id$=-kinds] ~ .chart", "found") == 2 * 2
-        assert marks(page, "[id$=-history] ~ .chart", "found") == 2 * 2
+        assert pixels(page, "#run-1 .timeline", "c1") and pixels(page, "#run-1 .timeline", "c2")  # 10 ms, 30 ms
+        assert pixels(page, "#run-2 .timeline", "c0") and not pixels(page, "#run-2 .timeline", "c2")  # 2 ms
+        assert pixels(page, "#run-1 .timeline", "found") and not pixels(page, TIMELINE, "late")
+        assert page.locator("#run-1 .timeline").bounding_box() and page.get_by_text("No frames: this run").count() == 2
         script = "[...document.querySelectorAll('.scroll')].map((own) => own.scrollWidth - own.clientWidth)"
         hidden = page.evaluate(script)
         assert len(hidden) > 8 and set(hidden) == {0}
@@ -103,27 +110,30 @@ def test_page(browser: Browser, report: Path, look: dict[str, Any]) -> None:
         assert ("Took" in said) == phone
         box = row.bounding_box()
         assert box and box["height"] < (100 if phone else 40)
+        page.locator("#run-1-stalls + .scroll [data-show]").first.click()
+        assert page.locator("#run-1 .panel").is_visible() and overflow(page) == 0
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
 
 
 def test_texts_of_programs_are_shown_as_they_are(browser: Browser, report: Path) -> None:
-    """Markup in names is text on the page, in the charts, and in what is said of a bar."""
+    """Markup in names is text on the page, in what is said of a bar under the pointer, and in the panel."""
     with opened(browser, report) as page:
         assert page.title() == f"{HOSTILE} - pylayer report"
         assert HOSTILE in page.locator("h1").inner_text()
-        assert page.locator("img").count() == 0
         # The bar of 30 ms at 950 ms has the hostile entry point.
         page.locator("#run-1-stalls + .scroll [data-show]").first.click()
-        boxes = [bar.bounding_box() for bar in page.locator(f"{TIMELINE} .subplot.xy .barlayer path").all()]
-        box = max((box for box in boxes if box and box["height"] > 10), key=lambda box: box["width"])
-        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        said = page.locator(f"{TIMELINE} .hoverlayer text").first
-        said.wait_for()
-        assert f"entry point {HOSTILE[:64]}" in said.text_content() and "30.0 ms" in said.text_content()
+        said = page.locator("#run-1 .panel").inner_text()
+        assert f"Entry point\n{HOSTILE[:64]}" in said and "30 ms" in said and "2 pipelines" in said
+        box = page.locator("#run-1 .timeline").bounding_box()
+        assert box
+        # In the middle of the view, in the first row, which is that of the busiest thread.
+        page.mouse.move(box["x"] + 46 + (box["width"] - 70) / 2, box["y"] + 52)
+        assert page.locator("#run-1 .tip").inner_text() == "graphics\n30 ms, compiled, and kept"
+        assert page.locator("img").count() == 0
 
 
-FOCUSABLE = "a[href], button:enabled, select, input, [tabindex='0']"
+FOCUSABLE = "a[href], button:enabled, select, input, summary, [tabindex='0']"
 
 
 def test_keyboard_reaches_everything(browser: Browser, report: Path) -> None:
@@ -145,6 +155,8 @@ def test_keyboard_reaches_everything(browser: Browser, report: Path) -> None:
 
 
 def shown(page: Page) -> str:
+    """What the page says that it shows, once it says it."""
+    page.wait_for_timeout(250)
     return page.locator(".shown").first.inner_text()
 
 
@@ -156,8 +168,7 @@ def press(page: Page, name: str) -> str:
 
 def test_controls(browser: Browser, report: Path) -> None:
     """By keyboard: buttons and a row's time change the part of the run that is shown, which stays within the run and is
-    said; a kind can be switched off and on; a column's head sorts by it, numbers by their size, the other way when it
-    is used again, and says so."""
+    said; a column's head sorts by it, numbers by their size, the other way when it is used again, and says so."""
     with opened(browser, report) as page:
         assert shown(page) == "The whole run: 2 s."
         assert press(page, "in") == "Shown: 500 ms to 1.5 s of 2 s."
@@ -174,20 +185,6 @@ def test_controls(browser: Browser, report: Path) -> None:
         assert page.locator(TIMELINE).first.is_visible()
         assert press(page, "all") == "The whole run: 2 s."
 
-        first = page.locator(".legend").first
-        assert first.locator("label").all_inner_texts() == [
-            "compute",
-            "graphics",
-            "waiting for the store",
-            "cache data judged",
-        ]
-        before = marks(page, TIMELINE, "k0")
-        first.get_by_label("compute").focus()
-        page.keyboard.press("Space")
-        until(page, lambda: marks(page, TIMELINE, "k0") == 0)
-        page.keyboard.press("Space")
-        until(page, lambda: marks(page, TIMELINE, "k0") == before > 0)
-
         table = page.locator("#run-1-slow ~ .scroll table").first
 
         def column(number: int) -> list[str]:
@@ -203,6 +200,138 @@ def test_controls(browser: Browser, report: Path) -> None:
         assert table.locator("th[aria-sort]").count() == 1 and column(4) == sorted(column(4))
 
 
+def keys(page: Page, *pressed: str) -> None:
+    page.locator(TIMELINE).first.focus()
+    for key in pressed:
+        page.keyboard.press(key)
+
+
+def test_keys(browser: Browser, frames: Path) -> None:
+    """In the timeline, W, A, S and D zoom and move, arrows go from pipeline to pipeline and to the frame above, N goes
+    to the next late frame, from which a button leads to the pipeline that held it, and Escape takes the panel away."""
+    with opened(browser, frames) as page:
+        keys(page, "w", "d")
+        assert shown(page) == "Shown: 30 s to 60 s of 60 s."
+        keys(page, "s", "a")
+        assert shown(page) == "The whole run: 60 s."
+        assert (
+            pixels(page, TIMELINE, "frame") and pixels(page, TIMELINE, "late") and pixels(page, TIMELINE, "late-other")
+        )
+        keys(page, "n")
+        title = page.locator(".panel h4")
+        said = page.locator(".panel").inner_text()
+        assert title.inner_text().startswith("Frame ") and "late because of pipelines" in said
+        assert pixels(page, TIMELINE, "late-column") > 1000
+        page.locator(".panel li button").first.click()
+        pipeline = title.inner_text()
+        said = page.locator(".panel").inner_text()
+        for name in (
+            "Took",
+            "Thread\nrender (101)",
+            "Stages",
+            "Shaders",
+            "Held\nFrame ",
+            "First created",
+            "Stalled in",
+        ):
+            assert name in said
+        fingerprint = page.locator(".panel code").filter(has_text="pylayer show").inner_text().split()[-1]
+        assert len(fingerprint) == 16
+        keys(page, "ArrowRight")
+        assert page.locator(".panel code").filter(has_text="pylayer show").inner_text().split()[-1] != fingerprint
+        keys(page, "ArrowLeft")
+        assert title.inner_text() == pipeline
+        keys(page, "ArrowUp")
+        assert title.inner_text().startswith("Frame ")
+        keys(page, "ArrowDown")
+        assert title.inner_text() == pipeline
+        keys(page, "Escape")
+        assert page.locator(".panel").is_hidden()
+        keys(page, "/")
+        page.keyboard.type("loader")
+        assert page.locator(".result").inner_text().endswith(" found")
+
+
+def test_search(browser: Browser, frames: Path) -> None:
+    """A search for a name, a thread or the beginning of a fingerprint fades everything else, and goes through what it
+    found."""
+    with opened(browser, frames) as page:
+        ready(page)
+        search = page.locator("input[type=search]")
+        search.fill("LOADER")
+        assert pixels(page, TIMELINE, "faint") and page.locator(".result").inner_text().endswith(" found")
+        search.press("Enter")
+        assert "Thread\nloader (105)" in page.locator(".panel").inner_text()
+        assert page.locator(".result").inner_text().startswith("1 of ")
+        fingerprint = page.locator(".panel code").filter(has_text="pylayer show").inner_text().split()[-1]
+        search.fill(fingerprint[:10])
+        assert page.locator(".result").inner_text() == "1 found"
+        search.fill("no such thing")
+        assert page.locator(".result").inner_text() == "Nothing found"
+        search.press("Escape")
+        ready(page)
+        assert search.input_value() == "" and not pixels(page, TIMELINE, "faint")
+
+
+def test_link_to_a_view(browser: Browser, frames: Path) -> None:
+    """The address has the part of the run that is shown and the selected pipeline. Opened again it shows both."""
+    with opened(browser, frames) as page:
+        ready(page)
+        keys(page, "n")
+        page.locator(".panel li button").first.click()
+        view, title = shown(page), page.locator(".panel h4").inner_text()
+        link = page.evaluate("location.hash")
+        assert link.startswith("#t=") and "&p=" in link
+    context = browser.new_context(**DESKTOP)
+    page = context.new_page()
+    page.goto(frames.as_uri() + link)
+    ready(page)
+    assert shown(page) == view and page.locator(".panel h4").inner_text() == title
+    context.close()
+
+
+def test_pointer(browser: Browser, frames: Path) -> None:
+    """The wheel zooms where the pointer is and, in the whole run, scrolls the page; a drag moves; a click selects; two
+    fingers zoom."""
+    with opened(browser, frames) as page:
+        ready(page)
+        box = page.locator(TIMELINE).bounding_box()
+        assert box
+        left, wide, y = box["x"] + 46, box["width"] - 70, box["y"] + 100
+        page.mouse.move(left + wide / 2, y)
+        page.mouse.wheel(0, 100)
+        until(page, lambda: page.evaluate("scrollY") == 100)
+        page.mouse.wheel(0, -100)
+        until(page, lambda: "Shown:" in shown(page))
+        before = page.evaluate("location.hash")
+        page.evaluate("scrollTo(0, 0)")
+        page.mouse.move(left + wide / 2, y)
+        page.mouse.down()
+        page.mouse.move(left + wide / 2 - 200, y, steps=4)
+        page.mouse.up()
+        shown(page)
+        moved = page.evaluate("location.hash")
+        start, end = ([float(number) for number in link.removeprefix("#t=").split(",")] for link in (before, moved))
+        assert end[0] > start[0] and end[1] - end[0] == pytest.approx(start[1] - start[0], rel=0.01)
+        assert page.locator(".panel").is_hidden()
+        page.mouse.click(left + wide / 2, box["y"] + 140)
+        assert page.locator(".panel h4").inner_text().startswith("Frame ")
+        page.evaluate(
+            """([x, y]) => {
+                const place = document.querySelector(".timeline");
+                place.setPointerCapture = () => {};
+                const send = (type, pointerId, clientX) => place.dispatchEvent(new PointerEvent(type, {
+                    pointerId, clientX, clientY: y, pointerType: "touch", bubbles: true, buttons: 1 }));
+                for (const [type, apart] of [["pointerdown", 50], ["pointermove", 100], ["pointerup", 100]])
+                    for (const [finger, side] of [[5, -1], [6, 1]]) send(type, finger, x + side * apart);
+            }""",
+            [left + wide / 2, y],
+        )
+        shown(page)
+        closer = [float(number) for number in page.evaluate("location.hash").removeprefix("#t=").split(",")]
+        assert (closer[1] - closer[0]) / (end[1] - end[0]) == pytest.approx(0.5, rel=0.05)
+
+
 def test_colours_follow_the_system(browser: Browser, report: Path) -> None:
     """Where the system changes between light and dark, the page and its charts do, and show what they showed. Printed,
     tables are whole and the paper is white."""
@@ -215,11 +344,10 @@ def test_colours_follow_the_system(browser: Browser, report: Path) -> None:
     with opened(browser, report, color_scheme="light") as page:
         light = background(page)
         page.locator("[data-move=in]").first.click()
-        page.locator(".legend").first.get_by_label("compute").uncheck()
         page.emulate_media(color_scheme="dark")
         # The browser tells the page of it in its own time.
-        until(page, lambda: marks(page, TIMELINE, "k1") == 8)
-        assert background(page) != light and marks(page, TIMELINE, "k0") == 0
+        until(page, lambda: pixels(page, "#run-1 .timeline", "c1") > 0)
+        assert background(page) != light
         page.locator("[data-move=later]").first.click()
         assert shown(page) == "Shown: 1 s to 2 s of 2 s."
         page.emulate_media(media="print", color_scheme="dark")
@@ -249,5 +377,6 @@ def test_real_programs(browser: Browser, world: World, tmp_path: Path) -> None:
         assert len(titles) == 3 and [title.startswith("pipelines, ") for title in titles] == [True, True, False]
         rows = [page.locator(f"#run-{number}-slow ~ .scroll").first.locator("tbody tr").count() for number in (1, 2, 3)]
         assert rows == [run["counters"]["compiled"] for run in world.runs()] and rows[:2] == [10, 5]
-        assert marks(page, TIMELINE, "k0") + marks(page, TIMELINE, "k1") >= 15
+        for run in (1, 2, 3):
+            assert sum(pixels(page, f"#run-{run} .timeline", f"c{level}") for level in range(4))
         assert page.locator("#run-2-against").is_visible()

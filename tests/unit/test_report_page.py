@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import recorded_runs
-from plotly.offline import get_plotlyjs
-from recorded_runs import MS, cache, pipeline
+from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
+from report import made_up
 
-from pylayer.report import drawing, figures, page, recorded
+from pylayer.report import figures, page, page_data, recorded
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m{{ 7 * 7 }}\u202e"
 
@@ -22,19 +25,19 @@ def render(root: Path) -> str:
 
 
 def test_only_the_pages_own_scripts_run(tmp_path: Path) -> None:
-    """The content security policy names the hashes of the page's two scripts and allows nothing to be loaded."""
+    """The content security policy names the hashes of the page's scripts and styles and allows nothing to be loaded."""
     recorded_runs.write(tmp_path, [pipeline(0, 20)])
     text = render(tmp_path)
-    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-    hashes = {base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts}
+    scripts, styles = (re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("script", "style"))
+    own = [*scripts, *styles]
+    hashes = {base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in own}
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
-    assert policy is not None and len(scripts) == 2
+    assert policy is not None and len(scripts) == 2 and len(styles) == 1 and " style=" not in text
     assert set(re.findall(r"'sha256-([^']*)'", policy[1])) == hashes
     directives = dict(part.strip().split(" ", 1) for part in policy[1].split(";"))
     assert directives["default-src"] == directives["base-uri"] == directives["form-action"] == "'none'"
-    assert "unsafe" not in directives["script-src"] and set(directives) == {
-        "default-src", "script-src", "style-src", "img-src", "base-uri", "form-action",
-    }  # fmt: skip
+    assert "unsafe" not in policy[1]
+    assert set(directives) == {"default-src", "script-src", "style-src", "base-uri", "form-action"}
     assert not re.search(
         r"<(?:link|img|iframe|object|embed|base)\b", re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     )
@@ -49,9 +52,9 @@ def test_texts_of_programs_are_texts(tmp_path: Path) -> None:
         policy={"class": HOSTILE, "failures": 1, "switched_off": HOSTILE},
     )  # fmt: skip
     text = render(tmp_path)
-    own = text.replace(get_plotlyjs(), "")
-    # Three figures and two scripts.
-    assert own.count("<script") == own.count("</script>") == 2 + 2
+    own = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    # The timeline's data; the scripts are gone.
+    assert own.count("<script") == own.count("</script>") == 1 and text.count("<script>") == 2
     assert "<img" not in own and "onerror=alert(2)&gt;" in own
     outside = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert "\x1b" not in outside and "\u202e" not in outside and "{{ 7 * 7 }}" in outside
@@ -64,44 +67,70 @@ def test_page_without_timeline_says_so(tmp_path: Path) -> None:
     assert "No timeline was recorded" in text and "Stored by this run" in text
 
 
-def test_of_many_events_the_longest_are_drawn(tmp_path: Path) -> None:
-    """Events that are not drawn are counted, and the page says where to find them."""
-    count = drawing.MOST_EVENTS + 5
-    events = [pipeline(number, 0.5 if number % 1000 else 0.7, fingerprint=number + 1) for number in range(count)]
-    recorded_runs.write(tmp_path, events)
-    (run,) = runs = recorded.read(str(tmp_path))
-    line = run.timeline(str(tmp_path))
+def data_of(root: Path, **more: Any) -> dict[str, Any]:
+    """What the page's script gets of the only run of a store."""
+    (run,) = recorded.read(str(root))
+    line = run.timeline(str(root))
     assert line is not None
-    own = figures.of_run(str(tmp_path), runs, run)
-    drawn = drawing.timeline(run, line, own["duration_ns"], figures.FRAME_NS)
-    assert drawn is not None
-    assert (drawn.left_out, drawn.events) == (5, drawing.MOST_EVENTS)
-    (bars,) = [trace for trace in drawn.figure["data"] if trace["name"] == "graphics"]
-    assert len(bars["x"]) == drawing.MOST_EVENTS and bars["x"].count(0.0007) == len(range(0, count, 1000))
-    text = page.render(str(tmp_path), [(run, own)], figures.FRAME_NS)
-    assert "The shortest 5 events are not drawn" in text and len(text) - len(get_plotlyjs()) < 2_000_000
+    found = page_data.of_run(line, figures.origin(run, line), 10**10, figures.FRAME_NS, {}, **more)
+    unpacked = json.loads(gzip.decompress(base64.b64decode(page_data.packed(found))))
+    assert isinstance(unpacked, dict)
+    return unpacked
+
+
+def test_every_event_is_on_the_page(tmp_path: Path) -> None:
+    """Times are microseconds, each start counts from the one before it, and what is told of a pipeline is told once."""
+    named = Event("shader", MONOTONIC, fingerprint=0xABC, stages=0x10, value=0x77, text="water.frag")
+    recorded_runs.write(
+        tmp_path, [pipeline(0, 20), named, pipeline(30, 1.5), pipeline(31, 2, fingerprint=2), hits(0, 7)]
+    )
+    data = data_of(tmp_path)
+    assert data["events"]["start_us"] == [0, 30_000, 1_000] and data["events"]["duration_us"] == [20_000, 1_500, 2_000]
+    assert data["events"]["pipeline"] == [0, 0, 1]
+    assert data["pipelines"]["fingerprint"] == [f"{0xABC:016x}", f"{2:016x}"]
+    assert data["pipelines"]["shader"] == [["fragment", f"{0x77:016x}", "water.frag"]]
+    assert data["names"][data["pipelines"]["name"][0]] == "water.frag"
+    assert data["what"] == [["graphics", "compiled", "compiled, and kept"]] and data["stages"] == ["vertex, fragment"]
+    assert data["frames"] is None and data["hits"] == [[0, 1_000_000, 7]]
 
 
 def test_many_threads_share_rows(tmp_path: Path) -> None:
-    """If a program has more threads than the page has rows, the least busy threads share one row."""
-    events = [pipeline(number, 5 + number % 7, thread=100 + number) for number in range(drawing.MOST_THREADS + 10)]
-    recorded_runs.write(tmp_path, events)
-    (run,) = recorded.read(str(tmp_path))
-    line = run.timeline(str(tmp_path))
-    assert line is not None
-    drawn = drawing.timeline(run, line, 10**10, figures.FRAME_NS)
-    assert drawn is not None and drawn.threads == drawing.MOST_THREADS + 1
-    assert drawn.figure["layout"]["yaxis"]["ticktext"][-1] == "10 other threads"
-    assert max(drawn.figure["data"][0]["y"]) == drawing.MOST_THREADS
+    """The busiest threads have rows of their own, the one that presents before all. The others share one row."""
+    count = page_data.MOST_THREADS + 10
+    recorded_runs.write(tmp_path, [pipeline(number, 5 + number, thread=100 + number) for number in range(count)])
+    data = data_of(tmp_path, frames=[page_data.Frame(1, 1, MONOTONIC, MONOTONIC + MS, 100)])
+    assert [own["id"] for own in data["threads"][:3]] == [100, 100 + count - 1, 100 + count - 2]
+    assert data["threads"][0]["presents"] and not data["threads"][1]["presents"]
+    assert data["threads"][-1]["name"] == "10 other threads" and len(data["threads"]) == page_data.MOST_THREADS + 1
+    assert data["events"]["thread"].count(page_data.MOST_THREADS) == 10
 
 
-def test_compile_time_is_added_up(tmp_path: Path) -> None:
-    """A compilation across the end of an interval is divided between both intervals, and the sum is unchanged."""
-    recorded_runs.write(tmp_path, [pipeline(7, 8), pipeline(9, 2, thread=102), pipeline(30, 4)])
-    (run,) = recorded.read(str(tmp_path))
-    line = run.timeline(str(tmp_path))
-    assert line is not None
-    drawn = drawing.timeline(run, line, 34 * MS, figures.FRAME_NS)
-    assert drawn is not None
-    (bars,) = [trace for trace in drawn.figure["data"] if trace["name"] == "compiling"]
-    assert bars["y"] == [3 + 1, 5 + 1, 4] and bars["x"] == [0.0075, 0.0125, 0.0325]
+def test_frames_are_told_in_few_numbers(tmp_path: Path) -> None:
+    """A frame has a number or a duration of its own only where it does not follow the one before or end as the next
+    begins; and a late one how much of it was pipelines."""
+    recorded_runs.write(tmp_path, [pipeline(0, 20)])
+    times = [(1, 0, 10), (2, 10, 20), (7, 50, 90), (8, 90, 100)]
+    made = [
+        page_data.Frame(number, 3, MONOTONIC + start * MS, MONOTONIC + end * MS, 101) for number, start, end in times
+    ]
+    made[2] = made[2]._replace(late_by_ns=30 * MS)
+    data = data_of(tmp_path, frames=made)["frames"]
+    assert data["start_us"] == [0, 10_000, 40_000, 40_000]
+    assert data["numbers"] == [[0, 3, 1], [2, 3, 7]]
+    assert data["durations"] == [[1, 10_000], [3, 10_000]] and data["late"] == [[2, 30_000]]
+
+
+def test_what_other_runs_have_of_a_pipeline(tmp_path: Path) -> None:
+    """The first and the last creation, the runs with it, and those in which it was part of a stall."""
+    recorded_runs.write(tmp_path, [pipeline(1000, 20), pipeline(3000, 1)], started=1000.0)
+    recorded_runs.write(tmp_path, [pipeline(2000, 2)], started=5000.0, start_ticks=2)
+    found = page_data.past(str(tmp_path), recorded.read(str(tmp_path)), figures.FRAME_NS)
+    assert found == {0xABC: page_data.Past(1001.0, 5002.0, 2, 1)}
+
+
+def test_page_of_a_long_run_is_small(tmp_path: Path) -> None:
+    """With 20,000 pipelines and 100,000 frames the page has less than 1.5 MB; with 125 pipelines, less than 0.25."""
+    made_up.write_page(tmp_path / "long.html", 20_000, 1000, 100_000)
+    assert (tmp_path / "long.html").stat().st_size < 1_500_000
+    made_up.write_page(tmp_path / "short.html", 125, 60, 5000)
+    assert (tmp_path / "short.html").stat().st_size < 250_000

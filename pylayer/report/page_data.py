@@ -1,0 +1,198 @@
+"""What the page's script gets of a run: one JSON object, with numbers in columns. Times are microseconds from the run's
+beginning. ``start_us`` is delta-coded: each number counts from the one before it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..common import outcomes
+from . import figures, stalls
+from .words import plural, printable, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from ..store.store import Event, Timeline
+    from .recorded import Recorded
+
+#: Most rows of threads. The threads that spent the least time share one more.
+MOST_THREADS = 60
+WIDEST_NAME = 40
+
+
+class Frame(NamedTuple):
+    """One frame, and how much of it was pipelines if it was late; None if it was not."""
+
+    number: int
+    swapchain: int
+    start_ns: int
+    end_ns: int
+    thread: int
+    late_by_ns: int | None = None
+
+
+class Past(NamedTuple):
+    """What all runs of the program have of a pipeline: seconds since 1970, and the runs in which it stalled."""
+
+    first_s: float
+    last_s: float
+    runs: int
+    stalled: int
+
+
+class _Table:
+    """Values by their index, each once."""
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, int] = {}
+
+    def index(self, value: Hashable) -> int:
+        """Returns the value's index."""
+        return self._of.setdefault(value, len(self._of))
+
+    def values(self) -> list[Any]:
+        """Returns the values in the order of their indices."""
+        return list(self._of)
+
+
+def past(root: str, runs: Iterable[Recorded], frame_ns: int) -> dict[int, Past]:
+    """Returns what the timelines of these runs have of each pipeline, by its fingerprint."""
+    known: dict[int, Past] = {}
+    for run in runs:
+        line = run.timeline(root)
+        if line is None:
+            continue
+        start = figures.origin(run, line)
+        long = {event.fingerprint for stall in stalls.find(line.events, frame_ns) for event in stall.events}
+        own: dict[int, list[int]] = {}
+        for event in line.events:
+            if event.type == "pipeline" and event.fingerprint:
+                own.setdefault(event.fingerprint, []).append(event.start_ns)
+        for fingerprint, times in own.items():
+            first, last = (run.started + (at - start) / 1e9 for at in (min(times), max(times)))
+            before = known.get(fingerprint, Past(first, last, 0, 0))
+            known[fingerprint] = Past(
+                min(before.first_s, first), max(before.last_s, last), before.runs + 1,
+                before.stalled + (fingerprint in long),
+            )  # fmt: skip
+    return known
+
+
+def _us(nanoseconds: int) -> int:
+    return round(nanoseconds / 1000)
+
+
+def _deltas(values: list[int]) -> list[int]:
+    return [now - before for now, before in zip(values, [0, *values], strict=False)]
+
+
+def _threads(events: list[Event], line: Timeline, presenting: set[int]) -> tuple[list[dict[str, Any]], dict[int, int]]:
+    """Returns the rows of threads and the row of each thread: those that present first, then the busiest."""
+    spent: dict[int, int] = {}
+    for event in events:
+        spent[event.thread] = spent.get(event.thread, 0) + event.duration_ns
+    order = sorted(spent, key=lambda thread: (thread not in presenting, -spent[thread]))
+    rows: list[dict[str, Any]] = []
+    for thread in order[:MOST_THREADS]:
+        name = shorten(printable(line.threads.get(thread, "")), WIDEST_NAME)
+        rows.append({"id": thread, "name": name, "presents": thread in presenting})
+    if len(order) > len(rows):
+        rows.append({"id": 0, "name": f"{plural(len(order) - len(rows), 'other thread')}", "presents": False})
+    return rows, {thread: min(number, len(rows) - 1) for number, thread in enumerate(order)}
+
+
+def _what(event: Event) -> tuple[str, str, str]:
+    """Returns kind, class of colour and outcome of an event. A class: compiled, found, or wait."""
+    if event.type == "wait":
+        return figures.HELD_UP["wait"], "wait", "pipelines waited for the store to be read"
+    if event.type == "cache":
+        meaning = outcomes.CACHE_DATA.get(event.text, printable(event.text))
+        return figures.HELD_UP["cache"], "wait", f"{event.outcome}: {meaning}"
+    of = "compiled" if event.is_compile or event.outcome == "failed" else "found"
+    return figures.kind_name(event.kind), of, figures.OUTCOMES.get(event.outcome, event.outcome)
+
+
+def _pipelines(fingerprints: Sequence[int], line: Timeline, names: _Table, known: dict[int, Past]) -> dict[str, Any]:
+    """Returns what is known of each pipeline, by the index of its fingerprint."""
+    shaders = _Table()
+    listed = [
+        [
+            shaders.index((", ".join(figures.stages_of(stage)), f"{code:016x}" if code else "", printable(name)))
+            for stage, code, name in line.shaders.get(fingerprint, ())
+        ]
+        for fingerprint in fingerprints
+    ]
+    nothing = Past(0, 0, 0, 0)
+    runs = [known.get(fingerprint, nothing) for fingerprint in fingerprints]
+    return {
+        "fingerprint": [f"{fingerprint:016x}" for fingerprint in fingerprints],
+        "name": [names.index(printable(line.name_of(fingerprint))) for fingerprint in fingerprints],
+        "shaders": listed,
+        "shader": shaders.values(),
+        "first_s": [int(own.first_s) for own in runs],
+        "last_s": [int(own.last_s) for own in runs],
+        "runs": [own.runs for own in runs],
+        "stalled": [own.stalled for own in runs],
+    }
+
+
+def _frames(frames: Sequence[Frame], start: int) -> dict[str, Any]:
+    """Returns frames in the order in which they began. Only where a frame does not follow the one before are its number
+    and swapchain told, and its duration only where it does not end as the next begins."""
+    begins = [_us(frame.start_ns - start) for frame in frames]
+    ends = [_us(frame.end_ns - start) for frame in frames]
+    numbers, durations = [], []
+    for index, frame in enumerate(frames):
+        before = frames[index - 1] if index else None
+        if before is None or (before.swapchain, before.number + 1) != (frame.swapchain, frame.number):
+            numbers.append([index, frame.swapchain, frame.number])
+        if index + 1 == len(frames) or ends[index] != begins[index + 1]:
+            durations.append([index, ends[index] - begins[index]])
+    late = [[index, _us(frame.late_by_ns)] for index, frame in enumerate(frames) if frame.late_by_ns is not None]
+    return {"start_us": _deltas(begins), "numbers": numbers, "durations": durations, "late": late}
+
+
+def of_run(
+    line: Timeline, start: int, length_ns: int, frame_ns: int, known: dict[int, Past],
+    frames: Sequence[Frame] | None = None, held: dict[int, int] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Returns the object. ``start``: when the run began, in nanoseconds on the clock of its events. ``held``: by the
+    identity of an event, the index of the frame that it held."""
+    events = sorted((own for own in line.events if own.type in stalls.HOLDS_UP), key=lambda own: own.start_ns)
+    threads, rows = _threads(events, line, {frame.thread for frame in frames or ()})
+    names, what, stages, fingerprints = _Table(), _Table(), _Table(), _Table()
+    names.index("")
+    held = held or {}
+    return {
+        "length_us": _us(length_ns),
+        "budget_us": _us(frame_ns),
+        "threads": threads,
+        "frames": None if frames is None else _frames(frames, start),
+        "events": {
+            "start_us": _deltas([_us(own.start_ns - start) for own in events]),
+            "duration_us": [_us(own.duration_ns) for own in events],
+            "thread": [rows[own.thread] for own in events],
+            "what": [what.index(_what(own)) for own in events],
+            "pipeline": [fingerprints.index(own.fingerprint) if own.fingerprint else -1 for own in events],
+            "entry": [names.index(printable(own.text) if own.type == "pipeline" else "") for own in events],
+            "count": [max(1, own.number) if own.type == "pipeline" else 0 for own in events],
+            "stages": [stages.index(", ".join(figures.stages_of(own.stages))) for own in events],
+            "frame": [[index, held[id(own)]] for index, own in enumerate(events) if id(own) in held],
+        },
+        "pipelines": _pipelines(fingerprints.values(), line, names, known),
+        "names": names.values(),
+        "what": what.values(),
+        "stages": stages.values(),
+        "hits": [
+            [_us(own.start_ns - start), _us(own.duration_ns), own.value] for own in line.events if own.type == "hits"
+        ],
+    }
+
+
+def packed(data: dict[str, Any]) -> str:
+    """Returns the object as the page holds it: JSON, compressed, in base64."""
+    text = json.dumps(data, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()

@@ -1,0 +1,88 @@
+// A run's events and frames, from what page_data.py wrote. Times are microseconds from the run's beginning.
+
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
+const number = (value) => value.toLocaleString("en-US");
+const time = (us) => {
+  const ms = us / 1000;
+  return Math.abs(ms) < 1 ? `${+ms.toFixed(3)} ms` : Math.abs(ms) < 1000 ? `${+ms.toPrecision(3)} ms` : `${+(ms / 1000).toFixed(3)} s`;
+};
+const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+function summed(deltas) {
+  const values = new Float64Array(deltas.length);
+  let sum = 0;
+  deltas.forEach((delta, index) => { values[index] = sum += delta; });
+  return values;
+}
+
+// The index of the first of sorted values that is larger; of numbers that only grow.
+function above(values, limit) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] > limit) high = middle; else low = middle + 1;
+  }
+  return low;
+}
+
+function framesOf(frames, budget) {
+  if (!frames) return null;
+  const start = summed(frames.start_us), count = start.length;
+  const duration = Float64Array.from(start, (own, index) => (index + 1 < count ? start[index + 1] - own : 0));
+  for (const [index, own] of frames.durations) duration[index] = own;
+  const pipelines = new Float64Array(count), late = new Int32Array(frames.late.length);
+  // 0: in time; 1: late for another reason; 2: late, and half of what is too long or more was pipelines.
+  const why = new Uint8Array(count);
+  frames.late.forEach(([index, own], at) => {
+    late[at] = index;
+    pipelines[index] = own;
+    why[index] = own * 2 >= duration[index] - budget ? 2 : 1;
+  });
+  const firsts = frames.numbers.map((own) => own[0]), several = new Set(frames.numbers.map((own) => own[1])).size > 1;
+  const name = (index) => {
+    const [first, swapchain, own] = frames.numbers[above(firsts, index) - 1];
+    return `Frame ${number(own + index - first)}${several ? ` of swapchain ${swapchain}` : ""}`;
+  };
+  return { start, duration, pipelines, late, why, name, count };
+}
+
+// A row's events in the order of their start. `until` is the latest end so far, so that a binary search finds what began
+// before a moment and goes on.
+function rowsOf(run, start, duration) {
+  const members = run.threads.map(() => []);
+  run.events.thread.forEach((row, event) => members[row].push(event));
+  return run.threads.map((thread, row) => {
+    const events = Int32Array.from(members[row]), until = new Float64Array(events.length);
+    let latest = 0;
+    events.forEach((event, index) => { until[index] = latest = Math.max(latest, start[event] + duration[event]); });
+    const known = thread.name && thread.id ? `${thread.name} (${thread.id})` : thread.name;
+    const name = known || (thread.id ? `thread ${thread.id}` : "unknown thread");
+    return { events, until, name, title: thread.presents ? `${name} · presents frames` : name };
+  });
+}
+
+function modelOf(run) {
+  const { events, pipelines } = run, budget = run.budget_us;
+  const start = summed(events.start_us), duration = Float64Array.from(events.duration_us);
+  // A compile has one of four colours by its duration; then what was found, and what only waited.
+  const limits = [budget / 4, budget, budget * 4];
+  const colours = run.what.map(([, sort]) => ({ found: 4, wait: 5 })[sort] ?? -1);
+  const colour = Uint8Array.from(events.what, (what, event) =>
+    (colours[what] >= 0 ? colours[what] : limits.filter((limit) => duration[event] > limit).length));
+  const frame = new Int32Array(start.length).fill(-1);
+  for (const [event, own] of events.frame) frame[event] = own;
+  const held = Map.groupBy ? Map.groupBy(events.frame, (own) => own[1]) : new Map();
+  const name = (event) => {
+    const own = events.pipeline[event];
+    return (own >= 0 && run.names[pipelines.name[own]]) || run.what[events.what[event]][0];
+  };
+  return {
+    run, start, duration, colour, frame, held, name, limits, length: run.length_us, budget,
+    rows: rowsOf(run, start, duration), frames: framesOf(run.frames, budget), count: start.length,
+    hits: run.hits,
+  };
+}

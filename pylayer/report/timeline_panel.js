@@ -1,0 +1,78 @@
+// What is said of the event or frame that is selected. Every text becomes a text node: nothing of a program is markup.
+
+function element(name, attributes = {}, ...inside) {
+  const made = Object.assign(document.createElement(name), attributes);
+  made.append(...inside);
+  return made;
+}
+
+const date = (s) => (s > 0 ? element("time", { dateTime: new Date(s * 1000).toISOString() },
+  new Date(s * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })) : "unknown");
+const code = (text) => element("code", {}, text);
+
+function facts(rows) {
+  const list = element("dl", { className: "facts" });
+  for (const [name, ...values] of rows)
+    if (values.length) list.append(element("div", {}, element("dt", {}, name), element("dd", {}, ...values)));
+  return list;
+}
+
+function copier(text) {
+  const button = element("button", { type: "button", className: "link" }, "Copy");
+  button.addEventListener("click", async () => {
+    const range = document.createRange();
+    range.selectNodeContents(button.previousElementSibling);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; } catch { button.textContent = "Selected"; }
+  });
+  return button;
+}
+
+function frameFacts(model, index, select) {
+  const { frames } = model, own = frames.pipelines[index], held = (model.held.get(index) ?? []).map(([event]) => event);
+  const took = frames.duration[index], share = frames.why[index] ? `${time(own)} of ${time(took)} (${Math.round(100 * own / took)} %)` : "";
+  const why = ["in time", "late, but not because of pipelines", "late because of pipelines"][frames.why[index]];
+  const list = element("ul", { className: "plain" });
+  held.sort((one, other) => model.duration[other] - model.duration[one]);
+  for (const event of held.slice(0, 20)) {
+    const row = model.rows[model.run.events.thread[event]];
+    const button = element("button", { type: "button", className: "link" }, model.name(event));
+    button.addEventListener("click", () => select({ event, frame: -1 }));
+    list.append(element("li", {}, button, ` ${time(model.duration[event])} on ${row.name}`));
+  }
+  if (held.length > 20) list.append(element("li", {}, `and ${number(held.length - 20)} shorter`));
+  return [frames.name(index), `${time(took)}, ${why}`, facts([
+    ["At", time(frames.start[index])], ["Took", time(took)], ...(share ? [["Of it pipelines", share]] : []),
+    ...(held.length ? [[`${plural(held.length, "pipeline")} held it`, list]] : []),
+  ])];
+}
+
+function eventFacts(model, event, select) {
+  const { run } = model, { events, pipelines } = run, own = events.pipeline[event], [kind, , outcome] = run.what[events.what[event]];
+  const shaders = own < 0 ? [] : pipelines.shaders[own].map((index) => {
+    const [stage, hash, name] = pipelines.shader[index];
+    return element("li", {}, `${stage} `, ...(hash ? [code(hash)] : []), name ? ` ${name}` : "");
+  });
+  const rows = [["Took", time(model.duration[event])], ["At", time(model.start[event])],
+    ["Thread", model.rows[events.thread[event]].name], ["Kind", kind], ["Outcome", outcome]];
+  if (events.count[event] > 1) rows.push(["In one call", plural(events.count[event], "pipeline")]);
+  if (run.stages[events.stages[event]]) rows.push(["Stages", run.stages[events.stages[event]]]);
+  if (run.names[events.entry[event]]) rows.push(["Entry point", code(run.names[events.entry[event]])]);
+  if (shaders.length) rows.push(["Shaders", element("ul", { className: "plain" }, ...shaders)]);
+  if (model.frame[event] >= 0) {
+    const button = element("button", { type: "button", className: "link" }, model.frames.name(model.frame[event]));
+    button.addEventListener("click", () => select({ event: -1, frame: model.frame[event] }));
+    rows.push(["Held", button, ` for ${time(model.frames.duration[model.frame[event]])}`]);
+  } else if (model.frames && kind && own >= 0) rows.push(["Held", "no frame"]);
+  if (own >= 0) {
+    const fingerprint = pipelines.fingerprint[own], command = `pylayer show ${fingerprint}`;
+    rows.push(["Fingerprint", code(fingerprint)]);
+    if (pipelines.runs[own]) {
+      rows.push(["First created", date(pipelines.first_s[own])], ["Last created", date(pipelines.last_s[own])]);
+      rows.push(["Stalled in", `${number(pipelines.stalled[own])} of ${plural(pipelines.runs[own], "recorded run")} that created it`]);
+    }
+    rows.push(["More", code(command), " ", copier(command)]);
+  }
+  return [model.name(event), `${time(model.duration[event])}, ${outcome}`, facts(rows)];
+}
