@@ -12,12 +12,14 @@ import pytest
 #: The directory of the reports, and the variables of the sanitizers.
 DIRECTORY, VARIABLES = "PYLAYER_TEST_REPORTS", ("ASAN_OPTIONS", "TSAN_OPTIONS")
 
-#: Where programs end without the descriptors, the files or the system calls that LeakSanitizer needs, which then hangs.
+#: Where programs end without descriptors, files, system calls or threads that LeakSanitizer needs: it hangs or falls.
 WITHOUT_LEAKS = (
     "test_hosts_files.py_test_all_descriptors_used",
     "test_hosts_files.py_test_chroot",
     "test_hosts_files.py_test_descriptors_closed",
+    "test_hosts_limits.py_test_no_threads",
     "test_hosts_limits.py_test_sandbox",
+    "test_start.py_test_a_thread_that_cannot_start",
     "test_watchdog.py_test_damage_in_an_event",
 )
 
