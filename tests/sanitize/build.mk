@@ -15,6 +15,7 @@ PROGRAMS_address := -fsanitize=address $(COMMON)
 PROGRAMS_thread := -fsanitize=thread $(COMMON)
 LAYER_address := -fsanitize=undefined -fsanitize-recover=address -fsanitize-undefined-trap-on-error $(PROGRAMS_address)
 LAYER_thread := $(PROGRAMS_thread)
+KEEP_address := -DLEAKS
 
 INSTALLED := $(shell $(PYTHON) -Pc "import pylayer, os; print(os.path.dirname(pylayer.__file__))")
 POLICY := $(notdir $(wildcard $(INSTALLED)/_policy.*.so))
@@ -24,9 +25,9 @@ PROGRAMS := demo layer paths differential witness null_hardware binaries driver 
 
 all: $(LAYER) $(OUT)/libkeep.so programs
 
-$(OUT)/libkeep.so: tests/sanitize/keep.c
+$(OUT)/libkeep.so: tests/sanitize/keep.c tests/sanitize/build.mk
 	@mkdir -p $(OUT)
-	$(CC) -Wall -Wextra -Werror -O1 -fPIC -shared -o $@ $<
+	$(CC) -Wall -Wextra -Werror -O1 -fPIC -shared $(KEEP_$(KIND)) -o $@ $<
 
 $(LAYER): .venv/installed tests/sanitize/build.mk $(wildcard shim/layer/*.h shim/layer/*/*) shim/boundary.h shim/layer.map
 	@rm -rf $(OUT)/pylayer && mkdir -p $(OUT)

@@ -14,16 +14,17 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
-/* LeakSanitizer's. Not in the runtime of ThreadSanitizer. */
-__attribute__((weak)) void __lsan_register_root_region(const void *address, size_t size);
-
-typedef void *(*MapFn)(void *, size_t, int, int, int, off64_t);
-
 int dlclose(void *library)
 {
     (void)library;
     return 0;
 }
+
+#ifdef LEAKS
+/* LeakSanitizer's. Not in programs that are not instrumented. */
+__attribute__((weak)) void __lsan_register_root_region(const void *address, size_t size);
+
+typedef void *(*MapFn)(void *, size_t, int, int, int, off64_t);
 
 /* For the private libpython only, which calls it by this name: memory that a sanitizer's runtime maps is no root. */
 void *mmap64(void *address, size_t size, int access, int flags, int fd, off64_t offset)
@@ -36,3 +37,4 @@ void *mmap64(void *address, size_t size, int access, int flags, int fd, off64_t 
         __lsan_register_root_region(result, size);
     return result;
 }
+#endif
