@@ -1,8 +1,8 @@
 """How much memory a process needs that has created 10,000 pipelines, under the layer and without it.
 
 Baseline: the program's own VkPipelineCache, loaded from its file. Every round runs each way once, in a process of its
-own; ratios are medians of the rounds' ratios. *Peak* is the most resident memory up to the last creation, *steady* the
-proportional set a second after it. On RADV without hardware and without Mesa's disk cache, or with --here on the driver
+own; ratios are medians of the rounds' ratios. *Peak* is the most resident memory up to the last creation, *steady* is
+what is resident a second after it. Pages of files (libraries, mostly the driver's) are shared with other processes. On RADV without hardware and without Mesa's disk cache, or with --here on the driver
 that the environment gives.
 """
 
@@ -14,6 +14,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,84 +27,97 @@ LIMIT = 1.10
 
 
 class Way(NamedTuple):
-    """With what a process creates its pipelines. `store` names the run that filled the store: none, if it is cold."""
+    """With what a process creates its pipelines."""
 
     name: str
     cache: str
-    layer: bool = True
-    store: str = ""
-    limited: bool = False
+    carrier: str = ""  # "": without the layer
+    stored: bool = False  # the layer's store has them
+
+    @property
+    def compiles(self) -> bool:
+        return not self.stored and self.cache != "FILE"
 
 
-OWN = Way("the driver alone, own cache from its file", "FILE", layer=False)
-WARM = (
+OWN = Way("the driver alone, own cache from its file", "FILE")
+WAYS = (
     OWN,
-    Way("the driver alone, no cache: compiled", "none", layer=False),
-    Way("layer, no cache, stored", "none", store="cells", limited=True),
-    Way("layer, own cache from its file, stored", "FILE", store="cells", limited=True),
-    Way("layer, own cache empty, stored", "empty", store="cells", limited=True),
-    Way("layer, snapshot, no cache, stored", "none", store="snapshot", limited=True),
-    Way("layer, no cache, compiled", "none"),
-    Way("layer, snapshot, no cache, compiled", "none", store=""),
+    Way("the driver alone, no cache: compiled", "none"),
+    Way("layer, no cache, stored", "none", "auto", stored=True),
+    Way("layer, own cache from its file, stored", "FILE", "auto", stored=True),
+    Way("layer, own cache, empty, stored", "empty", "auto", stored=True),
+    Way("layer, snapshot, no cache, stored", "none", "snapshot", stored=True),
+    Way("layer, no cache, compiled", "none", "auto"),
+    Way("layer, snapshot, no cache, compiled", "none", "snapshot"),
 )
 
 
 class Bench:
     def __init__(self, directory: Path, count: int, here: bool) -> None:
-        self.world = World(directory, "here" if here else "radv")
-        self.world.environment |= {"PYLAYER_LOG": "error", "__GL_SHADER_DISK_CACHE": "0"}
         self.directory = directory
         self.count = count
+        self.here = here
+        self.worlds: dict[str, World] = {}
 
-    def run(self, way: Way, save: str = "") -> dict[str, Any]:
-        cache = str(self.directory / "own.cache") if way.cache == "FILE" else way.cache
-        command = [str(BUILD / "bench" / "memory"), str(self.count), cache, *([save] if save else [])]
-        process = self.world.run(command, timeout=3600, VK_INSTANCE_LAYERS=LAYER_NAME if way.layer else None)
+    def world(self, way: Way) -> World:
+        """Returns the home of such programs. Each way has one, because the layer learns whether a program has a cache
+        file, and what the policy file says."""
+        name = f"{way.carrier or 'alone'}-{way.cache}"
+        if name not in self.worlds:
+            (self.directory / name).mkdir()
+            world = World(self.directory / name, "here" if self.here else "radv")
+            world.environment |= {"PYLAYER_LOG": "error", "__GL_SHADER_DISK_CACHE": "0"}
+            world.configure(carrier=way.carrier or "off")
+            self.worlds[name] = world
+        return self.worlds[name]
+
+    def run(self, way: Way, save: bool = False) -> dict[str, Any]:
+        """A program with a cache file writes it again, as programs do, when its memory was measured."""
+        world = self.world(way)
+        file = str(world.directory / "own.cache")
+        cache = file if way.cache == "FILE" else way.cache
+        command = [str(BUILD / "bench" / "memory"), str(self.count), cache]
+        command += [file] if save or way.cache == "FILE" else []
+        process = world.run(command, timeout=3600, VK_INSTANCE_LAYERS=LAYER_NAME if way.carrier else None)
         result: dict[str, Any] = json.loads(process.stdout)
         return result
 
-    def prepare(self) -> None:
-        """Fills the program's own cache file, and a store for each carrier."""
-        self.run(Way("", "empty", layer=False), str(self.directory / "own.cache"))
-        for carrier in ("cells", "snapshot"):
-            shutil.rmtree(self.world.store, ignore_errors=True)
-            self.world.configure(carrier=carrier)
-            for _ in range(2):  # the second run folds what the first wrote, and keeps a plan
-                self.run(Way("", "none"))
-            shutil.copytree(self.world.store, self.directory / carrier)
+    def compiled(self) -> dict[Way, dict[str, Any]]:
+        """Runs once what compiles. Afterwards files and stores have all pipelines, and what a first run learns is
+        known."""
+        found = {way: self.run(way) for way in WAYS if way.compiles}
+        empty = Way("", "empty")
+        self.run(empty, save=True)
+        full = self.world(Way("", "none", "auto")).store
+        for way in WAYS:
+            world = self.world(way)
+            if way.cache == "FILE":
+                shutil.copy(self.world(empty).directory / "own.cache", world.directory)
+            if way.stored and not world.store.exists():
+                shutil.copytree(full, world.store)
+            for _ in range(2 if way.stored else 0):
+                self.run(way)
+        return found
 
     def sample(self, way: Way) -> dict[str, Any]:
-        shutil.rmtree(self.world.store, ignore_errors=True)
-        if way.layer:
-            self.world.configure(carrier="snapshot" if "snapshot" in way.name else "cells")
-            if way.store:
-                shutil.copytree(self.directory / way.store, self.world.store)
         result = self.run(way)
-        if way.store:
-            assert self.world.last()["compiled"] == 0, self.world.last()
+        if way.stored:
+            last = self.world(way).last()
+            assert last["compiled"] == 0, last
         return result
 
 
-def peak(sample: dict[str, Any]) -> float:
-    return float(sample["at_once"]["peak"])
-
-
-def steady(sample: dict[str, Any]) -> float:
-    return float(sample["settled"]["proportional"])
-
-
-def grown(sample: dict[str, Any]) -> float:
-    """What the pipelines took."""
-    return float(sample["settled"]["proportional"] - sample["before"]["proportional"])
-
-
-MEASURES = {"peak": peak, "steady": steady, "grown": grown}
+MEASURES: dict[str, Callable[[dict[str, Any]], float]] = {
+    "peak": lambda sample: sample["at_once"]["peak"],
+    "steady": lambda sample: sample["settled"]["resident"],
+    "steady, not of files": lambda sample: sample["settled"]["anonymous"],
+}
 
 
 def figures(samples: dict[Way, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     rows = []
     for way, mine in samples.items():
-        row: dict[str, Any] = {"way": way.name, "limit": LIMIT if way.limited else None}
+        row: dict[str, Any] = {"way": way.name, "limit": LIMIT if way.stored else None}
         for name, measure in MEASURES.items():
             row[name] = statistics.median(map(measure, mine))
             row[f"{name}_ratio"] = statistics.median(
@@ -128,18 +142,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--here", action="store_true", help="the environment's own driver, not RADV null hardware")
     parser.add_argument("--count", type=int, default=10000, help="pipelines (10000)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of what is stored (3); what is compiled, one")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds (3); what compiles runs once")
     parser.add_argument("--json", type=Path, default=Path("build/memory.json"), help="where the figures go")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
-    samples: dict[Way, list[dict[str, Any]]] = {way: [] for way in WARM}
+    samples: dict[Way, list[dict[str, Any]]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
         bench = Bench(Path(directory), options.count, options.here)
-        bench.prepare()
-        for number in range(options.rounds):
-            for way in WARM:
-                compiles = way is not OWN and not way.store
-                samples[way].append(samples[way][0] if compiles and number else bench.sample(way))
+        compiled = bench.compiled()
+        for _ in range(options.rounds):
+            for way in WAYS:
+                samples[way].append(compiled[way] if way.compiles else bench.sample(way))
     rows = figures(samples)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps({"count": options.count, "figures": rows}, indent=2) + "\n")
