@@ -447,6 +447,8 @@ typedef struct PylayerCounters {
     uint64_t fetched_bytes;        /* their bytes */
     uint64_t fetched_compile_ns;   /* how long it had taken to compile them */
     uint64_t fetch_ns;             /* how long it took to find, read and merge them */
+    uint64_t driver_asked;         /* stored pipelines for which the driver's own cache was searched, as a sample */
+    uint64_t driver_lacked;        /* of these, pipelines that it did not have */
     uint64_t identified_shaders;   /* shaders known by their VK_EXT_shader_module_identifier */
     uint64_t caches_attested;      /* application caches whose data the layer itself found in the history */
 } PylayerCounters;

@@ -87,6 +87,8 @@ COUNTERS = {
     "fetched_bytes": Row("bytes of these pipelines"),
     "fetched_compile_ns": Row("time that it had taken to compile them"),
     "fetch_ns": Row("time that it took to find, read and merge them, summed over threads"),
+    "driver_asked": Row("stored pipelines for which the driver's own cache was searched, as a sample"),
+    "driver_lacked": Row("of these, pipelines that the driver's own cache lacked"),
     "identified_shaders": Row("shaders known by their VK_EXT_shader_module_identifier"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).

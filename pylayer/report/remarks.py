@@ -39,6 +39,17 @@ def lost(saved_ns: int | None, waited_ns: int, hits: int) -> str:
     return f"waited {human_time(waited_ns)} for the layer; {gain}"
 
 
+def _driver_remark(total: Total) -> list[str]:
+    """Returns a line if the driver's own cache did not have what the store had."""
+    asked, lacked = total.numbers["driver_asked"], total.numbers["driver_lacked"]
+    if not lacked:
+        return []
+    return [
+        f"the driver's own cache lacked {lacked} of {asked} stored pipelines for which it was searched as a sample; "
+        f"compiling what it lacked would have taken about {human_time(total.lost_ns)}"
+    ]
+
+
 def remarks(total: Total) -> list[str]:
     """Returns what is worth a line beside the numbers."""
     observed = total.newest.texts["carrier"] == "observe"
@@ -47,6 +58,7 @@ def remarks(total: Total) -> list[str]:
         for key, text in REMARKS.items()
         if total.numbers[key] and not (observed and key == "plain")
     ]
+    texts += _driver_remark(total)
     for outcome, count in total.damage.items():
         if outcome != "truncated":  # ends of journals whose programs were killed
             meaning = outcomes.STORE.get(outcome, "unknown")

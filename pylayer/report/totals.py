@@ -201,6 +201,19 @@ def saved_estimate(group: list[Run], own_mean: float) -> int | None:
     return round(saved)
 
 
+def lost_estimate(group: list[Run]) -> int:
+    """Returns an estimate in nanoseconds of the compiles that the driver's own cache would not have saved: how long a
+    run's stored pipelines took to compile, times the part that the driver lacked in the run's sample. Only runs with a
+    sample count, and records that were read beside others for pipelines that the run did not create do not."""
+    lost = 0.0
+    for run in group:
+        asked, fetched = run.numbers["driver_asked"], run.numbers["fetched"]
+        if asked and fetched:
+            used = min(1.0, run.hits / fetched)
+            lost += run.numbers["fetched_compile_ns"] * used * run.numbers["driver_lacked"] / asked
+    return round(lost)
+
+
 class Total:
     """The runs of one program under one identity. ``own_mean``: how long a compilation of the program takes on average,
     if other runs than these tell it."""
@@ -224,6 +237,7 @@ class Total:
             for kind, counts in run.kinds.items():
                 _add(self.kinds.setdefault(kind, {}), counts)
         self.policy = self._policy(group)
+        self.lost_ns = lost_estimate(group)
         self.saved_ns = saved_estimate(group, mean_compile_ns(group) if own_mean is None else own_mean)
 
     @staticmethod

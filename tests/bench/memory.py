@@ -2,8 +2,8 @@
 
 Baseline: the program's own VkPipelineCache, loaded from its file. Every round runs each way once, in a process of its
 own; ratios are medians of the rounds' ratios. *Peak* is the most resident memory up to the last creation, *steady* is
-what is resident a second after it. Pages of files (libraries, mostly the driver's) are shared with other processes. On RADV without hardware and without Mesa's disk cache, or with --here on the driver
-that the environment gives.
+what is resident a second after it. Pages of files (libraries, mostly the driver's) are shared with other processes. On
+RADV without hardware and without Mesa's disk cache, or with --here on the driver that the environment gives.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@
 #include "caches/contents.h"
 #include "pipelines/batch.h"
 #include "caches/driver_cache.h"
+#include "pipelines/driver_ask.h"
 #include "pipelines/pass.h"
 #include "pipelines/carrier_cells.h"
 
@@ -387,6 +388,8 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
     if (is_new)
         batch_wait_for_load(batch);
     Fetch fetch = {.may_be_merged = true};
+    if (from_layer)
+        driver_ask(batch, index);
     if (from_layer || is_new)
         fetch = batch_fetch(batch, index, from_layer);
     if (!element->suspect && may_go_unprobed(batch, index, fetch))

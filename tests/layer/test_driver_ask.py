@@ -1,0 +1,79 @@
+"""A sample of the stored pipelines is searched for in the driver's own cache; `pylayer stats` tells what that lost."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from world import World
+
+COUNT = 20
+SENTENCE = "the driver's own cache lacked"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A world in which a run has stored the pipelines, and Mesa's disk cache has them, too."""
+    found = World(tmp_path)
+    del found.environment["MESA_SHADER_CACHE_DISABLE"]
+    found.environment["MESA_SHADER_CACHE_DIR"] = str(tmp_path / "mesa")
+    (tmp_path / "mesa").mkdir()
+    found.demo("--count", COUNT)
+    return found
+
+
+def sample(world: World, *arguments: str | Path) -> tuple[int, int]:
+    """Runs the program, which compiles nothing. Returns for how many pipelines the driver's cache was searched, and how
+    many it lacked."""
+    world.demo("--count", COUNT, *arguments)
+    last = world.last()
+    assert last["compiled"] == 0 and last["hits"] == COUNT == last["pipelines"]
+    return last["driver_asked"], last["driver_lacked"]
+
+
+def lose_driver_cache(world: World) -> None:
+    shutil.rmtree(world.directory / "mesa")
+    (world.directory / "mesa").mkdir()
+
+
+def stats(world: World) -> str:
+    return world.run([sys.executable, "-m", "pylayer", "stats"], COLUMNS="400").stdout
+
+
+def test_driver_has_all(world: World) -> None:
+    """As long as the driver's cache has what the store has, nothing is said."""
+    asked, lacked = sample(world)
+    assert 0 < asked < COUNT / 2 and lacked == 0
+    assert SENTENCE not in stats(world)
+
+
+def test_driver_lost_all(world: World) -> None:
+    """When the driver's cache was deleted, `pylayer stats` says so, and how long compiling would have taken."""
+    lose_driver_cache(world)
+    asked, lacked = sample(world)
+    assert 0 < asked == lacked
+    assert f"{SENTENCE} {lacked} of {asked} stored pipelines" in stats(world)
+
+
+def test_own_cache_is_not_compared(world: World) -> None:
+    """A program with a cache of its own has its pipelines there, so the driver's is not searched."""
+    lose_driver_cache(world)
+    assert sample(world, "--cache", "object") == (0, 0)
+
+
+def test_replaced_driver_cache_is_not_compared(world: World) -> None:
+    """With driver_cache: replace the driver's cache is off, so it lost nothing."""
+    world.configure(driver_cache="replace")
+    lose_driver_cache(world)
+    sample(world, "--api", "1.3")
+    assert sample(world, "--api", "1.3") == (0, 0)
+
+
+def test_program_sees_the_same(world: World) -> None:
+    """A program that reads creation feedback does not see that the driver's cache was searched."""
+    alone = world.demo("--count", COUNT, "--feedback", layers=None)
+    under = world.demo("--count", COUNT, "--feedback")
+    assert world.last()["driver_asked"] > 0 == world.last()["driver_lacked"]
+    assert under["feedback"] == alone["feedback"]
