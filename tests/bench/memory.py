@@ -82,6 +82,11 @@ class Bench:
         result: dict[str, Any] = json.loads(process.stdout)
         return result
 
+    def cache_bytes(self) -> float:
+        """Returns how much memory each of so many empty VkPipelineCaches takes in the driver."""
+        sample = self.run(Way("", "caches"))
+        return float(sample["settled"]["anonymous"] - sample["before"]["anonymous"]) / self.count
+
     def compiled(self) -> dict[Way, dict[str, Any]]:
         """Runs once what compiles. Afterwards files and stores have all pipelines, and what a first run learns is
         known."""
@@ -149,14 +154,18 @@ def main() -> None:
     samples: dict[Way, list[dict[str, Any]]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
         bench = Bench(Path(directory), options.count, options.here)
+        cache_bytes = bench.cache_bytes()
         compiled = bench.compiled()
         for _ in range(options.rounds):
             for way in WAYS:
                 samples[way].append(compiled[way] if way.compiles else bench.sample(way))
     rows = figures(samples)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"count": options.count, "figures": rows}, indent=2) + "\n")
+    options.json.write_text(
+        json.dumps({"count": options.count, "cache_bytes": cache_bytes, "figures": rows}, indent=2) + "\n"
+    )
     show(console, rows, options.count)
+    console.print(f"An empty VkPipelineCache of the driver takes {cache_bytes:.0f} bytes.")
 
 
 if __name__ == "__main__":
