@@ -191,8 +191,7 @@ def _page() -> ModuleType:
         from ..report import page
     except ImportError as error:
         raise Failure(
-            f"--html needs {error.name or 'packages'}, which is not installed; install it with: "
-            "pip install jinja2"
+            f"--html needs {error.name or 'packages'}, which is not installed; install it with: pip install jinja2"
         ) from error
     return page
 
