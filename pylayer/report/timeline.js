@@ -231,11 +231,12 @@ async function timeline(place) {
   // ---- From outside ------------------------------------------------------------------------------
 
   const limits = model.limits.map(time);
-  const names = [`under ${limits[0]}`, `to ${limits[1]}`, `to ${limits[2]}`, `over ${limits[2]}`, "found, slowly", "waited"];
+  const names = [`under ${limits[0]}`, `to ${limits[1]}`, `to ${limits[2]}`, `over ${limits[2]}`, "found in a cache, slowly", "waited"];
   const there = new Set(model.colour);
   const swatch = (colour, text) => element("li", {}, element("span", { className: `swatch ${colour}` }), text);
   find(".legend").append(
-    ...(model.frames ? [swatch("late", "late because of pipelines"), swatch("late-other", "late for another reason")] : []),
+    ...(model.frames ? [element("li", {}, "Frames:"), swatch("late", "late, this part of it pipelines"), swatch("late-other", "late for another reason")] : []),
+    element("li", {}, "Pipelines:"),
     ...COLOURS.flatMap((colour, at) => (there.has(at) ? [swatch(colour, names[at])] : [])));
 
   function follow() {

@@ -47,7 +47,9 @@ function framesOf(frames, budget) {
     const [first, swapchain, own] = frames.numbers[above(firsts, index) - 1];
     return `Frame ${number(own + index - first)}${several ? ` of swapchain ${swapchain}` : ""}`;
   };
-  return { start, duration, pipelines, late, why, name, count };
+  const slowest = Int32Array.from(late).sort((one, other) => duration[other] - duration[one]);
+  const highest = budget * Math.max(2, Math.min(4, (late.length ? duration[slowest[0]] : 0) / budget * 1.15));
+  return { start, duration, pipelines, late, slowest, highest, why, name, count };
 }
 
 // A row's events in the order of their start. `until` is the latest end so far, so that a binary search finds what began
@@ -75,7 +77,8 @@ function modelOf(run) {
     (colours[what] >= 0 ? colours[what] : limits.filter((limit) => duration[event] > limit).length));
   const frame = new Int32Array(start.length).fill(-1);
   for (const [event, own] of events.frame) frame[event] = own;
-  const held = Map.groupBy ? Map.groupBy(events.frame, (own) => own[1]) : new Map();
+  const held = new Map();
+  for (const own of events.frame) held.set(own[1], [...(held.get(own[1]) ?? []), own]);
   const name = (event) => {
     const own = events.pipeline[event];
     return (own >= 0 && run.names[pipelines.name[own]]) || run.what[events.what[event]][0];

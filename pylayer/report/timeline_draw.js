@@ -1,8 +1,8 @@
 // Draws a timeline with two uPlot charts: frames above, threads below. uPlot has the canvas, the scales, the axes and the
 // cursor; the bars between them are drawn here, at most one for each column of pixels.
 
-const GUTTER = 46, EDGE = 24, FRAMES = 150, AXIS = 26, NAME = 16, BAR = 20, ROW = 43, TEXT = "11px ui-monospace, monospace";
-const COLOURS = ["c0", "c1", "c2", "c3", "found", "wait"], FRAME_COLOURS = ["frame", "late-other", "late"];
+const GUTTER = 46, EDGE = 24, FRAMES = 150, AXIS = 26, NAME = 22, BAR = 20, ROW = 47, TEXT = "11px ui-monospace, monospace";
+const COLOURS = ["c0", "c1", "c2", "c3", "found", "wait"], FRAME_COLOURS = ["frame", "late-other", "late-rest", "late"];
 
 // Colours are CSS variables, whose values depend on light and dark.
 const probe = document.body.appendChild(document.createElement("span"));
@@ -53,30 +53,32 @@ function rectangles(colours) {
 
 // ---- Frames --------------------------------------------------------------------------------------
 
-// Frames longer than this are cut off, so that one pause does not flatten all others.
-const highest = (model) => model.budget * 4;
+// Longer frames are cut off, so that one pause does not flatten all others.
+const highest = (model) => model.frames.highest;
 
 function frameBars(model, u) {
-  const { start, duration, why } = model.frames, bars = rectangles(FRAME_COLOURS);
+  const { start, duration, why, pipelines } = model.frames, bars = rectangles(FRAME_COLOURS);
   const { left, top, width, height } = u.bbox, { min, max } = u.scales.x, scale = width / (max - min);
   const base = top + height, tall = height / highest(model), ratio = devicePixelRatio;
-  // The longest and the worst of the frames that begin in one column of pixels.
-  let column = -Infinity, longest = 0, worst = 0, until = 0;
+  // The longest and the worst of the frames that begin in one column of pixels, and how much of that was pipelines.
+  let column = -Infinity, longest = 0, worst = 0, until = 0, share = 0;
   const flush = () => {
     if (column === -Infinity) return;
     const wide = until - column, own = Math.max(wide > 4 * ratio ? wide - ratio : wide, worst ? 2 * ratio : 1);
     const high = Math.min(height, Math.max(ratio, longest * tall));
     bars.add(worst, left + column, base - high, own, high);
+    if (worst === 2) bars.add(3, left + column, base - high * share, own, high * share);
   };
   for (let index = Math.max(0, above(start, min) - 1); index < start.length && start[index] < max; index++) {
     const from = Math.max(-ratio, (start[index] - min) * scale), to = Math.min(width + ratio, from + duration[index] * scale);
     if (Math.floor(from) > column + 0.999) {
       flush();
       column = from - from % 1;
-      longest = worst = until = 0;
+      longest = worst = until = share = 0;
     }
     longest = Math.max(longest, duration[index]);
     worst = Math.max(worst, why[index]);
+    if (why[index] === 2) share = Math.max(share, Math.min(1, pipelines[index] / duration[index]));
     until = Math.max(until, to, column + 1);
   }
   flush();
@@ -85,7 +87,7 @@ function frameBars(model, u) {
 
 // How long late frames took, above their bars, where there is room; and the length of a frame as a line.
 function frameTexts(model, selected, u) {
-  const { start, duration, why, late } = model.frames, { ctx } = u, { left, top, width, height } = u.bbox;
+  const { start, duration, slowest } = model.frames, { ctx } = u, { left, top, width, height } = u.bbox;
   const { min, max } = u.scales.x, scale = width / (max - min), ratio = devicePixelRatio;
   const line = top + height * (1 - model.budget / highest(model));
   ctx.save();
@@ -97,17 +99,22 @@ function frameTexts(model, selected, u) {
   ctx.font = TEXT.replace("11", 11 * ratio);
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  let free = -Infinity;
-  for (let at = 0; at < late.length; at++) {
-    const index = late[at], x = left + (start[index] - min) * scale;
-    if (start[index] > max || start[index] + duration[index] < min || x < free) continue;
-    const high = Math.min(height, duration[index] / highest(model) * height), text = time(duration[index]);
+  ctx.strokeStyle = painted("page");
+  ctx.lineWidth = 3 * ratio;
+  ctx.fillStyle = painted("text");
+  const taken = [];
+  // The longest first, each where no other text is.
+  for (const index of slowest) {
+    const x = left + (start[index] - min) * scale, text = time(duration[index]), wide = text.length * 7 * ratio;
+    if (start[index] > max || start[index] + duration[index] < min) continue;
+    const high = Math.min(height, duration[index] / highest(model) * height);
     const y = Math.max(top + 11 * ratio, top + height - high - 4 * ratio), inside = top + height - high < y;
-    const shown = Math.min(Math.max(x, left), left + width - 44 * ratio);
-    ctx.fillStyle = painted("text");
     // A bar as high as the chart has its text beside it.
-    ctx.fillText(text, shown + (inside ? Math.max(2 * ratio, duration[index] * scale) + 3 * ratio : 0), y);
-    free = shown + (text.length * 7 + 24) * ratio;
+    const at = Math.min(Math.max(x, left), left + width - wide) + (inside ? Math.max(2 * ratio, duration[index] * scale) + 3 * ratio : 0);
+    if (taken.some((one) => Math.abs(one - at) < 90 * ratio)) continue;
+    ctx.strokeText(text, at, y);
+    ctx.fillText(text, at, y);
+    if (taken.push(at) > 15) break;
   }
   if (selected?.frame >= 0) {
     const x = left + (start[selected.frame] - min) * scale;
@@ -177,8 +184,8 @@ function threadTexts(model, rows, shapes, selected, u) {
   ctx.fillStyle = painted("late");
   for (const [x, y] of shapes.marks) {
     ctx.beginPath();
-    ctx.moveTo(left + x - 4 * ratio, y - 7 * ratio);
-    ctx.lineTo(left + x + 4 * ratio, y - 7 * ratio);
+    ctx.moveTo(left + x - 4 * ratio, y - 6 * ratio);
+    ctx.lineTo(left + x + 4 * ratio, y - 6 * ratio);
     ctx.lineTo(left + x, y - ratio);
     ctx.fill();
   }
@@ -187,7 +194,7 @@ function threadTexts(model, rows, shapes, selected, u) {
   ctx.lineWidth = 3 * ratio;
   ctx.fillStyle = painted("text");
   const title = (text, at) => {
-    const y = top + (at * ROW + NAME / 2) * ratio;
+    const y = top + (at * ROW + 8) * ratio;
     ctx.strokeText(text, left + 4 * ratio, y);
     ctx.fillText(text, left + 4 * ratio, y);
   };
@@ -252,7 +259,7 @@ function overview(model, canvas) {
 function charts(place, model, key, state) {
   const made = [], padding = [0, EDGE, 0, 0], shown = () => model.rows.slice(0, state.rows);
   if (model.frames) {
-    const ms = axis({ size: GUTTER, splits: () => [0, model.budget, model.budget * 2, model.budget * 3], grid: { show: false },
+    const ms = axis({ size: GUTTER, splits: () => [0, 1, 2, 3].map((own) => own * model.budget).filter((own) => own < highest(model) * 0.95), grid: { show: false },
       values: (u, splits) => splits.map((us) => (us ? `${Math.round(us / 1000)} ms` : "")), gap: 2 });
     const draw = (u) => { frameBars(model, u); frameTexts(model, state.selected, u); };
     made.push(chart(place, model, key, FRAMES, [timeAxis(), ms], padding, draw, highest(model)));

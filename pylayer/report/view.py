@@ -92,8 +92,8 @@ def held_up(run: dict[str, Any], frame_ns: int) -> dict[str, str]:
     if run.get("frames"):
         return {
             "timeline_meaning": (
-                "Each bar of the upper track is a frame, as high as the time until the next one. Below, each bar is a "
-                "pipeline, in the row of the thread that created it. A mark ▼ stands over those that held up a frame."
+                "Above, each bar is a frame, as high as it was long. Below, each bar is a pipeline, in its thread's "
+                "row. ▼ marks those that held up a frame."
             ),
             "late_name": "late frame",
             "stalls_name": "Longest times in pipelines without a pause",
