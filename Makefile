@@ -4,6 +4,7 @@
 # make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
+# make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
 # make evidence  real programs twice under the layer, Dawn and llama.cpp from the npm registry among them; a minute
 # make bench  what the layer costs and saves, with the driver's disk cache as installed and without; some five minutes
 # make bench-more  stores of any size, identifiers, threads, skipped processes, memory
@@ -102,6 +103,15 @@ fleet-chroot: programs-demo wheel
 fleet-s3: setup $(VENV)/extra-test
 	@.ci/system-packages s3
 	$(BIN)/pytest -q tests/fleet/real_s3.py
+
+# Debian testing has a Mesa with VK_EXT_descriptor_heap. TESTS= other tests for this chroot.
+TESTS ?= tests/layer/test_paths.py "tests/layer/test_boundary.py::test_what_makes_a_fingerprint"
+IN_CHROOT := make -s PACKAGES=demo setup $(CHECKED) programs-paths && \
+    .venv/bin/python -m pip -q --disable-pip-version-check install pytest pytest-timeout pytest-xdist hypothesis jsonschema && \
+    .venv/bin/pytest -q -rs -n auto --dist worksteal $(TESTS)
+descriptor-heap:
+	@.ci/system-packages chroot
+	@tests/debian_chroot.sh testing sh -c '$(IN_CHROOT)'
 
 evidence: programs setup $(VENV)/extra-test
 	@$(BIN)/python -P tests/programs/evidence.py
@@ -295,7 +305,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: descriptor-heap first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

@@ -21,5 +21,6 @@ def manifest() -> str:
 def gpu(family: str) -> dict[str, str]:
     """Returns the variables that give RADV a GPU of this family."""
     if DRM_SHIM:
-        return {"LD_PRELOAD": DRM_SHIM, "AMDGPU_GPU_ID": family}
+        # VK_EXT_descriptor_heap is an experiment in Mesa 26.1.
+        return {"LD_PRELOAD": DRM_SHIM, "AMDGPU_GPU_ID": family, "RADV_EXPERIMENTAL": "heap"}
     return {"RADV_FORCE_FAMILY": family}

@@ -56,6 +56,7 @@ static const struct {
     [HAS_MAINTENANCE_5] = {"VK_KHR_maintenance5", TYPE_MAINTENANCE_5_FEATURES, 1},
     [HAS_SHADER_OBJECTS] = {"VK_EXT_shader_object", TYPE_SHADER_OBJECT_FEATURES, 1},
     [HAS_LOCAL_READ] = {"VK_KHR_dynamic_rendering_local_read", TYPE_LOCAL_READ_FEATURES, 1},
+    [HAS_DESCRIPTOR_HEAP] = {"VK_EXT_descriptor_heap", TYPE_DESCRIPTOR_HEAP_FEATURES, 1},
 };
 
 typedef struct Request {

@@ -7,6 +7,7 @@
 void mode_caches(Path *path);
 void mode_constants(Path *path);
 void mode_derivatives(Path *path);
+void mode_descriptor_heap(Path *path);
 void mode_device_group(Path *path);
 void mode_executables(Path *path);
 void mode_feedback(Path *path);

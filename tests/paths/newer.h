@@ -4,6 +4,9 @@
 
 #include <vulkan/vulkan.h>
 
+#define TYPE_DESCRIPTOR_MAPPING ((VkStructureType)1000135005)
+#define TYPE_DESCRIPTOR_MAPPING_INFO ((VkStructureType)1000135006)
+#define TYPE_DESCRIPTOR_HEAP_FEATURES ((VkStructureType)1000135009)
 #define TYPE_LOCAL_READ_FEATURES ((VkStructureType)1000232000)
 #define TYPE_ATTACHMENT_LOCATIONS ((VkStructureType)1000232001)
 #define TYPE_MAINTENANCE_5_FEATURES ((VkStructureType)1000470000)
@@ -19,6 +22,37 @@ typedef struct CreateFlags2 {
     const void *pNext;
     uint64_t flags;
 } CreateFlags2;
+
+/* VK_PIPELINE_CREATE_2_DESCRIPTOR_HEAP_BIT_EXT */
+#define CREATE_DESCRIPTOR_HEAP 0x1000000000ull
+
+/* Some of VkDescriptorMappingSourceEXT, VK_EXT_descriptor_heap */
+typedef enum MappingSource {
+    HEAP_WITH_CONSTANT_OFFSET = 0,
+    HEAP_WITH_PUSH_INDEX = 1,
+    PUSH_ADDRESS = 6,
+    INDIRECT_ADDRESS = 7,
+} MappingSource;
+
+/* VkDescriptorSetAndBindingMappingEXT. What the numbers mean depends on the source. */
+typedef struct DescriptorMapping {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t descriptorSet;
+    uint32_t firstBinding;
+    uint32_t bindingCount;
+    VkFlags resourceMask;
+    MappingSource source;
+    _Alignas(8) uint32_t numbers[14];
+} DescriptorMapping;
+
+/* VkShaderDescriptorSetAndBindingMappingInfoEXT */
+typedef struct DescriptorMappingInfo {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t mappingCount;
+    const DescriptorMapping *pMappings;
+} DescriptorMappingInfo;
 
 /* VkRenderingAttachmentLocationInfo, VK_KHR_dynamic_rendering_local_read */
 typedef struct AttachmentLocations {

@@ -17,6 +17,7 @@ static const struct {
     {"caches", mode_caches},
     {"constants", mode_constants},
     {"derivatives", mode_derivatives},
+    {"descriptor_heap", mode_descriptor_heap},
     {"device_group", mode_device_group},
     {"executables", mode_executables},
     {"feedback", mode_feedback},
