@@ -123,6 +123,19 @@ def test_gone(world: World, file: Path) -> None:
     assert (outcomes(world), world.last()["application_hits"]) == ({"attested": 1}, COUNT)
 
 
+def test_gone_and_all_is_stored(world: World, file: Path) -> None:
+    """A program that lost its cache file gets stored pipelines without policy. Its last good data is restored only when
+    it creates a pipeline that is not stored."""
+    with_file(world, file)
+    file.unlink()
+    result = with_file(world, file)
+    assert (world.last()["compiled"], world.runs()[-1]["restored_caches"]) == (0, 0)
+    assert result["created"] == COUNT
+    file.unlink()
+    world.demo("--count", 2 * COUNT, "--cache", file, "--cache-save", file)
+    assert (world.last()["compiled"], world.runs()[-1]["restored_caches"]) == (COUNT, 1)
+
+
 def test_never_loaded(world: World, file: Path) -> None:
     """A program that saves its cache and never loads it does not count as one that lost its cache."""
     for _ in range(2):

@@ -213,6 +213,19 @@ def test_a_cache_that_grows(world: World, file: Path) -> None:
     assert outcomes(world) == {"attested": 1}
 
 
+def test_a_file_that_was_lost(real: World, file: Path) -> None:
+    """A program that lost its cache file gets what is stored without an interpreter. What it saves then holds all that
+    it created."""
+    fill(real, file, MANY)
+    size = file.stat().st_size
+    file.unlink()
+    assert "threads: 1\n" in run(real, file, "threads", count=MANY)
+    assert (real.last()["hits"], real.last()["compiled"], real.runs()[-1]["restored_caches"]) == (MANY, 0, 0)
+    assert file.stat().st_size == size
+    assert "threads: 1\n" in run(real, file, "threads", count=MANY)
+    assert real.last()["application_hits"] == MANY
+
+
 def test_a_store_that_is_only_read(world: World, file: Path) -> None:
     """With a store that is only read, known data passes without an interpreter, and nothing is written."""
     fill(world, file)

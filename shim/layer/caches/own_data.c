@@ -105,9 +105,9 @@ static bool is_restored(Device *device, const OwnData *data, bool failed)
     return failed ? slots != 0 : data->number.slot < 64 && slots >> data->number.slot & 1;
 }
 
-void own_data_tell_empty(Device *device, const OwnData *data, VkResult result)
+static void tell_empty(Device *device, const OwnData *data, VkResult result, bool restores)
 {
-    bool failed = result != VK_SUCCESS, restores = is_restored(device, data, failed);
+    bool failed = result != VK_SUCCESS;
     PylayerMessage *message = describe(device, failed ? PYLAYER_MSG_CACHE_REFUSED : PYLAYER_MSG_CACHE_EMPTY, data);
     if (message) {
         message->cache.result = result;
@@ -117,6 +117,38 @@ void own_data_tell_empty(Device *device, const OwnData *data, VkResult result)
         loading_begin(device);
     if (!mailbox_post(message, device->plan.queue_bytes) && restores)
         loading_cancel(device);
+}
+
+void own_data_tell_failed(Device *device, const OwnData *data, VkResult result)
+{
+    tell_empty(device, data, result, is_restored(device, data, true));
+}
+
+void own_data_tell_absent(Device *device, const OwnData *data, AppCache *app_cache)
+{
+    bool restores = is_restored(device, data, false);
+    bool reads_store = atomic_load_explicit(&device->stored.open, memory_order_relaxed) && device->plan.seed_caches &&
+                       atomic_load(&device->carrier) == PYLAYER_CARRIER_CELLS;
+    if (!restores || !reads_store || !app_cache || mailbox_has_policy()) {
+        tell_empty(device, data, VK_SUCCESS, restores);
+        return;
+    }
+    atomic_store(&app_cache->lost, true);
+    atomic_store(&device->has_lost_caches, true);
+}
+
+void own_data_tell_lost(Device *device)
+{
+    if (!atomic_load_explicit(&device->has_lost_caches, memory_order_relaxed) ||
+        !atomic_exchange(&device->has_lost_caches, false))
+        return;
+    VkPipelineCacheCreateInfo absent = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++)
+        for (AppCache *cache = atomic_load(&device->app_caches[i]); cache; cache = cache->next)
+            if (atomic_exchange(&cache->lost, false)) {
+                OwnData data = {.number = {cache->serial, cache->slot}, .info = &absent};
+                tell_empty(device, &data, VK_SUCCESS, true);
+            }
 }
 
 /* Without memory there is no sketch, and policy decides without one. */

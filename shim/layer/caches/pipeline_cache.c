@@ -132,7 +132,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     VkResult result = device->create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
     mark_end(mark);
     if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && mends) {
-        own_data_tell_empty(device, &data, result);
+        own_data_tell_failed(device, &data, result);
         result = device->create_pipeline_cache(handle, &empty, allocator, cache);
         refused = true;
         data.id = 0;
@@ -141,10 +141,10 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         count(&counters_of(device)->totals.caches_emptied, 1);
     if (result != VK_SUCCESS)
         return result;
-    if (mends && own_data_is_absent(info))
-        own_data_tell_empty(device, &data, VK_SUCCESS);
     AppCache *app_cache =
         app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data.id);
+    if (mends && own_data_is_absent(info))
+        own_data_tell_absent(device, &data, app_cache);
     /* Without a probe a miss cannot be detected, so the snapshot carrier seeds beforehand. */
     if (app_cache && device->plan.seed_caches && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT) {
         loading_wait(device);
@@ -166,6 +166,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
             return; /* a merge hangs, perhaps with this cache: the cache and its entry stay */
         cache_drop_annex(device, &app_cache->use);
         contents_forget(app_cache);
+        atomic_store(&app_cache->lost, false);
         atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
         patient_unlock(&device->merge_mutex);
     }

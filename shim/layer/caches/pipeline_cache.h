@@ -25,6 +25,7 @@ typedef struct AppCache {
     atomic_uint seeded;        /* Device::cells_generation when last seeded; 0: never */
     SharedMap contents;        /* contents.h */
     atomic_bool holds_plain;   /* a pipeline was compiled into it that is in no cell */
+    atomic_bool lost;          /* own_data_tell_lost */
 } AppCache;
 
 #define APP_CACHE_BUCKETS 64

@@ -79,6 +79,7 @@ struct Device {
     atomic_ullong last_given; /* of these numbers */
     Loading loading;
     atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */
+    atomic_bool has_lost_caches;    /* AppCache::lost */
 
     PylayerDeviceInfo info;       /* as policy got it */
     atomic_bool run_written;      /* the layer has written the run's file */

@@ -7,6 +7,7 @@
 
 #include "caches/cells.h"
 #include "caches/contents.h"
+#include "caches/own_data.h"
 #include "pipelines/batch.h"
 #include "caches/driver_cache.h"
 #include "pipelines/driver_ask.h"
@@ -378,10 +379,12 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
                      !element_flags_can_change(element, call, index);
     if (element->suspect)
         return create_absent(batch, index);
+    if (!element->plain && probe_layer_first(batch, index))
+        return VK_SUCCESS;
+    if (batch->app_cache)
+        own_data_tell_lost(device);
     if (element->plain)
         return create_without_probe(batch, index);
-    if (probe_layer_first(batch, index))
-        return VK_SUCCESS;
     VkPipeline *pipeline = &call->pipelines[index];
     VkPipelineCache probed;
     bool is_new = !from_layer && is_new_to_cache(batch, index);
