@@ -59,27 +59,28 @@ const highest = (model) => model.frames.highest;
 function frameBars(model, u) {
   const { start, duration, why, pipelines } = model.frames, bars = rectangles(FRAME_COLOURS);
   const { left, top, width, height } = u.bbox, { min, max } = u.scales.x, scale = width / (max - min);
-  const base = top + height, tall = height / highest(model), ratio = devicePixelRatio;
+  const base = top + height, tall = height / highest(model), ratio = devicePixelRatio, cell = 2 * ratio;
   // The longest and the worst of the frames that begin in one column of pixels, and how much of that was pipelines.
   let column = -Infinity, longest = 0, worst = 0, until = 0, share = 0;
   const flush = () => {
     if (column === -Infinity) return;
-    const wide = until - column, own = Math.max(wide > 4 * ratio ? wide - ratio : wide, worst ? 2 * ratio : 1);
+    const wide = until - column, own = wide > 4 * ratio ? wide - ratio : wide;
     const high = Math.min(height, Math.max(ratio, longest * tall));
     bars.add(worst, left + column, base - high, own, high);
     if (worst === 2) bars.add(3, left + column, base - high * share, own, high * share);
   };
   for (let index = Math.max(0, above(start, min) - 1); index < start.length && start[index] < max; index++) {
     const from = Math.max(-ratio, (start[index] - min) * scale), to = Math.min(width + ratio, from + duration[index] * scale);
-    if (Math.floor(from) > column + 0.999) {
+    const whole = to - from >= cell, own = whole ? from : Math.floor(from / cell) * cell;
+    if (own > column) {
       flush();
-      column = from - from % 1;
+      column = own;
       longest = worst = until = share = 0;
     }
     longest = Math.max(longest, duration[index]);
     worst = Math.max(worst, why[index]);
     if (why[index] === 2) share = Math.max(share, Math.min(1, pipelines[index] / duration[index]));
-    until = Math.max(until, to, column + 1);
+    until = Math.max(until, whole ? to : column + cell);
   }
   flush();
   bars.fill(u.ctx);
