@@ -3,7 +3,7 @@
 const MIN_SPAN = 20;
 const KEYS = { w: "in", "+": "in", "=": "in", s: "out", "-": "out", a: "earlier", d: "later", 0: "all", Home: "all",
   f: "fit", Enter: "fit", ArrowRight: "next", ArrowLeft: "previous", ArrowDown: "down", ArrowUp: "up",
-  n: "late", p: "late-before", "/": "search", Escape: "clear", PageUp: "earlier", PageDown: "later" };
+  n: "late", p: "late-before", "/": "search", "?": "help", Escape: "clear", PageUp: "earlier", PageDown: "later" };
 
 async function timeline(place) {
   const section = place.closest("section"), article = place.closest("article"), find = (name) => section.querySelector(name);
@@ -18,10 +18,22 @@ async function timeline(place) {
 
   function say() {
     const { from, to } = state, whole = to - from >= model.length;
-    status.textContent = whole ? `The whole run: ${time(model.length)}.` : `Shown: ${time(from)} to ${time(to)} of ${time(model.length)}.`;
+    const shown = whole ? `The whole run: ${time(model.length)}.` : `Shown: ${time(from)} to ${time(to)} of ${time(model.length)}.`;
+    status.textContent = `${shown} In it ${inside(from, to)}.`;
     const values = new URLSearchParams(location.hash.slice(1)), mine = values.get("run") ?? "1";
     if (!whole) history.replaceState(null, "", link());
     else if (values.has("t") && `run-${mine}` === article.id) history.replaceState(null, "", "#" + article.id);
+  }
+  function inside(from, to) {
+    let count = 0, spent = 0;
+    for (let event = 0; event < model.count && model.start[event] < to; event++) {
+      const own = Math.min(to, model.start[event] + model.duration[event]) - Math.max(from, model.start[event]);
+      if (own > 0 && model.colour[event] < 5) { count++; spent += own; }
+    }
+    const pipelines = `${plural(count, "pipeline")}${count ? ` in ${time(spent)}` : ""}`;
+    if (!model.frames) return pipelines;
+    const late = model.frames.late.reduce((sum, own) => sum + (model.frames.start[own] >= from && model.frames.start[own] < to), 0);
+    return `${pipelines}, ${plural(late, "late frame")}`;
   }
   function link() {
     const at = (us) => +(us / 1e6).toFixed(6), run = article.id.slice(4), event = state.selected?.event ?? -1;
@@ -147,7 +159,7 @@ async function timeline(place) {
     in: () => zoom(0.5), out: () => zoom(2), earlier: () => pan(-0.5), later: () => pan(0.5), all: () => show(0, model.length),
     fit: () => state.selected && reveal(...extent(state.selected), true), next: () => step(1), previous: () => step(-1),
     down: () => turn(1), up: () => turn(-1), late: () => late(1), "late-before": () => late(-1),
-    search: () => search.focus(), clear: () => select(null), found: () => go(1), "found-before": () => go(-1),
+    search: () => search.focus(), help: () => { find(".keys").open = !find(".keys").open; }, clear: () => select(null), found: () => go(1), "found-before": () => go(-1),
   });
   place.addEventListener("keydown", (event) => {
     const move = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
