@@ -117,7 +117,7 @@ def _what(event: Event) -> tuple[str, str, str]:
 
 def _pipelines(fingerprints: Sequence[int], line: Timeline, names: _Table, known: dict[int, Past]) -> dict[str, Any]:
     """Returns what is known of each pipeline, by the index of its fingerprint."""
-    shaders = _Table()
+    shaders, moments = _Table(), _Table()
     listed = [
         [
             shaders.index((", ".join(figures.stages_of(stage)), f"{code:016x}" if code else "", printable(name)))
@@ -132,8 +132,9 @@ def _pipelines(fingerprints: Sequence[int], line: Timeline, names: _Table, known
         "name": [names.index(printable(line.name_of(fingerprint))) for fingerprint in fingerprints],
         "shaders": listed,
         "shader": shaders.values(),
-        "first_s": [int(own.first_s) for own in runs],
-        "last_s": [int(own.last_s) for own in runs],
+        "first": [moments.index(figures.moment(own.first_s)[:16]) for own in runs],
+        "last": [moments.index(figures.moment(own.last_s)[:16]) for own in runs],
+        "moments": moments.values(),
         "runs": [own.runs for own in runs],
         "stalled": [own.stalled for own in runs],
     }

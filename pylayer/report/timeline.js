@@ -247,7 +247,7 @@ async function timeline(place) {
   const there = new Set(model.colour);
   const swatch = (colour, text) => element("li", {}, element("span", { className: `swatch ${colour}` }), text);
   find(".legend").append(
-    ...(model.frames ? [element("li", {}, "Frames:"), swatch("late", "late, this part of it pipelines"), swatch("late-other", "late for another reason")] : []),
+    ...(model.frames ? [element("li", {}, "Frames:"), swatch("late", "late: the part that was pipelines"), swatch("late-other", "late for another reason")] : []),
     element("li", {}, "Pipelines:"),
     ...COLOURS.flatMap((colour, at) => (there.has(at) ? [swatch(colour, names[at])] : [])));
 

@@ -6,8 +6,6 @@ function element(name, attributes = {}, ...inside) {
   return made;
 }
 
-const date = (s) => (s > 0 ? element("time", { dateTime: new Date(s * 1000).toISOString() },
-  new Date(s * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })) : "unknown");
 const code = (text) => element("code", {}, text);
 
 function facts(rows) {
@@ -63,13 +61,13 @@ function eventFacts(model, event, select) {
   if (model.frame[event] >= 0) {
     const button = element("button", { type: "button", className: "link" }, model.frames.name(model.frame[event]));
     button.addEventListener("click", () => select({ event: -1, frame: model.frame[event] }));
-    rows.push(["Held", button, ` for ${time(model.frames.duration[model.frame[event]])}`]);
-  } else if (model.frames && kind && own >= 0) rows.push(["Held", "no frame"]);
+    rows.push(["Held up", button, ` for ${time(model.frames.duration[model.frame[event]])}`]);
+  } else if (model.frames && kind && own >= 0) rows.push(["Held up", "no frame"]);
   if (own >= 0) {
     const fingerprint = pipelines.fingerprint[own], command = `pylayer show ${fingerprint}`;
     rows.push(["Fingerprint", code(fingerprint)]);
     if (pipelines.runs[own]) {
-      rows.push(["First created", date(pipelines.first_s[own])], ["Last created", date(pipelines.last_s[own])]);
+      rows.push(["First created", pipelines.moments[pipelines.first[own]]], ["Last created", pipelines.moments[pipelines.last[own]]]);
       rows.push(["Stalled in", `${number(pipelines.stalled[own])} of ${plural(pipelines.runs[own], "recorded run")} that created it`]);
     }
     rows.push(["More", code(command), " ", copier(command)]);

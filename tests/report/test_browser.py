@@ -231,7 +231,7 @@ def test_keys(browser: Browser, frames: Path) -> None:
             "Thread\nrender (101)",
             "Stages",
             "Shaders",
-            "Held\nFrame ",
+            "Held up\nFrame ",
             "First created",
             "Stalled in",
         ):
