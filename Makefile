@@ -116,6 +116,10 @@ descriptor-heap:
 evidence: programs setup $(VENV)/extra-test
 	@$(BIN)/python -P tests/programs/evidence.py
 
+# 200 hitches, alone and beside eight busy processes: is each frame told as the program measured it?
+hitches: setup $(VENV)/extra-test programs-driver programs-layer
+	HITCHES=200 $(BIN)/pytest -q -s tests/layer/test_frames.py -k busy
+
 bench: setup programs
 	$(BIN)/python tests/bench/run.py
 
@@ -305,7 +309,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: descriptor-heap first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: descriptor-heap first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 18
+#define PYLAYER_BOUNDARY_VERSION 19
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -451,7 +451,20 @@ typedef struct PylayerCounters {
     uint64_t driver_lacked;        /* of these, pipelines that it did not have */
     uint64_t identified_shaders;   /* shaders known by their VK_EXT_shader_module_identifier */
     uint64_t caches_attested;      /* application caches whose data the layer itself found in the history */
+    uint64_t frames;               /* presented: calls of vkQueuePresentKHR, for each swapchain */
+    uint64_t late_frames;          /* shim/layer/frames/frames.h says which are late */
+    uint64_t late_by_pipelines;    /* of these, frames in which pipelines took at least half of what was too long */
+    uint64_t longest_frame_ns;     /* no sum: the longest frame, without pauses */
+    uint64_t last_late_s;          /* no sum: when the last late frame was presented, seconds since 1970 */
 } PylayerCounters;
+
+/* A frame that the program presented. */
+typedef struct PylayerFrame {
+    uint64_t time_ns;   /* CLOCK_MONOTONIC when vkQueuePresentKHR was called */
+    uint32_t number;    /* of its swapchain, from 1; its lowest 32 bits */
+    uint32_t thread;    /* gettid() of the thread that called */
+    uint32_t swapchain; /* in order of their first presents, from 1; one that replaces another has its number */
+} PylayerFrame;
 
 /* Values that are not totals, of one device and of the process's queue. */
 typedef struct PylayerActivity {
@@ -521,6 +534,9 @@ typedef struct PylayerShim {
     int64_t (*read_merged)(uint64_t device, uint8_t *data, uint64_t size);
     int32_t (*counters)(uint64_t device, PylayerCounters *out);
     int32_t (*activity)(uint64_t device, PylayerActivity *out);
+    /* Writes at most capacity frames that were presented since the last call. Returns how many, and adds to *lost those
+     * for which the ring had no room. */
+    int64_t (*frames)(uint64_t device, PylayerFrame *out, uint64_t capacity, uint64_t *lost);
     /* Writes at most capacity distinct fingerprints of pipelines that the device created, in no order. Returns how
      * many there are in all. */
     int64_t (*fingerprints)(uint64_t device, uint64_t *out, uint64_t capacity);

@@ -49,7 +49,16 @@ def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_
     print_facts(out, facts)
     for remark in [*own["remarks"], *([note] if (note := view.timeline_note(own)) else [])]:
         out.print(Padding(Text(remark, style="yellow"), (0, 0, 0, 2), expand=False))
-    if own["longest_stalls"]:
+    if own["late"]:
+        there = own["late_frames"] or len(own["late"])
+        out.print()
+        shown = own["late"][:ROWS]
+        most = f": {len(shown)} of {there:,}" if there > len(shown) else ""
+        out.print(Text(f"Late frames, the longest first{most}", style="bold"))
+        for late in shown:
+            text = Text(f"{late['at_ns'] / 1e9:.3f} s: {late['text']}")
+            out.print(Padding(text, (0, 0, 0, 2), expand=False))
+    elif own["frames"] is None and own["longest_stalls"]:
         _table(out, f"Longest stalls over {human_time(frame_ns)}", view.stalls(own, threads), own["stalls"])
     if own["slowest"]:
         _table(out, "Slowest pipelines", view.pipelines(own["slowest"], threads), own["compiled"])

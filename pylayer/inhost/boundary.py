@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from .._policy import ffi, lib
+from ..store.frames import Present
 from ..values import (
     Activity,
     Attested,
@@ -342,6 +343,18 @@ def activity(device: int) -> Activity | None:
     if _shim.activity(device, out) != 0:
         return None
     return _plain(Activity, out)
+
+
+def frames(device: int) -> tuple[list[Present], int]:
+    """int64_t frames(uint64_t, PylayerFrame *out, uint64_t capacity, uint64_t *lost): returns the frames that were
+    presented since the last call, and how many are lost."""
+    out, lost, found = ffi.new("PylayerFrame[]", 256), ffi.new("uint64_t *"), []
+    for _ in range(16):  # as many as the ring holds; more may be presented meanwhile
+        count = _shim.frames(device, out, len(out), lost)
+        found += [Present(c.time_ns, c.number, c.thread, c.swapchain) for c in out[0 : max(count, 0)]]
+        if count < len(out):
+            break
+    return found, int(lost[0])
 
 
 def fingerprints(device: int) -> bytes | None:

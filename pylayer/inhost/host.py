@@ -624,7 +624,7 @@ class Host:
             return 0
         if self._dirty:
             return QUIET_NS
-        if not self.sessions or self._settled:
+        if not self.sessions or (self._settled and not any(session.sees_frames for session in self.sessions.values())):
             return -1
         return STATISTICS_INTERVAL_NS if self._active else SETTLE_INTERVAL_NS
 

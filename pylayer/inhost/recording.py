@@ -38,6 +38,9 @@ TOLD = (
     "binaries_refused",
 )
 
+#: Counters that grow with each frame, for which alone policy does not stay awake.
+OF_FRAMES = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns", "last_late_s")
+
 
 def _outcome(cell: Cell) -> str:
     """Returns one of ``timeline.OUTCOMES``, or ``waited``."""
@@ -95,6 +98,9 @@ class Recording:
         self._described: set[int] = set()
         self._looked_ns = self.started_ns
         self._seen: dict[str, int] = {}
+        self._frames_lost = 0
+        #: What ``write`` wrote last, without what each frame changes.
+        self._lasting: dict[str, Any] = {}
         self._activity: dict[str, int] = {"queued": 0, "queued_bytes": 0, "queued_bytes_most": 0, "untold": 0}
         #: When the plan was asked for.
         self.planned_ns = self.started_ns
@@ -202,6 +208,10 @@ class Recording:
                     self._add(Event("hits", start, took, kind=kind, value=hits - known["hits"]))
                 known["hits"] = hits
             self._activity = {key: value for key, value in activity.as_dict().items() if key != "kind_hits"}
+        if self._timeline is not None and counters.get("frames", 0):
+            presents, lost = self._commands.frames(self._serial)
+            self._timeline.present(presents)
+            self._frames_lost += lost
         fetched = counters.get("fetched", 0) - self._seen.get("fetched", 0)
         if fetched > 0:
             size = counters["fetched_bytes"] - self._seen.get("fetched_bytes", 0)
@@ -217,8 +227,8 @@ class Recording:
     # ---- writing ---------------------------------------------------------------------------------
 
     def write(self, totals: dict[str, Any], counters: dict[str, int], folder: str) -> bool:
-        """Replaces the totals and appends to the timeline. Returns whether the totals changed. ``folder``: the path of
-        the identity's folder, whose size is recorded. Raises OSError."""
+        """Replaces the totals and appends to the timeline. Returns whether more changed than frames. ``folder``: the
+        path of the identity's folder, whose size is recorded. Raises OSError."""
         self._look(counters)
         if self._ended or self._store_bytes < 0:
             self._store_bytes = _bytes_in(folder)
@@ -246,7 +256,10 @@ class Recording:
             "timeline_dropped": self._activity["untold"]
             + (self._timeline.dropped if self._timeline is not None else 0),
         }
+        values["frames_lost"] = self._frames_lost + (self._timeline.frames_left_out if self._timeline else 0)
         changed = self._run.write(values)
+        lasting = {**values, "counters": {name: count for name, count in counters.items() if name not in OF_FRAMES}}
+        changed, self._lasting = changed and lasting != self._lasting, lasting
         if failed is not None:
             raise failed
         return changed

@@ -216,6 +216,11 @@ class DeviceSession(Device):
             self._totals = totals
         return self._totals
 
+    @property
+    def sees_frames(self) -> bool:
+        """Whether the program presents frames on the device, which the layer holds for some seconds."""
+        return self._totals.get("frames", 0) > 0 and self.recording is not None
+
     def _run_totals(self) -> dict[str, Any]:
         """Returns the keys of a run's file that the session knows (docs/internals/format.md, 'Runs')."""
         load, keeping = self.load, self.keeping

@@ -90,6 +90,19 @@ COUNTERS = {
     "driver_asked": Row("stored pipelines for which the driver's own cache was searched, as a sample"),
     "driver_lacked": Row("of these, pipelines that the driver's own cache lacked"),
     "identified_shaders": Row("shaders known by their VK_EXT_shader_module_identifier"),
+    "frames": Row("frames that the program presented, on all its swapchains", metric="pylayer_frames_total"),
+    "late_frames": Row(
+        "of these, frames that came late: longer than 16.7 ms, and than 1.5 times what was usual",
+        metric="pylayer_late_frames_total",
+        help="Frames longer than 16.7 ms, and than 1.5 times the median of the 60 frames before.",
+    ),
+    "late_by_pipelines": Row(
+        "of these, frames in which creating pipelines took at least half of what was too long",
+        metric="pylayer_late_frames_by_pipelines_total",
+        help="Late frames in which creating pipelines took at least half of what was too long.",
+    ),
+    "longest_frame_ns": Row("the longest frame, without pauses of over 2 s; of several runs the longest"),
+    "last_late_s": Row("when the last late frame was presented, seconds since 1970; 0: none was late"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {
@@ -108,6 +121,7 @@ RUN_VALUES = {
     "restored_caches": Row(
         "caches that got the last good data, because the program's own was refused or not there", remark=True
     ),
+    "frames_lost": Row("frames that the timeline lacks, because it was full or policy was busy"),
     "write_errors": Row(
         "failures to write to the store (see pylayer doctor)",
         remark=True,

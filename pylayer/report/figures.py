@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common import outcomes
 from ..values import KIND_NAMES
-from . import stalls
+from . import frames, stalls
 from .recorded import Recorded
 from .remarks import remarks
 from .totals import SHOWN, WAITED, Total, mean_compile_ns, number_in
@@ -205,6 +205,7 @@ def of_run(
     line = recorded.timeline(root)
     start = origin(recorded, line)
     events = line.events if line is not None else []
+    told = frames.Told(recorded.run.numbers, line, frame_ns)
     long = stalls.find(events, frame_ns)
     slowest = sorted(compiles(events), key=lambda event: event.duration_ns, reverse=True)
     own = [run.run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
@@ -232,6 +233,7 @@ def of_run(
         "load_ns": int(number_in(recorded.values, "load_ns")),
         "verify_ns": int(number_in(recorded.values, "verify_ns")),
         "kinds": kinds(recorded, line),
+        **told.as_json(start),
         "stalls": len(long),
         "stalled_ns": sum(stall.duration_ns for stall in long),
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),
@@ -240,7 +242,12 @@ def of_run(
             | {"longest_name": printable(line.name_of(stall.longest.fingerprint)) if line is not None else ""}
             for stall in sorted(long, key=lambda stall: stall.duration_ns, reverse=True)[:STALLS]
         ],
-        "slowest": [pipeline(event, start, line) for event in slowest[:SLOWEST]] if line is not None else [],
+        "slowest": [
+            pipeline(event, start, line) | {"frame": held.frame.number if (held := told.held.get(id(event))) else None}
+            for event in slowest[:SLOWEST]
+        ]
+        if line is not None
+        else [],
         "verdicts": verdicts(recorded, line, start),
         "history": history(found, recorded),
         "remarks": [*remarks(total), *([str(came)] if came else [])],

@@ -21,6 +21,8 @@ KIND_SUMS = ("hits", "compiled", "compile_ns")
 OTHER = "other"
 #: The times that a program waits only because the layer is there.
 WAITED = ("load_wait_ns", "fetch_ns", "cache_wait_ns")
+#: The numbers that are no sums: of several runs, the highest counts.
+HIGHEST = ("longest_frame_ns", "last_late_s")
 #: The numbers of a run that commands show, and that are added up over runs.
 SHOWN = ("pipelines", "hits", "compiled", "refused_caches", "compile_ns", "waited_ns", "spent_ns")
 
@@ -223,6 +225,7 @@ class Total:
         self.runs = len(group)
         self.first_started = min(run.started for run in group)
         self.numbers = {key: sum(run.numbers[key] for run in group) for key in NUMBERS}
+        self.numbers |= {key: max(run.numbers[key] for run in group) for key in HIGHEST}
         self.numbers |= {key: sum(getattr(run, key) for run in group) for key in SHOWN}
         self.refused: dict[str, int] = {}
         self.told: list[str] = []

@@ -78,8 +78,11 @@ def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
     """Returns the card of late frames, or, of a run without frames, of stalls."""
     if run.get("frames"):
         late, own = run["late_frames"], run["late_by_pipelines"]
-        detail = f"of {run['frames']:,}; {own:,} because of pipelines" if late else f"of {run['frames']:,}"
-        return _card("Late frames", f"{late:,}", detail, warn=bool(own))
+        if late is None:
+            return _card("Late frames", "?", f"of {run['frames']:,}; the timeline lacks some of them")
+        detail = f"of {run['frames']:,}" + (f"; {own:,} because of pipelines" if late else "")
+        longest = f"; the longest frame took {human_time(run['longest_frame_ns'])}" if run["longest_frame_ns"] else ""
+        return _card("Late frames", f"{late:,}", detail + longest, warn=bool(own))
     if not run["stalls"]:
         return _card("Longest stall", "none", f"nothing over {human_time(frame_ns)}")
     count = f"{plural(run['stalls'], 'stall')} over {human_time(frame_ns)}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-#: A frame at 60 Hz. A stall takes longer.
-FRAME_NS = 16_700_000
+from ..store.store import FRAME_NS as FRAME_NS
 
 
 def one_line(text: object) -> str:

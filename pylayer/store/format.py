@@ -34,11 +34,11 @@ EXPORT = b"XPRT"
 
 #: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text; in journals and packs only older
 #: versions wrote it. BLOB is an application's cache as it read it, ABIN a pipeline binary as it read it, ATST an
-#: attestation. USED has fingerprints of the pipelines that a run created, EVTS has timed events of a run, VRDT has
-#: verdicts.
+#: attestation. USED has fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its
+#: frames, VRDT has verdicts.
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
-EVENTS, VERDICTS = b"EVTS", b"VRDT"
+EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
 MAGICS = (
@@ -51,6 +51,7 @@ MAGICS = (
     APPLICATION_BINARY,
     USED,
     EVENTS,
+    FRAMES,
     VERDICTS,
     TABLE,
 )

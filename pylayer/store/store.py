@@ -13,6 +13,9 @@ from .format import FINGERPRINTS as FINGERPRINTS
 from .format import MAX_FILE_BYTES as MAX_FILE_BYTES
 from .format import VERSION as VERSION
 from .format import Refused as Refused
+from .frames import FRAME_NS as FRAME_NS
+from .frames import PAUSE_NS as PAUSE_NS
+from .frames import Usual as Usual
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from ..common import file_kinds, flat
 from ..common.files import append, date_of_name, remove, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES
-from . import format
+from . import format, frames
 from .reader import Reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
     from typing import Any
 
     from ..common.identity import Identity
@@ -35,6 +36,8 @@ MAX_WAITING = 16384
 #: Most texts, and most names of threads, in one file. Later ones are left empty.
 MAX_TEXTS = 8192
 MAX_TEXT = 64
+#: Most swapchains whose frames are read.
+MAX_SWAPCHAINS = 1024
 
 EVENT = struct.Struct("<QQQQIIIIHBBIQ")
 assert EVENT.size == 64
@@ -126,12 +129,17 @@ class TimelineFile:
         self.events = 0
         #: Events for which there was no room.
         self.dropped = 0
+        #: Frames for which there was no room.
+        self.frames_left_out = 0
         self._root = root
         self.identity = identity
         self._program = program
         self._application = application
         self._limit = limit
         self._waiting: list[Event] = []
+        self._presents: list[frames.Present] = []
+        self._chosen = frames.Chosen()
+        self._frame_bytes = 0
         self._texts: dict[str, int] = {}
         #: Names of the threads that events refer to, and the threads whose names are in the file.
         self._threads: dict[int, str] = {}
@@ -142,29 +150,52 @@ class TimelineFile:
 
     def add(self, event: Event) -> None:
         """Keeps an event until the next ``flush``."""
-        if event.thread and event.thread not in self._threads and len(self._threads) < MAX_TEXTS:
-            self._threads[event.thread] = _thread_name(event.thread)  # now, because it may end before the next flush
+        self._see_thread(event.thread)
         if len(self._waiting) >= MAX_WAITING or self._failed:
             self.dropped += 1
         else:
             self._waiting.append(event)
 
+    def _see_thread(self, thread: int) -> None:
+        """Reads the name of a thread now, because it may end before the next flush."""
+        if thread and thread not in self._threads and len(self._threads) < MAX_TEXTS:
+            self._threads[thread] = _thread_name(thread)
+
+    def present(self, presents: list[frames.Present]) -> None:
+        """Keeps frames until the next ``flush``. Once frames fill half of the file, only late ones go on."""
+        if not self._failed:
+            for thread in {present.thread for present in presents}:
+                self._see_thread(thread)
+            self._presents += self._chosen.of(presents, self._frame_bytes > self._limit // 2)
+
     def flush(self) -> None:
-        """Appends the events that wait. Raises OSError once if they cannot be written; later calls then write
-        nothing."""
+        """Appends what waits. Raises OSError once if it cannot be written; later calls then write nothing."""
         waiting, self._waiting = self._waiting, []
-        if not waiting or self._failed:
+        presents, self._presents = self._presents, []
+        if self._failed:
             return
         size = max(self._size, format.FILE_HEADER.size)
+        shown = frames.pack(presents)
+        room = self._limit - size - format.record_size(len(shown)) if shown else -1
+        if room >= 0:
+            size += format.record_size(len(shown))
+        else:
+            self.frames_left_out += len(presents)
+            shown = b""
         room = (self._limit - size - format.record_size(0)) // EVENT.size
         if len(waiting) > room:
             self.dropped += len(waiting) - max(room, 0)
             waiting = waiting[: max(room, 0)]
-        if not waiting:
+        if not waiting and not shown:
             return
         names: dict[str, dict[int, str]] = {"texts": {}, "threads": {}}
         data = b"".join([self._pack(event, names) for event in waiting])
-        parts = format.record_parts(format.EVENTS, data)
+        for thread in {present.thread for present in presents}:
+            self._name_thread(thread, names)
+        parts = format.record_parts(format.EVENTS, data) if data else []
+        if shown:
+            parts += format.record_parts(format.FRAMES, shown)
+            self._frame_bytes += len(shown)
         noted = {key: value for key, value in names.items() if value}
         if noted:
             parts = [*format.record_parts(format.NOTE, flat.dumps(noted).encode("utf-8", "replace")), *parts]
@@ -193,9 +224,7 @@ class TimelineFile:
         if text and not number and len(self._texts) < MAX_TEXTS:
             number = self._texts[text] = len(self._texts) + 1
             names["texts"][number] = text
-        if event.thread in self._threads and event.thread not in self._threads_written:
-            self._threads_written.add(event.thread)
-            names["threads"][event.thread] = self._threads[event.thread]
+        self._name_thread(event.thread, names)
         return EVENT.pack(
             event.start_ns,
             event.duration_ns,
@@ -211,6 +240,11 @@ class TimelineFile:
             0,
             0,
         )
+
+    def _name_thread(self, thread: int, names: dict[str, dict[int, str]]) -> None:
+        if thread in self._threads and thread not in self._threads_written:
+            self._threads_written.add(thread)
+            names["threads"][thread] = self._threads[thread]
 
     def close(self) -> None:
         """Ends the file: later events are dropped. May be called twice."""
@@ -229,6 +263,8 @@ class Timeline:
         #: By fingerprint: the program's names of pipelines, and stage, hash of the code and name of their shaders.
         self.names: dict[int, str] = {}
         self.shaders: dict[int, list[tuple[int, int, str]]] = {}
+        #: By swapchain: times, numbers and threads of its presents.
+        self.presents: dict[int, tuple[array[int], array[int], array[int]]] = {}
         self._texts: dict[int, str] = {}
 
     def name_of(self, fingerprint: int) -> str:
@@ -246,6 +282,8 @@ class Timeline:
                 self.take_note(data)
             elif magic == format.EVENTS:
                 self.take_events(data)
+            elif magic == format.FRAMES:
+                self.take_frames(data)
         return end
 
     def take_note(self, data: bytes) -> None:
@@ -262,6 +300,22 @@ class Timeline:
             for number, text in (named if isinstance(named, dict) else {}).items():
                 if number.isdecimal() and len(into) < MAX_TEXTS:
                     into[int(number[:20])] = str(text)[:MAX_TEXT]
+
+    def take_frames(self, data: bytes) -> None:
+        """Appends the presents in a record. Of a swapchain's, those that are not later than the last are impossible."""
+        from array import array
+
+        for time_ns, number, thread, swapchain in frames.unpack(data):
+            if swapchain not in self.presents:
+                if len(self.presents) >= MAX_SWAPCHAINS:
+                    continue
+                self.presents[swapchain] = array("Q"), array("I"), array("I")
+            times, numbers, threads = self.presents[swapchain]
+            if number >> 32 or time_ns >> 64 or (times and (time_ns < times[-1] or number <= numbers[-1])):
+                continue
+            times.append(time_ns)
+            numbers.append(number)
+            threads.append(thread)
 
     def take_events(self, data: bytes) -> None:
         """Appends the events in a record, except those that are impossible."""

@@ -54,6 +54,7 @@ INSIDE = [
     "pylayer.store.fold",
     "pylayer.store.folder",
     "pylayer.store.format",
+    "pylayer.store.frames",
     "pylayer.store.journal",
     "pylayer.store.maintenance",
     "pylayer.store.marks",

@@ -134,6 +134,8 @@ PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *na
         found = find_command(ray_commands, name);
     if (!found && device_of(device)->ray_tracing)
         found = find_command(deferred_commands, name);
+    if (!found && device_of(device)->swapchain)
+        found = find_command(swapchain_commands, name);
     if (!found && device_of(device)->more_pipelines)
         found = find_command(more_pipeline_commands, name);
     return found;

@@ -16,6 +16,7 @@
  *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes: the same
  *   extended-flags=no    VK_KHR_extended_flags, the same; incremental-cache=no  VK_SEC_pipeline_cache_incremental_mode
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
+ *   swapchain=yes        VK_KHR_swapchain on VK_EXT_headless_surface: presents are only counted
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
  *   internal-cache=yes internal-cache-control=yes   its internal cache: one for each device, in memory
  *   filled-internal-cache=no  the internal cache has each pipeline already, as a disk cache that earlier runs filled
@@ -103,7 +104,7 @@ typedef struct {
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
     Part cache_control, maintenance5, extended_flags, incremental_cache, libraries, binaries, more_pipelines;
-    Part ray_tracing, maintenance8;
+    Part ray_tracing, maintenance8, swapchain;
     bool internal_cache, internal_cache_control, prefers_internal_cache, precompiled_internal_cache, compressed;
     bool filled_internal_cache;
     uint32_t payload;
@@ -245,7 +246,8 @@ void *allocate(size_t size);
     X(DAMAGED_USES, "damaged-uses")                                                                                    \
     X(ACTS, "acts")                                                                                                    \
     X(VIOLATIONS, "violations")                                                                                        \
-    X(DEVICES_DESTROYED, "devices-destroyed")
+    X(DEVICES_DESTROYED, "devices-destroyed")                                                                          \
+    X(PRESENTED, "presented")
 #define COUNTER_NUMBER(name, text) COUNT_##name,
 typedef enum { COUNTERS(COUNTER_NUMBER) COUNTER_COUNT } Counter;
 
@@ -315,7 +317,8 @@ void check_base(const PipelineRequest *request, uint32_t index);
     X(CACHE, "VkPipelineCache")                                                                                        \
     X(PIPELINE, "VkPipeline")                                                                                          \
     X(BINARY, "VkPipelineBinaryKHR")                                                                                   \
-    X(OPERATION, "VkDeferredOperationKHR")
+    X(OPERATION, "VkDeferredOperationKHR")                                                                             \
+    X(SWAPCHAIN, "VkSwapchainKHR")
 #define KIND_NUMBER(name, text) KIND_##name,
 typedef enum { OBJECT_KINDS(KIND_NUMBER) KIND_COUNT } ObjectKind;
 
@@ -408,7 +411,7 @@ struct DriverDevice {
     Cache internal;
     _Atomic(uint64_t) first_cache;
     bool internal_cache; /* it exists and is not disabled */
-    bool cache_control, maintenance5, extended_flags, binaries, more_pipelines, ray_tracing, feedback;
+    bool cache_control, maintenance5, extended_flags, binaries, more_pipelines, ray_tracing, feedback, swapchain;
     atomic_int calls, alive[KIND_COUNT];
 };
 
@@ -463,7 +466,7 @@ typedef struct {
 /* Each table ends with a NULL name. */
 extern const EntryPoint instance_commands[], physical_commands[], device_commands[];
 extern const EntryPoint cache_commands[], pipeline_commands[], binary_commands[], more_pipeline_commands[];
-extern const EntryPoint ray_commands[], deferred_commands[];
+extern const EntryPoint ray_commands[], deferred_commands[], swapchain_commands[];
 PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name);
 PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *name);
 

@@ -20,12 +20,15 @@ static VkResult VKAPI_CALL enumerate_instance_extensions(const char *layer, uint
                                                          VkExtensionProperties *properties)
 {
     (void)layer;
-    static const VkExtensionProperties all[] = {{VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME, 2}};
-    uint32_t room = *count;
-    *count = properties && room < 1 ? 0 : 1;
-    if (properties && room)
-        properties[0] = all[0];
-    return properties && room < 1 ? VK_INCOMPLETE : VK_SUCCESS;
+    static const VkExtensionProperties all[] = {{VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME, 2},
+                                                {VK_KHR_SURFACE_EXTENSION_NAME, 25},
+                                                {VK_EXT_HEADLESS_SURFACE_EXTENSION_NAME, 1}};
+    const uint32_t have = sizeof all / sizeof *all;
+    uint32_t room = properties && *count < have ? *count : have;
+    *count = room;
+    for (uint32_t i = 0; properties && i < room; i++)
+        properties[i] = all[i];
+    return room < have ? VK_INCOMPLETE : VK_SUCCESS;
 }
 
 static VkResult VKAPI_CALL enumerate_instance_version(uint32_t *version)
@@ -136,8 +139,9 @@ PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name)
 static PFN_vkVoidFunction VKAPI_CALL get_command(VkInstance instance, const char *name)
 {
     (void)instance;
-    const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands, cache_commands,
-                                        pipeline_commands, binary_commands,   ray_commands,    deferred_commands};
+    const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands,
+                                        cache_commands,    pipeline_commands, binary_commands,
+                                        ray_commands,      deferred_commands, swapchain_commands};
     PFN_vkVoidFunction found = NULL;
     for (size_t i = 0; !found && i < sizeof tables / sizeof *tables; i++)
         found = find_command(tables[i], name);

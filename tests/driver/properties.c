@@ -14,7 +14,7 @@ typedef struct {
     Part offered;
 } Offer;
 
-enum { OFFERS = 20 };
+enum { OFFERS = 21 };
 
 static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
 {
@@ -39,6 +39,7 @@ static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
         {VK_NV_RAY_TRACING_EXTENSION_NAME, device->more_pipelines},
         {"VK_AMDX_shader_enqueue", device->more_pipelines},
         {"VK_ARM_data_graph", device->more_pipelines},
+        {VK_KHR_SWAPCHAIN_EXTENSION_NAME, device->swapchain},
     };
     memcpy(offers, all, sizeof all);
 }
@@ -352,6 +353,7 @@ VkResult check_device(const DriverPhysical *physical, const VkDeviceCreateInfo *
     check_internal_cache(device, info, out);
     out->feedback = core || enables_extension(info, VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME);
     out->more_pipelines = enables_extension(info, VK_NV_RAY_TRACING_EXTENSION_NAME);
+    out->swapchain = enables_extension(info, VK_KHR_SWAPCHAIN_EXTENSION_NAME);
     out->ray_tracing = enables_extension(info, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME);
     out->cache_control = enables_feature(info, PART(cache_control));
     out->maintenance5 =

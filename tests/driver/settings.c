@@ -34,6 +34,7 @@ static const DeviceSettings defaults = {
     .binaries = PART_YES,
     .ray_tracing = PART_YES,
     .maintenance8 = PART_YES,
+    .swapchain = PART_YES,
     .internal_cache = true,
     .internal_cache_control = true,
     .payload = 256,
@@ -118,6 +119,7 @@ static bool read_part_of(DeviceSettings *device, const char *name, const char *v
         {"incremental-cache", &device->incremental_cache},
         {"libraries", &device->libraries},
         {"more-pipelines", &device->more_pipelines},
+        {"swapchain", &device->swapchain},
         {"ray-tracing", &device->ray_tracing},
         {"binaries", &device->binaries},
     };

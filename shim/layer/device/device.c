@@ -14,6 +14,7 @@
 #include "device/devices.h"
 #include "device/allocator.h"
 #include "device/ending.h"
+#include "frames/frames.h"
 #include "shaders/identifiers.h"
 #include "policy/kept_plans.h"
 #include "policy/policy_thread.h"
@@ -365,6 +366,7 @@ static void device_free(Device *device)
     deferred_close(device);
     cache_use_destroy(&device->merged_use);
     sentinel_close(device);
+    frames_free(device);
     suspects_free(device);
     free(device);
 }
@@ -426,6 +428,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     if (is_watched(device)) {
         if (!devices_add(device))
             device->plan = (PylayerPlan){0};
+        device->sees_frames =
+            (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.tell_creations) && features_swapchain(info);
         device->multiview = features_multiview(info);
         if (features_shader_module_identifiers(info))
             identifiers_open(device);

@@ -47,7 +47,9 @@ struct Device {
 
     /* binaries: pipelineBinaries is enabled. app_binaries: the application enabled it. */
     bool binaries, app_binaries;
-    bool multiview; /* the application enabled it */
+    bool sees_frames;                /* the commands of swapchains are hooked */
+    _Atomic(struct Frames *) frames; /* NULL until the first present */
+    bool multiview;                  /* the application enabled it */
     /* The application asked for a pipeline's key or, by its create info, for its binaries: it keeps binaries itself. It
      * may get them from the driver's internal cache, which lacks what went through a VkPipelineCache. So from then on the
      * layer adds no cache, unless it stores binaries itself. */

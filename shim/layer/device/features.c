@@ -129,6 +129,11 @@ bool features_shader_module_identifiers(const VkDeviceCreateInfo *info)
            requests_extension(info, VK_EXT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
 }
 
+bool features_swapchain(const VkDeviceCreateInfo *info)
+{
+    return requests_extension(info, VK_KHR_SWAPCHAIN_EXTENSION_NAME);
+}
+
 bool features_multiview(const VkDeviceCreateInfo *info)
 {
     const VkPhysicalDeviceMultiviewFeatures *alone =

@@ -61,6 +61,8 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
                               uint32_t device_api_version);
 /* Returns true if the application enables shaderModuleIdentifier. */
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info);
+/* Returns true if the application enables VK_KHR_swapchain. */
+bool features_swapchain(const VkDeviceCreateInfo *info);
 /* Returns true if the application enables multiview. */
 bool features_multiview(const VkDeviceCreateInfo *info);
 /* Returns true if the application enables pipelineCacheIncrementalMode (VK_SEC_pipeline_cache_incremental_mode).

@@ -13,6 +13,7 @@ enum CommandGroup {
     COMMANDS_CACHES,    /* hooked if the carrier keeps pipelines, or the program's caches are checked */
     COMMANDS_PIPELINES, /* hooked if the device has a carrier, policy wants creations told, or cache data is checked */
     COMMANDS_NAMES,     /* hooked if the program enabled VK_EXT_debug_utils, and policy wants creations told */
+    COMMANDS_FRAMES,    /* hooked with COMMANDS_PIPELINES if the program enabled VK_KHR_swapchain */
     COMMANDS_BINARIES,  /* VK_KHR_pipeline_binary: hooked if the program enabled it, hidden if only the layer did */
 };
 
@@ -41,6 +42,9 @@ typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferred
     HOOKED(PIPELINES, create_shader_module, PFN_vkCreateShaderModule, CreateShaderModule)                              \
     HOOKED(PIPELINES, destroy_shader_module, PFN_vkDestroyShaderModule, DestroyShaderModule)                           \
     HOOKED(NAMES, set_object_name, PFN_vkSetDebugUtilsObjectNameEXT, SetDebugUtilsObjectNameEXT)                       \
+    HOOKED(FRAMES, create_swapchain, PFN_vkCreateSwapchainKHR, CreateSwapchainKHR)                                     \
+    HOOKED(FRAMES, destroy_swapchain, PFN_vkDestroySwapchainKHR, DestroySwapchainKHR)                                  \
+    HOOKED(FRAMES, queue_present, PFN_vkQueuePresentKHR, QueuePresentKHR)                                              \
     HOOKED(BINARIES, create_pipeline_binaries, PFN_vkCreatePipelineBinariesKHR, CreatePipelineBinariesKHR)             \
     CALLED(BINARIES, destroy_pipeline_binary, PFN_vkDestroyPipelineBinaryKHR, DestroyPipelineBinaryKHR)                \
     HOOKED(BINARIES, get_pipeline_key, PFN_vkGetPipelineKeyKHR, GetPipelineKeyKHR)                                     \

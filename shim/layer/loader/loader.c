@@ -148,6 +148,8 @@ static bool is_hooked(const Device *device, enum CommandGroup group)
                (plan->check_caches && !plan->report_caches);
     case COMMANDS_NAMES:
         return device->set_object_name && plan->tell_creations;
+    case COMMANDS_FRAMES:
+        return device->sees_frames;
     case COMMANDS_BINARIES:
         return device->app_binaries && (plan->check_binaries || carrier_keeps(plan->carrier));
     }

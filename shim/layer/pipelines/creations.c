@@ -2,24 +2,15 @@
  * creations.c - tells policy about created pipelines, for the timeline of the run (docs/internals/format.md, 'Timelines').
  * Hits are only counted: one message would cost more than many hits.
  */
-#define _GNU_SOURCE
 #include <string.h>
-#include <unistd.h>
 
 #include "device/device.h"
+#include "frames/frames.h"
 #include "policy/mailbox.h"
+#include "process/process.h"
 #include "pipelines/batch.h"
 #include "pipelines/creations.h"
 #include "shaders/fingerprints.h"
-
-/* Makes one system call for each thread, at its first creation that is not a hit. */
-static uint32_t thread_id(void)
-{
-    static _Thread_local uint32_t id;
-    if (id == 0)
-        id = (uint32_t)gettid();
-    return id;
-}
 
 /* Fills in what people recognize a pipeline by. */
 static void name(Device *device, PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages,
@@ -48,6 +39,7 @@ void creation_describe(PylayerCell *about, const PipelineCall *call, uint32_t in
     about->start_ns = now_ns() - create_ns;
     about->thread = thread_id();
     about->pipelines = 1;
+    frames_note_pipeline(call->device, create_ns);
     name(call->device, about, stages, stage_count);
     object_names_describe(call->device, about, stages);
 }
@@ -120,6 +112,7 @@ void creation_tell_wait(Device *device, uint64_t waited_ns)
 {
     if (!device->plan.tell_creations || waited_ns < PYLAYER_TOLD_NS)
         return;
+    frames_note_pipeline(device, waited_ns);
     PylayerCell about = {.create_ns = waited_ns, .start_ns = now_ns() - waited_ns, .thread = thread_id()};
     tell(device, &about, PYLAYER_OUTCOME_WAITED);
 }

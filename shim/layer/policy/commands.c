@@ -7,6 +7,7 @@
 #include "policy/mailbox.h"
 #include "device/counters.h"
 #include "device/devices.h"
+#include "frames/frames.h"
 #include "policy/commands.h"
 #include "process/process.h"
 #include "instance/program_name.h"
@@ -168,6 +169,16 @@ static int32_t read_activity(uint64_t serial, PylayerActivity *out)
     return 0;
 }
 
+static int64_t take_frames(uint64_t serial, PylayerFrame *out, uint64_t capacity, uint64_t *lost)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    uint64_t taken = frames_take(device, out, capacity, lost);
+    device_command_end(device);
+    return (int64_t)taken;
+}
+
 static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
 {
     Device *device = device_command_begin(serial);
@@ -217,6 +228,7 @@ const PylayerShim shim_commands = {
     .read_merged = read_merged,
     .counters = read_counters,
     .activity = read_activity,
+    .frames = take_frames,
     .fingerprints = fingerprints,
     .executable = executable_name,
     .environment = environment,

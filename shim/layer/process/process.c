@@ -214,6 +214,14 @@ bool process_is_forked_child(void)
            (page && !atomic_load_explicit(page, memory_order_relaxed));
 }
 
+uint32_t thread_id(void)
+{
+    static _Thread_local uint32_t id;
+    if (id == 0)
+        id = (uint32_t)gettid();
+    return id;
+}
+
 void process_remember(void)
 {
     watch_fork();

@@ -27,6 +27,9 @@ const char *environment_get(const char *name);
 /* Returns all variables, ending with NULL. Valid for ever. */
 char **environment_all(void);
 
+/* Returns gettid(). Makes one system call for each thread. */
+uint32_t thread_id(void);
+
 /* Returns false if the mutex cannot be locked within a limit. For exit(): a signal handler may call it while the
  * interrupted thread holds the mutex. */
 bool mutex_can_be_had(pthread_mutex_t *mutex);

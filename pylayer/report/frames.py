@@ -1,0 +1,249 @@
+"""Frames of a run: which came late, and which pipelines held them up.
+
+A creation holds up a frame if it lies in it and is on the thread that presents. On another thread it holds up a frame
+only if no more than ``QUEUE`` frames were presented in time since that thread is busy with creations: otherwise the
+program did not wait for it. A late frame is late *by pipelines* if creations took at least half of what was too long,
+which is the time beyond the usual.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Any
+
+from ..store.store import FRAME_NS, PAUSE_NS, Usual
+from .words import human_time, plural, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..store.store import Event, Timeline
+
+#: As many frames may be presented while a thread waits for a compile on another one.
+QUEUE = 2
+#: A thread that begins its next creation within this time is still busy.
+GAP_NS = 1_000_000
+#: Types of events that hold up a thread of the program.
+HOLDS_UP = ("pipeline", "wait")
+#: The most late frames that are told one by one.
+TOLD = 20
+
+
+class Frame:
+    """A frame: from one present of a swapchain to the next, which has the number and the thread."""
+
+    __slots__ = ("end_ns", "number", "start_ns", "swapchain", "thread")
+
+    def __init__(self, number: int, swapchain: int, start_ns: int, end_ns: int, thread: int) -> None:
+        self.number = number
+        self.swapchain = swapchain
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.thread = thread
+
+    @property
+    def took_ns(self) -> int:
+        """How long the frame took."""
+        return self.end_ns - self.start_ns
+
+
+class Late:
+    """A late frame, and the events that held it up. ``pipelines_ns``: for how long at least one of them did."""
+
+    __slots__ = ("events", "frame", "pipelines_ns", "usual_ns")
+
+    def __init__(self, frame: Frame, usual_ns: int, events: list[Event]) -> None:
+        self.frame = frame
+        self.usual_ns = usual_ns
+        self.events = events
+        self.pipelines_ns = _covered(frame, events)
+
+    @property
+    def by_pipelines(self) -> bool:
+        """Whether pipelines took at least half of what was too long."""
+        return 2 * self.pipelines_ns >= self.frame.took_ns - self.usual_ns
+
+    @property
+    def is_pause(self) -> bool:
+        """Whether nothing was to be seen for so long that it is no late frame: a hidden window, a loading screen."""
+        return self.frame.took_ns > PAUSE_NS and 2 * self.pipelines_ns < self.frame.took_ns
+
+
+def _covered(frame: Frame, events: list[Event]) -> int:
+    total = until = 0
+    for event in sorted(events, key=lambda event: event.start_ns):
+        start = max(event.start_ns, frame.start_ns, until)
+        end = min(event.start_ns + event.duration_ns, frame.end_ns)
+        total += max(0, end - start)
+        until = max(until, end)
+    return total
+
+
+def frames(line: Timeline) -> Iterator[Frame]:
+    """Yields the frames of a timeline, swapchain by swapchain. A frame is missing if one of its presents is."""
+    for swapchain, (times, numbers, threads) in line.presents.items():
+        for at in range(1, len(times)):
+            if numbers[at] == numbers[at - 1] + 1:
+                yield Frame(numbers[at], swapchain, times[at - 1], times[at], threads[at])
+
+
+class _Events:
+    """Finds the events that held up a frame. ``in_time``: by swapchain, when frames that were not late ended."""
+
+    def __init__(self, line: Timeline, in_time: dict[int, list[int]]) -> None:
+        events = [event for event in line.events if event.type in HOLDS_UP and event.thread]
+        self._in_time = in_time
+        self._events = sorted(events, key=lambda event: event.start_ns)
+        self._starts = [event.start_ns for event in self._events]
+        self._longest = max((event.duration_ns for event in events), default=0)
+        #: Since when an event's thread was busy with creations, by ``id`` of the event.
+        self._busy_since: dict[int, int] = {}
+        until: dict[int, tuple[int, int]] = {}
+        for event in self._events:
+            since, end = until.get(event.thread, (event.start_ns, event.start_ns))
+            since = since if event.start_ns <= end + GAP_NS else event.start_ns
+            until[event.thread] = since, max(end, event.start_ns + event.duration_ns)
+            self._busy_since[id(event)] = since
+
+    def of(self, frame: Frame) -> list[Event]:
+        """Returns the events that held up a frame."""
+        first = bisect_left(self._starts, frame.start_ns - self._longest)
+        return [
+            event
+            for event in self._events[first : bisect_right(self._starts, frame.end_ns)]
+            if event.start_ns + event.duration_ns > frame.start_ns and self._holds(event, frame)
+        ]
+
+    def _holds(self, event: Event, frame: Frame) -> bool:
+        if event.thread == frame.thread:
+            return True
+        times = self._in_time[frame.swapchain]
+        end = event.start_ns + event.duration_ns
+        return bisect_left(times, end) - bisect_right(times, self._busy_since[id(event)]) <= QUEUE
+
+
+def late(line: Timeline, budget_ns: int) -> list[Late]:
+    """Returns the late frames, in order. ``budget_ns``: frames that take no longer are not late."""
+    usual: dict[int, Usual] = {}
+    in_time: dict[int, list[int]] = {swapchain: [times[0]] for swapchain, (times, *_) in line.presents.items() if times}
+    slow = []
+    for frame in frames(line):
+        known = usual.setdefault(frame.swapchain, Usual())
+        if known.is_late(frame.took_ns, budget_ns):
+            slow.append((frame, known.median_ns()))
+        else:
+            in_time[frame.swapchain].append(frame.end_ns)
+        known.add(frame.took_ns)
+    events = _Events(line, in_time)
+    found = [Late(frame, usual_ns, events.of(frame)) for frame, usual_ns in slow]
+    return sorted((own for own in found if not own.is_pause), key=lambda own: own.frame.start_ns)
+
+
+def longest_ns(line: Timeline, found: list[Late]) -> int:
+    """Returns how long the longest frame took, without pauses. ``found``: what ``late`` returned."""
+    seen = {own.frame.took_ns for own in found}
+    return max((took for frame in frames(line) if (took := frame.took_ns) <= PAUSE_NS or took in seen), default=0)
+
+
+def held(found: list[Late]) -> dict[int, Late]:
+    """Returns which late frame each event held up, by ``id`` of the event."""
+    return {id(event): own for own in found if own.by_pipelines for event in own.events}
+
+
+class Told:
+    """What is known of a run's frames. ``all_seen``: the timeline has each frame that the layer counted."""
+
+    def __init__(self, numbers: dict[str, int], line: Timeline | None, budget_ns: int) -> None:
+        self.line = line
+        self.late = late(line, budget_ns) if line is not None and line.presents else []
+        self.held = held(self.late)
+        seen = sum(len(times) for times, *_ in line.presents.values()) if line is not None else 0
+        self.count = max(numbers["frames"], seen)
+        self.all_seen = seen == self.count
+        self._numbers = numbers if budget_ns == FRAME_NS else None
+        self._longest_ns = longest_ns(line, self.late) if line is not None else 0
+
+    def _known(self, key: str, from_line: int) -> int | None:
+        """Returns a number: the timeline's if it has all frames, or else what the layer counted. The layer counts late
+        frames by one budget only; for another one the number is unknown."""
+        if self.all_seen:
+            return from_line
+        return self._numbers[key] if self._numbers is not None else None
+
+    def as_json(self, origin_ns: int) -> dict[str, Any]:
+        """Returns everything, with units in key names. All but ``late`` is None without frames."""
+        if not self.count:
+            names = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns")
+            return {**dict.fromkeys(names), "frames_all_seen": None, "late": []}
+        told = sorted(self.late, key=lambda own: -own.frame.took_ns)[:TOLD]
+        return {
+            "frames": self.count,
+            "late_frames": self._known("late_frames", len(self.late)),
+            "late_by_pipelines": self._known("late_by_pipelines", sum(own.by_pipelines for own in self.late)),
+            "longest_frame_ns": self._known("longest_frame_ns", self._longest_ns),
+            "frames_all_seen": self.all_seen,
+            "late": [as_json(own, self.line, origin_ns) for own in told] if self.line is not None else [],
+        }
+
+
+def _names(own: Late, line: Timeline) -> str:
+    """Returns the pipelines of a late frame, the longest first, as in 'water.frag and 3 more'."""
+    made = sorted((event for event in own.events if event.type == "pipeline"), key=lambda event: -event.duration_ns)
+    if not made:
+        return ""
+    first = printable(line.name_of(made[0].fingerprint)) or (
+        f"{made[0].fingerprint:016x}" if made[0].fingerprint else "a pipeline"
+    )
+    more = sum(max(1, event.number) for event in made) - 1
+    return f"{first} and {more:,} more" if more else first
+
+
+def _thread(thread: int, line: Timeline) -> str:
+    name = printable(line.threads.get(thread, ""))
+    return f"the {name} thread ({thread})" if name else f"thread {thread}"
+
+
+def sentence(own: Late, line: Timeline) -> str:
+    """Returns what a late frame was, as in 'frame 4,312 took 92 ms, 88 ms of it compiling water.frag on the render
+    thread (71)'."""
+    frame = own.frame
+    of = f" of swapchain {frame.swapchain}" if len(line.presents) > 1 else ""
+    text = f"frame {frame.number:,}{of} took {human_time(frame.took_ns)}"
+    if not own.pipelines_ns:
+        return f"{text}, none of it in pipelines"
+    threads = sorted({event.thread for event in own.events})
+    where = " and ".join(_thread(thread, line) for thread in threads[:2])
+    if len(threads) > 2:
+        where += f" and {plural(len(threads) - 2, 'more thread')}"
+    names = _names(own, line)
+    compiled = any(event.is_compile for event in own.events)
+    doing = f"{'compiling' if compiled else 'creating'} {names}" if names else "waiting for the store"
+    return f"{text}, {human_time(own.pipelines_ns)} of it {doing} on {where}"
+
+
+def as_json(own: Late, line: Timeline, origin_ns: int) -> dict[str, Any]:
+    """Returns a late frame with units in key names. ``at_ns`` counts from the run's start."""
+    frame = own.frame
+    return {
+        "frame": frame.number,
+        "swapchain": frame.swapchain,
+        "at_ns": frame.start_ns - origin_ns,
+        "duration_ns": frame.took_ns,
+        "usual_ns": own.usual_ns,
+        "pipelines_ns": own.pipelines_ns,
+        "by_pipelines": own.by_pipelines,
+        "thread": frame.thread,
+        "threads": sorted({event.thread for event in own.events}),
+        "pipelines": [
+            {
+                "fingerprint": f"{event.fingerprint:016x}" if event.fingerprint else "",
+                "name": printable(line.name_of(event.fingerprint)),
+                "thread": event.thread,
+                "duration_ns": event.duration_ns,
+                "pipelines": max(1, event.number),
+            }
+            for event in sorted(own.events, key=lambda event: -event.duration_ns)
+            if event.type == "pipeline"
+        ],
+        "text": sentence(own, line),
+    }

@@ -1,0 +1,124 @@
+"""Frames: when a program presented, as a timeline keeps it, and which frames came late.
+
+A frame of a swapchain lasts from one vkQueuePresentKHR to the next, and has the number of the present that ends it. The
+layer counts late frames by the same rule (shim/layer/frames/frames.h).
+"""
+
+from __future__ import annotations
+
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: A frame at 60 Hz. What lasts no longer is not late.
+FRAME_NS = 16_700_000
+#: A frame that lasts longer is a pause (a hidden window, a loading screen), unless pipelines took half of it.
+PAUSE_NS = 2_000_000_000
+#: How many frames before a frame say what is usual.
+HISTORY = 60
+
+#: What begins a group of presents in a FRMS record: when the first one was, its number, thread and swapchain, and how
+#: many follow. For each of those there are the microseconds since the one before.
+GROUP = struct.Struct("<QIIII")
+_MOST_BETWEEN = 0xFFFFFFFF
+
+
+class Present:
+    """One vkQueuePresentKHR of one swapchain. ``number`` counts from 1."""
+
+    __slots__ = ("number", "swapchain", "thread", "time_ns")
+
+    def __init__(self, time_ns: int, number: int, thread: int, swapchain: int) -> None:
+        self.time_ns = time_ns
+        self.number = number
+        self.thread = thread
+        self.swapchain = swapchain
+
+
+class Usual:
+    """How long the last frames of a swapchain took."""
+
+    __slots__ = ("_at", "_times")
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._at = 0
+
+    def median_ns(self) -> int:
+        """Returns the median of the last frames; 0 if there were none."""
+        return sorted(self._times)[len(self._times) // 2] if self._times else 0
+
+    def is_late(self, took_ns: int, budget_ns: int = FRAME_NS) -> bool:
+        """Returns whether the next frame is late if it takes this long. It is not added."""
+        return took_ns > budget_ns and 2 * took_ns > 3 * self.median_ns()
+
+    def add(self, took_ns: int) -> None:
+        """Adds a frame."""
+        if len(self._times) < HISTORY:
+            self._times.append(took_ns)
+        else:
+            self._times[self._at % HISTORY] = took_ns
+        self._at += 1
+
+
+def pack(presents: Iterable[Present]) -> bytes:
+    """Returns a FRMS record of presents, which are in order for each swapchain."""
+    groups: list[tuple[Present, list[int]]] = []
+    last: dict[int, tuple[Present, list[int]]] = {}
+    for present in presents:
+        before, between = last.get(present.swapchain, (None, []))
+        took = present.time_ns // 1000 - before.time_ns // 1000 if before is not None else -1
+        adjacent = before is not None and present.number == before.number + 1 and present.thread == before.thread
+        if adjacent and 0 <= took <= _MOST_BETWEEN:
+            between.append(took)
+        else:
+            between = []
+            groups.append((present, between))
+        last[present.swapchain] = (present, between)
+    return b"".join(
+        [
+            GROUP.pack(first.time_ns, first.number, first.thread, first.swapchain, len(between))
+            + struct.pack(f"<{len(between)}I", *between)
+            for first, between in groups
+        ]
+    )
+
+
+def unpack(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yields time, number, thread and swapchain of each present in a FRMS record. A record that says more than it holds
+    ends where it holds no more."""
+    at = 0
+    while at + GROUP.size <= len(data):
+        time_ns, number, thread, swapchain, count = GROUP.unpack_from(data, at)
+        at += GROUP.size
+        yield time_ns, number, thread, swapchain
+        count = min(count, (len(data) - at) // 4)
+        for took in struct.unpack_from(f"<{count}I", data, at):
+            number += 1
+            time_ns = (time_ns // 1000 + took) * 1000
+            yield time_ns, number, thread, swapchain
+        at += 4 * count
+
+
+class Chosen:
+    """Chooses what a timeline keeps: all presents, or only those that end a late frame and the ones before them."""
+
+    def __init__(self) -> None:
+        self._usual: dict[int, Usual] = {}
+        self._last: dict[int, Present] = {}
+
+    def of(self, presents: list[Present], only_late: bool) -> list[Present]:
+        """Returns which of these presents to keep."""
+        kept = []
+        for present in presents:
+            last = self._last.get(present.swapchain)
+            self._last[present.swapchain] = present
+            if last is not None and last.number + 1 == present.number:
+                usual = self._usual.setdefault(present.swapchain, Usual())
+                took = present.time_ns - last.time_ns
+                if only_late and usual.is_late(took):
+                    kept += [last, present]
+                usual.add(took)
+        return kept if only_late else presents

@@ -1,0 +1,266 @@
+/* frames.c - see frames.h */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "frames/frames.h"
+#include "loader/dispatch.h"
+#include "process/process.h"
+
+/* A frame in the ring. `order` is written last: the frame's place among all, from 1, and its stream. */
+typedef struct FrameSlot {
+    _Atomic(uint64_t) time_ns, thread_and_number, order;
+} FrameSlot;
+
+#define STREAM_BITS 16
+
+/* ---- streams --------------------------------------------------------------------------------------- */
+
+static FrameStream *find_stream(Frames *frames, uint64_t swapchain)
+{
+    for (unsigned i = 0; i < FRAME_STREAMS; i++)
+        if (atomic_load_explicit(&frames->streams[i].swapchain, memory_order_relaxed) == swapchain)
+            return &frames->streams[i];
+    return NULL;
+}
+
+/* Returns NULL if memory is short. */
+static NOT_INLINED Frames *open_frames(Device *device)
+{
+    Frames *made = aligned_alloc(_Alignof(Frames), sizeof *made), *none = NULL;
+    if (!made)
+        return NULL;
+    memset(made, 0, sizeof *made);
+    pthread_mutex_init(&made->mutex, NULL);
+    if (device->plan.tell_creations)
+        made->ring = calloc(FRAME_RING, sizeof *made->ring);
+    if (atomic_compare_exchange_strong(&device->frames, &none, made))
+        return made;
+    free(made->ring);
+    free(made);
+    return none;
+}
+
+/* Returns NULL if there are more swapchains than are seen. */
+static NOT_INLINED FrameStream *begin_stream(Frames *frames, uint64_t swapchain)
+{
+    pthread_mutex_lock(&frames->mutex);
+    FrameStream *stream = find_stream(frames, 0);
+    if (stream) {
+        memset(stream, 0, sizeof *stream);
+        stream->id = ++frames->last_id;
+        atomic_store(&stream->swapchain, swapchain);
+    }
+    pthread_mutex_unlock(&frames->mutex);
+    return stream;
+}
+
+/* The frames of a swapchain go on in `next`; 0: they have ended. */
+static void follow(Device *device, uint64_t swapchain, uint64_t next)
+{
+    Frames *frames = atomic_load_explicit(&device->frames, memory_order_acquire);
+    if (!frames || !swapchain || process_is_forked_child())
+        return;
+    pthread_mutex_lock(&frames->mutex);
+    FrameStream *stream = find_stream(frames, swapchain);
+    if (stream)
+        atomic_store(&stream->swapchain, next);
+    pthread_mutex_unlock(&frames->mutex);
+}
+
+/* ---- what came late -------------------------------------------------------------------------------- */
+
+static uint32_t median(const uint32_t *values, unsigned value_count)
+{
+    uint32_t sorted[FRAME_HISTORY];
+    for (unsigned i = 0; i < value_count; i++) {
+        unsigned at = i;
+        for (; at > 0 && sorted[at - 1] > values[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = values[i];
+    }
+    return value_count ? sorted[value_count / 2] : 0;
+}
+
+/* Raises a value of the device's to at least this. The counters of all threads add up to it. */
+static void raise_to(_Atomic(uint64_t) *known, uint64_t value, uint64_t *counter)
+{
+    uint64_t before = atomic_load(known);
+    while (before < value && !atomic_compare_exchange_weak(known, &before, value))
+        ;
+    if (before < value)
+        count(counter, value - before);
+}
+
+/* Returns true if the frame took longer than it may. earlier: how many frames before this one have a duration. */
+static NOT_INLINED bool judge(Device *device, Frames *frames, const FrameStream *stream, uint64_t earlier,
+                              uint64_t took_ns, uint64_t pipelines_ns)
+{
+    PylayerCounters *totals = &counters_of(device)->totals;
+    uint64_t usual_ns =
+        1000ull * median(stream->recent_us, earlier < FRAME_HISTORY ? (unsigned)earlier : FRAME_HISTORY);
+    bool late = 2 * took_ns > 3 * usual_ns;
+    if (took_ns > 1000ull * FRAME_PAUSE_US && 2 * pipelines_ns < took_ns)
+        return late;
+    raise_to(&frames->longest_ns, took_ns, &totals->longest_frame_ns);
+    if (!late)
+        return false;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    raise_to(&frames->last_late_s, (uint64_t)now.tv_sec, &totals->last_late_s);
+    count(&totals->late_frames, 1);
+    if (2 * pipelines_ns >= took_ns - usual_ns)
+        count(&totals->late_by_pipelines, 1);
+    return true;
+}
+
+/* Returns true if frames were presented in time after this moment, more than a queue holds. */
+static bool went_on(FrameStream *stream, uint64_t since)
+{
+    for (unsigned i = 0; i <= FRAME_QUEUE; i++)
+        if (atomic_load_explicit(&stream->in_time[i], memory_order_relaxed) <= since)
+            return false;
+    return true;
+}
+
+void frames_note_pipeline(Device *device, uint64_t create_ns)
+{
+    static _Thread_local uint64_t busy_since, busy_until;
+    Frames *frames = atomic_load_explicit(&device->frames, memory_order_acquire);
+    if (!frames || process_is_forked_child())
+        return;
+    uint64_t end = now_ns(), start = end - create_ns;
+    if (start > busy_until + FRAME_GAP_NS)
+        busy_since = start;
+    busy_until = end;
+    for (unsigned i = 0; i < FRAME_STREAMS; i++) {
+        FrameStream *stream = &frames->streams[i];
+        uint64_t last = atomic_load_explicit(&stream->last_ns, memory_order_relaxed);
+        bool presents = atomic_load_explicit(&stream->thread, memory_order_relaxed) == thread_id();
+        if (!atomic_load_explicit(&stream->swapchain, memory_order_relaxed) || !last ||
+            (!presents && went_on(stream, busy_since)))
+            continue;
+        atomic_fetch_add_explicit(&stream->pipelines_ns, end - (start > last ? start : last), memory_order_relaxed);
+    }
+}
+
+/* ---- a present ------------------------------------------------------------------------------------- */
+
+static void put_into_ring(Frames *frames, const FrameStream *stream, uint64_t number, uint64_t time)
+{
+    uint64_t order = atomic_fetch_add_explicit(&frames->written, 1, memory_order_relaxed);
+    FrameSlot *slot = &frames->ring[order % FRAME_RING];
+    atomic_store_explicit(&slot->order, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&slot->time_ns, time, memory_order_relaxed);
+    atomic_store_explicit(&slot->thread_and_number, (uint64_t)thread_id() << 32 | (uint32_t)number,
+                          memory_order_relaxed);
+    atomic_store_explicit(&slot->order, (order + 1) << STREAM_BITS | (stream->id & ((1u << STREAM_BITS) - 1)),
+                          memory_order_release);
+}
+
+static void note_frame(Device *device, Frames *frames, FrameStream *stream, uint64_t time)
+{
+    uint64_t before = atomic_load_explicit(&stream->frames, memory_order_relaxed);
+    uint64_t last = atomic_load_explicit(&stream->last_ns, memory_order_relaxed);
+    uint64_t pipelines_ns = atomic_load_explicit(&stream->pipelines_ns, memory_order_relaxed);
+    if (pipelines_ns)
+        pipelines_ns = atomic_exchange_explicit(&stream->pipelines_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&stream->last_ns, time, memory_order_relaxed);
+    atomic_store_explicit(&stream->thread, thread_id(), memory_order_relaxed);
+    atomic_store_explicit(&stream->frames, before + 1, memory_order_relaxed);
+    if (frames->ring)
+        put_into_ring(frames, stream, before + 1, time);
+    count(&counters_of(device)->totals.frames, 1);
+    uint64_t took_ns = before ? time - last : 0, took_us = took_ns / 1000;
+    if (took_us <= FRAME_BUDGET_US ||
+        !judge(device, frames, stream, before - 1, took_ns, pipelines_ns < took_ns ? pipelines_ns : took_ns))
+        atomic_store_explicit(&stream->in_time[stream->in_time_count++ % (FRAME_QUEUE + 1)], time,
+                              memory_order_relaxed);
+    if (before)
+        stream->recent_us[(before - 1) % FRAME_HISTORY] = took_us < UINT32_MAX ? (uint32_t)took_us : UINT32_MAX;
+}
+
+static void see(Device *device, const VkPresentInfoKHR *info)
+{
+    Frames *frames = atomic_load_explicit(&device->frames, memory_order_acquire);
+    if (!device->sees_frames || process_is_forked_child() || (!frames && !(frames = open_frames(device))))
+        return;
+    uint64_t time = now_ns();
+    for (uint32_t i = 0; i < info->swapchainCount; i++) {
+        uint64_t swapchain = (uint64_t)info->pSwapchains[i];
+        FrameStream *stream = find_stream(frames, swapchain);
+        if (!stream)
+            stream = begin_stream(frames, swapchain);
+        if (stream)
+            note_frame(device, frames, stream, time);
+    }
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_QueuePresentKHR(VkQueue queue, const VkPresentInfoKHR *info)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(queue));
+    see(device, info);
+    return device->queue_present(queue, info);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateSwapchainKHR(VkDevice handle, const VkSwapchainCreateInfoKHR *info,
+                                                        const VkAllocationCallbacks *allocator,
+                                                        VkSwapchainKHR *swapchain)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    uint64_t old = (uint64_t)info->oldSwapchain;
+    VkResult result = device->create_swapchain(handle, info, allocator, swapchain);
+    if (result == VK_SUCCESS && old)
+        follow(device, old, (uint64_t)*swapchain);
+    return result;
+}
+
+VKAPI_ATTR void VKAPI_CALL layer_DestroySwapchainKHR(VkDevice handle, VkSwapchainKHR swapchain,
+                                                     const VkAllocationCallbacks *allocator)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    follow(device, (uint64_t)swapchain, 0);
+    device->destroy_swapchain(handle, swapchain, allocator);
+}
+
+/* ---- for policy ------------------------------------------------------------------------------------ */
+
+uint64_t frames_take(Device *device, PylayerFrame *out, uint64_t capacity, uint64_t *lost)
+{
+    Frames *frames = atomic_load_explicit(&device->frames, memory_order_acquire);
+    uint64_t found = 0, written = frames && frames->ring ? atomic_load(&frames->written) : 0;
+    if (frames && written - frames->taken > FRAME_RING) {
+        *lost += written - frames->taken - FRAME_RING;
+        frames->taken = written - FRAME_RING;
+    }
+    for (; found < capacity && frames && frames->taken < written; frames->taken++) {
+        FrameSlot *slot = &frames->ring[frames->taken % FRAME_RING];
+        uint64_t order = atomic_load_explicit(&slot->order, memory_order_acquire);
+        uint64_t time = atomic_load_explicit(&slot->time_ns, memory_order_relaxed);
+        uint64_t rest = atomic_load_explicit(&slot->thread_and_number, memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        uint64_t place = order >> STREAM_BITS;
+        if (place > frames->taken + 1 || atomic_load_explicit(&slot->order, memory_order_relaxed) != order) {
+            ++*lost; /* overwritten meanwhile */
+            continue;
+        }
+        if (place != frames->taken + 1)
+            break; /* its thread is just writing it */
+        out[found++] = (PylayerFrame){.time_ns = time,
+                                      .number = (uint32_t)rest,
+                                      .thread = (uint32_t)(rest >> 32),
+                                      .swapchain = (uint32_t)(order & ((1u << STREAM_BITS) - 1))};
+    }
+    return found;
+}
+
+void frames_free(Device *device)
+{
+    Frames *frames = atomic_load(&device->frames);
+    if (!frames)
+        return;
+    pthread_mutex_destroy(&frames->mutex);
+    free(frames->ring);
+    free(frames);
+}

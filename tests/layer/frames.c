@@ -1,0 +1,279 @@
+/*
+ * frames FRAMES [OPTION=VALUE]... presents frames, and tells when: a line "frame SWAPCHAIN NUMBER BEFORE AFTER" for each
+ * present, with the times right before and after the call. Every `every`-th frame creates pipelines, which takes as long as
+ * the driver does: "compiles FRAME COUNT".
+ *
+ *   every=10     how often frames create pipelines; 0: never
+ *   least=4      how many they create at least, and most=9 at most
+ *   pace=1000    microseconds that other frames take
+ *   by=present   who creates them: the thread that presents; loader: another one, for which the thread that presents waits;
+ *                beside: another one, while frames are presented; the next ones come when it is done
+ *   swapchains=1 as many are presented with each call
+ *   recreate=0   the frame before which the swapchains are replaced, as a window's that was resized
+ *   pause=0      milliseconds that the program waits before its last frame
+ *   loop=0       presents this often at the end and prints the nanoseconds of each: "present NANOSECONDS"
+ *   twice=0      creates each pipeline twice, as 1
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shader.h"
+
+enum { MOST_SWAPCHAINS = 4 };
+
+static VkInstance instance;
+static VkDevice device;
+static VkQueue queue;
+static VkSurfaceKHR surface;
+static VkPipelineLayout layout;
+static VkSwapchainKHR swapchains[MOST_SWAPCHAINS];
+static PFN_vkSetDebugUtilsObjectNameEXT set_name;
+static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, twice;
+static const char *by = "present";
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void check(int result, const char *what)
+{
+    if (result == VK_SUCCESS)
+        return;
+    fprintf(stderr, "%s: %d\n", what, result);
+    exit(2);
+}
+
+/* ---- pipelines ---- */
+
+/* The second word of SPIR-V's header says who made it: each number is another shader. */
+static void create(uint32_t number)
+{
+    uint32_t code[sizeof shader_code / sizeof *shader_code];
+    memcpy(code, shader_code, sizeof code);
+    code[2] = number;
+    VkShaderModuleCreateInfo info = shader_info;
+    info.pCode = code;
+    VkShaderModule module;
+    VkPipeline pipeline;
+    check(vkCreateShaderModule(device, &info, NULL, &module), "vkCreateShaderModule");
+    char text[32];
+    snprintf(text, sizeof text, "water-%u.comp", number);
+    VkDebugUtilsObjectNameInfoEXT named = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+                                           .objectType = VK_OBJECT_TYPE_SHADER_MODULE,
+                                           .objectHandle = (uint64_t)module,
+                                           .pObjectName = text};
+    if (set_name)
+        set_name(device, &named);
+    for (int i = 0; i <= twice; i++) {
+        check(create_compute(device, VK_NULL_HANDLE, module, layout, "main", NULL, &pipeline), "create pipeline");
+        vkDestroyPipeline(device, pipeline, NULL);
+    }
+    vkDestroyShaderModule(device, module, NULL);
+}
+
+static int hitch(int frame)
+{
+    return least + (frame / every * 5) % (most - least + 1);
+}
+
+static void create_some(int frame)
+{
+    static uint32_t number;
+    for (int i = hitch(frame); i > 0; i--)
+        create(++number);
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int asked, done; /* frames; -1: no more */
+
+static void *load(void *unused)
+{
+    prctl(PR_SET_NAME, "loader");
+    pthread_mutex_lock(&mutex);
+    while (asked >= 0) {
+        int frame = asked;
+        if (frame > done) {
+            pthread_mutex_unlock(&mutex);
+            create_some(frame);
+            pthread_mutex_lock(&mutex);
+            done = frame;
+            pthread_cond_broadcast(&changed);
+        } else {
+            pthread_cond_wait(&changed, &mutex);
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return unused;
+}
+
+static void ask(int frame, int wait)
+{
+    pthread_mutex_lock(&mutex);
+    asked = frame;
+    pthread_cond_broadcast(&changed);
+    while (wait && done < frame)
+        pthread_cond_wait(&changed, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+/* ---- frames ---- */
+
+static void make_swapchains(void)
+{
+    for (int i = 0; i < swapchain_count; i++) {
+        VkSwapchainKHR old = swapchains[i];
+        VkSwapchainCreateInfoKHR info = {
+            .sType = VK_STRUCTURE_TYPE_SWAPCHAIN_CREATE_INFO_KHR,
+            .surface = surface,
+            .minImageCount = 3,
+            .imageFormat = VK_FORMAT_B8G8R8A8_UNORM,
+            .imageExtent = {16, 16},
+            .imageArrayLayers = 1,
+            .imageUsage = VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT,
+            .preTransform = VK_SURFACE_TRANSFORM_IDENTITY_BIT_KHR,
+            .compositeAlpha = VK_COMPOSITE_ALPHA_OPAQUE_BIT_KHR,
+            .presentMode = VK_PRESENT_MODE_FIFO_KHR,
+            .oldSwapchain = old,
+        };
+        check(vkCreateSwapchainKHR(device, &info, NULL, &swapchains[i]), "vkCreateSwapchainKHR");
+        vkDestroySwapchainKHR(device, old, NULL);
+    }
+}
+
+static void present(int number)
+{
+    uint32_t images[MOST_SWAPCHAINS] = {0};
+    for (int i = 0; i < swapchain_count && !loop; i++)
+        check(vkAcquireNextImageKHR(device, swapchains[i], UINT64_MAX, VK_NULL_HANDLE, VK_NULL_HANDLE, &images[i]) < 0,
+              "vkAcquireNextImageKHR");
+    VkPresentInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PRESENT_INFO_KHR,
+                             .swapchainCount = (uint32_t)swapchain_count,
+                             .pSwapchains = swapchains,
+                             .pImageIndices = images};
+    uint64_t before = now();
+    check(vkQueuePresentKHR(queue, &info) < 0, "vkQueuePresentKHR");
+    uint64_t after = now();
+    for (int i = 0; number && i < swapchain_count; i++)
+        printf("frame %d %d %llu %llu\n", i + 1, number, (unsigned long long)before, (unsigned long long)after);
+}
+
+static void run(int frames)
+{
+    pthread_t loader;
+    int loads = strcmp(by, "present") != 0;
+    if (loads)
+        pthread_create(&loader, NULL, load, NULL);
+    for (int frame = 1; frame <= frames; frame++) {
+        if (frame == recreate)
+            make_swapchains();
+        if (frame == frames)
+            usleep((useconds_t)pause_ms * 1000);
+        if (every && frame > 1 && frame % every == 0) {
+            printf("compiles %d %d\n", frame, hitch(frame));
+            if (loads)
+                ask(frame, strcmp(by, "loader") == 0);
+            else
+                create_some(frame);
+        } else {
+            usleep((useconds_t)pace);
+        }
+        present(frame);
+    }
+    if (loads) {
+        pthread_mutex_lock(&mutex);
+        while (done < asked)
+            pthread_cond_wait(&changed, &mutex);
+        pthread_mutex_unlock(&mutex);
+        ask(-1, 0);
+        pthread_join(loader, NULL);
+    }
+}
+
+static void start(void)
+{
+    const char *extensions[] = {VK_KHR_SURFACE_EXTENSION_NAME, VK_EXT_HEADLESS_SURFACE_EXTENSION_NAME,
+                                VK_EXT_DEBUG_UTILS_EXTENSION_NAME};
+    const char *extension = VK_KHR_SWAPCHAIN_EXTENSION_NAME;
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = &application,
+                                 .enabledExtensionCount = 3,
+                                 .ppEnabledExtensionNames = extensions};
+    check(vkCreateInstance(&info, NULL, &instance), "vkCreateInstance");
+    PFN_vkCreateHeadlessSurfaceEXT create_surface =
+        (PFN_vkCreateHeadlessSurfaceEXT)vkGetInstanceProcAddr(instance, "vkCreateHeadlessSurfaceEXT");
+    VkHeadlessSurfaceCreateInfoEXT headless = {.sType = VK_STRUCTURE_TYPE_HEADLESS_SURFACE_CREATE_INFO_EXT};
+    check(create_surface(instance, &headless, NULL, &surface), "vkCreateHeadlessSurfaceEXT");
+    set_name = (PFN_vkSetDebugUtilsObjectNameEXT)vkGetInstanceProcAddr(instance, "vkSetDebugUtilsObjectNameEXT");
+    VkPhysicalDevice physical;
+    uint32_t one = 1;
+    float priority = 1;
+    check(vkEnumeratePhysicalDevices(instance, &one, &physical) < 0, "vkEnumeratePhysicalDevices");
+    VkDeviceQueueCreateInfo queue_info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo device_info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                      .queueCreateInfoCount = 1,
+                                      .pQueueCreateInfos = &queue_info,
+                                      .enabledExtensionCount = 1,
+                                      .ppEnabledExtensionNames = &extension};
+    check(vkCreateDevice(physical, &device_info, NULL, &device), "vkCreateDevice");
+    vkGetDeviceQueue(device, 0, 0, &queue);
+    VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+    check(vkCreatePipelineLayout(device, &layout_info, NULL, &layout), "vkCreatePipelineLayout");
+    make_swapchains();
+}
+
+static void read_option(const char *text)
+{
+    static const struct {
+        const char *name;
+        int *number;
+    } numbers[] = {{"every=", &every},    {"least=", &least}, {"most=", &most},
+                   {"pace=", &pace},      {"loop=", &loop},   {"recreate=", &recreate},
+                   {"pause=", &pause_ms}, {"twice=", &twice}, {"swapchains=", &swapchain_count}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        size_t length = strlen(numbers[i].name);
+        if (strncmp(text, numbers[i].name, length) == 0) {
+            *numbers[i].number = atoi(text + length);
+            return;
+        }
+    }
+    check(strncmp(text, "by=", 3), text);
+    by = text + 3;
+}
+
+int main(int argument_count, char **arguments)
+{
+    prctl(PR_SET_NAME, "render");
+    int frames = argument_count > 1 ? atoi(arguments[1]) : 0, loops;
+    for (int i = 2; i < argument_count; i++)
+        read_option(arguments[i]);
+    loops = loop;
+    loop = 0;
+    start();
+    run(frames);
+    loop = loops;
+    uint64_t begin = now();
+    for (int i = 0; i < loops; i++)
+        present(0);
+    if (loops)
+        printf("present %.1f\n", (double)(now() - begin) / loops);
+    vkDeviceWaitIdle(device);
+    for (int i = 0; i < swapchain_count; i++)
+        vkDestroySwapchainKHR(device, swapchains[i], NULL);
+    vkDestroyPipelineLayout(device, layout, NULL);
+    vkDestroyDevice(device, NULL);
+    vkDestroySurfaceKHR(instance, surface, NULL);
+    vkDestroyInstance(instance, NULL);
+    return 0;
+}

@@ -1,0 +1,207 @@
+"""Frames: the program of tests/layer/frames.c writes when it presented, and the layer must tell the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_driver import ScriptedDriver
+from world import BUILD, LAYER_NAME, World
+
+from pylayer.report import frames
+from pylayer.store import runs, timeline
+from pylayer.store.frames import FRAME_NS, Usual
+from pylayer.store.timeline import Timeline
+
+#: Each pipeline takes 10 ms.
+SLOW = "pipeline=slow:10?compile"
+
+
+#: How many hitches are measured beside busy processes; `make hitches` asks for 200.
+HITCHES = int(os.environ.get("HITCHES", "12"))
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> ScriptedDriver:
+    """A world with the scripted driver."""
+    return ScriptedDriver(tmp_path)
+
+
+class Told:
+    """What the program measured, and what the layer recorded of it."""
+
+    def __init__(self, driver: ScriptedDriver, *arguments: str | int, script: str = SLOW, **environment: str) -> None:
+        self.driver = driver
+        out = driver.program("frames", *arguments, script=script, **environment).stdout
+        lines = [line.split() for line in out.splitlines()]
+        #: Before and after each present, by swapchain and frame.
+        self.measured: dict[int, dict[int, tuple[int, int]]] = {}
+        for _, swapchain, number, before, after in (words for words in lines if words[0] == "frame"):
+            self.measured.setdefault(int(swapchain), {})[int(number)] = int(before), int(after)
+        self.hitches = {int(words[1]): int(words[2]) for words in lines if words[0] == "compiles"}
+        *_, (self.name, self.values) = runs.read_named(str(driver.world.store))
+        line = timeline.read(str(driver.world.store), self.name)
+        assert line is not None and line.outcome == "ok"
+        self.line: Timeline = line
+        self.late = frames.late(line, FRAME_NS)
+        self.by_pipelines = {own.frame.number: own for own in self.late if own.by_pipelines}
+
+    def check_times(self) -> None:
+        """Asserts that the layer saw each frame, and each present between the program's clock reads around it."""
+        assert {swapchain: len(own) for swapchain, own in self.measured.items()} == {
+            swapchain: len(times) for swapchain, (times, *_) in self.line.presents.items()
+        }
+        for swapchain, (times, numbers, _) in self.line.presents.items():
+            for time_ns, number in zip(times, numbers, strict=True):
+                before, after = self.measured[swapchain][number]
+                assert before - 1000 <= time_ns <= after  # a timeline has microseconds
+        counters = self.values["counters"]
+        assert counters["frames"] == sum(map(len, self.measured.values())) and self.values["frames_lost"] == 0
+
+    def took(self, number: int, swapchain: int = 1) -> int:
+        """Returns how long a frame took, as the program measured it."""
+        own = self.measured[swapchain]
+        return own[number][0] - own[number - 1][0]
+
+    def check_hitches(self) -> None:
+        """Asserts that each late frame that created pipelines is told as such, and no other. Whether a frame is late is
+        decided from the program's own times; what is near the limit may be either."""
+        usual, must, may = Usual(), set(), set()
+        for number in range(2, len(self.measured[1]) + 1):
+            took = self.took(number)
+            if number in self.hitches:
+                must |= {number} if usual.is_late(took * 9 // 10) else set()
+                may |= {number} if usual.is_late(took * 11 // 10) else set()
+            usual.add(took)
+        assert must <= set(self.by_pipelines) <= may
+        for number, own in self.by_pipelines.items():
+            assert sum(max(1, event.number) for event in own.events if event.type == "pipeline") == self.hitches[number]
+            low, high = self.measured[1][number][0] - self.measured[1][number - 1][1], self.measured[1][number][1]
+            high -= self.measured[1][number - 1][0]
+            assert 0.9 * low <= own.frame.took_ns <= 1.1 * high
+            assert self.hitches[number] * 10_000_000 <= own.pipelines_ns <= own.frame.took_ns
+
+
+@pytest.mark.parametrize("by", ["present", "loader"])
+def test_hitches(driver: ScriptedDriver, by: str) -> None:
+    """Each late frame is told with what it compiled, as long as the program measured, and none is invented. The thread
+    that presents compiles, or waits for one that does."""
+    told = Told(driver, 120, f"by={by}")
+    told.check_times()
+    told.check_hitches()
+    assert {told.line.threads[event.thread] for own in told.by_pipelines.values() for event in own.events} == {
+        "render" if by == "present" else "loader"
+    }
+    text = frames.sentence(next(iter(told.by_pipelines.values())), told.line)
+    thread = "render" if by == "present" else "loader"
+    assert text.startswith("frame ") and " of it compiling water-" in text and f" on the {thread} thread" in text
+
+
+def test_counted_by_the_layer(driver: ScriptedDriver) -> None:
+    """The layer counts late frames as the report finds them in the timeline."""
+    told = Told(driver, 60)
+    counters = told.values["counters"]
+    assert counters["late_frames"] == len(told.late) and counters["late_by_pipelines"] == len(told.by_pipelines)
+    longest = max(own.frame.took_ns for own in told.late)
+    assert abs(counters["longest_frame_ns"] - longest) <= 2000 and counters["last_late_s"] > 1_700_000_000
+
+
+def test_beside_frames(driver: ScriptedDriver) -> None:
+    """What a thread compiles while frames go on being presented holds up none of them."""
+    told = Told(driver, 400, "by=beside", "every=399", "least=1", "most=1", script="pipeline=slow:400?compile")
+    told.check_times()
+    assert [event.type for event in told.line.events].count("pipeline") == 1
+    assert told.by_pipelines == {}
+
+
+def test_two_swapchains(driver: ScriptedDriver) -> None:
+    """Frames of two swapchains are told apart, also when both are presented with one call."""
+    told = Told(driver, 40, "swapchains=2")
+    told.check_times()
+    assert {own.frame.swapchain for own in told.late} == {1, 2}
+    assert " of swapchain 2 took " in frames.sentence(next(o for o in told.late if o.frame.swapchain == 2), told.line)
+
+
+def test_replaced_swapchain(driver: ScriptedDriver) -> None:
+    """Frames of a swapchain go on in the one that replaces it."""
+    told = Told(driver, 40, "recreate=20")
+    told.check_times()
+    told.check_hitches()
+
+
+def test_pause(driver: ScriptedDriver) -> None:
+    """A frame of over two seconds without pipelines is a pause, and not late. One that compiled for as long is late."""
+    told = Told(driver, 30, "pause=2100", "every=0")
+    assert 30 not in {own.frame.number for own in told.late}
+    assert told.values["counters"]["longest_frame_ns"] < 2_000_000_000
+    told = Told(driver, 30, "every=29", "least=1", "most=1", script="pipeline=slow:2100?compile")
+    assert 29 in told.by_pipelines and told.values["counters"]["longest_frame_ns"] > 2_000_000_000
+
+
+def test_warm(driver: ScriptedDriver) -> None:
+    """A run that only finds stored pipelines counts its frames without policy, and has no timeline."""
+    told = Told(driver, 30)
+    for _ in range(2):
+        driver.program("frames", 30, script=SLOW)
+    *_, (name, values) = runs.read_named(str(driver.world.store))
+    assert values["counters"]["frames"] == 30 and values["counters"]["late_by_pipelines"] == 0
+    assert timeline.read(str(driver.world.store), name) is None and name != told.name
+
+
+@pytest.mark.parametrize("settings", [{"carrier": "off"}, {"timeline_mib": 0}])
+def test_off(driver: ScriptedDriver, settings: dict[str, Any]) -> None:
+    """With the carrier off no frame is seen. Without timelines frames are only counted."""
+    driver.settings(**settings)
+    driver.program("frames", 10, script=SLOW)
+    counted = [values["counters"].get("frames", 0) for values in driver.world.runs()]
+    assert counted in ([[0], []] if "carrier" in settings else [[10]])
+    assert not list(driver.world.store.glob("runs/*.events")) or "carrier" in settings
+
+
+def test_report(driver: ScriptedDriver) -> None:
+    """`pylayer report` prints each late frame, and --json has the same numbers."""
+    told = Told(driver, 40)
+    command = [sys.executable, "-m", "pylayer", "report"]
+    text = driver.world.run(command).stdout
+    assert "late frames" in text and "compiling water-" in text and "Longest stalls" not in text
+    (own,) = json.loads(driver.world.run([*command, "--json"]).stdout)["runs"]
+    assert own["frames"] == 40 and own["frames_all_seen"] is True
+    assert own["late_frames"] == len(told.late) and own["late_by_pipelines"] == len(told.by_pipelines)
+    assert {late["frame"] for late in own["late"]} == {late.frame.number for late in told.late}
+    assert {pipeline["frame"] for pipeline in own["slowest"]} <= {*told.by_pipelines, None}
+
+
+def test_without_frames(world: World) -> None:
+    """A run without a swapchain has no numbers of frames."""
+    world.demo("--count", 4)
+    (own,) = json.loads(world.run([sys.executable, "-m", "pylayer", "report", "--json"]).stdout)["runs"]
+    assert own["frames"] is own["late_frames"] is own["longest_frame_ns"] is None and own["late"] == []
+
+
+def test_real_driver(lavapipe: World) -> None:
+    """Frames of a surface of Lavapipe's are seen."""
+    command = [str(BUILD / "tests" / "frames"), "20", "every=5", "least=1", "most=1"]
+    lavapipe.run(command, VK_INSTANCE_LAYERS=LAYER_NAME)
+    assert lavapipe.runs()[-1]["counters"]["frames"] == 20
+
+
+@pytest.mark.parametrize("processes", [0, 8])
+def test_beside_busy_processes(driver: ScriptedDriver, processes: int) -> None:
+    """Hitches are told as the program measured them, alone and beside eight busy processes, and none is invented."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        told = Told(driver, 10 * HITCHES + 9)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert len(told.hitches) == HITCHES
+    told.check_times()
+    told.check_hitches()
+    errors = [abs(own.frame.took_ns / told.took(number) - 1) for number, own in told.by_pipelines.items()]
+    print(f"{len(told.by_pipelines)} of {HITCHES} hitches told, {len(told.late)} late frames, error {max(errors):.2%}")
