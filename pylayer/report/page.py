@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from .. import __version__
-from . import page_data, view
+from . import frames, page_data, view
 from .figures import moment, origin
 from .recorded import read
 from .words import human_time, plural
@@ -76,15 +76,15 @@ def _timeline(
     root: str, recorded: Recorded, line: Timeline, own: dict[str, Any], frame_ns: int, past: _Past
 ) -> dict[str, Any]:
     start = origin(recorded, line)
-    frames, held = shown_frames(line, own, frame_ns)
+    shown, held = shown_frames(line, frame_ns)
     key = recorded.program
     if key not in past.known:
         past.known[key] = page_data.past(root, [run for run in past.runs() if run.program == key], frame_ns)
-    data = page_data.of_run(line, start, own["duration_ns"], frame_ns, past.known[key], frames, held)
+    data = page_data.of_run(line, start, own["duration_ns"], frame_ns, past.known[key], shown, held)
     events = len(data["events"]["thread"])
-    if not events and not frames:
+    if not events and not shown:
         return {}
-    of = f"{plural(len(frames), 'frame')} and " if frames else ""
+    of = f"{plural(len(shown), 'frame')} and " if shown else ""
     return {
         "timeline": Markup(page_data.packed(data)),
         "timeline_label": (
@@ -94,11 +94,20 @@ def _timeline(
     }
 
 
-def shown_frames(
-    line: Timeline, own: dict[str, Any], frame_ns: int
-) -> tuple[list[page_data.Frame] | None, dict[int, int]]:
+def shown_frames(line: Timeline, frame_ns: int) -> tuple[list[page_data.Frame] | None, dict[int, int]]:
     """Returns the frames of a run, or None if it has none, and by the identity of an event the frame that it held."""
-    return None, {}
+    late = {(found.frame.swapchain, found.frame.number): found for found in frames.late(line, frame_ns)}
+    shown = []
+    held: dict[int, int] = {}
+    for index, frame in enumerate(sorted(frames.frames(line), key=lambda frame: frame.start_ns)):
+        found = late.get((frame.swapchain, frame.number))
+        late_by_ns = found.pipelines_ns if found is not None else None
+        shown.append(
+            page_data.Frame(frame.number, frame.swapchain, frame.start_ns, frame.end_ns, frame.thread, late_by_ns)
+        )
+        if found is not None and found.by_pipelines:
+            held |= {id(event): index for event in found.events}
+    return shown or None, held
 
 
 class _Past:

@@ -150,7 +150,7 @@ def test_figures(tmp_path: Path) -> None:
     assert run["slowest"][0] | {"thread_name": ""} == {
         "fingerprint": f"{1:016x}", "kind": "graphics", "stages": ["vertex", "fragment"], "entry_point": "draw",
         "outcome": "compiled", "at_ns": 5 * MS, "duration_ns": 30 * MS, "pipelines": 1, "kept_bytes": 4000,
-        "thread": 101, "thread_name": "", "name": "", "shaders": [],
+        "thread": 101, "thread_name": "", "name": "", "shaders": [], "frame": None,
     }  # fmt: skip
     assert (run["stalls"], run["longest_stall_ns"]) == (1, 30 * MS)
     (verdict,) = run["verdicts"]
