@@ -368,7 +368,7 @@ typedef struct PylayerMessage {
 #define PYLAYER_MARK_IDS 14
 #define PYLAYER_MARK_COUNT 62
 #define PYLAYER_RUN_OFFSET 8192 /* the run, as long as only the layer records it: shim/layer/store/run_file.c */
-#define PYLAYER_LIVE_BYTES 20480
+#define PYLAYER_LIVE_BYTES 24576
 
 enum PylayerMarkedCall {
     PYLAYER_MARK_NONE = 0,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 #: PYLAYER_LIVE_BYTES, _MARKS_OFFSET, _RUN_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
-BYTES, OFFSET, RUN_OFFSET = 20480, 256, 8192
+BYTES, OFFSET, RUN_OFFSET = 24576, 256, 8192
 MARK = struct.Struct("<IHHQ14Q")
 #: ``watch`` returns this if a page of the file could be missing when it is written to.
 UNFIT = -2
