@@ -25,6 +25,9 @@ from world import BUILD, LAYER_NAME, World
 
 LIMIT = 1.10
 
+#: Empty VkPipelineCaches, of which the memory is measured.
+CACHES = 10000
+
 
 class Way(NamedTuple):
     """With what a process creates its pipelines."""
@@ -40,8 +43,10 @@ class Way(NamedTuple):
 
 
 OWN = Way("the driver alone, own cache from its file", "FILE")
+OWN_EMPTY = Way("the driver alone, own cache, empty: compiled", "empty")
 WAYS = (
     OWN,
+    OWN_EMPTY,
     Way("the driver alone, no cache: compiled", "none"),
     Way("layer, no cache, stored", "none", "auto", stored=True),
     Way("layer, own cache from its file, stored", "FILE", "auto", stored=True),
@@ -71,33 +76,31 @@ class Bench:
             self.worlds[name] = world
         return self.worlds[name]
 
-    def run(self, way: Way, save: bool = False) -> dict[str, Any]:
+    def run(self, way: Way, save: bool = False, count: int | None = None) -> dict[str, Any]:
         """A program with a cache file writes it again, as programs do, when its memory was measured."""
         world = self.world(way)
         file = str(world.directory / "own.cache")
         cache = file if way.cache == "FILE" else way.cache
-        command = [str(BUILD / "bench" / "memory"), str(self.count), cache]
+        command = [str(BUILD / "bench" / "memory"), str(self.count if count is None else count), cache]
         command += [file] if save or way.cache == "FILE" else []
         process = world.run(command, timeout=3600, VK_INSTANCE_LAYERS=LAYER_NAME if way.carrier else None)
         result: dict[str, Any] = json.loads(process.stdout)
         return result
 
     def cache_bytes(self) -> float:
-        """Returns how much memory each of so many empty VkPipelineCaches takes in the driver."""
-        sample = self.run(Way("", "caches"))
-        return float(sample["settled"]["anonymous"] - sample["before"]["anonymous"]) / self.count
+        """Returns how much memory an empty VkPipelineCache takes in the driver."""
+        samples = [self.run(Way("", "caches"), count=count)["settled"]["anonymous"] for count in (0, CACHES)]
+        return float(samples[1] - samples[0]) / CACHES
 
     def compiled(self) -> dict[Way, dict[str, Any]]:
         """Runs once what compiles. Afterwards files and stores have all pipelines, and what a first run learns is
         known."""
-        found = {way: self.run(way) for way in WAYS if way.compiles}
-        empty = Way("", "empty")
-        self.run(empty, save=True)
+        found = {way: self.run(way, save=way is OWN_EMPTY) for way in WAYS if way.compiles}
         full = self.world(Way("", "none", "auto")).store
         for way in WAYS:
             world = self.world(way)
             if way.cache == "FILE":
-                shutil.copy(self.world(empty).directory / "own.cache", world.directory)
+                shutil.copy(self.world(OWN_EMPTY).directory / "own.cache", world.directory)
             if way.stored and not world.store.exists():
                 shutil.copytree(full, world.store)
             for _ in range(2 if way.stored else 0):
