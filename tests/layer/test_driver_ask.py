@@ -71,6 +71,12 @@ def test_replaced_driver_cache_is_not_compared(world: World) -> None:
     assert sample(world, "--api", "1.3") == (0, 0)
 
 
+def test_cache_that_is_off_lost_nothing(world: World) -> None:
+    """If a variable switches the driver's cache off, that is not searched."""
+    world.environment["MESA_SHADER_CACHE_DISABLE"] = "1"
+    assert sample(world) == (0, 0)
+
+
 def test_program_sees_the_same(world: World) -> None:
     """A program that reads creation feedback does not see that the driver's cache was searched."""
     alone = world.demo("--count", COUNT, "--feedback", layers=None)

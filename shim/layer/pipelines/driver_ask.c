@@ -7,6 +7,9 @@
  */
 #include "pipelines/driver_ask.h"
 
+#include <string.h>
+
+#include "process/process.h"
 #include "store/stored.h"
 
 #define ASK_GROWS 4
@@ -18,6 +21,14 @@ static bool is_unread(Device *device, const Element *element)
            !(fingerprint_known(device, element->fingerprint) &
              (SEEN_CREATED | SEEN_MERGED | SEEN_FETCHED | SEEN_ALONE)) &&
            stored_has(device, element->fingerprint);
+}
+
+/* Returns true if the user has switched off the driver's own cache, which then cannot lose anything. */
+static bool is_switched_off(void)
+{
+    const char *mesa = environment_get("MESA_SHADER_CACHE_DISABLE"),
+               *nvidia = environment_get("__GL_SHADER_DISK_CACHE");
+    return (mesa && *mesa && !strchr("0fFnN", *mesa)) || (nvidia && *nvidia == '0');
 }
 
 /* The pipeline itself comes from the store, as all others do. Not inlined: the feedback is not on the stack of other
@@ -51,6 +62,6 @@ void driver_ask(Batch *batch, uint32_t index)
         counters_of(device)->totals.fetched; /* by this group of threads: no shared line is written */
     if (read < next || !is_unread(device, &batch->elements[index]))
         return;
-    if (atomic_compare_exchange_strong(&device->next_ask, &next, (read + 1) * ASK_GROWS))
+    if (atomic_compare_exchange_strong(&device->next_ask, &next, (read + 1) * ASK_GROWS) && !is_switched_off())
         ask(batch, index);
 }
