@@ -92,7 +92,7 @@ COUNTERS = {
     "identified_shaders": Row("shaders known by their VK_EXT_shader_module_identifier"),
     "frames": Row("frames that the program presented, on all its swapchains", metric="pylayer_frames_total"),
     "late_frames": Row(
-        "of these, frames that came late: longer than 16.7 ms, and than 1.5 times what was usual",
+        "of these, frames that came late, after longer than 16.7 ms, and than 1.5 times what was usual",
         metric="pylayer_late_frames_total",
         help="Frames longer than 16.7 ms, and than 1.5 times the median of the 60 frames before.",
     ),
