@@ -106,7 +106,7 @@ fleet-s3: setup $(VENV)/extra-test
 
 # Debian testing has a Mesa with VK_EXT_descriptor_heap. TESTS= other tests for this chroot.
 TESTS ?= tests/layer/test_paths.py "tests/layer/test_boundary.py::test_what_makes_a_fingerprint"
-IN_CHROOT := make -s PACKAGES=demo setup $(CHECKED) programs-paths && \
+IN_CHROOT := make -s PACKAGES=demo setup $(CHECKED) $(addprefix programs-,gpu paths witness) && \
     .venv/bin/python -m pip -q --disable-pip-version-check install pytest pytest-timeout pytest-xdist hypothesis jsonschema && \
     .venv/bin/pytest -q -rs -n auto --dist worksteal $(TESTS)
 descriptor-heap:
