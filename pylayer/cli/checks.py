@@ -9,7 +9,6 @@ import re
 import shutil
 import stat
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .. import LAYER_NAME
@@ -18,7 +17,7 @@ from ..common.paths import make_private, store_root
 from ..report.totals import Run, read_runs
 from . import installed, layer_files
 from .children import Outcome, probe, try_policy_class
-from .environment import DISABLE, with_layer
+from .environment import DISABLE, obstacles, with_layer
 from .output import human_bytes, one_line
 from .policy_in_force import no_policy_file, policy_in_force, read_policy
 from .run import LOG_LEVELS
@@ -253,11 +252,6 @@ def check_verdicts(root: str | None) -> Check:
     return Check("verdicts", WARNING, ". ".join([*lines, *more]), advice)
 
 
-def _disables(pattern: str) -> bool:
-    """Returns whether one item of VK_LOADER_LAYERS_DISABLE matches the layer's name."""
-    return pattern in ("~all~", "~explicit~") or fnmatchcase(LAYER_NAME.lower(), pattern.strip().lower())
-
-
 def check_environment() -> list[Check]:
     """Checks this environment for everything that changes how the layer works."""
     checks = []
@@ -270,13 +264,8 @@ def check_environment() -> list[Check]:
     elif os.geteuid() == 0 and os.environ.get("SUDO_USER"):
         found = f"sudo: root's store and policy were checked, not {os.environ['SUDO_USER']}'s"
         note(WARNING, found, "Run pylayer doctor without sudo.")
-    if DISABLE in os.environ:
-        found = f"{DISABLE} is set: the layer does nothing in programs that are started from here"
-        note(WARNING, found, f"To enable the layer, unset {DISABLE}.")
-    disabled = os.environ.get("VK_LOADER_LAYERS_DISABLE", "")
-    if any(_disables(pattern) for pattern in disabled.split(",")):
-        found = f"VK_LOADER_LAYERS_DISABLE={disabled} names the layer"
-        note(WARNING, found, "Loaders since 1.3.234 do not load it; remove it from that list.")
+    for found, advice in obstacles(os.environ):
+        note(WARNING, found, advice)
     if "VK_LAYER_PATH" in os.environ:
         note(
             WARNING,

@@ -1,8 +1,9 @@
-"""Builds the environment that switches the layer on for a program, and the one that keeps it out."""
+"""The environment of a program: builds one that switches the layer on or keeps it out, and tells what one does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 
 from .. import LAYER_NAME
 
@@ -41,3 +42,27 @@ def without_layer(environment: Mapping[str, str]) -> dict[str, str]:
         if variable in result:
             result[variable] = separator.join(_without_layer(result[variable], separator))
     return result
+
+
+def _disables(pattern: str) -> bool:
+    """Returns whether one item of VK_LOADER_LAYERS_DISABLE matches the layer's name."""
+    return pattern in ("~all~", "~explicit~") or fnmatchcase(LAYER_NAME.lower(), pattern.strip().lower())
+
+
+def requests_layer(environment: Mapping[str, str]) -> bool:
+    """Returns whether an environment asks the loader for the layer by its name."""
+    lists = (("VK_INSTANCE_LAYERS", ":"), ("VK_LOADER_LAYERS_ENABLE", ","))
+    return any(LAYER_NAME in environment.get(variable, "").split(separator) for variable, separator in lists)
+
+
+def obstacles(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yields what in an environment keeps the layer from starting, each with what to do about it."""
+    if DISABLE in environment:
+        yield f"{DISABLE} is set: the layer does nothing in programs that are started with it", f"Unset {DISABLE}."
+    disabled = environment.get("VK_LOADER_LAYERS_DISABLE", "")
+    if any(_disables(pattern) for pattern in disabled.split(",")):
+        found = f"VK_LOADER_LAYERS_DISABLE={disabled} names the layer"
+        yield found, "Loaders since 1.3.234 do not load it; remove it from that list."
+    value = environment.get(ENABLE, "1")
+    if value != "1" and not requests_layer(environment):
+        yield f"{ENABLE}={value} does not enable the layer", f"The loader accepts only {ENABLE}=1."

@@ -36,6 +36,7 @@ COMMANDS = {
     "run": ("run", ""),
     "show": ("show", ""),
     "stats": ("stats", ""),
+    "status": ("status", ""),
     "top": ("top", ""),
     "trim": ("trim", ""),
     "uninstall": ("uninstall", ""),

@@ -171,7 +171,7 @@ def _rules(sources: list[Source], program: Program, facts: DeviceFacts) -> list[
     return rules
 
 
-def _skip_rule(document: dict[str, Any], program: Program) -> str:
+def skip_rule(document: dict[str, Any], program: Program) -> str:
     """Returns the rule because of which the layer does nothing in the program, or empty text if no rule matches."""
     from ..common.config import parse_alone, read_preset
 
@@ -225,7 +225,7 @@ def _explained(sources: list[Source], decider: Policy, program: Program, facts: 
     except BaseException as error:
         reason = f"plan_device of the policy class failed: {type(error).__name__}: {one_line(error)}"
     origins = _origins(sources, rules) | {key: Origin(variables[key]) for key in given.by_user}
-    skipped = _skip_rule(document, program)
+    skipped = skip_rule(document, program)
     return Explanation(program, facts, note, skipped, rules, settings, origins, plan, changed, reason)
 
 

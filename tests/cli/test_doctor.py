@@ -259,6 +259,13 @@ def test_layer_disabled(user: User) -> None:
     assert checks["environment"]["status"] == "warning" and "VK_LOADER_LAYERS_DISABLE" in checks["environment"]["found"]
 
 
+def test_wrong_enable(user: User) -> None:
+    """doctor names a value of ENABLE_PYLAYER that the loader does not accept."""
+    checks, _ = doctor(user, ENABLE_PYLAYER="true")
+    assert checks["environment"]["status"] == "warning" and "ENABLE_PYLAYER=true" in checks["environment"]["found"]
+    assert doctor(user, ENABLE_PYLAYER="1")[0]["environment"]["status"] == "ok"
+
+
 def test_layer_switched_on_already(user: User) -> None:
     """An environment that already switches the layer on changes nothing: doctor asks drivers without it."""
     user.pylayer("install")

@@ -41,6 +41,7 @@ report --html PLACE/page.html
 run --summary -- DEMO --count 3
 show 0013225d53d80222
 stats
+status pipelines
 top --once
 trim --max-size 1M
 uninstall

@@ -127,6 +127,7 @@ COMMANDS = (
     "ls game",
     f"ls {IDENTITY.name}",
     "stats",
+    "status game",
     "top --once",
     "report --list",
     "report recorded --against previous",

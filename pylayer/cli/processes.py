@@ -1,0 +1,81 @@
+"""Running processes that may be a program of the user's: what /proc says of them.
+
+A game that Steam starts has the environment that Steam gave it, which nobody can see from a shell. /proc can show it to
+the process's owner.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ..report.totals import is_named
+from .layer_files import LIBRARY_NAME
+
+#: The C library of a Vulkan program: a process without it has not used Vulkan yet.
+LOADER = "libvulkan.so"
+#: Programs that run another one, which their command line names (shim/layer/instance/program_name.c).
+INTERPRETERS = ("python", "pypy", "wine", "ld-linux", "ld-musl", "java", "lua", "node", "perl", "qemu-", "ruby")
+
+
+def _read(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:
+        return file.read()
+
+
+def _base(word: str) -> str:
+    """Returns the last part of a path of Linux or Windows."""
+    return word.replace("\\", "/").rpartition("/")[2]
+
+
+def _names(pid: int) -> list[str]:
+    """Returns the names that people may have for a process. Raises OSError."""
+    executable = _base(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)"))
+    words = [os.fsdecode(word) for word in _read(pid, "cmdline").split(b"\0") if word]
+    found = [executable, *map(_base, words[:1])]
+    if executable.startswith(INTERPRETERS):
+        script = next((_base(word) for word in words[1:] if not word.startswith("-")), "")
+        found += [script, *(f"{executable} {name}" for name in (found[1] if words else "", script))]
+    return [name for name in found if name]
+
+
+class Process:
+    """A running process of this user. What /proc did not tell is None."""
+
+    def __init__(self, pid: int, name: str) -> None:
+        self.pid = pid
+        self.name = name
+        self.environment: dict[str, str] | None = None
+        self.has_layer: bool | None = None
+        self.has_vulkan: bool | None = None
+        try:
+            maps = _read(pid, "maps").decode("utf-8", "replace")
+            self.has_layer, self.has_vulkan = LIBRARY_NAME in maps, LOADER in maps
+            entries = (entry.partition("=") for entry in os.fsdecode(_read(pid, "environ")).split("\0"))
+            self.environment = {name: value for name, equals, value in entries if equals}
+        except OSError:
+            pass  # it has ended, or does not let itself be looked at
+
+
+def _pids() -> Iterator[int]:
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) != os.getpid():
+            try:
+                if os.stat(f"/proc/{name}").st_uid == os.geteuid():
+                    yield int(name)
+            except OSError:
+                continue  # it has ended
+
+
+def running(wanted: str, executables: set[str]) -> list[Process]:
+    """Returns this user's processes that a person means by a name, or that run one of these executables. Those that use
+    Vulkan come first."""
+    found = []
+    for pid in _pids():
+        try:
+            names = _names(pid)
+        except OSError:
+            continue  # it has ended, or is a thread of the kernel
+        if any(name in executables or is_named(wanted, name, 0) for name in names):
+            found.append(Process(pid, names[0]))
+    return sorted(found, key=lambda one: (not one.has_layer, not one.has_vulkan, one.pid))

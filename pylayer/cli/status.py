@@ -1,0 +1,263 @@
+"""``pylayer status``: whether the layer is on for a program, was on in its last run, and what limits it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from ..common.paths import store_root
+from .complete import programs
+from .output import EXIT_OK, EXIT_PROBLEM, HELP, console, is_quiet, json_option, print_facts, print_json, printable
+from .selection import NAMES
+from .verdicts import when
+
+if TYPE_CHECKING:
+    from ..report.recorded import Recorded
+    from .checks import Check
+    from .processes import Process
+
+#: Variables that tell where a program's store and policy file are.
+PLACES = ("PYLAYER_STORE", "PYLAYER_CONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HOME")
+HOW = "pylayer run -- APP runs one program under it"
+
+
+@dataclass
+class Status:
+    """The answer: whether the layer is on, in one sentence, and what else is known."""
+
+    on: bool = False
+    answer: str = ""
+    program: str | None = None
+    pid: int | None = None
+    #: Name and text of each line below the answer.
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    #: The same for what makes the layer do less than it could.
+    limits: list[tuple[str, str]] = field(default_factory=list)
+
+
+# ---- what limits it ------------------------------------------------------------------------------------
+
+
+def _limit(found: Status, check: Check) -> None:
+    if check.status != "ok":
+        found.limits.append((check.name, f"{check.found}. {check.advice}"))
+
+
+def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
+    """Returns each verdict in force as a line, and whether it switches the layer off. ``title``: those about this
+    program and about all."""
+    from ..store.store import Store
+    from ..store.verdicts import OFF, TABLE
+    from .verdicts import line
+
+    off = {TABLE[number].name for number in OFF}
+    return [
+        (line(told), told.type in off)
+        for told in Store(root).verdicts()
+        if told.state == "in force" and title in (None, told.program, told.program if told.type == "added-call" else "")
+    ]
+
+
+def _add_limits(found: Status, title: str | None) -> list[str]:
+    """Adds what limits the layer for a program, or with ``title`` None for any. Returns the verdicts that switch it off
+    for this program."""
+    from . import checks
+
+    store = checks.check_store()
+    _limit(found, store)
+    _limit(found, checks.check_policy())
+    root = store_root()
+    decided = _verdicts(root, title) if root else []
+    found.limits += [("verdict", text) for text, _ in decided]
+    if decided:
+        found.limits.append(("", "pylayer quarantine forget ends verdicts before their time."))
+    return [text for text, is_off in decided if is_off]
+
+
+# ---- why it is not on ------------------------------------------------------------------------------------
+
+
+def _why_not(environment: Mapping[str, str]) -> str:
+    """Returns why the layer does not start in programs with this environment; empty text if it should."""
+    from . import installed
+    from .environment import ENABLE, obstacles, requests_layer
+
+    for found, _ in obstacles(environment):
+        return found
+    kind = "explicit" if requests_layer(environment) else "implicit" if ENABLE in environment else ""
+    if not kind:
+        return f"no variable enables it: neither {ENABLE}=1 nor VK_INSTANCE_LAYERS"
+    added = environment.get("VK_ADD_LAYER_PATH") or environment.get("VK_LAYER_PATH")
+    if installed.in_force(installed.find(), kind) or (kind == "explicit" and added):
+        return ""
+    return f"the loader finds no {kind} manifest: pylayer install --{kind} writes it"
+
+
+def _skipped(name: str, process: Process | None) -> str:
+    """Returns the skip rule that excludes a program; empty text if none does."""
+    from ..values import Program
+    from .policy_explain import program_to_ask, skip_rule
+    from .policy_in_force import read_policy
+
+    program = program_to_ask(name)
+    if process is not None and not program.application:
+        none = {"api_version": 0, "application_version": 0, "engine_version": 0, "application": "", "engine": ""}
+        program = Program(**none, executable=process.name)
+    return skip_rule(read_policy()[0], program)
+
+
+def _adopt(environment: Mapping[str, str]) -> None:
+    """Makes this command use the store and the policy file of a running program."""
+    for name in PLACES:
+        os.environ.pop(name, None)
+        if name in environment:
+            os.environ[name] = environment[name]
+
+
+# ---- the answer ------------------------------------------------------------------------------------------
+
+
+def _devices(runs: list[Recorded]) -> list[tuple[str, str]]:
+    """Returns a line for each device of a process: its carrier and what was found and compiled."""
+    lines = []
+    for one in runs:
+        run = one.run
+        why = f" ({run.texts['reason']})" if run.texts["reason"] else ""
+        counts = f"{run.pipelines} pipelines, {run.hits} found, {run.compiled} compiled"
+        lines.append(("device", f"{run.texts['device']}: carrier {run.texts['carrier'] or 'unknown'}{why}; {counts}"))
+        if run.policy_off:
+            lines.append(("policy", f"the class {run.policy_class} was switched off: {run.policy_off}"))
+    return lines
+
+
+def _off_carrier(runs: list[Recorded]) -> str:
+    """Returns why the layer stores nothing on any device of a process; empty text if it stores something."""
+    reasons = [one.run.texts["reason"] for one in runs if one.run.texts["carrier"] == "off"]
+    return (reasons[0] or "carrier off") if len(reasons) == len(runs) else ""
+
+
+def _of_running(found: Status, name: str, runs: list[Recorded], process: Process | None) -> None:
+    """Answers for a program that is running. ``runs``: those that it records now."""
+    found.pid = process.pid if process else runs[0].pid
+    running = f"{found.program} is running (pid {found.pid}"
+    if runs:
+        since = f"{running}, since {when(runs[0].started)})"
+        off = _off_carrier(runs)
+        found.on = not off
+        found.answer = f"{since} and the layer does nothing in it: {off}" if off else f"{since} under the layer"
+        return
+    assert process is not None
+    skipped = _skipped(name, process)
+    why = _why_not(process.environment) if process.environment is not None else "its environment cannot be read"
+    if skipped:
+        why = f"the {skipped} excludes it"
+    elif process.has_layer:
+        why = why or "the layer is loaded, but no device is recorded yet"
+    elif process.has_vulkan is False and not why:
+        why = "it has not used Vulkan yet"
+    found.answer = f"{running}) without the layer: {why or 'the loader did not load it; see pylayer doctor'}"
+
+
+def _of_ended(found: Status, name: str, runs: list[Recorded], off: list[str]) -> None:
+    """Answers for a program that is not running. ``runs``: those of its last process; ``off``: verdicts that switch the
+    layer off."""
+    skipped = _skipped(name, None)
+    carrier = _off_carrier(runs) if runs else ""
+    last = f"in the last run of {found.program}, {when(runs[0].started)}" if runs else ""
+    if skipped:
+        found.answer = f"the {skipped} excludes {found.program}"
+    elif off:
+        found.answer = off[0]
+    elif not runs:
+        found.answer = f"{name} is not running, and no run of it under the layer is recorded"
+    elif carrier:
+        found.answer = f"{last}, the layer did nothing: {carrier}"
+    else:
+        found.on, found.answer = True, f"{last}; it is not running now"
+
+
+def of_program(name: str) -> Status:
+    """Answers for a program that a person names."""
+    from ..report import recorded
+    from . import processes
+
+    def read() -> list[Recorded]:
+        root = store_root()
+        return [run for run in recorded.read(root) if run.run.matches(name)] if root else []
+
+    known = read()
+    there = processes.running(name, {run.run.executable for run in known})
+    process = there[0] if there else None
+    if process is not None and process.environment is not None:
+        _adopt(process.environment)
+        known = read()
+    groups = recorded.processes(known) if known else []
+    alive = [run for run in known if run.state == "running"]
+    runs = [run for run in groups[0] if not alive] if groups else []
+    if alive:
+        runs = [run for run in alive if run.process == alive[-1].process]
+        process = next((one for one in there if one.pid == runs[0].pid), None)
+    title = runs[0].title if runs else name
+    found = Status(program=title)
+    off = _add_limits(found, title)
+    if alive or process is not None:
+        _of_running(found, name, runs if alive else [], process)
+    else:
+        _of_ended(found, name, runs, off)
+    found.facts += _devices(runs)
+    return found
+
+
+def of_environment() -> Status:
+    """Answers for programs that are started from here."""
+    from ..report import recorded
+
+    why = _why_not(os.environ)
+    here = "programs that are started from here"
+    found = Status(not why, f"{here} run under the layer" if not why else f"in {here}: {why}. {HOW}")
+    root = store_root()
+    runs = recorded.read(root) if root else []
+    for run in runs:
+        if run.state == "running":
+            found.facts.append(("running", f"{run.title} (pid {run.pid}, since {when(run.started)})"))
+    if runs and not found.facts:
+        found.facts.append(("last run", f"{runs[-1].title}, {when(runs[-1].started)}"))
+    _add_limits(found, None)
+    return found
+
+
+@click.command(
+    context_settings=HELP,
+    epilog="Exit status: 0 the layer is on, 1 it is off, 2 usage error.",
+    short_help="Tell whether the layer is on, and what limits it.",
+)
+@click.argument("name", required=False, shell_complete=programs, help=f"A program, {NAMES}.")
+@json_option
+def status(name: str | None, as_json: bool) -> None:
+    """Tell whether the layer is on for a program, and what limits it.
+
+    The first line is the answer. If the program is running, it says whether the layer is in it, and if not, why: the
+    program's own environment tells, so this works for a game that Steam started an hour ago. If it is not running, the
+    answer is that of its last run, unless something recorded since switches the layer off. Without NAME, the answer is
+    for programs that are started from here.
+
+    \b
+    Example:
+      pylayer status
+      pylayer status vkcube
+    """
+    found = of_program(name) if name else of_environment()
+    answer = f"{'On' if found.on else 'Off'}: {found.answer}."
+    if as_json:
+        lines = {key: [{"name": one, "text": text} for one, text in getattr(found, key)] for key in ("facts", "limits")}
+        print_json({"on": found.on, "answer": answer, "program": found.program, "pid": found.pid, **lines})
+    else:
+        out = console()
+        out.print(printable(answer), soft_wrap=True)
+        if not is_quiet():
+            print_facts(out, found.facts + found.limits)
+    raise click.exceptions.Exit(EXIT_OK if found.on else EXIT_PROBLEM)

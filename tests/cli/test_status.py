@@ -1,0 +1,154 @@
+"""``pylayer status``: whether the layer is on for a program, was on in its last run, and what limits it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cli.stores import NOW, Store, verdict
+from cli.test_stats import write_run
+from cli.user import DEMO, User
+
+from pylayer.store.verdicts import DAY, LAYER_OFF
+
+#: A name that no process of another test has.
+GAME = f"game-{os.getpid()}-{time.monotonic_ns()}"
+TOOL = f"tool-{GAME}"
+
+
+@pytest.fixture
+def game(user: User) -> Path:
+    """The demo program under the name ``GAME``."""
+    return Path(shutil.copy(DEMO, user.directory / GAME))
+
+
+def write_game(user: User, name: str = GAME, **values: str) -> None:
+    write_run(user, program=name, executable=name, **values)
+
+
+@contextmanager
+def running(user: User, *words: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Starts a command that has more work than any test lasts."""
+    started = user.process((), **environment) | {"args": list(map(str, words))}
+    with subprocess.Popen(**started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def policy(user: User, text: str) -> Path:
+    path = user.home / ".config" / "pylayer" / "policy.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_running_under_the_layer(user: User, game: Path) -> None:
+    """A program that runs under the layer is on. The program's own environment tells where its store is, so that a
+    store that the shell does not know is found."""
+    other = user.directory / "other"
+    command = user.process(("run", "--store", other, "--", game, "--count", 14336))["args"]
+    with running(user, *command) as process:
+        while not any(other.glob("store/*/*.live")) or not user.json("top", PYLAYER_STORE=str(other))["programs"]:
+            assert process.poll() is None
+            time.sleep(0.02)
+        found = user.json("status", GAME)
+        assert found["on"] and found["pid"] == process.pid and found["limits"] == []
+        assert f"is running (pid {process.pid}, since " in found["answer"]
+        (device,) = found["facts"]
+        assert device["name"] == "device" and ": carrier cells" in device["text"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({}, "no variable enables it"),
+        ({"ENABLE_PYLAYER": "true"}, "ENABLE_PYLAYER=true does not enable the layer"),
+        ({"ENABLE_PYLAYER": "1", "DISABLE_PYLAYER": ""}, "DISABLE_PYLAYER is set"),
+        ({"ENABLE_PYLAYER": "1"}, "the loader finds no implicit manifest: pylayer install --implicit writes it"),
+        ({"VK_INSTANCE_LAYERS": "VK_LAYER_PYLAYER_pipeline_cache"}, "the loader finds no explicit manifest"),
+    ],
+)
+def test_running_without_the_layer(user: User, game: Path, environment: dict[str, str], says: str) -> None:
+    """A program that runs without the layer is off, and its own environment says why."""
+    with running(user, game, "--count", 14336, **environment) as process:
+        done = user.pylayer("status", GAME)
+        assert done.returncode == 1
+        first = done.stdout.splitlines()[0]
+        assert first.startswith(f"Off: {GAME} is running (pid {process.pid}) without the layer: ") and says in first
+
+
+def test_last_run(user: User, game: Path) -> None:
+    """A program that is not running has the answer of its last run."""
+    user.pylayer("run", "--", game, "--count", 4)
+    done = user.pylayer("status", GAME)
+    first, device = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert first.startswith(f"On: in the last run of {GAME}") and first.endswith("; it is not running now.")
+    assert "carrier cells" in device and "4 compiled" in device
+
+
+def test_off_in_the_last_run(user: User) -> None:
+    """The carrier off and its reason make the answer off."""
+    write_game(user, carrier="off", reason="the driver is a stub")
+    answer = user.json("status", GAME, status=1)["answer"]
+    assert answer.startswith(f"Off: in the last run of {GAME}") and answer.endswith(
+        "did nothing: the driver is a stub."
+    )
+
+
+def test_unknown_program(user: User) -> None:
+    """A program of which nothing is known is off."""
+    assert "no run of it under the layer is recorded" in user.json("status", TOOL, status=1)["answer"]
+
+
+def test_skip_rule(user: User) -> None:
+    """A skip rule of the policy file switches the layer off, whatever the last run was."""
+    write_game(user)
+    policy(user, "skip: [{executable: game-*}]\n")
+    assert user.json("status", GAME, status=1)["answer"] == f"Off: the skip rule executable: game-* excludes {GAME}."
+
+
+def test_off_after_deaths(user: User) -> None:
+    """A lasting verdict that switches the layer off makes the answer off. One about another program does not."""
+    store = Store(user.store)
+    write_game(user, identity=store.identity.name)
+    write_game(user, TOOL, identity=store.identity.name)
+    store.file(".verdict", (GAME, ""), verdict(type=LAYER_OFF, subject=0, until_s=NOW + DAY))
+    found = user.json("status", GAME, status=1)
+    assert "the layer is off, because the program died repeatedly" in found["answer"]
+    assert [limit["name"] for limit in found["limits"]] == ["verdict", ""]
+    assert user.json("status", TOOL)["limits"] == []
+
+
+def test_limits(user: User) -> None:
+    """A broken policy file and a store that cannot be written are listed, in the words of doctor."""
+    write_game(user)
+    policy(user, "settings: {carier: cells}\n")
+    limits = {limit["name"]: limit["text"] for limit in user.json("status", GAME)["limits"]}
+    assert set(limits) == {"policy"} and "The defaults are in force" in limits["policy"]
+    blocked = user.directory / "file"
+    blocked.write_text("")
+    limits = {
+        limit["name"]: limit["text"] for limit in user.json("status", status=1, PYLAYER_STORE=str(blocked))["limits"]
+    }
+    assert set(limits) == {"store", "policy"} and f"{blocked} cannot be written" in limits["store"]
+
+
+def test_here(user: User) -> None:
+    """Without a name, the answer is for programs that are started from here."""
+    assert "pylayer run -- APP runs one program under it" in user.json("status", status=1)["answer"]
+    assert "ENABLE_PYLAYER=yes" in user.json("status", status=1, ENABLE_PYLAYER="yes")["answer"]
+    user.pylayer("install", "--implicit")
+    write_game(user)
+    found = user.json("status", ENABLE_PYLAYER="1")
+    assert found["answer"] == "On: programs that are started from here run under the layer."
+    assert [fact["name"] for fact in found["facts"]] == ["last run"] and found["program"] is None
+    assert user.json("status", status=1, ENABLE_PYLAYER="1", DISABLE_PYLAYER="1")["on"] is False
