@@ -102,7 +102,7 @@ COUNTERS = {
         help="Late frames in which creating pipelines took at least half of what was too long.",
     ),
     "longest_frame_ns": Row("the longest frame, without pauses of over 2 s; of several runs the longest"),
-    "last_late_s": Row("when the last late frame was presented, seconds since 1970; 0: none was late"),
+    "last_late_s": Row("when the last late frame was presented, seconds since 1970; 0, none was late"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {
