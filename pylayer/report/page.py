@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from .recorded import Recorded
 
 #: The page's own script, in this order.
-SCRIPTS = ("timeline_data", "timeline_draw", "timeline_panel", "timeline", "page")
+SCRIPTS = (
+    *(f"timeline_{part}" for part in ("data", "draw", "panel", "move", "select", "input")),
+    "timeline",
+    "page",
+)
 
 
 def _file(name: str) -> str:
