@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: The page's own script, in this order.
 SCRIPTS = (
-    *(f"timeline_{part}" for part in ("data", "draw", "panel", "move", "select", "input")),
+    *(f"timeline_{part}" for part in ("data", "draw", "frames", "threads", "panel", "move", "select", "input")),
     "timeline",
     "page",
 )

@@ -156,6 +156,16 @@ def _frames(frames: Sequence[Frame], start: int) -> dict[str, Any]:
     return {"start_us": _deltas(begins), "numbers": numbers, "durations": durations, "late": late}
 
 
+def _hits(line: Timeline, start: int) -> list[list[int]]:
+    """Returns start, duration and count of the hits of each second, all kinds together."""
+    counted: dict[int, list[int]] = {}
+    for event in line.events:
+        if event.type == "hits":
+            own = counted.setdefault(event.start_ns, [_us(event.start_ns - start), 0, 0])
+            own[1:] = max(own[1], _us(event.duration_ns)), own[2] + event.value
+    return [counted[at] for at in sorted(counted)]
+
+
 def of_run(
     line: Timeline, start: int, length_ns: int, frame_ns: int, known: dict[int, Past],
     frames: Sequence[Frame] | None = None, held: dict[int, int] | None = None,
@@ -187,9 +197,7 @@ def of_run(
         "names": names.values(),
         "what": what.values(),
         "stages": stages.values(),
-        "hits": [
-            [_us(own.start_ns - start), _us(own.duration_ns), own.value] for own in line.events if own.type == "hits"
-        ],
+        "hits": _hits(line, start),
     }
 
 

@@ -86,6 +86,6 @@ function modelOf(run) {
   return {
     run, start, duration, colour, frame, held, name, limits, length: run.length_us, budget,
     rows: rowsOf(run, start, duration), frames: framesOf(run.frames, budget), count: start.length,
-    hits: run.hits,
+    hits: run.hits, mostHits: run.hits.reduce((most, own) => Math.max(most, own[2]), 1),
   };
 }

@@ -82,7 +82,7 @@ def test_every_event_is_on_the_page(tmp_path: Path) -> None:
     """Times are microseconds, each start counts from the one before it, and what is told of a pipeline is told once."""
     named = Event("shader", MONOTONIC, fingerprint=0xABC, stages=0x10, value=0x77, text="water.frag")
     recorded_runs.write(
-        tmp_path, [pipeline(0, 20), named, pipeline(30, 1.5), pipeline(31, 2, fingerprint=2), hits(0, 7)]
+        tmp_path, [pipeline(0, 20), named, pipeline(30, 1.5), pipeline(31, 2, fingerprint=2), hits(0, 3), hits(0, 4)]
     )
     data = data_of(tmp_path)
     assert data["events"]["start_us"] == [0, 30_000, 1_000] and data["events"]["duration_us"] == [20_000, 1_500, 2_000]
