@@ -9,6 +9,7 @@ from typing import Any
 from unit.things import facts
 
 from pylayer.common.identity import Identity
+from pylayer.store.frames import Present
 from pylayer.store.runs import RunFile
 from pylayer.store.timeline import MAX_WAITING, Event, TimelineFile
 
@@ -37,7 +38,13 @@ def hits(at_ms: float, count: int) -> Event:
     return Event("hits", MONOTONIC + round(at_ms * MS), 1000 * MS, kind=1, value=count)
 
 
-def write(root: Path, events: list[Event] | None = None, threads: dict[int, str] | None = None, **values: Any) -> str:
+def write(
+    root: Path,
+    events: list[Event] | None = None,
+    threads: dict[int, str] | None = None,
+    presents: list[Present] | None = None,
+    **values: Any,
+) -> str:
     """Writes a run, and its timeline where there are events; returns its name. ``threads``: their names."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = RunFile(str(root))
@@ -66,6 +73,7 @@ def write(root: Path, events: list[Event] | None = None, threads: dict[int, str]
     if events is not None:
         line = TimelineFile(str(root), name, IDENTITY, limit=16 << 20)
         line._threads.update(threads or {})
+        line.present(presents or [])
         for number, event in enumerate(events, 1):
             line.add(event)
             if number % MAX_WAITING == 0:

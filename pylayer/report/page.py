@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from .. import __version__
-from . import frames, page_data, view
+from . import page_data, view
 from .figures import moment, origin
 from .recorded import read
 from .words import human_time, plural
@@ -60,7 +60,7 @@ def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_
         "when": f"Began {moment(own['started_s'])}, {view.state(own)}",
         "process": f", process {own['pid']}" if own["pid"] else "",
         "cards": view.cards(own, frame_ns),
-        "late_more": _of(len(own.get("late", ())), own.get("late_by_pipelines") or 0),
+        "late_more": _of(len(own["late"]), own["late_frames"] or 0),
         "stalls_more": _of(len(own["longest_stalls"]), own["stalls"]),
         "slow_more": _of(len(own["slowest"]), own["compiled"]),
         "saved_meaning": view.saved_meaning(own),
@@ -80,15 +80,14 @@ def _timeline(
     root: str, recorded: Recorded, line: Timeline, own: dict[str, Any], frame_ns: int, past: _Past
 ) -> dict[str, Any]:
     start = origin(recorded, line)
-    shown, held = shown_frames(line, frame_ns)
     key = recorded.program
     if key not in past.known:
         past.known[key] = page_data.past(root, [run for run in past.runs() if run.program == key], frame_ns)
-    data = page_data.of_run(line, start, own["duration_ns"], frame_ns, past.known[key], shown, held)
-    events = len(data["events"]["thread"])
-    if not events and not shown:
+    data = page_data.of_run(line, start, own["duration_ns"], frame_ns, past.known[key])
+    events, frames = len(data["events"]["thread"]), len(data["frames"]["start_us"]) if data["frames"] else 0
+    if not events and not frames:
         return {}
-    of = f"{plural(len(shown), 'frame')} and " if shown else ""
+    of = f"{plural(frames, 'frame')} and " if frames else ""
     return {
         "timeline": Markup(page_data.packed(data)),
         "timeline_label": (
@@ -96,22 +95,6 @@ def _timeline(
             f"{human_time(own['duration_ns'])}; the tables have them in words"
         ),
     }
-
-
-def shown_frames(line: Timeline, frame_ns: int) -> tuple[list[page_data.Frame] | None, dict[int, int]]:
-    """Returns the frames of a run, or None if it has none, and by the identity of an event the frame that it held."""
-    late = {(found.frame.swapchain, found.frame.number): found for found in frames.late(line, frame_ns)}
-    shown = []
-    held: dict[int, int] = {}
-    for index, frame in enumerate(sorted(frames.frames(line), key=lambda frame: frame.start_ns)):
-        found = late.get((frame.swapchain, frame.number))
-        late_by_ns = found.pipelines_ns if found is not None else None
-        shown.append(
-            page_data.Frame(frame.number, frame.swapchain, frame.start_ns, frame.end_ns, frame.thread, late_by_ns)
-        )
-        if found is not None and found.by_pipelines:
-            held |= {id(event): index for event in found.events}
-    return shown or None, held
 
 
 class _Past:

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..common import outcomes
-from . import figures, stalls
+from . import figures, frames, stalls
 from .words import plural, printable, shorten
 
 if TYPE_CHECKING:
@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 #: Most rows of threads. The threads that spent the least time share one more.
 MOST_THREADS = 60
 WIDEST_NAME = 40
-
-
-class Frame(NamedTuple):
-    """One frame, and how much of it was pipelines if it was late; None if it was not."""
-
-    number: int
-    swapchain: int
-    start_ns: int
-    end_ns: int
-    thread: int
-    late_by_ns: int | None = None
 
 
 class Past(NamedTuple):
@@ -66,7 +55,7 @@ def past(root: str, runs: Iterable[Recorded], frame_ns: int) -> dict[int, Past]:
         if line is None:
             continue
         start = figures.origin(run, line)
-        long = {event.fingerprint for stall in stalls.find(line.events, frame_ns) for event in stall.events}
+        long = {event.fingerprint for event in _held_up(line, frame_ns)}
         own: dict[int, list[int]] = {}
         for event in line.events:
             if event.type == "pipeline" and event.fingerprint:
@@ -79,6 +68,13 @@ def past(root: str, runs: Iterable[Recorded], frame_ns: int) -> dict[int, Past]:
                 before.stalled + (fingerprint in long),
             )  # fmt: skip
     return known
+
+
+def _held_up(line: Timeline, frame_ns: int) -> list[Event]:
+    """Returns the events that held up a frame or, in a run without frames, are part of a stall."""
+    if line.presents:
+        return [event for late in frames.late(line, frame_ns) if late.by_pipelines for event in late.events]
+    return [event for stall in stalls.find(line.events, frame_ns) for event in stall.events]
 
 
 def _us(nanoseconds: int) -> int:
@@ -140,20 +136,23 @@ def _pipelines(fingerprints: Sequence[int], line: Timeline, names: _Table, known
     }
 
 
-def _frames(frames: Sequence[Frame], start: int) -> dict[str, Any]:
+def _frames(shown: Sequence[frames.Frame], late: dict[tuple[int, int], frames.Late], start: int) -> dict[str, Any]:
     """Returns frames in the order in which they began. Only where a frame does not follow the one before are its number
-    and swapchain told, and its duration only where it does not end as the next begins."""
-    begins = [_us(frame.start_ns - start) for frame in frames]
-    ends = [_us(frame.end_ns - start) for frame in frames]
-    numbers, durations = [], []
-    for index, frame in enumerate(frames):
-        before = frames[index - 1] if index else None
+    and swapchain told, and its duration only where it does not end as the next begins. Of a late one: its index, how
+    much of it was pipelines, and whether they are the reason."""
+    begins = [_us(frame.start_ns - start) for frame in shown]
+    ends = [_us(frame.end_ns - start) for frame in shown]
+    numbers, durations, late_ones = [], [], []
+    for index, frame in enumerate(shown):
+        before = shown[index - 1] if index else None
         if before is None or (before.swapchain, before.number + 1) != (frame.swapchain, frame.number):
             numbers.append([index, frame.swapchain, frame.number])
-        if index + 1 == len(frames) or ends[index] != begins[index + 1]:
+        if index + 1 == len(shown) or ends[index] != begins[index + 1]:
             durations.append([index, ends[index] - begins[index]])
-    late = [[index, _us(frame.late_by_ns)] for index, frame in enumerate(frames) if frame.late_by_ns is not None]
-    return {"start_us": _deltas(begins), "numbers": numbers, "durations": durations, "late": late}
+        own = late.get((frame.swapchain, frame.number))
+        if own is not None:
+            late_ones.append([index, _us(own.pipelines_ns), int(own.by_pipelines)])
+    return {"start_us": _deltas(begins), "numbers": numbers, "durations": durations, "late": late_ones}
 
 
 def _hits(line: Timeline, start: int) -> list[list[int]]:
@@ -166,22 +165,21 @@ def _hits(line: Timeline, start: int) -> list[list[int]]:
     return [counted[at] for at in sorted(counted)]
 
 
-def of_run(
-    line: Timeline, start: int, length_ns: int, frame_ns: int, known: dict[int, Past],
-    frames: Sequence[Frame] | None = None, held: dict[int, int] | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Returns the object. ``start``: when the run began, in nanoseconds on the clock of its events. ``held``: by the
-    identity of an event, the index of the frame that it held."""
+def of_run(line: Timeline, start: int, length_ns: int, frame_ns: int, known: dict[int, Past]) -> dict[str, Any]:
+    """Returns the object. ``start``: when the run began, in nanoseconds on the clock of its events."""
     events = sorted((own for own in line.events if own.type in stalls.HOLDS_UP), key=lambda own: own.start_ns)
-    threads, rows = _threads(events, line, {frame.thread for frame in frames or ()})
+    shown = sorted(frames.frames(line), key=lambda frame: frame.start_ns)
+    late = {(own.frame.swapchain, own.frame.number): own for own in frames.late(line, frame_ns)}
+    index_of = {(frame.swapchain, frame.number): index for index, frame in enumerate(shown)}
+    held = {id(event): index_of[key] for key, own in late.items() if own.by_pipelines for event in own.events}
+    threads, rows = _threads(events, line, {frame.thread for frame in shown})
     names, what, stages, fingerprints = _Table(), _Table(), _Table(), _Table()
     names.index("")
-    held = held or {}
     return {
         "length_us": _us(length_ns),
         "budget_us": _us(frame_ns),
         "threads": threads,
-        "frames": None if frames is None else _frames(frames, start),
+        "frames": _frames(shown, late, start) if shown else None,
         "events": {
             "start_us": _deltas([_us(own.start_ns - start) for own in events]),
             "duration_us": [_us(own.duration_ns) for own in events],

@@ -35,12 +35,12 @@ function framesOf(frames, budget) {
   const duration = Float64Array.from(start, (own, index) => (index + 1 < count ? start[index + 1] - own : 0));
   for (const [index, own] of frames.durations) duration[index] = own;
   const pipelines = new Float64Array(count), late = new Int32Array(frames.late.length);
-  // 0: in time; 1: late for another reason; 2: late, and half of what is too long or more was pipelines.
+  // 0: in time; 1: late for another reason; 2: late because of pipelines.
   const why = new Uint8Array(count);
-  frames.late.forEach(([index, own], at) => {
+  frames.late.forEach(([index, own, because], at) => {
     late[at] = index;
     pipelines[index] = own;
-    why[index] = own * 2 >= duration[index] - budget ? 2 : 1;
+    why[index] = because ? 2 : 1;
   });
   const firsts = frames.numbers.map((own) => own[0]), several = new Set(frames.numbers.map((own) => own[1])).size > 1;
   const name = (index) => {

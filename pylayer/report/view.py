@@ -76,7 +76,7 @@ def _saved(run: dict[str, Any]) -> tuple[str, str]:
 
 def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
     """Returns the card of late frames, or, of a run without frames, of stalls."""
-    if run.get("frames"):
+    if run["frames"]:
         late, own = run["late_frames"], run["late_by_pipelines"]
         if late is None:
             return _card("Late frames", "?", f"of {run['frames']:,}; the timeline lacks some of them")
@@ -92,7 +92,7 @@ def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
 def held_up(run: dict[str, Any], frame_ns: int) -> dict[str, str]:
     """Returns the sentences around the timeline, which speak of frames where there are any."""
     frame = human_time(frame_ns)
-    if run.get("frames"):
+    if run["frames"]:
         return {
             "timeline_meaning": (
                 "Above, each bar is a frame, as high as it was long. Below, each bar is a pipeline, in its thread's "
@@ -147,7 +147,7 @@ def _longest(stall: dict[str, Any]) -> dict[str, Any]:
 
 def _late(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
     rows = []
-    for own in run.get("late", ()):
+    for own in run["late"]:
         held = [f"{one['name'] or one['fingerprint']} {human_time(one['duration_ns'])}" for one in own["pipelines"]]
         more = f" and {len(held) - 3} more" if len(held) > 3 else ""
         cells = [_cell(f"{own['frame']:,}", own["frame"]), _clock(run, own), _at(own, frame=True)]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, hits, pipeline
 
 from pylayer.report import figures, page, recorded
-from pylayer.report.page_data import Frame
+from pylayer.store.frames import Present
 
 if TYPE_CHECKING:
-    from pylayer.store.store import Timeline
+    pass
 
 #: The threads: one that renders and presents, workers that compile beside it, and a loader.
 THREADS = {101: "render", 102: "worker-0", 103: "worker-1", 104: "worker-2", 105: "loader"}
@@ -49,32 +48,24 @@ def events(pipelines: int, seconds: float, seed: int = 1) -> list[Event]:
     return made + [hits(second * 1000, chance.randrange(5, 400)) for second in range(int(seconds))]
 
 
-def frames(count: int, line: list[Event]) -> tuple[list[Frame], dict[int, int]]:
-    """Frames of 10 ms, longer by what the presenting thread compiled, and a few that are late by themselves; and by the
-    identity of an event the index of the frame that it held."""
-    own = sorted(
-        (event for event in line if event.thread == 101 and event.type == "pipeline"), key=lambda one: one.start_ns
-    )
+def presents(count: int, line: list[Event]) -> list[Present]:
+    """Presents each 10 ms, later by what the presenting thread compiled, and a few that are late by themselves."""
+    own = [event for event in line if event.thread == 101 and event.type == "pipeline"]
     chance = random.Random(2)
-    made: list[Frame] = []
-    held: dict[int, int] = {}
-    at, event = MONOTONIC, 0
-    while len(made) < count:
-        took, spent = round(chance.gauss(10, 0.7) * MS), 0
-        took += 25 * MS if chance.random() < 0.0004 else 0
-        while event < len(own) and own[event].start_ns < at + took + spent:
-            spent += own[event].duration_ns
-            if spent > 7 * MS:
-                held[id(own[event])] = len(made)
+    made = [Present(MONOTONIC, 1, 101, 1)]
+    event = 0
+    while len(made) <= count:
+        at = made[-1].time_ns
+        until = at + round(chance.gauss(10, 0.7) * MS) + (25 * MS if chance.random() < 0.0004 else 0)
+        while event < len(own) and own[event].start_ns < until:
+            until += own[event].duration_ns
             event += 1
-        late = took + spent > 16.7 * MS
-        made.append(Frame(1 + len(made), 1, at, at + took + spent, 101, spent if late else None))
-        at += took + spent
-    return made, {key: index for key, index in held.items() if made[index].late_by_ns is not None}
+        made.append(Present(until, len(made) + 1, 101, 1))
+    return made
 
 
-def write(root: Path, pipelines: int, seconds: float) -> list[Event]:
-    """Writes a run, with the names of its threads, and returns its events."""
+def write(root: Path, pipelines: int, seconds: float, count: int = 0) -> None:
+    """Writes a run that has ``count`` frames, or none, with the names of its threads."""
     made = events(pipelines, seconds)
     compiled = [event for event in made if event.is_compile]
     kinds = {
@@ -90,59 +81,18 @@ def write(root: Path, pipelines: int, seconds: float) -> list[Event]:
         "compile_ns": sum(event.duration_ns for event in compiled),
     }  # fmt: skip
     recorded_runs.write(
-        root, made, threads=THREADS, started=1_790_000_000.0, ended=1_790_000_000.0 + seconds, program="the-game",
+        root, made, threads=THREADS, presents=presents(count, made) if count else None,
+        started=1_790_000_000.0, ended=1_790_000_000.0 + seconds, program="the-game",
         executable="the-game", counters=counters, kinds=kinds, loaded_records=120, stored_records=len(compiled),
         stored_bytes=9000 * len(compiled), mean_compile_ns=3.0 * MS,
         device="AMD Radeon RX 7600 (RADV NAVI33)", driver="radv",
     )  # fmt: skip
-    return made
 
 
 def write_page(file: Path, pipelines: int, seconds: float, count: int = 0) -> None:
     """Writes the page of a run that has ``count`` frames, or none."""
     store = file.parent / f"{file.stem}-store"
-    write(store, pipelines, seconds)
+    write(store, pipelines, seconds, count)
     (run,) = found = recorded.read(str(store))
-    line = run.timeline(str(store))
-    assert line is not None
     own = figures.of_run(str(store), found, run)
-    shown: tuple[list[Frame] | None, dict[int, int]] = (None, {})
-    if count:
-        shown = frames(count, line.events)
-        own |= _late(*shown, line)
-    with mock.patch.object(page, "shown_frames", lambda *more: shown):
-        file.write_text(page.render(str(store), [(run, own)], figures.FRAME_NS))
-
-
-def _late(made: list[Frame], held: dict[int, int], line: Timeline) -> dict[str, Any]:
-    """What a run's figures have of its frames."""
-    late = [frame for frame in made if frame.late_by_ns is not None]
-    events_of: dict[int, list[Event]] = {}
-    for event in line.events:
-        if id(event) in held:
-            events_of.setdefault(held[id(event)], []).append(event)
-    because = [
-        frame for frame in late if 2 * (frame.late_by_ns or 0) >= frame.end_ns - frame.start_ns - figures.FRAME_NS
-    ]
-    longest = sorted(because, key=lambda frame: frame.start_ns - frame.end_ns)[:20]
-    return {
-        "frames": len(made),
-        "late_frames": len(late),
-        "late_by_pipelines": len(because),
-        "late": [
-            {
-                "frame": frame.number,
-                "swapchain": 1,
-                "at_ns": frame.start_ns - MONOTONIC,
-                "duration_ns": frame.end_ns - frame.start_ns,
-                "pipelines_ns": frame.late_by_ns,
-                "threads": [frame.thread],
-                "pipelines": [
-                    {"fingerprint": f"{event.fingerprint:016x}", "name": line.name_of(event.fingerprint),
-                     "thread": event.thread, "duration_ns": event.duration_ns}
-                    for event in events_of.get(frame.number - 1, ())
-                ],
-            }
-            for frame in longest
-        ],
-    }  # fmt: skip
+    file.write_text(page.render(str(store), [(run, own)], figures.FRAME_NS))

@@ -15,6 +15,7 @@ from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 from report import made_up
 
 from pylayer.report import figures, page, page_data, recorded
+from pylayer.store.frames import Present
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m{{ 7 * 7 }}\u202e"
 
@@ -67,12 +68,12 @@ def test_page_without_timeline_says_so(tmp_path: Path) -> None:
     assert "No timeline was recorded" in text and "Stored by this run" in text
 
 
-def data_of(root: Path, **more: Any) -> dict[str, Any]:
+def data_of(root: Path) -> dict[str, Any]:
     """What the page's script gets of the only run of a store."""
     (run,) = recorded.read(str(root))
     line = run.timeline(str(root))
     assert line is not None
-    found = page_data.of_run(line, figures.origin(run, line), 10**10, figures.FRAME_NS, {}, **more)
+    found = page_data.of_run(line, figures.origin(run, line), 10**10, figures.FRAME_NS, {})
     unpacked = json.loads(gzip.decompress(base64.b64decode(page_data.packed(found))))
     assert isinstance(unpacked, dict)
     return unpacked
@@ -97,8 +98,10 @@ def test_every_event_is_on_the_page(tmp_path: Path) -> None:
 def test_many_threads_share_rows(tmp_path: Path) -> None:
     """The busiest threads have rows of their own, the one that presents before all. The others share one row."""
     count = page_data.MOST_THREADS + 10
-    recorded_runs.write(tmp_path, [pipeline(number, 5 + number, thread=100 + number) for number in range(count)])
-    data = data_of(tmp_path, frames=[page_data.Frame(1, 1, MONOTONIC, MONOTONIC + MS, 100)])
+    shown = [Present(MONOTONIC, 1, 100, 1), Present(MONOTONIC + MS, 2, 100, 1)]
+    events = [pipeline(number, 5 + number, thread=100 + number) for number in range(count)]
+    recorded_runs.write(tmp_path, events, presents=shown)
+    data = data_of(tmp_path)
     assert [own["id"] for own in data["threads"][:3]] == [100, 100 + count - 1, 100 + count - 2]
     assert data["threads"][0]["presents"] and not data["threads"][1]["presents"]
     assert data["threads"][-1]["name"] == "10 other threads" and len(data["threads"]) == page_data.MOST_THREADS + 1
@@ -108,16 +111,15 @@ def test_many_threads_share_rows(tmp_path: Path) -> None:
 def test_frames_are_told_in_few_numbers(tmp_path: Path) -> None:
     """A frame has a number or a duration of its own only where it does not follow the one before or end as the next
     begins; and a late one how much of it was pipelines."""
-    recorded_runs.write(tmp_path, [pipeline(0, 20)])
-    times = [(1, 0, 10), (2, 10, 20), (7, 50, 90), (8, 90, 100)]
-    made = [
-        page_data.Frame(number, 3, MONOTONIC + start * MS, MONOTONIC + end * MS, 101) for number, start, end in times
-    ]
-    made[2] = made[2]._replace(late_by_ns=30 * MS)
-    data = data_of(tmp_path, frames=made)["frames"]
+    times = [(1, 0), (2, 10), (3, 20), (7, 50), (8, 90), (9, 100)]
+    shown = [Present(MONOTONIC + at * MS, number, 101, 3) for number, at in times]
+    recorded_runs.write(tmp_path, [pipeline(55, 30)], presents=shown)
+    data = data_of(tmp_path)
+    assert data["events"]["frame"] == [[0, 2]]
+    data = data["frames"]
     assert data["start_us"] == [0, 10_000, 40_000, 40_000]
-    assert data["numbers"] == [[0, 3, 1], [2, 3, 7]]
-    assert data["durations"] == [[1, 10_000], [3, 10_000]] and data["late"] == [[2, 30_000]]
+    assert data["numbers"] == [[0, 3, 2], [2, 3, 8]]
+    assert data["durations"] == [[1, 10_000], [3, 10_000]] and data["late"] == [[2, 30_000, 1]]
 
 
 def test_what_other_runs_have_of_a_pipeline(tmp_path: Path) -> None:
