@@ -51,7 +51,7 @@ def read(path: str) -> dict[str, Any]:
         if not group.size <= distance <= len(data) or not 0 < groups <= len(data) // distance:
             raise ValueError(f"{groups} groups")
         counted = [group.unpack_from(data, offset + number * distance) for number in range(groups)]
-    except (AttributeError, KeyError, struct.error) as error:
+    except (AttributeError, KeyError, OverflowError, struct.error) as error:
         raise ValueError(f"no run: {error}") from error
     sums = [sum(column) for column in zip(*counted, strict=True)]
     numbers, hits = dict(zip(names, sums, strict=False)), dict(zip(kinds, sums[len(names) :], strict=True))

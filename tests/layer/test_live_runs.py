@@ -331,12 +331,15 @@ def wound(path: Path, how: str) -> None:
         data[sentinel.RUN_OFFSET :] = bytes(len(data) - sentinel.RUN_OFFSET)
     elif how == "endless":
         data[text : text + 9 + 11] = b"layout=s:1 99999999 1"[: 9 + 11]
+    elif how == "far":
+        line = data.index(b"\n", text)
+        data[text:line] = b"layout=s:%d 2 4096" % 10**30
     else:
         data[text : text + 9 + 11] = b"layout=s:" + b"\xff" * 11
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("how", ["truncated", "older", "no run", "endless", "garbage"])
+@pytest.mark.parametrize("how", ["truncated", "older", "no run", "endless", "far", "garbage"])
 def test_damaged_sentinel(world: World, how: str) -> None:
     """A sentinel that is cut off or damaged counts no run. The commands work, the program finds its pipelines, and the
     file is deleted by the next start of the layer or of policy."""
