@@ -88,3 +88,15 @@ def test_program_that_must_not_compile(driver: ScriptedDriver, disk: dict[str, s
     """A pipeline with FAIL_ON_PIPELINE_COMPILE_REQUIRED is never compiled."""
     driver.demo("--count", 12, "--fail-on-compile-required", **disk)
     assert (driver.world.last()["compiled"], driver.world.last()["compile_required"]) == (0, 12)
+
+
+def test_own_cache_gets_what_is_not_adopted(
+    driver: ScriptedDriver, disk: dict[str, str | None], tmp_path: Path
+) -> None:
+    """With adopt_driver_cache: false the program's own cache gets what the driver's cache has, as without the layer."""
+    driver.settings(adopt_driver_cache=False)
+    saved = tmp_path / "saved"
+    driver.demo("--count", 12, layered=False, **disk)
+    driver.demo("--count", 12, "--cache", "object", "--cache-save", saved, **disk)
+    again = driver.demo("--count", 12, "--cache", saved, "--feedback", layered=False)
+    assert again["feedback"]["application_cache_hit"] == 12

@@ -137,7 +137,7 @@ void frames_note_pipeline(Device *device, uint64_t create_ns)
         FrameStream *stream = &frames->streams[i];
         uint64_t last = atomic_load_explicit(&stream->last_ns, memory_order_relaxed);
         bool presents = atomic_load_explicit(&stream->thread, memory_order_relaxed) == thread_id();
-        if (!atomic_load_explicit(&stream->swapchain, memory_order_relaxed) || !last ||
+        if (!atomic_load_explicit(&stream->swapchain, memory_order_relaxed) || !last || last >= end ||
             (!presents && went_on(stream, busy_since)))
             continue;
         atomic_fetch_add_explicit(&stream->pipelines_ns, end - (start > last ? start : last), memory_order_relaxed);

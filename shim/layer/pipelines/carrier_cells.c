@@ -63,14 +63,18 @@ static bool adopt_now(Batch *batch, uint32_t index)
     return kept;
 }
 
+static bool adopts(const Device *device, unsigned kind)
+{
+    return device->plan.adopt && !call_is_off(&device->added_calls, PYLAYER_MARK_ADOPT, kind);
+}
+
 /* The driver's own cache returned the pipeline within driver_ns. Returns true if it was adopted. A pipeline that an earlier
  * run created, too, needs no budget: it is wanted again, and adopted once. So are all with its fingerprint. */
 static bool adopt(Batch *batch, uint32_t index, uint64_t driver_ns)
 {
     Device *device = batch->call->device;
     const Element *element = &batch->elements[index];
-    if (!device->plan.adopt || call_is_off(&device->added_calls, PYLAYER_MARK_ADOPT, element->kind) ||
-        call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
+    if (!adopts(device, element->kind) || call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
         return false;
     unsigned known = fingerprint_known(device, element->fingerprint);
     /* The layer's cache was not probed, so nothing tells the pipeline from a stored one with this fingerprint. */
@@ -206,7 +210,7 @@ static void note_found(Batch *batch, uint32_t index, VkPipelineCache cell, uint6
     Device *device = batch->call->device;
     unsigned kind = batch->elements[index].kind;
     count(&counters_of(device)->totals.hit_ns, duration_ns);
-    bool wanted = device->plan.adopt && !call_is_off(&device->added_calls, PYLAYER_MARK_ADOPT, kind);
+    bool wanted = adopts(device, kind);
     if (wanted && keep_cell(batch, index, cell, PYLAYER_CELL_ADOPTED, duration_ns, UINT64_MAX)) {
         count(&counters_of(device)->totals.adopted, 1);
         return;
@@ -258,9 +262,9 @@ static bool may_go_unprobed(const Batch *batch, uint32_t index, Fetch fetch)
     const PipelineCall *call = batch->call;
     Device *device = call->device;
     const Element *element = &batch->elements[index];
-    if (!device->plan.compiles_unknown || !device->feedback || fetch.may_be_merged || element->stages_met ||
-        element->kind > PYLAYER_KIND_GRAPHICS_LIBRARY || element->flags & FAIL_ON_COMPILE || call->probe_after_load ||
-        call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
+    if (!device->plan.compiles_unknown || !device->feedback || fetch.may_be_merged || fetch.alone != VK_NULL_HANDLE ||
+        element->stages_met || element->kind > PYLAYER_KIND_GRAPHICS_LIBRARY || element->flags & FAIL_ON_COMPILE ||
+        call->probe_after_load || call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
         return false;
     uint32_t stage_count;
     create_info_stages(call, index, element->kind, &stage_count);
@@ -268,13 +272,15 @@ static bool may_go_unprobed(const Batch *batch, uint32_t index, Fetch fetch)
                                  : stage_count <= MAX_STAGES;
 }
 
-/* Returns true if the application's cache lacks the pipeline unless one with the same stages was created with it. */
+/* Returns true if the application's cache lacks the pipeline unless one with the same stages was created with it. What
+ * the driver's own cache has gets into the application's by a probe, or in a cell that is adopted. */
 static bool is_new_to_cache(const Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     uint64_t fingerprint = batch->elements[index].fingerprint;
     return device->plan.compiles_unknown && batch->app_cache && !atomic_load(&batch->app_cache->holds_unknown) &&
-           fingerprint && !(fingerprint_known(device, fingerprint) & (SEEN_CREATED | SEEN_MERGED));
+           adopts(device, batch->elements[index].kind) && fingerprint &&
+           !(fingerprint_known(device, fingerprint) & (SEEN_CREATED | SEEN_MERGED));
 }
 
 /* Not inlined: the feedback is not on the stack of other creations. */
