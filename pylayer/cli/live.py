@@ -7,8 +7,9 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from ..report import frames
 from ..report.totals import SHOWN, Run, number_in
-from ..report.words import printable
+from ..report.words import FRAME_NS, printable
 from ..store.store import Store
 from ..values import KIND_NAMES
 
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 #: A program that ended is shown for this long after its last write. One that died is shown longer.
 ENDED_SECONDS, DIED_SECONDS = 5.0, 60.0
 #: Number of compilations that are remembered for each program.
-REMEMBERED = 32
+REMEMBERED = 200
+#: Number of events and frames in which the last late frame is searched for.
+SEARCHED = 2000
+#: Seconds over which rates are measured. Programs write frames every 5 s if nothing else happens.
+RATED = 6.0
 
 
 class LiveRun:
@@ -34,6 +39,11 @@ class LiveRun:
         self.state = "ended"
         self.follower = store.follow(name)
         self.compiles: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
+        #: What the last late frame was, for people; empty if there was none, or the run has no timeline.
+        self.last_late = ""
+        self._events: deque[Event] = deque(maxlen=SEARCHED)
+        #: When the run had how many frames and compiles.
+        self._counts: deque[tuple[float, int, int]] = deque()
 
     def look(self, status: os.stat_result, now: float) -> None:
         """Reads the run's file if it changed, or may change in mapped memory. ``status`` is the file's; ``now`` is in
@@ -50,6 +60,19 @@ class LiveRun:
             if self.run.alive:
                 self.changed = now
         self.state = self.run.state(now - self.changed)
+        counts = (self.changed, self.run.numbers["frames"], self.run.compiled)
+        if not self._counts or self._counts[-1][0] < counts[0]:
+            self._counts.append(counts)
+        while len(self._counts) > 2 and self._counts[1][0] <= self.changed - RATED:
+            self._counts.popleft()
+
+    def rates(self) -> tuple[float | None, float | None]:
+        """Returns frames and compiles a second; None until the run was seen twice."""
+        if self.state != "running" or len(self._counts) < 2:
+            return None, None
+        first, last = self._counts[0], self._counts[-1]
+        seconds = last[0] - first[0]
+        return (last[1] - first[1]) / seconds, (last[2] - first[2]) / seconds
 
     def is_shown(self, now: float) -> bool:
         """Returns whether the run is still running or ended only recently. A file without a run is not shown: a
@@ -62,9 +85,22 @@ class LiveRun:
 
     def follow(self) -> None:
         """Reads what was compiled since the last call."""
+        line = self.follower.line
+        seen = sum(len(times) for times, *_ in line.presents.values())
         for event in self.follower.new():
+            if event.type in frames.HOLDS_UP:
+                self._events.append(event)
             if event.is_compile:
                 self.compiles.append(self._compile(event))
+        if sum(len(times) for times, *_ in line.presents.values()) == seen:
+            return
+        line.events = list(self._events)
+        late = frames.late(line, FRAME_NS)
+        if late:
+            self.last_late = frames.sentence(late[-1], line)
+        for columns in line.presents.values():
+            for column in columns:
+                del column[:-SEARCHED]
 
     def _compile(self, event: Event) -> dict[str, Any]:
         """Describes one compilation, with the time when it ended."""
@@ -80,6 +116,7 @@ class LiveRun:
             "thread": event.thread,
             "thread_name": printable(self.follower.line.threads.get(event.thread, "")),
             "entry_point": printable(event.text),
+            "name": printable(self.follower.line.name_of(event.fingerprint)),
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -93,6 +130,11 @@ class LiveRun:
             "device": run.texts["device"],
             "carrier": run.texts["carrier"],
             **{key: getattr(run, key) for key in SHOWN},
+            **dict(zip(("frames_per_second", "compiles_per_second"), self.rates(), strict=True)),
+            "frames": numbers["frames"] or None,
+            "late_frames": numbers["late_frames"] if numbers["frames"] else None,
+            "last_late_s": numbers["last_late_s"] or None,
+            "last_late": self.last_late,
             "queued": int(number_in(self._values, "queued")),
             "queued_bytes": int(number_in(self._values, "queued_bytes")),
             "stored_records": numbers["stored_records"],

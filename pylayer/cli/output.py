@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -160,6 +160,13 @@ def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> 
         lines = textwrap.wrap(printable(text), max(12, out.width - width), break_on_hyphens=False) or [""]
         for number, line in enumerate(lines):
             out.print(Text((first if number == 0 else " " * width) + line, style=style), soft_wrap=True)
+
+
+def print_marks(cells: Iterable[str], meanings: dict[str, str]) -> None:
+    """Prints what the marks in a table's cells mean, such as ``?`` and ``-``."""
+    there = set(cells)
+    if used := [f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in there]:
+        print_total("; ".join(used))
 
 
 def print_total(text: str) -> None:

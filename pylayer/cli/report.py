@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from ..report import limits
 from .complete import files, recorded_runs
 from .output import (
     EXIT_STATUSES,
@@ -24,6 +25,7 @@ from .output import (
     json_option,
     plural,
     print_json,
+    print_marks,
     print_total,
     program_table,
     progress,
@@ -71,6 +73,14 @@ def _write(path: str, text: str) -> int:
     return len(text.encode())
 
 
+def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[limits.Limit]:
+    """Called by click."""
+    try:
+        return [limits.Limit(text) for text in texts]
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def _since(context: click.Context, parameter: click.Parameter, text: str | None) -> float:
     """Called by click. Returns the beginning of a day in seconds since 1970; 0 without a day."""
     if text is None:
@@ -99,6 +109,8 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
             continue
         lines = [line for run in group if (line := run.timeline(root)) is not None]
         long = [stall.duration_ns for line in lines for stall in stalls.find(line.events, FRAME_NS)]
+        known = all(stalls.known(run.run, run.timeline(root), FRAME_NS) for run in group)
+        presented = sum(run.run.numbers["frames"] for run in group)
         listed.append(
             {
                 "word": f"last~{number}" if number else "last",
@@ -108,8 +120,11 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
                 "state": newest.state,
                 "runs": [{"run": run.name, "device": run.run.texts["device"]} for run in group],
                 **{key: sum(getattr(run.run, key) for run in group) for key in ("pipelines", "hits", "compiled")},
-                "stalls": len(long),
-                "longest_stall_ns": max(long, default=0) if lines else None,
+                "frames": presented or None,
+                "late_frames": sum(run.run.numbers["late_frames"] for run in group) if presented else None,
+                "late_by_pipelines": sum(run.run.numbers["late_by_pipelines"] for run in group) if presented else None,
+                "stalls": len(long) if known else None,
+                "longest_stall_ns": max(long, default=0) if known else None,
                 "timeline": bool(lines),
             }
         )
@@ -127,12 +142,14 @@ def _list(root: str, listed: list[dict[str, Any]]) -> None:
         longest = own["longest_stall_ns"]
         stall = "?" if longest is None else human_time(longest) if longest else "-"
         numbers = [str(own[key]) for key in ("pid", "hits", "compiled")]
-        rows.append([own["word"], figures.moment(own["started_s"], short=True), *numbers, stall, own["state"]])
+        late = "-" if own["late_frames"] is None else str(own["late_frames"])
+        rows.append([own["word"], figures.moment(own["started_s"], short=True), *numbers, late, stall, own["state"]])
     out = console()
-    table, width = program_table(out, ("run", "began", "pid", "hits", "compiled", "stall", "state"), rows)
+    table, width = program_table(out, ("run", "began", "pid", "hits", "compiled", "late", "stall", "state"), rows)
     for own, row in zip(listed, rows, strict=True):
         table.add_row(Text(shorten(own["program"], width)), *row)
     out.print(table)
+    print_marks([cell for row in rows for cell in row], {"?": "unknown, because the run has no timeline"})
 
 
 def _choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
@@ -243,7 +260,20 @@ def _print(root: str, numbers: list[tuple[Recorded, dict[str, Any]]], frame_ns: 
     "--frame-ms", type=click.FloatRange(0.1, 10_000), default=16.7, show_default=True, metavar="MS",
     help="The length of a frame. A thread that is held up for longer has a stall.",
 )  # fmt: skip
-@click.option("--list", "as_list", is_flag=True, help="List the runs with their longest stalls, the newest first.")
+@click.option(
+    "--fail-on",
+    metavar="LIMIT",
+    multiple=True,
+    callback=_limits,
+    help="Exit with 1 if it holds, and say which: 'late-frames>0', 'compiled>0', 'longest-stall>50ms'; also if it is "
+    "unknown. May be repeated.",
+)
+@click.option(
+    "--list",
+    "as_list",
+    is_flag=True,
+    help="List the runs with late frames and longest stalls, the newest first; - is none, or no frames.",
+)
 @click.option(
     "--sort", type=click.Choice(list(SORTS)), help="With --list: the runs with the most of this first; stall is time."
 )
@@ -260,6 +290,7 @@ def report(
     trace: str | None,
     against: str | None,
     frame_ms: float,
+    fail_on: list[limits.Limit],
     as_list: bool,
     sort: str | None,
     since: float,
@@ -277,11 +308,14 @@ def report(
       pylayer report --list --since yesterday --sort stall
       pylayer report "blender*" --against previous --html report.html
       pylayer report last~1 --trace trace.json
+      pylayer report game --fail-on 'late-frames>0'
     """
     from ..report import compare, figures, origin, recorded
 
     if as_list and (html or trace or against):
         raise WrongUse("--list lists runs; it cannot be used with --html, --trace or --against")
+    if as_list and fail_on:
+        raise WrongUse("--fail-on judges a report; it cannot be used with --list")
     if (sort or since) and not as_list:
         raise WrongUse("--sort and --since are for --list")
     if [html, trace].count("-") + as_json > 1:
@@ -328,3 +362,6 @@ def report(
                 click.echo(line)
     else:
         _print(root, numbers, frame_ns)
+    failed = [text for _, own in numbers for limit in fail_on if (text := limit.failure(own))]
+    if failed:
+        raise Failure("; ".join(failed))

@@ -59,7 +59,8 @@ def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_
             text = Text(f"{late['at_ns'] / 1e9:.3f} s: {late['text']}")
             out.print(Padding(text, (0, 0, 0, 2), expand=False))
     elif own["frames"] is None and own["longest_stalls"]:
-        _table(out, f"Longest stalls over {human_time(frame_ns)}", view.stalls(own, threads), own["stalls"])
+        title = f"Longest stalls over {human_time(frame_ns)}, which are times in pipelines without a pause"
+        _table(out, title, view.stalls(own, threads), own["stalls"])
     if own["slowest"]:
         _table(out, "Slowest pipelines", view.pipelines(own["slowest"], threads), own["compiled"])
     if own["kinds"]:

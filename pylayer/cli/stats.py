@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report.figures import moment
 from ..report.origin import Origin, origins
 from ..report.remarks import lost, remarks
 from ..report.totals import SHOWN, add_up, read_runs
@@ -54,6 +55,18 @@ def _origin_of(total: Total, known: Origins) -> Origin | None:
     return known.get((total.newest.identity, total.newest.program_id))
 
 
+def _frames(total: Total) -> list[str]:
+    """Returns a line on the frames that the program presented, if any was late."""
+    numbers = total.numbers
+    if not numbers["late_frames"]:
+        return []
+    return [
+        f"{numbers['late_frames']:,} of {numbers['frames']:,} frames late, {numbers['late_by_pipelines']:,} by "
+        f"pipelines; the longest took {human_time(numbers['longest_frame_ns'])}, the last late one was at "
+        f"{moment(numbers['last_late_s'])}"
+    ]
+
+
 def _names(group: list[Total]) -> list[str]:
     """Returns the programs' names. Programs with one name, which name themselves differently to Vulkan, have their
     number in the store behind it."""
@@ -82,7 +95,7 @@ def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
         came = _origin_of(total, known)
         less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
         saved = [f"no time was saved: the program {less}"] if less else []
-        for remark in [*saved, *remarks(total), *([str(came)] if came else [])]:
+        for remark in [*_frames(total), *saved, *remarks(total), *([str(came)] if came else [])]:
             out.print(Padding(Text(f"{name}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
 
 
@@ -151,4 +164,6 @@ def stats(name: str | None, last: bool, as_json: bool) -> None:
     print_tables(found, known)
     written = human_bytes(_sum(found)["stored_bytes"])
     print_total(f"\n{written} were written by these runs; saved is an estimate (--help).")
+    if any(total.saved_ns is None for total in found):
+        print_total("? unknown: no run has noted how long compiling the stored pipelines took")
     print_total(f"Store: {root}")

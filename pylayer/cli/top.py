@@ -8,7 +8,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,11 +35,34 @@ if TYPE_CHECKING:
 
     from ..store.store import Store
 
-HEADINGS = ("pid", "state", "created", "hits", "compiled", "spent", "queue", "stored")
+#: The columns: a heading, a function that returns its cell, and how wide a terminal must be for it.
+COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str], int], ...] = (
+    ("pid", lambda run: str(run["pid"]), 0),
+    ("state", lambda run: run["state"], 70),
+    ("frames/s", lambda run: _rate(run, "frames_per_second") if run["frames"] else "-", 0),
+    ("late", lambda run: "-" if run["late_frames"] is None else str(run["late_frames"]), 0),
+    ("created", lambda run: str(run["pipelines"]), 90),
+    ("hits", lambda run: str(run["hits"]), 0),
+    ("compiled", lambda run: str(run["compiled"]), 0),
+    ("/s", lambda run: _rate(run, "compiles_per_second"), 80),
+    ("spent", lambda run: human_time(run["spent_ns"]), 60),
+    ("queue", lambda run: human_bytes(run["queued_bytes"]) if run["queued"] else "-", 110),
+    ("stored", lambda run: human_bytes(run["stored_bytes"]), 80),
+)
 STATE_STYLES = {"running": "", "died": "red"}
 
-#: The most compilations to show. A small terminal shows fewer.
+#: The most compilations to show where output is no terminal. A terminal is filled.
 LATEST = 8
+#: What the h key shows.
+MEANINGS = """\
+frames/s, late  frames presented in a second, and late ones in all: over 16.7 ms, and over 1.5 times the usual
+created         pipelines in all: hits were found in a cache, compiled were not; /s is compiles in a second
+spent           time that creating pipelines took, waits for the layer included
+queue, stored   what waits to be stored, and what this run has stored
+?, -            unknown until the second look; does not apply, as to a program that presents no frames
+Below: the last late frame of each program, then the latest compiles. Bold ones took longer than 16.7 ms.
+
+s changes the order, h ends this help, q ends the view. A narrow terminal shows fewer columns."""
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP"
 #: What --sort and the s key sort by, the greatest first. The first one is the default.
 SORTS = {
@@ -49,34 +72,38 @@ SORTS = {
     "compiled": "compiled",
     "spent": "spent_ns",
     "stored": "stored_bytes",
+    "late": "late_frames",
 }
 #: Keys that end the view: q, Escape, Ctrl-C, Ctrl-D. Reading from a closed terminal returns b"".
 ENDING = (b"q", b"Q", b"\x1b", b"\x03", b"\x04", b"")
 
 
-def _cells(run: dict[str, Any]) -> list[str]:
-    return [
-        str(run["pid"]),
-        run["state"],
-        str(run["pipelines"]),
-        str(run["hits"]),
-        str(run["compiled"]),
-        human_time(run["spent_ns"]),
-        human_bytes(run["queued_bytes"]) if run["queued"] else "-",
-        human_bytes(run["stored_bytes"]),
-    ]
+def _rate(run: dict[str, Any], key: str) -> str:
+    return "?" if run[key] is None else f"{run[key]:.0f}"
 
 
 def _programs(out: Console, runs: list[LiveRun]) -> RenderableType:
     from rich.text import Text
 
     values = [run.as_json() for run in runs]
-    rows = [_cells(value) for value in values]
-    table, name_width = program_table(out, HEADINGS, rows)
+    columns = [(heading, cell) for heading, cell, width in COLUMNS if out.width >= width]
+    rows = [[cell(value) for _, cell in columns] for value in values]
+    table, name_width = program_table(out, tuple(heading for heading, _ in columns), rows)
     for value, row in zip(values, rows, strict=True):
         style = STATE_STYLES.get(value["state"], "dim")
         table.add_row(Text(shorten(value["program"], name_width)), *row, style=style)
     return table
+
+
+def _last_late(runs: list[LiveRun]) -> list[RenderableType]:
+    """Returns a line for each program with a late frame."""
+    from rich.text import Text
+
+    return [
+        Text(f"{run.run.title}: {run.last_late}", style="yellow", no_wrap=True, overflow="ellipsis")
+        for run in runs
+        if run.last_late and run.state == "running"
+    ]
 
 
 def _latest(runs: list[LiveRun], most: int) -> list[dict[str, Any]]:
@@ -99,14 +126,15 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
     table.add_column("compiled", no_wrap=True)
     table.add_column("took", justify="right", no_wrap=True, min_width=8)
     table.add_column("pipeline", no_wrap=True, min_width=16)
-    table.add_column("what", no_wrap=True, max_width=24 if is_terminal() else None, overflow="ellipsis")
+    what = max(12, min(48, out.width - 16 - 9 - 8 - 16 - 12)) if is_terminal() else None
+    table.add_column("what", no_wrap=True, max_width=what, overflow="ellipsis")
     table.add_column("program", no_wrap=True, max_width=width, overflow="ellipsis")
     for one in found:
         table.add_row(
             _clock(one["time_s"]),
             Text(human_time(one["duration_ns"]), style="bold yellow" if one["duration_ns"] > FRAME_NS else ""),
             one["fingerprint"] if int(one["fingerprint"], 16) else "unknown",
-            Text(" ".join(text for text in (one["kind"], one["entry_point"]) if text)),
+            Text(one["name"] or " ".join(text for text in (one["kind"], one["entry_point"]) if text)),
             Text(one["program"]),
         )
     return table
@@ -134,7 +162,7 @@ class Screen:
     def _look(self) -> list[LiveRun]:
         """Returns the runs to show: running ones first, then in the order of the sort key."""
         runs = [run for run in self._watch.look() if self._name is None or run.run.matches(self._name)]
-        return sorted(runs, key=lambda run: (run.state != "running", -run.as_json()[SORTS[self.sort]]))
+        return sorted(runs, key=lambda run: (run.state != "running", -(run.as_json()[SORTS[self.sort]] or 0)))
 
     def sort_by_next(self) -> None:
         """Changes the sort key to the next one."""
@@ -165,7 +193,10 @@ class Screen:
         title = Text(" · ".join([*head, *([hint] if hint else [])]), style="dim", no_wrap=True, overflow="ellipsis")
         room = len(runs) if height is None else max(1, height - 3)
         parts: list[RenderableType] = [title, _programs(self._out, runs[:room])]
-        left = LATEST if height is None else min(LATEST, height - 4 - len(runs[:room]))
+        late = _last_late(runs[:room])
+        late = late if height is None else late[: max(0, (height - 3 - len(runs[:room])) // 2)]
+        parts += late
+        left = LATEST if height is None else height - 4 - len(runs[:room]) - len(late)
         found = _latest(runs, left) if left > 0 else []
         if found:
             parts += [Text(), _compiles(self._out, found)]
@@ -205,6 +236,7 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
     """Shows the view until the user ends it. Uses the terminal's alternate screen, so the previous content comes
     back."""
     from rich.live import Live
+    from rich.text import Text
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
@@ -212,11 +244,14 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
         _keys() as keys,
         Live(console=out, screen=True, auto_refresh=False) as live,
     ):
+        helps = False
         while True:
-            live.update(screen.draw(out.height, f"by {screen.sort} (s), q ends"), refresh=True)
+            shown = Text(MEANINGS) if helps else screen.draw(out.height, f"by {screen.sort} (s), h help, q ends")
+            live.update(shown, refresh=True)
             key = _pressed(keys, interval)
             if key in ENDING:
                 return
+            helps = not helps if key in (b"h", b"H", b"?") else helps and key is None
             if key == b"s":
                 screen.sort_by_next()
 
@@ -239,10 +274,12 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
 def top(name: str | None, interval: float, sort: str, once: bool, as_json: bool) -> None:
     """Show what programs under the layer are doing now.
 
-    created counts all pipelines, hits those that were found in a cache, and compiled those that were not. spent is the
-    time that creating pipelines took, as in pylayer stats. queue shows what waits to be stored, and stored what this
-    run has written. Below are the latest compiles; bold ones took longer than a frame at 60 Hz. A program that ended is
-    shown for a few more seconds, one that died for a minute. In the view, s changes the order, and q or Ctrl-C ends it.
+    frames/s and late count the frames that the program presents; late ones took over 16.7 ms, and over 1.5 times the
+    usual. created counts all pipelines, hits those that were found in a cache, and compiled those that were not. spent
+    is the time that creating pipelines took, as in pylayer stats. queue shows what waits to be stored, and stored what
+    this run has written. ? is unknown until the second look, - does not apply. Below are the last late frame of each
+    program and the latest compiles; bold ones took longer than 16.7 ms. A program that ended is shown for a few more
+    seconds, one that died for a minute. In the view, h explains it, s changes the order, and q or Ctrl-C ends it.
 
     \b
     Example:

@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from .recorded import Recorded
 
 
-def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int]:
+def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int | None]:
     line = recorded.timeline(root)
     long = stalls.find(line.events, frame_ns) if line is not None else []
     run = recorded.run
+    known = stalls.known(run, line, frame_ns)
     return {
         **{key: getattr(run, key) for key in ("pipelines", "hits", "compiled", "compile_ns", "spent_ns")},
         **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
-        "stalls": len(long),
-        "stalled_ns": sum(stall.duration_ns for stall in long),
-        "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),
+        "stalls": len(long) if known else None,
+        "stalled_ns": sum(stall.duration_ns for stall in long) if known else None,
+        "longest_stall_ns": max((stall.duration_ns for stall in long), default=0) if known else None,
         "load_ns": int(number_in(recorded.values, "load_ns")),
     }
 

@@ -92,7 +92,7 @@ COUNTERS = {
     "identified_shaders": Row("shaders known by their VK_EXT_shader_module_identifier"),
     "frames": Row("frames that the program presented, on all its swapchains", metric="pylayer_frames_total"),
     "late_frames": Row(
-        "of these, frames that came late, after longer than 16.7 ms, and than 1.5 times what was usual",
+        "of these, frames longer than 16.7 ms and than 1.5 times what was usual",
         metric="pylayer_late_frames_total",
         help="Frames longer than 16.7 ms, and than 1.5 times the median of the 60 frames before.",
     ),
@@ -102,7 +102,7 @@ COUNTERS = {
         help="Late frames in which creating pipelines took at least half of what was too long.",
     ),
     "longest_frame_ns": Row("the longest frame, without pauses of over 2 s; of several runs the longest"),
-    "last_late_s": Row("when the last late frame was presented, seconds since 1970; 0, none was late"),
+    "last_late_s": Row("when the last late frame was presented, seconds since 1970, or 0 if none was late"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {

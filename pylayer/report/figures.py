@@ -207,6 +207,7 @@ def of_run(
     events = line.events if line is not None else []
     told = frames.Told(recorded.run.numbers, line, frame_ns)
     long = stalls.find(events, frame_ns)
+    known = stalls.known(recorded.run, line, frame_ns)
     slowest = sorted(compiles(events), key=lambda event: event.duration_ns, reverse=True)
     own = [run.run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
     total = Total([recorded.run], mean_compile_ns(own))
@@ -234,9 +235,9 @@ def of_run(
         "verify_ns": int(number_in(recorded.values, "verify_ns")),
         "kinds": kinds(recorded, line),
         **told.as_json(start),
-        "stalls": len(long),
-        "stalled_ns": sum(stall.duration_ns for stall in long),
-        "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),
+        "stalls": len(long) if known else None,
+        "stalled_ns": sum(stall.duration_ns for stall in long) if known else None,
+        "longest_stall_ns": max((stall.duration_ns for stall in long), default=0) if known else None,
         "longest_stalls": [
             stalls.as_json(stall, start)
             | {"longest_name": printable(line.name_of(stall.longest.fingerprint)) if line is not None else ""}

@@ -61,7 +61,7 @@ def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_
         "process": f", process {own['pid']}" if own["pid"] else "",
         "cards": view.cards(own, frame_ns),
         "late_more": _of(len(own["late"]), own["late_frames"] or 0),
-        "stalls_more": _of(len(own["longest_stalls"]), own["stalls"]),
+        "stalls_more": _of(len(own["longest_stalls"]), own["stalls"] or 0),
         "slow_more": _of(len(own["slowest"]), own["compiled"]),
         "saved_meaning": view.saved_meaning(own),
         "against": view.against(own["against"], own, names) if own.get("against") else None,

@@ -1,8 +1,8 @@
-"""Stalls: times when a thread was held up for longer than a frame lasts.
+"""Stalls: times without a pause in which a thread was in calls that create pipelines, for longer than a frame lasts.
 
-The layer does not see frames. It sees when a thread is in calls that create pipelines. Calls that follow each other
-within ``GAP_NS`` are one stall, because a frame that creates ten pipelines waits for all of them. On a thread that
-renders, a stall longer than a frame is a stutter. On a thread that loads, it need not be.
+For a program whose frames are not seen. On a thread that renders, a stall is a stutter. On a thread that loads, it need
+not be. A pause is longer than a quarter of what is on one of its sides: on a busy processor, a thread that creates
+pipelines one after the other is interrupted in between.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..store.store import Event
+    from ..store.store import Event, Timeline
+    from .totals import Run
 
-#: What a program does between two pipelines of the same frame takes less time than this.
-GAP_NS = 1_000_000
+#: A shorter gap is no pause, and a longer one always is.
+GAP_NS, PAUSE_NS = 1_000_000, 50_000_000
 
 #: Types of events that hold up a thread of the program.
 HOLDS_UP = ("pipeline", "wait", "cache")
@@ -43,26 +44,53 @@ class Stall:
         return sum(max(1, event.number) for event in self.events if event.type == "pipeline")
 
 
+class _Busy:
+    """Events of one thread, and when the first began and the last ended."""
+
+    __slots__ = ("end", "events", "start")
+
+    def __init__(self, event: Event) -> None:
+        self.events = [event]
+        self.start, self.end = event.start_ns, event.start_ns + event.duration_ns
+
+    def goes_on(self, later: _Busy) -> bool:
+        """Returns whether there is no pause before ``later``."""
+        longer = max(self.end - self.start, later.end - later.start)
+        return later.start - self.end <= max(GAP_NS, min(longer // 4, PAUSE_NS))
+
+    def add(self, later: _Busy) -> None:
+        self.events += later.events
+        self.end = max(self.end, later.end)
+
+
+def _without_pause(events: list[Event]) -> list[list[Event]]:
+    """Returns the events of a thread, in order, in groups without a pause."""
+    groups: list[_Busy] = []
+    for event in events:
+        groups.append(_Busy(event))
+        while len(groups) > 1 and groups[-2].goes_on(groups[-1]):
+            groups[-2].add(groups.pop())
+    return [group.events for group in groups]
+
+
 def find(events: Iterable[Event], budget_ns: int) -> list[Stall]:
     """Returns the stalls longer than ``budget_ns``, ordered by their start."""
     threads: dict[int, list[Event]] = {}
     for event in events:
         if event.type in HOLDS_UP and event.thread:
             threads.setdefault(event.thread, []).append(event)
-    found = []
-    for thread, own in threads.items():
-        own.sort(key=lambda event: event.start_ns)
-        group: list[Event] = []
-        end = 0
-        for event in own:
-            if group and event.start_ns - end > GAP_NS:
-                found.append(Stall(thread, group))
-                group = []
-            end = max(end, event.start_ns + event.duration_ns) if group else event.start_ns + event.duration_ns
-            group.append(event)
-        if group:
-            found.append(Stall(thread, group))
+    found = [
+        Stall(thread, group)
+        for thread, own in threads.items()
+        for group in _without_pause(sorted(own, key=lambda event: event.start_ns))
+    ]
     return sorted((stall for stall in found if stall.duration_ns > budget_ns), key=lambda stall: stall.start_ns)
+
+
+def known(run: Run, line: Timeline | None, budget_ns: int) -> bool:
+    """Returns whether it is known which stalls a run had: it has a timeline, or all its creations together took less
+    than a frame. Calls that passed are not timed without a timeline."""
+    return line is not None or (run.spent_ns <= budget_ns and not run.numbers["passed"])
 
 
 def as_json(stall: Stall, origin_ns: int) -> dict[str, Any]:

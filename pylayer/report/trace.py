@@ -12,8 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from .. import __version__
 from ..common import outcomes
+from . import frames
 from .figures import OUTCOMES, kind_name, stages_of
-from .words import printable
+from .words import FRAME_NS, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,8 @@ ROW_NAMES = {
     "end": "pylayer: end of device",
 }
 OTHER_ROW = 0x7F000005
+#: Rows of frames, one for each swapchain.
+FRAME_ROWS = 0x7E800000
 
 
 def _microseconds(nanoseconds: int) -> float:
@@ -39,7 +42,9 @@ def _microseconds(nanoseconds: int) -> float:
     return nanoseconds / 1000
 
 
-def _name(event: Event) -> str:
+def _name(event: Event, line: Timeline) -> str:
+    if event.type == "pipeline" and (name := line.name_of(event.fingerprint)):
+        return printable(name)
     if event.type == "pipeline":
         return kind_name(event.kind) if event.outcome != "slow" else f"{kind_name(event.kind)}, slow hit"
     return {
@@ -51,7 +56,7 @@ def _name(event: Event) -> str:
     }.get(event.type, event.type)
 
 
-def _arguments(event: Event) -> dict[str, Any]:
+def _arguments(event: Event, line: Timeline) -> dict[str, Any]:
     if event.type == "pipeline":
         arguments: dict[str, Any] = {
             "fingerprint": f"{event.fingerprint:016x}" if event.fingerprint else "unknown",
@@ -61,6 +66,10 @@ def _arguments(event: Event) -> dict[str, Any]:
             "pipelines": max(1, event.number),
             "kept_bytes": event.value,
         }
+        if name := line.name_of(event.fingerprint):
+            arguments["name"] = printable(name)
+        for stage, code, name in line.shaders.get(event.fingerprint, ()):
+            arguments[f"{', '.join(stages_of(stage))} shader"] = printable(f"{code:016x} {name}".strip())
         if event.stages:
             arguments["stages"] = ", ".join(stages_of(event.stages))
         if event.text:
@@ -90,6 +99,32 @@ def _metadata(pid: int, tid: int | None, what: str, **arguments: Any) -> dict[st
     return {"ph": "M", "pid": pid, **({"tid": tid} if tid is not None else {}), "name": what, "args": arguments}
 
 
+def _frames(line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
+    """Yields a row of frames for each swapchain. Late ones are named as such, with what held them up."""
+    late = {(own.frame.swapchain, own.frame.number): own for own in frames.late(line, FRAME_NS)}
+    rows = set()
+    for frame in frames.frames(line):
+        own = late.get((frame.swapchain, frame.number))
+        arguments: dict[str, Any] = {"number": frame.number, "swapchain": frame.swapchain, "thread": frame.thread}
+        if own is not None:
+            arguments |= {"pipelines_ms": own.pipelines_ns / 1e6, "what": frames.sentence(own, line)}
+        rows.add(frame.swapchain)
+        yield {
+            "ph": "X",
+            "pid": pid,
+            "tid": FRAME_ROWS + frame.swapchain,
+            "cat": "pylayer,frame" if own is None else "pylayer,late frame",
+            "name": "frame" if own is None else "late frame, pipelines" if own.by_pipelines else "late frame",
+            "ts": _microseconds(frame.start_ns),
+            "dur": _microseconds(frame.took_ns),
+            "args": arguments,
+        }
+    for swapchain in sorted(rows):
+        name = "frames" if len(rows) == 1 else f"frames of swapchain {swapchain}"
+        yield _metadata(pid, FRAME_ROWS + swapchain, "thread_name", name=name)
+        yield _metadata(pid, FRAME_ROWS + swapchain, "thread_sort_index", sort_index=-1)
+
+
 def _of_device(recorded: Recorded, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
     totals: dict[str, int] = {}
     rows: dict[int, str] = {}
@@ -113,11 +148,12 @@ def _of_device(recorded: Recorded, line: Timeline, pid: int) -> Iterator[dict[st
             "pid": pid,
             "tid": tid,
             "cat": f"pylayer,{event.type}",
-            "name": _name(event),
+            "name": _name(event, line),
             "ts": _microseconds(event.start_ns),
             "dur": _microseconds(event.duration_ns),
-            "args": {**_arguments(event), "device": device},
+            "args": {**_arguments(event, line), "device": device},
         }
+    yield from _frames(line, pid)
     for number, (tid, name) in enumerate(rows.items()):
         if name:
             yield _metadata(pid, tid, "thread_name", name=name)

@@ -30,16 +30,16 @@ def _row(*cells: dict[str, Any], this: bool = False) -> dict[str, Any]:
     return {"cells": cells, "this": this}
 
 
-def _count(number: int) -> dict[str, Any]:
-    return _cell(f"{number:,}", number)
+def _count(number: int | None) -> dict[str, Any]:
+    return _cell("?", -1) if number is None else _cell(f"{number:,}", number)
 
 
 def _time(nanoseconds: int | None) -> dict[str, Any]:
-    return _cell("unknown", -1) if nanoseconds is None else _cell(human_time(nanoseconds), nanoseconds)
+    return _cell("?", -1) if nanoseconds is None else _cell(human_time(nanoseconds), nanoseconds)
 
 
 def _size(size: int | None) -> dict[str, Any]:
-    return _cell("unknown", -1) if size is None else _cell(human_bytes(size), size)
+    return _cell("?", -1) if size is None else _cell(human_bytes(size), size)
 
 
 def _at(own: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -83,6 +83,8 @@ def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
         detail = f"of {run['frames']:,}" + (f"; {own:,} because of pipelines" if late else "")
         longest = f"; the longest frame took {human_time(run['longest_frame_ns'])}" if run["longest_frame_ns"] else ""
         return _card("Late frames", f"{late:,}", detail + longest, warn=bool(own))
+    if run["stalls"] is None:
+        return _card("Longest stall", "?", "no timeline says which calls took long")
     if not run["stalls"]:
         return _card("Longest stall", "none", f"nothing over {human_time(frame_ns)}")
     count = f"{plural(run['stalls'], 'stall')} over {human_time(frame_ns)}"
@@ -291,7 +293,9 @@ COMPARED = (
 )
 
 
-def _difference(write: Any, now: int, then: int) -> dict[str, Any]:
+def _difference(write: Any, now: int | None, then: int | None) -> dict[str, Any]:
+    if now is None or then is None:
+        return _cell("?", 0)
     less = now - then
     sign = "+" if less > 0 else "−" if less < 0 else ""
     return {**write(abs(less)), "text": sign + write(abs(less))["text"], "by": less}

@@ -205,3 +205,46 @@ def test_beside_busy_processes(driver: ScriptedDriver, processes: int) -> None:
     told.check_hitches()
     errors = [abs(own.frame.took_ns / told.took(number) - 1) for number, own in told.by_pipelines.items()]
     print(f"{len(told.by_pipelines)} of {HITCHES} hitches told, {len(told.late)} late frames, error {max(errors):.2%}")
+
+
+def test_limits(driver: ScriptedDriver) -> None:
+    """`pylayer report --fail-on` exits with 1 and says what exceeds a limit, also where that is unknown."""
+    driver.program("frames", 40, script=SLOW)
+
+    def reported(*limits: str) -> tuple[int, str]:
+        options = [word for limit in limits for word in ("--fail-on", limit)]
+        done = driver.world.run([sys.executable, "-m", "pylayer", "report", *options], check=False)
+        return done.returncode, done.stderr
+
+    assert reported("late-frames>1000", "compiled > 1000", "longest-stall>50s") == (0, "")
+    status, said = reported("late-frames>0", "compiled>1000", "longest-frame>1us")
+    assert status == 1 and "late-frames>0 in run " in said and "longest-frame>1us" in said and "compiled" not in said
+    assert reported("late>0")[0] == reported("late-frames>5ms")[0] == reported("longest-stall>5")[0] == 2
+    driver.demo("--count", 4)
+    status, said = reported("late-frames>0")
+    assert status == 1 and "unknown, because it presented no frames" in said
+
+
+def test_trace(driver: ScriptedDriver) -> None:
+    """A trace for Perfetto has a row of frames, of which late ones have their sentence, and names of pipelines."""
+    told = Told(driver, 40)
+    out = driver.world.run([sys.executable, "-m", "pylayer", "report", "--trace", "-"]).stdout
+    events = json.loads(out)["traceEvents"]
+    shown = [event for event in events if "frame" in event.get("cat", "")]
+    assert len(shown) == 39 and {event["args"]["number"] for event in shown if event["name"] != "frame"} == {
+        own.frame.number for own in told.late
+    }
+    assert all(" took " in event["args"]["what"] for event in shown if event["name"] != "frame")
+    rows = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {rows[event["tid"]] for event in shown} == {"frames"}
+    pipelines = [event for event in events if event.get("cat") == "pylayer,pipeline"]
+    assert pipelines and all(event["name"].startswith("water-") for event in pipelines)
+
+
+def test_top(driver: ScriptedDriver) -> None:
+    """`pylayer top` has the number of frames, and the last late one in words."""
+    told = Told(driver, 40)
+    out = driver.world.run([sys.executable, "-m", "pylayer", "top", "--json"]).stdout
+    shown = [own for own in json.loads(out)["programs"] if own["pid"] == told.values["pid"]]
+    assert not shown or (shown[0]["frames"] == 40 and shown[0]["late_frames"] == len(told.late))
+    assert not shown or shown[0]["last_late"] == frames.sentence(told.late[-1], told.line)
