@@ -55,7 +55,10 @@ function rectangles(colours) {
 function overview(model, canvas) {
   const ratio = devicePixelRatio, width = canvas.width = canvas.clientWidth * ratio, height = canvas.height = canvas.clientHeight * ratio;
   const context = canvas.getContext("2d"), scale = width / model.length, spent = new Float64Array(Math.ceil(width) + 1);
-  model.start.forEach((at, event) => { spent[Math.floor(at * scale)] += model.duration[event]; });
+  model.start.forEach((at, event) => {
+    const from = Math.floor(at * scale), to = Math.floor((at + model.duration[event]) * scale);
+    for (let x = from; x <= to; x++) spent[x] += model.duration[event] / (to - from + 1);
+  });
   const most = spent.reduce((one, other) => Math.max(one, other), 1);
   context.fillStyle = painted("bar");
   spent.forEach((own, x) => {

@@ -46,7 +46,6 @@ function frameTexts(model, selected, u) {
   ctx.textBaseline = "alphabetic";
   ctx.strokeStyle = painted("page");
   ctx.lineWidth = 3 * ratio;
-  ctx.fillStyle = painted("text");
   const taken = [];
   // The longest first, each where no other text is.
   for (const index of slowest) {
@@ -54,11 +53,14 @@ function frameTexts(model, selected, u) {
     if (start[index] > max || start[index] + duration[index] < min) continue;
     const high = Math.min(height, duration[index] / model.frames.highest * height);
     const y = Math.max(top + 11 * ratio, top + height - high - 4 * ratio), inside = top + height - high < y;
-    // A bar as high as the chart has its text beside it.
-    const at = Math.min(Math.max(x, left), left + width - wide) + (inside ? Math.max(2 * ratio, duration[index] * scale) + 3 * ratio : 0);
+    // A bar as high as the chart has its text inside or, if it is narrow, beside it.
+    const bar = Math.max(2 * ratio, duration[index] * scale), within = inside && bar > wide + 8 * ratio;
+    const at = Math.min(Math.max(x, left), left + width - wide) + (within ? 4 * ratio : inside ? bar + 3 * ratio : 0);
     if (taken.some((one) => Math.abs(one - at) < 90 * ratio)) continue;
-    ctx.strokeText(text, at, y);
-    ctx.fillText(text, at, y);
+    ctx.fillStyle = painted(within ? "on-c3" : "text");
+    const line = within ? top + height - high + 12 * ratio : y;
+    if (!within) ctx.strokeText(text, at, line);
+    ctx.fillText(text, at, line);
     if (taken.push(at) > 15) break;
   }
   if (selected?.frame >= 0) {
