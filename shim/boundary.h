@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 19
+#define PYLAYER_BOUNDARY_VERSION 20
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -343,9 +343,8 @@ typedef struct PylayerMessage {
         PylayerBinaryRead binary;
         char file[PYLAYER_STORE_NAME_BYTES];
     };
-    uint8_t skip;           /* PylayerSkip, for PLAN_DEVICE */
-    PylayerPlan plan;       /* PLAN_DEVICE: the answer, zeroed when sent */
-    uint8_t nothing_stored; /* PLAN_DEVICE, with the answer: no pipeline creation waits for the load of the store */
+    uint8_t skip;     /* PylayerSkip, for PLAN_DEVICE */
+    PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
     /* PLAN_DEVICE: file names under which a plan may be kept. A name is a digest of all that the plan can depend
      * on; an empty name means that no plan can be kept. The general name is for a plan that does not depend on the
      * program. kept: the layer found a plan and the device uses it already, so nobody waits for an answer. */

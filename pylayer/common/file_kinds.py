@@ -9,9 +9,6 @@ A ``Kind`` is its suffix, a string, with the columns as attributes. So it can be
 
 from __future__ import annotations
 
-import errno
-import os
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -375,14 +372,3 @@ class FileName:
 
     def __str__(self) -> str:
         return f"{self.program:016x}-{self.unique}{self.kind}"
-
-
-def holds_nothing_of(program: int | None, folder: str) -> bool:
-    """Returns whether an identity's folder is missing, or has nothing but files of other programs. ``program`` None: of
-    any program. False if the folder cannot be read."""
-    try:
-        names = os.listdir(folder)
-    except OSError as error:
-        return error.errno == errno.ENOENT
-    found = [FileName.parse(name) for name in names if name != "identity"]
-    return all(file is not None and program not in (None, file.program) and file.kind != VERDICT for file in found)

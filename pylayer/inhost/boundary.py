@@ -135,10 +135,8 @@ class Message:
         """Returns the name of the file that STORE_DAMAGED is about."""
         return _text(self._c.file)
 
-    def answer_plan(self, plan: Plan, nothing_stored: bool = False) -> bool:
-        """int32_t answer(PylayerMessage *): returns False if vkCreateDevice no longer waits for the plan.
-        ``nothing_stored``: no pipeline creation waits for the load of the store, because it will find nothing."""
-        self._c.nothing_stored = nothing_stored
+    def answer_plan(self, plan: Plan) -> bool:
+        """int32_t answer(PylayerMessage *): returns False if vkCreateDevice no longer waits for the plan."""
         # The whole plan is converted before it is assigned: if a value does not fit, no part of it takes effect.
         self._c.plan = ffi.new("PylayerPlan *", plan.as_dict())[0]
         return bool(_shim.answer(self._c) == 0)

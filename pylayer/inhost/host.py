@@ -7,7 +7,6 @@ thread takes the next message.
 from __future__ import annotations
 
 import _thread
-import os
 import sys
 import time
 
@@ -181,9 +180,7 @@ class Host:
         wanted = self._settings(message, program, facts)
         try:
             plan = self._ask("plan_device", program, facts, wanted)
-            in_time = message.kept or self._carry_out(
-                "plan_device", message, message.answer_plan, plan, self._holds_nothing(program, facts)
-            )
+            in_time = message.kept or self._carry_out("plan_device", message, message.answer_plan, plan)
         except BaseException:
             self._note_unplanned(program, facts, "plan_device failed")
             raise
@@ -218,18 +215,6 @@ class Host:
             self.loading[message.device] = session.load
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
-
-    def _holds_nothing(self, program: Program, facts: DeviceFacts) -> bool:
-        """Returns whether the store has nothing for a device. False with pipeline binaries: their folder is not known
-        yet."""
-        if not self.root or facts.binaries_requested:
-            return False
-        from ..common.file_kinds import holds_nothing_of
-        from ..common.identity import Identity, program_id
-
-        everything = settings.top_setting(self.document, "share") == "all"
-        number = None if everything else program_id(program.executable, program.application)
-        return holds_nothing_of(number, os.path.join(self.root, "store", Identity.of(facts).name))
 
     def _settings(self, message: boundary.Message, program: Program, facts: DeviceFacts) -> dict[str, Any]:
         """Returns the settings in force for a device. Logs once what is wrong with layer settings."""

@@ -66,7 +66,7 @@ class FakeMessage:
     def device_facts(self) -> Any:
         return self.content.get("facts", facts())
 
-    def answer_plan(self, plan: Plan, nothing_stored: bool = False) -> bool:
+    def answer_plan(self, plan: Plan) -> bool:
         self.plan = plan
         return not self.late
 

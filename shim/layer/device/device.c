@@ -146,12 +146,10 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         return;
     }
     device->planned = mailbox_request(message, PLAN_WAIT_NS);
-    if (device->planned) {
+    if (device->planned)
         device->plan = message->plan;
-        device->nothing_stored = message->nothing_stored;
-    } else {
+    else
         log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; the device runs without the layer");
-    }
     message_done(message);
 }
 
@@ -342,7 +340,7 @@ static void open_carrier(Device *device)
     device->store_wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
     if (reads_store && !found.blobs)
         atomic_store(&device->restorable_slots, 0);
-    if (!mailbox_post(message, UINT64_MAX) || !loads || reads_store || device->nothing_stored)
+    if (!mailbox_post(message, UINT64_MAX) || !loads || reads_store)
         loading_end(device);
 }
 

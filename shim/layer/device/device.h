@@ -88,7 +88,6 @@ struct Device {
     bool used_recently;           /* a run said within a day what it used */
     bool has_undecided;           /* only policy can judge what this run shows about the driver (verdicts.h) */
     atomic_bool store_wants_work; /* at the end of the process policy folds journals, or prunes statistics */
-    bool nothing_stored;          /* when policy made the plan: no pipeline creation waits for a load */
     PylayerKept kept;             /* what policy kept of an earlier process; zero if nothing */
     Stored stored;
 
