@@ -51,12 +51,10 @@ def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
     """Returns each verdict in force as a line, and whether it switches the layer off. ``title``: those about this
     program and about all."""
     from ..store.store import Store
-    from ..store.verdicts import OFF, TABLE
     from .verdicts import line
 
-    off = {TABLE[number].name for number in OFF}
     return [
-        (line(told), told.type in off)
+        (line(told), told.switches_off)
         for told in Store(root).verdicts()
         if told.state == "in force" and title in (None, told.program, told.program if told.type == "added-call" else "")
     ]

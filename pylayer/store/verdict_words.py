@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..values import KIND_NAMES
 from .marks import ADDED
-from .verdicts import ADDED_CALL, Verdict, Verdicts
+from .verdicts import ADDED_CALL, OFF, Verdict, Verdicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def grouped(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 class Told:
     """What people are told of one or several verdicts about a program. ``state`` is one of ``STATES``."""
 
-    __slots__ = ("driver", "identity", "program", "since_s", "state", "text", "type", "until_s")
+    __slots__ = ("driver", "identity", "program", "since_s", "state", "switches_off", "text", "type", "until_s")
 
     def __init__(self, identity: Identity, program: str, state: str, group: list[Verdict]) -> None:
         fields = identity.fields
@@ -55,6 +55,7 @@ class Told:
         self.program = program
         self.type = group[0].row.name
         self.state = state
+        self.switches_off = group[0].type in OFF
         self.text = sentence(group, ended=state == ENDED)
         self.since_s = max(one.decided_ns for one in group) / 1e9
         self.until_s = max(one.until_s for one in group)

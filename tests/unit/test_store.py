@@ -285,7 +285,7 @@ def test_loaded_snapshots_may_be_superseded_when_taken(folder: Folder) -> None:
     journal_in(folder, f"{7:016x}-4.journal", record(b"a cell"))
     loaded = Loaded()
     assert [batch.snapshot for batch in folder.load(7, loaded) if batch.offsets] == [None, str(first)]
-    assert loaded.snapshots == [str(same)]
+    assert list(loaded.snapshots) == [str(same)]
     assert [(what.path, what.outcome) for what in loaded.damage] == [(str(damaged), "truncated")]
 
 
