@@ -87,7 +87,6 @@ def test_small_programs(world: World, policies: Path, tmp_path: Path) -> None:
     assert (BUILD / "demo" / "pipelines").stat().st_size < 1 << 20
     small = run_padded(world, tmp_path / "small", 0)
     assert "pipelines is small and left alone" in small.stderr
-    assert ": carrier off, chosen by the policy class" in small.stderr
     assert world.runs() == [] and world.stored_files() == []
     run_padded(world, tmp_path / "large", 1 << 20)
     assert (world.runs()[-1]["carrier"], world.last()["compiled"]) == ("cells", 8)

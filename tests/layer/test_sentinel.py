@@ -440,8 +440,6 @@ def test_suspected_twice(scripted: ScriptedDriver) -> None:
     """A pipeline at which processes died twice is compiled in every run: nothing stored is used for it, and nothing new
     is stored for it."""
     world = scripted.world
-    # The layer does not ask what the driver's own cache has. So the fifth probe is of the same pipeline both times.
-    world.environment["MESA_SHADER_CACHE_DISABLE"] = "1"
     warm(world)
     for _ in range(2):
         dies(world, PYLAYER_TEST_DRIVER="pipeline=crash?may-not-compile@5")

@@ -74,7 +74,6 @@ struct Device {
     atomic_int said_unreadable;   /* the log has said that the driver does not return data */
     atomic_uint said_unknown[16]; /* unknown sTypes that the log has named; 0: free */
     AdoptionBudget adoption;
-    atomic_ullong next_ask; /* driver_ask.h */
 
     pthread_mutex_t given_mutex;
     NumberMap given;          /* numbers of stored records that the driver got, by digest_id; not those from policy */
