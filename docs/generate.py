@@ -22,6 +22,7 @@ from pylayer.cli.main import command
 from pylayer.cli.metrics import METRICS
 from pylayer.common import file_kinds
 from pylayer.report.counters import NUMBERS
+from pylayer.report.totals import OF_COMPILES
 
 DOCS = Path(__file__).resolve().parent
 #: In a list of options each of them would have it.
@@ -108,9 +109,13 @@ def metrics() -> str:
     return re.sub(r"(?:^\| `pylayer_.*\n)+", lambda _: rows, text, flags=re.MULTILINE)
 
 
+def _type(name: str) -> str:
+    return "integer or null" if name in OF_COMPILES else "integer"
+
+
 def json_output() -> str:
     """docs/json.yaml, with the numbers of `pylayer stats` from pylayer/report/counters.py."""
-    numbers = "".join(f"    {name}: integer - {row.meaning}\n" for name, row in NUMBERS.items())
+    numbers = "".join(f"    {name}: {_type(name)} - {row.meaning}\n" for name, row in NUMBERS.items())
     text = (DOCS / "json.yaml").read_text(encoding="utf-8")
     block = re.compile(r"(    # numbers\n).*?(    # end of the numbers\n)", re.DOTALL)
     return block.sub(lambda found: found[1] + numbers + found[2], text)

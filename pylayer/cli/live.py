@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..report import frames
-from ..report.totals import SHOWN, Run, number_in
+from ..report.totals import Run, number_in
 from ..report.words import FRAME_NS, printable
 from ..store.store import Store
 from ..values import KIND_NAMES
@@ -90,7 +90,7 @@ class LiveRun:
         for event in self.follower.new():
             if event.type in frames.HOLDS_UP:
                 self._events.append(event)
-            if event.is_compile:
+            if event.may_be_compile:
                 self.compiles.append(self._compile(event))
         if sum(len(times) for times, *_ in line.presents.values()) == seen:
             return
@@ -129,7 +129,7 @@ class LiveRun:
             "started_s": run.started,
             "device": run.texts["device"],
             "carrier": run.texts["carrier"],
-            **{key: getattr(run, key) for key in SHOWN},
+            **run.shown(),
             **dict(zip(("frames_per_second", "compiles_per_second"), self.rates(), strict=True)),
             "frames": numbers["frames"] or None,
             "late_frames": numbers["late_frames"] if numbers["frames"] else None,

@@ -25,6 +25,7 @@ METRICS = (
     ("pylayer_pipeline_hits_total", "counter", "Pipelines that were found in a cache or among binaries, by kind."),
     ("pylayer_pipeline_compiles_total", "counter", "Pipelines that the driver compiled, by kind."),
     ("pylayer_pipeline_compile_seconds_total", "counter", "Time that compiles took, summed over threads, by kind."),
+    ("pylayer_pipelines_unknown_total", "counter", "Pipelines of which the driver does not say if it compiled them."),
     *((row.metric, "counter", row.metric_help) for row in _SUMS.values()),
     ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that were not loaded, by outcome."),
     ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
@@ -57,6 +58,7 @@ def _of_program(total: Total) -> Samples:
         "pylayer_last_run_start_time_seconds": [({}, newest.started)],
         "pylayer_runs_total": [({}, total.runs)],
         "pylayer_pipelines_total": [({}, numbers["pipelines"])],
+        "pylayer_pipelines_unknown_total": [({}, numbers["unknown_pipelines"])],
         "pylayer_damaged_parts_total": [({"outcome": outcome}, count) for outcome, count in total.damage.items()],
     }
     for name, key, unit in (("hits", "hits", 1), ("compiles", "compiled", 1), ("compile_seconds", "compile_ns", 1e9)):

@@ -100,6 +100,7 @@ SORTS = {"began": "started_s", "pipelines": "pipelines", "compiled": "compiled",
 def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: float, sort: str) -> list[dict[str, Any]]:
     """Returns the processes to list, as JSON. Those of a program keep the words that name them among all."""
     from ..report import recorded, stalls
+    from ..report.totals import shown_sums
     from ..report.words import FRAME_NS
 
     listed = []
@@ -110,6 +111,7 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
         lines = [line for run in group if (line := run.timeline(root)) is not None]
         long = [stall.duration_ns for line in lines for stall in stalls.find(line.events, FRAME_NS)]
         known = all(stalls.known(run.run, run.timeline(root), FRAME_NS) for run in group)
+        sums = shown_sums([run.run.shown() for run in group])
         presented = sum(run.run.numbers["frames"] for run in group)
         listed.append(
             {
@@ -119,7 +121,7 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
                 "started_s": newest.started,
                 "state": newest.state,
                 "runs": [{"run": run.name, "device": run.run.texts["device"]} for run in group],
-                **{key: sum(getattr(run.run, key) for run in group) for key in ("pipelines", "hits", "compiled")},
+                **{key: sums[key] for key in ("pipelines", "hits", "compiled")},
                 "frames": presented or None,
                 "late_frames": sum(run.run.numbers["late_frames"] for run in group) if presented else None,
                 "late_by_pipelines": sum(run.run.numbers["late_by_pipelines"] for run in group) if presented else None,
@@ -141,7 +143,7 @@ def _list(root: str, listed: list[dict[str, Any]]) -> None:
     for own in listed:
         longest = own["longest_stall_ns"]
         stall = "?" if longest is None else human_time(longest) if longest else "-"
-        numbers = [str(own[key]) for key in ("pid", "hits", "compiled")]
+        numbers = ["?" if own[key] is None else str(own[key]) for key in ("pid", "hits", "compiled")]
         late = "-" if own["late_frames"] is None else str(own["late_frames"])
         rows.append([own["word"], figures.moment(own["started_s"], short=True), *numbers, late, stall, own["state"]])
     out = console()
@@ -149,7 +151,10 @@ def _list(root: str, listed: list[dict[str, Any]]) -> None:
     for own, row in zip(listed, rows, strict=True):
         table.add_row(Text(shorten(own["program"], width)), *row)
     out.print(table)
-    print_marks([cell for row in rows for cell in row], {"?": "unknown, because the run has no timeline"})
+    print_marks(
+        [cell for row in rows for cell in row],
+        {"?": "unknown; pylayer report RUN says why", "-": "no frames, or no stall"},
+    )
 
 
 def _choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:

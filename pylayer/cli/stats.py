@@ -9,7 +9,7 @@ import click
 from ..report.figures import moment
 from ..report.origin import Origin, origins
 from ..report.remarks import lost, remarks
-from ..report.totals import SHOWN, add_up, read_runs
+from ..report.totals import add_up, read_runs, shown_sums
 from .complete import programs_and_identities
 from .output import (
     EXIT_STATUSES,
@@ -35,8 +35,6 @@ Origins = dict[tuple[str, int], Origin]
 
 HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved")
 
-SUMMED = (*SHOWN, "stored_bytes")
-
 
 def _cells(total: Total) -> list[str]:
     numbers = total.numbers
@@ -44,7 +42,7 @@ def _cells(total: Total) -> list[str]:
         str(total.runs),
         str(numbers["pipelines"]),
         str(numbers["hits"]),
-        str(numbers["compiled"]),
+        "?" if numbers["compiled"] is None else str(numbers["compiled"]),
         str(numbers["refused_caches"]),
         human_time(numbers["spent_ns"]),
         "?" if total.saved_ns is None else human_time(total.saved_ns),
@@ -121,7 +119,8 @@ def _sum(found: list[Total]) -> dict[str, Any]:
     """Returns the sums over all programs. An unknown estimate counts as 0."""
     return {
         "runs": sum(total.runs for total in found),
-        **{key: sum(total.numbers[key] for total in found) for key in SUMMED},
+        **shown_sums([total.numbers for total in found]),
+        "stored_bytes": sum(total.numbers["stored_bytes"] for total in found),
         "saved_estimate_ns": sum(total.saved_ns or 0 for total in found),
     }
 

@@ -43,7 +43,7 @@ COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str], int], ...] = (
     ("late", lambda run: "-" if run["late_frames"] is None else str(run["late_frames"]), 0),
     ("created", lambda run: str(run["pipelines"]), 90),
     ("hits", lambda run: str(run["hits"]), 0),
-    ("compiled", lambda run: str(run["compiled"]), 0),
+    ("compiled", lambda run: "?" if run["compiled"] is None else str(run["compiled"]), 0),
     ("/s", lambda run: _rate(run, "compiles_per_second"), 80),
     ("spent", lambda run: human_time(run["spent_ns"]), 60),
     ("queue", lambda run: human_bytes(run["queued_bytes"]) if run["queued"] else "-", 110),

@@ -295,6 +295,7 @@ class Host:
         if session.recording is not None:
             if message.run_name:
                 session.recording.name = message.run_name
+            session.recording.feedback = session.state.feedback
             session.recording.device_created(message.sent_ns, session.state.carrier, session.reason)
         boundary.log(
             LOG_INFO,

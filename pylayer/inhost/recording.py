@@ -94,6 +94,9 @@ class Recording:
         self._closed = False
         self._store_bytes = -1
         self._cache_wait_ns = 0
+        self._passed_ns = 0
+        #: Whether the driver says which plain pipelines it compiled.
+        self.feedback = True
         self._kinds: dict[int, dict[str, int]] = {}
         self._described: set[int] = set()
         self._looked_ns = self.started_ns
@@ -137,6 +140,10 @@ class Recording:
             for _, _, name in cell.shaders[:1]:
                 self._add(Event("name", cell.start_ns, fingerprint=cell.fingerprint, text=name))
             return
+        if outcome == "plain" and not self.feedback:
+            outcome = "unknown"
+        if outcome == "passed":
+            self._passed_ns += cell.create_ns
         if outcome in COMPILES:
             kind = self._kind(cell.kind)
             kind["compiled"] += cell.pipelines
@@ -249,6 +256,8 @@ class Recording:
             "kinds": {KIND_NAMES[kind]: counts for kind, counts in self._kinds.items() if kind < len(KIND_NAMES)},
             "store_bytes": self._store_bytes,
             "cache_wait_ns": self._cache_wait_ns,
+            "passed_ns": self._passed_ns,
+            "feedback": self.feedback,
             "queued": self._activity["queued"],
             "queued_bytes": self._activity["queued_bytes"],
             "queued_bytes_most": self._activity["queued_bytes_most"],

@@ -18,7 +18,7 @@ def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int | No
     run = recorded.run
     known = stalls.known(run, line, frame_ns)
     return {
-        **{key: getattr(run, key) for key in ("pipelines", "hits", "compiled", "compile_ns", "spent_ns")},
+        **{key: run.shown()[key] for key in ("pipelines", "hits", "compiled", "compile_ns", "spent_ns")},
         **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
         "stalls": len(long) if known else None,
         "stalled_ns": sum(stall.duration_ns for stall in long) if known else None,
@@ -36,7 +36,8 @@ def against(root: str, recorded: Recorded, earlier: Recorded, frame_ns: int) -> 
     """Returns this run's numbers beside the other's, and which pipelines were compiled in one of them or in both.
 
     Pipelines are identified by their fingerprints, which are the same in every run. If one of the runs compiled
-    something and has no timeline, ``only_now``, ``again`` and ``only_then`` are None.
+    something and has no timeline, or it is not known what it compiled, ``only_now``, ``again`` and ``only_then`` are
+    None.
     """
     line, other = recorded.timeline(root), earlier.timeline(root)
     ours, theirs = _fingerprints(root, recorded), _fingerprints(root, earlier)
@@ -49,7 +50,10 @@ def against(root: str, recorded: Recorded, earlier: Recorded, frame_ns: int) -> 
             seen.add(event.fingerprint)
             (again if event.fingerprint in theirs else new).append(pipeline(event, start, line))
     # A run that compiled nothing has no timeline where policy rested to its end.
-    known = all(found is not None or one.run.compiled == 0 for one, found in ((recorded, line), (earlier, other)))
+    known = all(
+        one.run.shown()["compiled"] is not None and (found is not None or one.run.compiled == 0)
+        for one, found in ((recorded, line), (earlier, other))
+    )
     return {
         "run": earlier.name,
         "pid": earlier.pid,

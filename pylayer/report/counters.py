@@ -34,7 +34,9 @@ COUNTERS = {
     "pipelines": Row("pipelines created for the program"),
     "hits": Row("pipelines found in a cache or among pipeline binaries"),
     "application_hits": Row("hits in the program's own cache"),
-    "compiled": Row("pipelines that the driver compiled, whether or not they could be stored"),
+    "compiled": Row(
+        "pipelines that the driver compiled, whether or not they could be stored; null if that is unknown of some"
+    ),
     "adopted": Row(
         "pipelines adopted from the driver's own cache",
         remark=True,
@@ -43,7 +45,7 @@ COUNTERS = {
     ),
     "uncacheable": Row("pipelines that left nothing to store", remark=True),
     "plain": Row("pipelines created without probing the cache; their hits are unknown", remark=True),
-    "plain_compiled": Row("of these, pipelines that the driver does not report as found in a cache"),
+    "plain_compiled": Row("of these, pipelines that the driver's creation feedback does not call a hit"),
     "passed": Row("pipelines of calls that the layer did not touch"),
     "compile_required": Row("pipelines that no cache had and that the program did not want compiled"),
     "failed": Row("pipelines that the driver could not create", remark=True, metric="pylayer_pipelines_failed_total"),
@@ -92,17 +94,19 @@ COUNTERS = {
     "identified_shaders": Row("shaders known by their VK_EXT_shader_module_identifier"),
     "frames": Row("frames that the program presented, on all its swapchains", metric="pylayer_frames_total"),
     "late_frames": Row(
-        "of these, frames longer than 16.7 ms and than 1.5 times what was usual",
+        "late frames, which took over 16.7 ms and over 1.5 times the median of the 60 frames before",
         metric="pylayer_late_frames_total",
-        help="Frames longer than 16.7 ms, and than 1.5 times the median of the 60 frames before.",
+        help="Late frames. They took over 16.7 ms and over 1.5 times the median of the 60 frames before.",
     ),
     "late_by_pipelines": Row(
-        "of these, frames in which creating pipelines took at least half of what was too long",
+        "frames that were late because of pipelines, which took at least half of the time beyond that median",
         metric="pylayer_late_frames_by_pipelines_total",
-        help="Late frames in which creating pipelines took at least half of what was too long.",
+        help="Late frames because of pipelines, which took at least half of the time beyond that median.",
     ),
-    "longest_frame_ns": Row("the longest frame, without pauses of over 2 s; of several runs the longest"),
-    "last_late_s": Row("when the last late frame was presented, seconds since 1970, or 0 if none was late"),
+    "longest_frame_ns": Row(
+        "duration of the longest frame; a pause of over 2 s does not count unless pipelines took half of it"
+    ),
+    "last_late_s": Row("when the last late frame was presented, in seconds since 1970; 0 if none was late"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {
@@ -121,6 +125,7 @@ RUN_VALUES = {
     "restored_caches": Row(
         "caches that got the last good data, because the program's own was refused or not there", remark=True
     ),
+    "passed_ns": Row("time that the longer ones of calls took that the layer did not touch, summed over threads"),
     "frames_lost": Row("frames that the timeline lacks, because it was full or policy was busy"),
     "write_errors": Row(
         "failures to write to the store (see pylayer doctor)",

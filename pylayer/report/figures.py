@@ -13,7 +13,7 @@ from ..values import KIND_NAMES
 from . import frames, stalls
 from .recorded import Recorded
 from .remarks import remarks
-from .totals import SHOWN, WAITED, Total, mean_compile_ns, number_in
+from .totals import WAITED, Total, mean_compile_ns, number_in
 from .words import FRAME_NS, printable
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ OUTCOMES = {
     "uncacheable": "compiled; the driver gave nothing to keep",
     "plain": "created without probing the cache first",
     "passed": "created by the driver alone",
+    "unknown": "compiled or found by the driver, which does not say",
     "slow": "a hit that took long",
     "failed": "the driver returned an error",
 }
@@ -184,8 +185,8 @@ def history(found: list[Recorded], recorded: Recorded) -> list[dict[str, Any]]:
                 "started_s": run.started,
                 "pid": run.pid,
                 "hits": run.run.hits,
-                "compiled": run.run.compiled,
-                "compile_ns": run.run.compile_ns,
+                "compiled": run.run.shown()["compiled"],
+                "compile_ns": run.run.shown()["compile_ns"],
                 "stored_bytes": run.run.numbers["stored_bytes"],
                 "stored_bytes_so_far": stored,
                 "store_bytes": int(number_in(run.values, "store_bytes")) or None,
@@ -208,7 +209,9 @@ def of_run(
     told = frames.Told(recorded.run.numbers, line, frame_ns)
     long = stalls.find(events, frame_ns)
     known = stalls.known(recorded.run, line, frame_ns)
-    slowest = sorted(compiles(events), key=lambda event: event.duration_ns, reverse=True)
+    slowest = sorted(
+        (event for event in events if event.may_be_compile), key=lambda event: event.duration_ns, reverse=True
+    )
     own = [run.run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
     total = Total([recorded.run], mean_compile_ns(own))
     came = (origin_of or {}).get((recorded.run.identity, recorded.run.program_id))
@@ -224,7 +227,7 @@ def of_run(
         "ended_s": recorded.ended or None,
         "state": recorded.state,
         "duration_ns": duration(recorded, line),
-        **{key: getattr(recorded.run, key) for key in SHOWN},
+        **recorded.run.shown(),
         **{key: recorded.run.numbers[key] for key in ("adopted", "failed", "passed", "hit_ns", "plain_ns", *WAITED)},
         "saved_estimate_ns": total.saved_ns,
         **{key: recorded.run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},

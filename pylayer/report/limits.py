@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .words import human_time
+from .totals import OF_COMPILES
+from .words import human_time, plural
 
 #: What a limit can name: a key of a report's JSON.
 NAMES = {
@@ -43,7 +44,13 @@ class Limit:
         value = run[self.key]
         where = f"{self.text} in run {run['run']} of {run['program']}"
         if value is None:
-            no_frames = "frame" in self.key and run["frames"] is None
-            return f"{where}: unknown, because {'it presented no frames' if no_frames else 'its timeline lacks that'}"
+            return f"{where}: unknown, because {self._why_unknown(run)}"
         shown = human_time(value) if self.key.endswith("_ns") else f"{value:,}"
         return f"{where}: {shown}" if value > self.most else ""
+
+    def _why_unknown(self, run: dict[str, Any]) -> str:
+        if self.key in OF_COMPILES:
+            return f"of {plural(run['unknown_pipelines'], 'pipeline')} it is not known whether the driver compiled them"
+        if "frame" in self.key and run["frames"] is None:
+            return "it presented no frames"
+        return "it has no timeline" if run["timeline"]["outcome"] == "missing" else "its timeline lacks some frames"

@@ -62,7 +62,7 @@ def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_
         "cards": view.cards(own, frame_ns),
         "late_more": _of(len(own["late"]), own["late_frames"] or 0),
         "stalls_more": _of(len(own["longest_stalls"]), own["stalls"] or 0),
-        "slow_more": _of(len(own["slowest"]), own["compiled"]),
+        "slow_more": _of(len(own["slowest"]), own["compiled"] or 0),
         "saved_meaning": view.saved_meaning(own),
         "against": view.against(own["against"], own, names) if own.get("against") else None,
         "timeline_note": view.timeline_note(own),

@@ -107,7 +107,7 @@ def _what(event: Event) -> tuple[str, str, str]:
     if event.type == "cache":
         meaning = outcomes.CACHE_DATA.get(event.text, printable(event.text))
         return figures.HELD_UP["cache"], "wait", f"{event.outcome}: {meaning}"
-    of = "compiled" if event.is_compile or event.outcome == "failed" else "found"
+    of = "compiled" if event.may_be_compile or event.outcome == "failed" else "found"
     return figures.kind_name(event.kind), of, figures.OUTCOMES.get(event.outcome, event.outcome)
 
 

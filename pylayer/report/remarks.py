@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common import outcomes
 from ..values import GOOD_OUTCOMES
 from .counters import NUMBERS
-from .words import human_time
+from .words import human_time, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +50,18 @@ def _driver_remark(total: Total) -> list[str]:
     ]
 
 
+def _unknown_remark(total: Total) -> list[str]:
+    """Returns a line if it is not known which pipelines the driver compiled."""
+    count, passed = total.numbers["unknown_pipelines"], total.numbers["passed"]
+    if not count:
+        return []
+    whys = ["the layer did not touch the calls"] if passed else []
+    whys += ["the program's device has no creation feedback"] if count > passed else []
+    least = f"; it compiled at least {total.least_compiled}" if total.least_compiled else ""
+    what = f"unknown of {plural(count, 'pipeline')} whether the driver compiled {'it' if count == 1 else 'them'}"
+    return [f"{what}, because {', or '.join(whys)}{least}"]
+
+
 def remarks(total: Total) -> list[str]:
     """Returns what is worth a line beside the numbers."""
     observed = total.newest.texts["carrier"] == "observe"
@@ -58,6 +70,7 @@ def remarks(total: Total) -> list[str]:
         for key, text in REMARKS.items()
         if total.numbers[key] and not (observed and key == "plain")
     ]
+    texts += _unknown_remark(total)
     texts += _driver_remark(total)
     for outcome, count in total.damage.items():
         if outcome != "truncated":  # ends of journals whose programs were killed
@@ -75,7 +88,5 @@ def remarks(total: Total) -> list[str]:
     if total.newest.texts["carrier"] == "off":
         texts.append(f"nothing is stored: {total.newest.texts['reason']}")
     if observed:
-        texts.append(
-            "observed only: what the driver compiled is known where the program's device has creation feedback"
-        )
+        texts.append("observed only: nothing is stored")
     return texts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..common import owner
@@ -24,7 +24,9 @@ WAITED = ("load_wait_ns", "fetch_ns", "cache_wait_ns")
 #: The numbers that are no sums: of several runs, the highest counts.
 HIGHEST = ("longest_frame_ns", "last_late_s")
 #: The numbers of a run that commands show, and that are added up over runs.
-SHOWN = ("pipelines", "hits", "compiled", "refused_caches", "compile_ns", "waited_ns", "spent_ns")
+SHOWN = ("pipelines", "hits", "compiled", "unknown_pipelines", "refused_caches", "compile_ns", "waited_ns", "spent_ns")
+#: Of these, numbers that nobody knows if some pipelines are unknown.
+OF_COMPILES = ("compiled", "compile_ns")
 
 
 def number_in(values: Any, key: str) -> float:
@@ -114,10 +116,13 @@ class Run:
         )
         #: Pipelines created in any way, also in calls that the layer did not touch.
         self.pipelines = self.numbers["pipelines"] + self.numbers["passed"]
+        #: Those of which it is not known whether the driver compiled them: calls that the layer did not touch and, on
+        #: a device without creation feedback, pipelines for which no cache was probed.
+        self.unknown_pipelines = self.numbers["passed"] + (0 if values.get("feedback", True) else self.numbers["plain"])
         self.refused_caches = sum(self.refused.values())
         #: How long the program's threads waited because of the layer.
         self.waited_ns = sum(self.numbers[key] for key in WAITED)
-        own_ns = max(self.compile_ns, self.numbers["compile_ns"] + self.numbers["plain_ns"])
+        own_ns = max(self.compile_ns, self.numbers["compile_ns"] + self.numbers["plain_ns"]) + self.numbers["passed_ns"]
         #: How long creating pipelines took, summed over threads, with these waits.
         self.spent_ns = self.numbers["hit_ns"] + own_ns + self.waited_ns
         policy = values.get("policy")
@@ -128,6 +133,11 @@ class Run:
             self.policy_class = printable(one_line(policy.get("class", "")))
             self.policy_off = printable(one_line(policy.get("switched_off", "")))
         self.policy_off_at = number_in(policy, "switched_off_at")
+
+    def shown(self) -> dict[str, int | None]:
+        """Returns the numbers ``SHOWN``. None is unknown."""
+        unknown = OF_COMPILES if self.unknown_pipelines else ()
+        return {key: None if key in unknown else getattr(self, key) for key in SHOWN}
 
     @property
     def program_id(self) -> int:
@@ -216,6 +226,12 @@ def lost_estimate(group: list[Run]) -> int:
     return round(lost)
 
 
+def shown_sums(found: Sequence[dict[str, int | None]]) -> dict[str, int | None]:
+    """Returns sums of what ``Run.shown`` returned. The sum of unknown numbers is None."""
+    columns = {key: [numbers[key] for numbers in found] for key in SHOWN}
+    return {key: None if None in column else sum(filter(None, column)) for key, column in columns.items()}
+
+
 class Total:
     """The runs of one program under one identity. ``own_mean``: how long a compilation of the program takes on average,
     if other runs than these tell it."""
@@ -224,9 +240,10 @@ class Total:
         self.newest = max(group, key=lambda run: run.date)
         self.runs = len(group)
         self.first_started = min(run.started for run in group)
-        self.numbers = {key: sum(run.numbers[key] for run in group) for key in NUMBERS}
+        self.numbers: dict[str, Any] = {key: sum(run.numbers[key] for run in group) for key in NUMBERS}
         self.numbers |= {key: max(run.numbers[key] for run in group) for key in HIGHEST}
-        self.numbers |= {key: sum(getattr(run, key) for run in group) for key in SHOWN}
+        self.numbers |= shown_sums([run.shown() for run in group])
+        self.least_compiled = sum(run.compiled for run in group)
         self.refused: dict[str, int] = {}
         self.told: list[str] = []
         self.outcomes: dict[str, int] = {}

@@ -125,16 +125,21 @@ def held_up(run: dict[str, Any], frame_ns: int) -> dict[str, str]:
 
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
     """Returns the numbers at the top of the page."""
-    looked = run["hits"] + run["compiled"]
-    if run["carrier"] in ("off", "observe") and not run["hits"]:
+    looked = run["hits"] + (run["compiled"] or 0)
+    if run["compiled"] is None:
+        found = f"{run['unknown_pipelines']:,} unknown"
+    elif run["carrier"] in ("off", "observe") and not run["hits"]:
         found = "none was probed"
     else:
         found = f"{100 * run['hits'] / looked:.0f} % of those probed" if looked else ""
     adopted = f"; {run['adopted']:,} from the driver's own cache" if run["adopted"] else ""
+    took = f"unknown of {plural(run['unknown_pipelines'], 'pipeline')}"
+    if run["compile_ns"] is not None:
+        took = f"{human_time(run['compile_ns'])} in all"
     return [
         _card("Pipelines created", f"{run['pipelines']:,}", f"in {human_time(run['duration_ns'])}"),
         _card("Hits", f"{run['hits']:,}", found),
-        _card("Compiled", f"{run['compiled']:,}", f"{human_time(run['compile_ns'])} in all{adopted}"),
+        _card("Compiled", _count(run["compiled"])["text"], f"{took}{adopted}"),
         _card("Time saved", *_saved(run)),
         _worst(run, frame_ns),
         _card("Stored by this run", human_bytes(run["stored_bytes"]), plural(run["stored_records"], "record")),

@@ -45,9 +45,10 @@ assert EVENT.size == 64
 #: Types of events. The file has their numbers, from 1.
 TYPES = ("pipeline", "hits", "count", "cache", "load", "wait", "device", "end", "shader", "name")
 #: Outcomes of pipelines. The file has their numbers.
-OUTCOMES = ("compiled", "adopted", "uncacheable", "plain", "passed", "slow", "failed")
-#: The outcomes that are compilations.
-COMPILES = ("compiled", "uncacheable", "plain", "passed")
+OUTCOMES = ("compiled", "adopted", "uncacheable", "plain", "passed", "slow", "failed", "unknown")
+#: The outcomes that are compilations, and those of which that is not known.
+COMPILES = ("compiled", "uncacheable", "plain")
+UNKNOWN = ("passed", "unknown")
 #: Outcomes of an application's cache data. The file has their numbers.
 CACHE_OUTCOMES = ("passed", "emptied", "refused")
 _WORDS = {"pipeline": OUTCOMES, "cache": CACHE_OUTCOMES, "device": CARRIER_NAMES}
@@ -100,6 +101,11 @@ class Event:
     def is_compile(self) -> bool:
         """Whether the driver compiled pipelines."""
         return self.type == "pipeline" and self.outcome in COMPILES
+
+    @property
+    def may_be_compile(self) -> bool:
+        """Whether the driver compiled pipelines, or it is not known that it did not."""
+        return self.type == "pipeline" and self.outcome in COMPILES + UNKNOWN
 
     def __repr__(self) -> str:
         return f"Event({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"

@@ -62,10 +62,12 @@ def test_page_and_trace_in_one_go(user: User) -> None:
 
 
 def test_lavapipe_is_on_the_timeline(lavapipe_user: User) -> None:
-    """The timeline shows what was compiled even if nothing can be stored."""
+    """The timeline shows what was created even if nothing can be stored. The layer did not touch these calls, so it is
+    unknown what the driver compiled, and not an estimate from their time."""
     lavapipe_user.demo(8)
     (run,) = lavapipe_user.json("report")["runs"]
-    assert (run["carrier"], run["compiled"], len(run["slowest"])) == ("off", 8, 8) and run["compile_ns"] > 0
+    assert (run["carrier"], run["compiled"], len(run["slowest"])) == ("off", None, 8) and run["spent_ns"] > 0
+    assert "compiled            ?; unknown of 8 pipelines" in lavapipe_user.pylayer("report").stdout
 
 
 # ---- Recorded runs ---------------------------------------------------------------------------------
@@ -108,14 +110,14 @@ def three_runs(user: User) -> None:
 def test_list_is_filtered_and_sorted(user: User, arguments: tuple[str, ...], pids: list[int]) -> None:
     """--list shows runs of some programs, since a day, with the longest stalls or the most compiles first. Each keeps
     the word by which report finds it. A run that took less than a frame for all creations has no stall without a
-    timeline."""
+    timeline. Below the table stands what - means."""
     three_runs(user)
     listed = user.json("report", "--list", *arguments)["processes"]
     assert [own["pid"] for own in listed] == pids
     words = {102: ("last", 0), 101: ("last~1", 20_000_000), 100: ("last~2", 40_000_000)}
     assert all((own["word"], own["longest_stall_ns"]) == words[own["pid"]] for own in listed)
     done = user.pylayer("report", "--list", *arguments)
-    assert done.returncode == (not pids) and done.stdout.count("\n") == (len(pids) + 1 if pids else 0)
+    assert done.returncode == (not pids) and done.stdout.count("\n") == (len(pids) + 2 if pids else 0)
     if 100 in pids:
         assert "40.0 ms" in done.stdout and "20.0 ms" in done.stdout
 

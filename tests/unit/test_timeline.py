@@ -245,7 +245,19 @@ def test_outcomes(tmp_path: Path) -> None:
         "compiled",
     ]
     assert (found[0].text, found[0].value, found[0].start_ns, found[1].text) == ("MainCS", 4, 5, "")
-    assert values(tmp_path)["kinds"] == {"compute": {"hits": 0, "compiled": 11, "compile_ns": 7000}}
+    assert values(tmp_path)["kinds"] == {"compute": {"hits": 0, "compiled": 9, "compile_ns": 6000}}
+    assert values(tmp_path)["passed_ns"] == 1000
+
+
+def test_outcome_is_unknown_without_feedback(tmp_path: Path) -> None:
+    """On a device without creation feedback, only the time of a plain creation suggests that it compiled, so it does
+    not count as compiled."""
+    what = recording(tmp_path, FakeCommands())
+    what.feedback = False
+    what.creation(cell(b"", unit=UNIT_NONE, outcome=OUTCOME_NAMES.index("plain")))
+    (event,) = write(what, tmp_path)
+    assert (event.outcome, event.is_compile, event.may_be_compile) == ("unknown", False, True)
+    assert values(tmp_path)["kinds"] == {} and values(tmp_path)["feedback"] is False
 
 
 def test_shaders_and_names(tmp_path: Path) -> None:
