@@ -29,6 +29,8 @@ COMMANDS = {
     "key": ("key", ""),
     "ls": ("ls", ""),
     "metrics": ("metrics", ""),
+    "off": ("switch", "off"),
+    "on": ("switch", "on"),
     "policy": ("policy", ""),
     "prewarm": ("prewarm", ""),
     "quarantine": ("quarantine", ""),

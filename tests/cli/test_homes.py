@@ -29,6 +29,8 @@ key new PLACE/new.key
 key show PLACE/key
 ls
 metrics
+off pipelines
+on pipelines
 policy check
 policy explain
 policy init

@@ -1,0 +1,181 @@
+"""``pylayer off`` and ``pylayer on``: rules in the user's policy file that exclude a program, or no longer do.
+
+The file is edited by lines, because its comments and its layout are the user's. Each rule is a line of its own with a
+mark, so that the opposite command finds it. The result is parsed before it is written: nothing else may have changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..common.paths import config_file, store_root
+from .complete import programs
+from .output import EXIT_STATUSES, HELP, Failure, say, write_whole
+from .policy_in_force import compile_policy
+from .selection import NAMES
+
+if TYPE_CHECKING:
+    from ..values import Program
+
+MARK = "  # by pylayer on and off"
+LISTS = ("skip", "never_skip")
+
+
+class Edit:
+    """The text of a policy file and its document. Raises PolicyFileError if the file is not valid."""
+
+    def __init__(self, text: str, path: str) -> None:
+        from ..common import config
+
+        self.text, self.path = text, path
+        self.document, self._node = config.parse_alone(text, path)
+
+    def _with(self, text: str) -> Edit:
+        return Edit(text, self.path)
+
+    def without(self, rule: dict[str, str]) -> Edit:
+        """Returns the file without the lines that these commands wrote for a rule."""
+        lines = self.text.splitlines(keepends=True)
+        item = re.compile(rf"\s*(- )?{re.escape(_flow(rule))},?{re.escape(MARK)}\s*")
+        kept = [line for line in lines if not item.fullmatch(line)]
+        if len(kept) == len(lines):
+            return self
+        # A list that is now empty would be null, which is not valid.
+        for number, line in enumerate(kept):
+            below = next((other for other in kept[number + 1 :] if other.strip()), "end:")
+            if line.rstrip() in ("skip:", "never_skip:") and not re.match(r"\s*(-|#)|\s", below):
+                kept[number] = ""
+        return self._with("".join(kept))
+
+    def plus(self, key: str, rule: dict[str, str]) -> Edit:
+        """Returns the file with a rule in a list. Raises Failure if the file's layout does not allow it."""
+        from ..common.config import PolicyFileError
+
+        node = next((value for name, value in self._node.value if name.value == key), None) if self._node else None
+        text, item = self.text, _flow(rule)
+        if node is None:
+            gap = "\n" if text and not text.endswith("\n") else ""
+            text += f"{gap}{key}:\n- {item}{MARK}\n"
+        elif node.flow_style:
+            at = node.start_mark.index + 1
+            text = f"{text[:at]}\n  {item},{MARK}\n  {text[at:].lstrip(' ')}"
+        else:
+            at, column = node.start_mark.index, node.start_mark.column
+            text = f"{text[:at]}- {item}{MARK}\n{' ' * column}{text[at:]}"
+        try:
+            new = self._with(text)
+        except PolicyFileError:
+            new = self
+        wanted = {**self.document, key: sorted([rule, *self.document.get(key, [])], key=str)}
+        if {**new.document, key: sorted(new.document.get(key, []), key=str)} != wanted:
+            raise Failure(f"{self.path} was not changed: add the item {item} to its list {key} by hand")
+        return new
+
+    def excludes(self, program: Program) -> str:
+        """Returns the skip rule that excludes a program; empty text if none does."""
+        from ..common.config import with_preset
+        from .policy_explain import skip_rule
+
+        return skip_rule(with_preset(self.document), program)
+
+    def line(self, rule: dict[str, str]) -> int:
+        """Returns the number of the line with a rule; 0 if it has none."""
+        lines = self.text.split("\n")
+        return next((number for number, line in enumerate(lines, 1) if _flow(rule) in line and MARK in line), 0)
+
+
+def _flow(rule: dict[str, str]) -> str:
+    """Returns a rule as YAML on one line."""
+    return "{" + ", ".join(f"{key}: {json.dumps(text, ensure_ascii=False)}" for key, text in rule.items()) + "}"
+
+
+def _rule(name: str, program: Program) -> dict[str, str]:
+    """Returns the rule for what a user names: an executable, or with its application if the name has both."""
+    rule = {"executable": program.executable}
+    return {**rule, "application": program.application} if "(" in name and program.application else rule
+
+
+def _read(path: str) -> Edit:
+    """Returns the policy file, an empty one if there is none. Raises Failure."""
+    from ..common.config import PolicyFileError
+    from .policy_file import read_text
+
+    try:
+        return Edit(read_text(path) if os.path.lexists(path) else "", path)
+    except PolicyFileError as error:
+        raise Failure(f"{error}; nothing was changed. Correct the file first: pylayer policy check") from error
+
+
+def _write(new: Edit) -> None:
+    """Replaces the policy file atomically. Raises Failure."""
+    try:
+        Path(new.path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(os.path.realpath(new.path), new.text)
+    except OSError as error:
+        raise Failure(f"{new.path} cannot be written: {error.strerror or error}") from error
+    compile_policy(new.path, store_root())
+
+
+def _switch(name: str, off: bool) -> None:
+    from .policy_explain import program_to_ask
+
+    path = config_file()
+    if path is None:
+        raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set, so there is no policy file; set one")
+    program = program_to_ask(name)
+    rule: dict[str, Any] = _rule(name, program)
+    old = _read(path)
+    new, key = old.without(rule), LISTS[not off]
+    if bool(new.excludes(program)) != off:
+        new = new.plus(key, rule)
+    if bool(new.excludes(program)) != off:
+        raise Failure(f"{path} was not changed: its never_skip includes {program.executable} and overrides skip")
+    word = "off" if off else "on"
+    if new.text == old.text:
+        because = f", because of the {new.excludes(program)}" if off else ": no skip rule excludes it"
+        say(f"{name} is already {word}{because}. Nothing was changed.")
+        return
+    _write(new)
+    line = new.line(rule)
+    done = f"wrote {key} {_flow(rule)} to {path}:{line}" if line else f"removed the rule from {path}"
+    say(f"{name} is {word} from its next start: {done}. To undo: pylayer {'on' if off else 'off'} {name}")
+
+
+_name = click.argument("name", shell_complete=programs, help=f"The program, {NAMES}; or an executable that never ran.")
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Exclude a program from the layer.")
+@_name
+def off(name: str) -> None:
+    """Exclude a program from the layer: it runs as if pylayer were not there.
+
+    This adds a rule to the list skip of your policy file, in a line of its own. Everything else in the file stays as it
+    is. Stored pipelines stay, too. `pylayer on` removes the rule.
+
+    \b
+    Example:
+      pylayer off blender
+    """
+    _switch(name, off=True)
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Undo pylayer off.")
+@_name
+def on(name: str) -> None:
+    """Let the layer work in a program that a skip rule excludes.
+
+    This removes the rule that `pylayer off` wrote. If another rule excludes the program, such as a built-in one, it
+    adds an exception to the list never_skip of your policy file. It does not start programs under the layer: pylayer
+    run does. `pylayer status` tells what else limits it.
+
+    \b
+    Example:
+      pylayer on blender
+    """
+    _switch(name, off=False)
