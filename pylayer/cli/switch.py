@@ -40,41 +40,44 @@ class Edit:
         return Edit(text, self.path)
 
     def without(self, rule: dict[str, str]) -> Edit:
-        """Returns the file without the lines that these commands wrote for a rule."""
+        """Returns the file without the lines that these commands wrote for a rule. Raises Failure if the rest is not
+        valid."""
+        from ..common.config import PolicyFileError
+
         lines = self.text.splitlines(keepends=True)
-        item = re.compile(rf"\s*(- )?{re.escape(_flow(rule))},?{re.escape(MARK)}\s*")
+        item = re.compile(rf"\s*- {re.escape(_flow(rule) + MARK)}\s*")
         kept = [line for line in lines if not item.fullmatch(line)]
         if len(kept) == len(lines):
             return self
         # A list that is now empty would be null, which is not valid.
         for number, line in enumerate(kept):
-            below = next((other for other in kept[number + 1 :] if other.strip()), "end:")
-            if line.rstrip() in ("skip:", "never_skip:") and not re.match(r"\s*(-|#)|\s", below):
+            rest = (other for other in kept[number + 1 :] if not re.match(r"\s*(#|$)", other))
+            if line.rstrip() in ("skip:", "never_skip:") and not next(rest, "").startswith(("-", " ")):
                 kept[number] = ""
-        return self._with("".join(kept))
+        try:
+            return self._with("".join(kept))
+        except PolicyFileError as error:
+            raise Failure(f"{self.path} was not changed: remove line {self.line(rule)} by hand") from error
 
     def plus(self, key: str, rule: dict[str, str]) -> Edit:
-        """Returns the file with a rule in a list. Raises Failure if the file's layout does not allow it."""
+        """Returns the file with a rule at the beginning of a list. Raises Failure if the list is in brackets, or the
+        file's layout does not allow it."""
         from ..common.config import PolicyFileError
 
         node = next((value for name, value in self._node.value if name.value == key), None) if self._node else None
-        text, item = self.text, _flow(rule)
+        text, item = self.text, f"- {_flow(rule)}{MARK}\n"
         if node is None:
-            gap = "\n" if text and not text.endswith("\n") else ""
-            text += f"{gap}{key}:\n- {item}{MARK}\n"
-        elif node.flow_style:
-            at = node.start_mark.index + 1
-            text = f"{text[:at]}\n  {item},{MARK}\n  {text[at:].lstrip(' ')}"
-        else:
-            at, column = node.start_mark.index, node.start_mark.column
-            text = f"{text[:at]}- {item}{MARK}\n{' ' * column}{text[at:]}"
+            text += ("\n" if text and not text.endswith("\n") else "") + f"{key}:\n{item}"
+        elif not node.flow_style:
+            at = node.start_mark.index
+            text = text[:at] + item + " " * node.start_mark.column + text[at:]
         try:
             new = self._with(text)
         except PolicyFileError:
             new = self
-        wanted = {**self.document, key: sorted([rule, *self.document.get(key, [])], key=str)}
-        if {**new.document, key: sorted(new.document.get(key, []), key=str)} != wanted:
-            raise Failure(f"{self.path} was not changed: add the item {item} to its list {key} by hand")
+        rules = self.document.get(key, [])
+        if new.document not in ({**self.document, key: [rule, *rules]}, {**self.document, key: [*rules, rule]}):
+            raise Failure(f"{self.path} was not changed: add the item {_flow(rule)} to its list {key} by hand")
         return new
 
     def excludes(self, program: Program) -> str:
@@ -130,21 +133,20 @@ def _switch(name: str, off: bool) -> None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set, so there is no policy file; set one")
     program = program_to_ask(name)
     rule: dict[str, Any] = _rule(name, program)
-    old = _read(path)
+    old, word, other = _read(path), "off" if off else "on", "on" if off else "off"
+    if bool(because := old.excludes(program)) == off:
+        because = f", because of the {because}" if off else ": no skip rule excludes it"
+        say(f"{name} is already {word}{because}. Nothing was changed.")
+        return
     new, key = old.without(rule), LISTS[not off]
     if bool(new.excludes(program)) != off:
         new = new.plus(key, rule)
     if bool(new.excludes(program)) != off:
         raise Failure(f"{path} was not changed: its never_skip includes {program.executable} and overrides skip")
-    word = "off" if off else "on"
-    if new.text == old.text:
-        because = f", because of the {new.excludes(program)}" if off else ": no skip rule excludes it"
-        say(f"{name} is already {word}{because}. Nothing was changed.")
-        return
     _write(new)
     line = new.line(rule)
     done = f"wrote {key} {_flow(rule)} to {path}:{line}" if line else f"removed the rule from {path}"
-    say(f"{name} is {word} from its next start: {done}. To undo: pylayer {'on' if off else 'off'} {name}")
+    say(f"{name} is {word} from its next start: {done}. To undo: pylayer {other} {name}")
 
 
 _name = click.argument("name", shell_complete=programs, help=f"The program, {NAMES}; or an executable that never ran.")

@@ -24,8 +24,7 @@ FILES = {
     "without the list": "# mine\npreset: players  # good\n\nsettings: {carrier: cells}",
     "block list": BLOCK,
     "indented list": "skip:\n    - executable: a\n    - {executable: b}\n# end\n",
-    "empty list": "skip: []  # none\nsettings: {}\n",
-    "flow list": "skip: [{executable: a}, {executable: b}]\n",
+    "no list of ours": "never_skip: []\n# skip: []\nsettings: {}\n",
 }
 
 
@@ -44,12 +43,13 @@ def test_off_and_on(user: User, name: str) -> None:
     assert done.returncode == 0 and done.stdout.endswith("To undo: pylayer on game\n"), done.stderr
     off = path.read_text()
     assert user.pylayer("policy", "check").returncode == 0 and str(path) in done.stdout
-    kept = re.sub(r'(skip:\n)?( *-)? *\{executable: "game"\},?  # by pylayer on and off', "", off)
-    assert off != text and "".join(kept.split()) == "".join(text.split())
+    header = "" if "\nskip:" in f"\n{text}" else "skip:\n"
+    kept = re.sub(header + r' *- \{executable: "game"\}  # by pylayer on and off\n', "", off)
+    assert off != text and kept.rstrip("\n") == text.rstrip("\n")
     assert "skip rule executable: game" in user.pylayer("policy", "explain", "game").stdout
     assert "already off" in user.pylayer("off", "game").stdout and path.read_text() == off
     assert user.pylayer("on", "game").returncode == 0
-    assert "".join(path.read_text().split()) == "".join(text.split())
+    assert path.read_text().rstrip("\n") == text.rstrip("\n")
     assert "already on" in user.pylayer("on", "game").stdout
 
 
@@ -76,6 +76,8 @@ def test_built_in_rule(user: User) -> None:
     [
         ("settings: {carier: cells}\n", "Correct the file first: pylayer policy check"),
         ("never_skip: [{executable: 'g*'}]\n", "its never_skip includes game and overrides skip"),
+        ("skip: []\n", 'add the item {executable: "game"} to its list skip by hand'),
+        ("skip: [{executable: a}]  # mine\n", 'add the item {executable: "game"} to its list skip by hand'),
         ("{settings: {}}\n", 'add the item {executable: "game"} to its list skip by hand'),
     ],
 )
@@ -84,6 +86,15 @@ def test_what_cannot_be_edited(user: User, text: str, says: str) -> None:
     path_of(user).write_text(text)
     done = user.pylayer("off", "game")
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and says in done.stderr, done.stderr
+    assert path_of(user).read_text() == text
+
+
+def test_last_item_of_a_list_with_a_comment(user: User) -> None:
+    """Where the file would not be valid without the rule's line, it stays as it is, and one line says what to do."""
+    text = '# mine\nskip:  # launchers\n- {executable: "game"}  # by pylayer on and off\n'
+    path_of(user).write_text(text)
+    done = user.pylayer("on", "game")
+    assert done.returncode == 1 and "remove line 3 by hand" in done.stderr, done.stderr
     assert path_of(user).read_text() == text
 
 
