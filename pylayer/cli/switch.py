@@ -16,7 +16,7 @@ import click
 
 from ..common.paths import config_file, store_root
 from .complete import programs
-from .output import EXIT_STATUSES, HELP, Failure, say, write_whole
+from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json, say, write_whole
 from .policy_in_force import compile_policy
 from .selection import NAMES
 
@@ -125,7 +125,7 @@ def _write(new: Edit) -> None:
     compile_policy(new.path, store_root())
 
 
-def _switch(name: str, off: bool) -> None:
+def _switch(name: str, off: bool, as_json: bool) -> None:
     from .policy_explain import program_to_ask
 
     path = config_file()
@@ -134,19 +134,24 @@ def _switch(name: str, off: bool) -> None:
     program = program_to_ask(name)
     rule: dict[str, Any] = _rule(name, program)
     old, word, other = _read(path), "off" if off else "on", "on" if off else "off"
-    if bool(because := old.excludes(program)) == off:
+    because, line, key = old.excludes(program), 0, LISTS[not off]
+    changed = bool(because) != off
+    if changed:
+        new = old.without(rule)
+        if bool(new.excludes(program)) != off:
+            new = new.plus(key, rule)
+        if bool(new.excludes(program)) != off:
+            raise Failure(f"{path} was not changed: its never_skip includes {program.executable} and overrides skip")
+        _write(new)
+        line = new.line(rule)
+    if as_json:
+        print_json({"program": name, "on": not off, "changed": changed, "file": path, "line": line or None})
+    elif changed:
+        done = f"wrote {key} {_flow(rule)} to {path}:{line}" if line else f"removed the rule from {path}"
+        say(f"{name} is {word} from its next start: {done}. To undo: pylayer {other} {name}")
+    else:
         because = f", because of the {because}" if off else ": no skip rule excludes it"
         say(f"{name} is already {word}{because}. Nothing was changed.")
-        return
-    new, key = old.without(rule), LISTS[not off]
-    if bool(new.excludes(program)) != off:
-        new = new.plus(key, rule)
-    if bool(new.excludes(program)) != off:
-        raise Failure(f"{path} was not changed: its never_skip includes {program.executable} and overrides skip")
-    _write(new)
-    line = new.line(rule)
-    done = f"wrote {key} {_flow(rule)} to {path}:{line}" if line else f"removed the rule from {path}"
-    say(f"{name} is {word} from its next start: {done}. To undo: pylayer {other} {name}")
 
 
 _name = click.argument("name", shell_complete=programs, help=f"The program, {NAMES}; or an executable that never ran.")
@@ -154,7 +159,8 @@ _name = click.argument("name", shell_complete=programs, help=f"The program, {NAM
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Exclude a program from the layer.")
 @_name
-def off(name: str) -> None:
+@json_option
+def off(name: str, as_json: bool) -> None:
     """Exclude a program from the layer: it runs as if pylayer were not there.
 
     This adds a rule to the list skip of your policy file, in a line of its own. Everything else in the file stays as it
@@ -164,12 +170,13 @@ def off(name: str) -> None:
     Example:
       pylayer off blender
     """
-    _switch(name, off=True)
+    _switch(name, True, as_json)
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Undo pylayer off.")
 @_name
-def on(name: str) -> None:
+@json_option
+def on(name: str, as_json: bool) -> None:
     """Let the layer work in a program that a skip rule excludes.
 
     This removes the rule that `pylayer off` wrote. If another rule excludes the program, such as a built-in one, it
@@ -180,4 +187,4 @@ def on(name: str) -> None:
     Example:
       pylayer on blender
     """
-    _switch(name, off=False)
+    _switch(name, False, as_json)

@@ -13,6 +13,7 @@ from .output import (
     EXIT_STATUSES,
     HELP,
     Failure,
+    WrongUse,
     human_bytes,
     json_option,
     plural,
@@ -24,38 +25,36 @@ from .selection import dry_run_option, require_store
 from .sizes import parse_size
 
 if TYPE_CHECKING:
-    from ..store.store import Trim
+    from ..store.store import Store, Trim
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Fold the store and keep it within its limits.")
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
 @click.option("--max-program", callback=parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
+@click.option("--free", callback=parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")
 @dry_run_option
 @json_option
-def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: bool) -> None:
+def trim(max_size: int | None, max_program: int | None, free: int | None, dry_run: bool, as_json: bool) -> None:
     """Fold the store into few files and bring it within its limits, evicting the least recently used pipelines first.
 
     Programs do the same as they run, a little at a time. Sizes are like 500M or 2GiB. A limit that is not given comes
-    from the policy file. Files that a running program is writing are kept. On a full disk, a file that cannot be
-    rewritten is deleted as a whole.
+    from the policy file; --free sets the store's limit below its size now. Files that a running program is writing are
+    kept. On a full disk, a file that cannot be rewritten is deleted as a whole.
 
     \b
     Example:
-      pylayer trim --max-size 2GiB --dry-run
+      pylayer trim --free 1G --dry-run
+      pylayer trim --max-size 2GiB
     """
-    from .policy_in_force import read_limits
-
+    if free is not None and max_size is not None:
+        raise WrongUse("give --free or --max-size, not both")
     store = require_store()
     if not os.path.isdir(store.root) and not as_json:
         say(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
         return
-    limits, problem = read_limits()
-    if problem and (max_size is None or max_program is None):
-        raise Failure(f"{problem}; its limits are unknown. Correct it, or give --max-size and --max-program")
-    limits = Limits(
-        limits.max_store if max_size is None else max_size,
-        limits.max_program if max_program is None else max_program,
-    )
+    if free is not None:
+        max_size = _limit_that_frees(store, free)
+    limits = _limits(max_size, max_program)
     work = store.trim(limits, dry_run)
     with progress("folding", None, as_json) as advance:
         for _ in work.fold_steps():
@@ -74,6 +73,32 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
             click.echo(f"That is more than {human_bytes(limits.max_store)}: the rest is in use or cannot be rewritten.")
     if work.skipped or (work.bytes_after > limits.max_store and not dry_run):
         raise click.exceptions.Exit(EXIT_PROBLEM)
+
+
+def _limit_that_frees(store: Store, free: int) -> int:
+    """Returns the size limit of a store that is smaller by ``free``. Raises Failure if the store has less than that."""
+    size = store.total_bytes()
+    if free > size:
+        raise Failure(
+            f"nothing was evicted: the store has {human_bytes(size)}, less than {human_bytes(free)}; "
+            "pylayer clear --all removes all of it"
+        )
+    return size - free
+
+
+def _limits(max_size: int | None, max_program: int | None) -> Limits:
+    """Returns the limits, from the policy file if they are not given. Raises Failure if that is not valid."""
+    from .policy_in_force import read_limits
+
+    limits, problem = read_limits()
+    if problem and (max_size is None or max_program is None):
+        raise Failure(
+            f"{problem}; its limits are unknown. Correct it, or give --max-program and one of --max-size and --free"
+        )
+    return Limits(
+        limits.max_store if max_size is None else max_size,
+        limits.max_program if max_program is None else max_program,
+    )
 
 
 def _as_json(root: str, work: Trim, limits: Limits, dry_run: bool) -> dict[str, Any]:

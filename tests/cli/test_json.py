@@ -148,6 +148,8 @@ COMMANDS = (
     "export pipelines.pylayer --app pipelines --sign my.key",
     "import pipelines.pylayer --dry-run",
     "import pipelines.pylayer",
+    "off other",
+    "on other",
     "policy check",
     "policy check wrong.yaml",
     "policy check rules.yaml",

@@ -40,6 +40,26 @@ def test_dry_run_is_what_happens(user: User) -> None:
     assert store.loaded(GAME) == list(range(10 + done["records_removed"], 112))
 
 
+def test_free(user: User) -> None:
+    """--free makes the store smaller by at least so much and evicts what was used least recently. A store that has less
+    than that stays as it is."""
+    store = Store(user.store)
+    for run in range(1, 11):
+        aged(store, 10 * run, 10, 100 - run)
+    user.json("trim")
+    before = user.json("ls")["store_bytes"]
+    planned = user.json("trim", "--free", "40K", "--dry-run")
+    done = user.json("trim", "--free", "40K")
+    assert done["max_store_bytes"] == planned["max_store_bytes"] == before - (40 << 10)
+    assert before - done["bytes_after"] >= 40 << 10 and planned["records_removed"] == done["records_removed"] < 60
+    assert store.loaded(GAME) == list(range(10 + done["records_removed"], 110))
+    refused = user.pylayer("trim", "--free", "1G")
+    assert refused.returncode == 1 and "pylayer clear --all removes all of it" in refused.stderr
+    assert user.json("ls")["store_bytes"] == done["bytes_after"]
+    both = user.pylayer("trim", "--free", "1K", "--max-size", "1K")
+    assert both.returncode == 2 and "not both" in both.stderr
+
+
 #: Fills a disk that has the store, and runs commands there. Prints the output of each as JSON. In a user namespace the
 #: user is root, whose group is nobody's private one (umask 002).
 FULL_DISK = """
