@@ -171,6 +171,34 @@ class Bench:
             figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
             yield
 
+    def own_cache(self, rounds: int) -> Iterator[None]:
+        """A program that begins with its own cache's data, which it read under the layer. With the hashing."""
+        for size, pipelines in (("0.1", 25), ("10", 2600)):
+            name = f"the same and vkCreatePipelineCache, {size} MB"
+            wall = self.figure(name, "without the layer", 1.0, "ms", difference=True)
+            cpu = self.figure(
+                f"processor time, own cache of {size} MB", "without the layer", 3.0, "ms", difference=True
+            )
+            self.fresh_store()
+            saved: tuple[str | float | Path, ...] = ("--cache", "object", "--cache-save", self.blob)
+            for _ in range(3):
+                self.world.demo("--count", pipelines, *saved)
+                saved = ("--cache", self.blob, "--cache-save", self.blob)
+            for _ in range(rounds):
+                alone, under = (self.begin(layers) for layers in (None, self.layers))
+                wall.add(alone[0], under[0])
+                cpu.add(alone[1], under[1])
+                yield
+            self.blob.unlink()
+
+    def begin(self, layers: str | None) -> tuple[float, float]:
+        """Returns how long a program takes until it has its cache, and its processor time, in nanoseconds."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run = self.world.demo("--count", 1, "--cache", self.blob, layers=layers)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took = run["create_instance_ns"] + run["create_device_ns"] + run["create_cache_ns"]
+        return took, (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9
+
     def start_with_store(self, rounds: int) -> Iterator[None]:
         """The store is read while the driver makes the device."""
         name = f"the same with {2 * self.count} pipelines in"
@@ -206,6 +234,7 @@ def measure(directory: Path, options: argparse.Namespace) -> list[Row]:
         (Bench.start, options.rounds),
         (Bench.first_start, options.rounds),
         (Bench.warm, options.rounds),
+        (Bench.own_cache, options.rounds),
         (Bench.start_with_store, options.rounds),
         (Bench.links, options.rounds),
         (Bench.processes, options.rounds),
