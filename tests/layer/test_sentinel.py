@@ -362,6 +362,7 @@ def test_crash_in_a_call_that_the_layer_adds(scripted: ScriptedDriver, carrier: 
         ("binaries", "binary-data=crash", "vkGetPipelineBinaryDataKHR", 1),
         ("binaries", "internal-cache=no;release-captured=crash", "CAPTURE_DATA", 1),
         ("cells", "pipeline=crash?probe", "FAIL_ON_PIPELINE_COMPILE_REQUIRED", 2),
+        ("binaries", "pipeline=crash?probe", "FAIL_ON_PIPELINE_COMPILE_REQUIRED", 2),
         ("cells", "get-data=crash@4+", "vkGetPipelineCacheData", 1),
         ("cells", "merge=crash", "vkMergePipelineCaches", 1),
     ],

@@ -42,7 +42,7 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
     PipelineCall *call = batch->call;
     Device *device = call->device;
     Element *element = &batch->elements[index];
-    if (!device->cache_control)
+    if (!device->cache_control || call_is_off(&device->added_calls, PYLAYER_MARK_PROBE, element->kind))
         return false;
     VkPipelineCache probed;
     uint64_t duration = 0;
