@@ -198,7 +198,7 @@ static void VKAPI_CALL get_queue_families(VkPhysicalDevice physical, uint32_t *c
     (void)physical;
     if (properties && *count)
         *properties =
-            (VkQueueFamilyProperties){.queueFlags = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT, .queueCount = 1};
+            (VkQueueFamilyProperties){.queueFlags = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT, .queueCount = 32};
     *count = properties && *count == 0 ? 0 : 1;
 }
 

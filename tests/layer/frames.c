@@ -9,10 +9,12 @@
  *   by=present   who creates them: the thread that presents; loader: another one, for which the thread that presents waits;
  *                beside: another one, while frames are presented; the next ones come when it is done
  *   swapchains=1 as many are presented with each call
+ *   threads=0    1: each swapchain is presented by a thread of its own, on a queue of its own, and no pipelines are created
  *   recreate=0   the frame before which the swapchains are replaced, as a window's that was resized
  *   pause=0      milliseconds that the program waits before its last frame
  *   loop=0       presents this often at the end and prints the nanoseconds of each: "present NANOSECONDS"
  *   twice=0      creates each pipeline twice, as 1
+ *   api=1        the minor version of Vulkan
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -25,16 +27,17 @@
 
 #include "shader.h"
 
-enum { MOST_SWAPCHAINS = 4 };
+enum { MOST_SWAPCHAINS = 20 };
 
 static VkInstance instance;
 static VkDevice device;
-static VkQueue queue;
+static VkQueue queues[MOST_SWAPCHAINS];
 static VkSurfaceKHR surface;
 static VkPipelineLayout layout;
 static VkSwapchainKHR swapchains[MOST_SWAPCHAINS];
 static PFN_vkSetDebugUtilsObjectNameEXT set_name;
-static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, twice;
+static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, twice, threads,
+           api = 1;
 static const char *by = "present";
 
 static uint64_t now(void)
@@ -161,7 +164,7 @@ static void present(int number)
                              .pSwapchains = swapchains,
                              .pImageIndices = images};
     uint64_t before = now();
-    check(vkQueuePresentKHR(queue, &info) < 0, "vkQueuePresentKHR");
+    check(vkQueuePresentKHR(queues[0], &info) < 0, "vkQueuePresentKHR");
     uint64_t after = now();
     for (int i = 0; number && i < swapchain_count; i++)
         printf("frame %d %d %llu %llu\n", i + 1, number, (unsigned long long)before, (unsigned long long)after);
@@ -199,12 +202,42 @@ static void run(int frames)
     }
 }
 
+static void *present_alone(void *of)
+{
+    int number = *(int *)of;
+    for (int frame = 0; frame < every; frame++) {
+        uint32_t image = 0;
+        VkPresentInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PRESENT_INFO_KHR,
+                                 .swapchainCount = 1,
+                                 .pSwapchains = &swapchains[number],
+                                 .pImageIndices = &image};
+        check(vkQueuePresentKHR(queues[number], &info) < 0, "vkQueuePresentKHR");
+    }
+    vkDestroySwapchainKHR(device, swapchains[number], NULL);
+    swapchains[number] = VK_NULL_HANDLE;
+    return NULL;
+}
+
+static void run_threads(int frames)
+{
+    pthread_t thread[MOST_SWAPCHAINS];
+    int numbers[MOST_SWAPCHAINS];
+    every = frames;
+    for (int i = 0; i < swapchain_count; i++) {
+        numbers[i] = i;
+        pthread_create(&thread[i], NULL, present_alone, &numbers[i]);
+    }
+    for (int i = 0; i < swapchain_count; i++)
+        pthread_join(thread[i], NULL);
+}
+
 static void start(void)
 {
     const char *extensions[] = {VK_KHR_SURFACE_EXTENSION_NAME, VK_EXT_HEADLESS_SURFACE_EXTENSION_NAME,
                                 VK_EXT_DEBUG_UTILS_EXTENSION_NAME};
     const char *extension = VK_KHR_SWAPCHAIN_EXTENSION_NAME;
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                     .apiVersion = VK_MAKE_API_VERSION(0, 1, api, 0)};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                  .pApplicationInfo = &application,
                                  .enabledExtensionCount = 3,
@@ -217,17 +250,19 @@ static void start(void)
     set_name = (PFN_vkSetDebugUtilsObjectNameEXT)vkGetInstanceProcAddr(instance, "vkSetDebugUtilsObjectNameEXT");
     VkPhysicalDevice physical;
     uint32_t one = 1;
-    float priority = 1;
+    float priorities[MOST_SWAPCHAINS] = {1};
+    uint32_t queue_count = threads ? (uint32_t)swapchain_count : 1;
     check(vkEnumeratePhysicalDevices(instance, &one, &physical) < 0, "vkEnumeratePhysicalDevices");
     VkDeviceQueueCreateInfo queue_info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = queue_count, .pQueuePriorities = priorities};
     VkDeviceCreateInfo device_info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                       .queueCreateInfoCount = 1,
                                       .pQueueCreateInfos = &queue_info,
                                       .enabledExtensionCount = 1,
                                       .ppEnabledExtensionNames = &extension};
     check(vkCreateDevice(physical, &device_info, NULL, &device), "vkCreateDevice");
-    vkGetDeviceQueue(device, 0, 0, &queue);
+    for (uint32_t i = 0; i < queue_count; i++)
+        vkGetDeviceQueue(device, 0, i, &queues[i]);
     VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
     check(vkCreatePipelineLayout(device, &layout_info, NULL, &layout), "vkCreatePipelineLayout");
     make_swapchains();
@@ -238,9 +273,10 @@ static void read_option(const char *text)
     static const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"every=", &every},    {"least=", &least}, {"most=", &most},
-                   {"pace=", &pace},      {"loop=", &loop},   {"recreate=", &recreate},
-                   {"pause=", &pause_ms}, {"twice=", &twice}, {"swapchains=", &swapchain_count}};
+    } numbers[] = {{"every=", &every},     {"least=", &least}, {"most=", &most},
+                   {"pace=", &pace},       {"loop=", &loop},   {"recreate=", &recreate},
+                   {"pause=", &pause_ms},  {"twice=", &twice}, {"swapchains=", &swapchain_count},
+                   {"threads=", &threads}, {"api=", &api}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t length = strlen(numbers[i].name);
         if (strncmp(text, numbers[i].name, length) == 0) {
@@ -261,7 +297,7 @@ int main(int argument_count, char **arguments)
     loops = loop;
     loop = 0;
     start();
-    run(frames);
+    (threads ? run_threads : run)(frames);
     loop = loops;
     uint64_t begin = now();
     for (int i = 0; i < loops; i++)

@@ -111,6 +111,22 @@ def test_counted_by_the_layer(driver: ScriptedDriver) -> None:
     assert abs(counters["longest_frame_ns"] - longest) <= 2000 and counters["last_late_s"] > 1_700_000_000
 
 
+@pytest.mark.parametrize(
+    ("settings", "script"),
+    [
+        ({"carrier": "binaries"}, "internal-cache=no"),  # CAPTURE_DATA
+        ({"timeline_mib": 0}, "cache-control=no"),  # the snapshot carrier
+        ({"timeline_mib": 0, "carrier": "observe"}, ""),
+        ({"timeline_mib": 0}, ""),
+    ],
+)
+def test_counted_whoever_compiles(driver: ScriptedDriver, settings: dict[str, Any], script: str) -> None:
+    """Frames that pipelines held up are counted with each carrier, also without a timeline."""
+    driver.settings(**settings)
+    driver.program("frames", 60, "api=3", script=f"{script};{SLOW}")
+    assert driver.world.last()["late_by_pipelines"] > 0
+
+
 def test_beside_frames(driver: ScriptedDriver) -> None:
     """What a thread compiles while frames go on being presented holds up none of them."""
     told = Told(driver, 400, "by=beside", "every=399", "least=1", "most=1", script="pipeline=slow:400?compile")
@@ -125,6 +141,16 @@ def test_two_swapchains(driver: ScriptedDriver) -> None:
     told.check_times()
     assert {own.frame.swapchain for own in told.late} == {1, 2}
     assert " of swapchain 2 took " in frames.sentence(next(o for o in told.late if o.frame.swapchain == 2), told.line)
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_many_swapchains(driver: ScriptedDriver, threads: int) -> None:
+    """The frames of sixteen swapchains are counted, by whomever they are presented. The log says that there are more."""
+    done = driver.program("frames", 50, "every=0", "swapchains=16", f"threads={threads}", PYLAYER_LOG="info")
+    assert driver.world.last()["frames"] == 16 * 50 and "swapchains" not in done.stderr
+    done = driver.program("frames", 50, "every=0", "swapchains=20", PYLAYER_LOG="info")
+    assert driver.world.last()["frames"] == 16 * 50
+    assert done.stderr.count("the program has more than 16 swapchains") == 1
 
 
 def test_replaced_swapchain(driver: ScriptedDriver) -> None:

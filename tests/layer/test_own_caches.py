@@ -226,6 +226,16 @@ def test_a_file_that_was_lost(real: World, file: Path) -> None:
     assert real.last()["application_hits"] == MANY
 
 
+def test_a_file_that_was_lost_and_is_not_restored(world: World, file: Path) -> None:
+    """With seed_application_caches: false nothing is restored, so a program that lost its cache file needs no
+    interpreter, and none of its pipelines waits for one."""
+    world.configure(seed_application_caches=False)
+    fill(world, file)
+    file.unlink()
+    assert "threads: 1\n" in run(world, file, "threads")
+    assert (world.last()["hits"], world.last()["load_wait_ns"]) == (COUNT, 0)
+
+
 def test_a_store_that_is_only_read(world: World, file: Path) -> None:
     """With a store that is only read, known data passes without an interpreter, and nothing is written."""
     fill(world, file)

@@ -5,6 +5,7 @@
 #include "policy/mailbox.h"
 #include "binaries/binaries.h"
 #include "pipelines/creations.h"
+#include "frames/frames.h"
 #include "crash/sentinel.h"
 
 #define CAPTURE_STATISTICS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR)
@@ -343,6 +344,7 @@ bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, cons
     about->flags |= PYLAYER_CELL_CAPTURED;
     about->create_ns = *duration_ns;
     about->start_ns = now_ns() - *duration_ns;
+    frames_note_pipeline(device, *duration_ns);
     VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                             .pipeline = *pipeline};
     if (keep(device, &create, key, about)) {

@@ -200,6 +200,8 @@ bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
 uint64_t cache_history_restorable(Device *device)
 {
     CacheHistory *history = &device->cache_history;
+    if (!device->plan.seed_caches)
+        return 0;
     if (!device->plan.attest_caches || !is_usable(device))
         return UINT64_MAX;
     int cancellation = cancellation_off();

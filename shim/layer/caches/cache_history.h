@@ -40,7 +40,8 @@ bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
 /* Adds what vkGetPipelineCacheData returned, unless policy runs or has something to do about it. Returns false if policy
  * must be told. is_new: it holds pipelines that no record has, so that the store should get a copy. */
 bool cache_history_note(Device *device, const PylayerCacheRead *read, const void *data, bool is_new);
-/* Returns a bit mask of the program's caches, in order of creation, that policy fills if they are created empty. */
+/* Returns a bit mask of the program's caches, in order of creation, that policy fills if they are created empty. All
+ * bits: only policy knows. */
 uint64_t cache_history_restorable(Device *device);
 
 #endif

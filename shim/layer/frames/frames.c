@@ -41,17 +41,34 @@ static NOT_INLINED Frames *open_frames(Device *device)
     return none;
 }
 
+/* Other threads may still read what the stream's last swapchain left. */
+static void clear(FrameStream *stream)
+{
+    atomic_store(&stream->frames, 0);
+    atomic_store(&stream->last_ns, 0);
+    atomic_store(&stream->thread, 0);
+    atomic_store(&stream->pipelines_ns, 0);
+    for (unsigned i = 0; i <= FRAME_QUEUE; i++)
+        atomic_store(&stream->in_time[i], 0);
+    stream->in_time_count = 0;
+}
+
 /* Returns NULL if there are more swapchains than are seen. */
 static NOT_INLINED FrameStream *begin_stream(Frames *frames, uint64_t swapchain)
 {
     pthread_mutex_lock(&frames->mutex);
     FrameStream *stream = find_stream(frames, 0);
+    bool says = !stream && !frames->said_many;
     if (stream) {
-        memset(stream, 0, sizeof *stream);
+        clear(stream);
         stream->id = ++frames->last_id;
         atomic_store(&stream->swapchain, swapchain);
     }
+    frames->said_many |= says;
     pthread_mutex_unlock(&frames->mutex);
+    if (says)
+        log_line(PYLAYER_LOG_INFO, "the program has more than %u swapchains; frames of the others are not counted",
+                 FRAME_STREAMS);
     return stream;
 }
 

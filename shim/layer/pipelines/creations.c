@@ -66,8 +66,10 @@ void creation_tell(const Batch *batch, uint32_t index, enum PylayerOutcome outco
                    uint32_t pipelines)
 {
     Device *device = batch->call->device;
-    if (!device->plan.tell_creations)
+    if (!device->plan.tell_creations) {
+        frames_note_pipeline(device, create_ns);
         return;
+    }
     PylayerCell about = {0};
     creation_describe(&about, batch->call, index, &batch->elements[index], create_ns);
     about.pipelines = pipelines;
@@ -93,8 +95,12 @@ void creation_tell_plain(Batch *batch, uint64_t create_ns)
 
 void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t create_ns)
 {
-    if (!call->device->plan.tell_creations || create_ns < PYLAYER_TOLD_NS || call->count == 0)
+    if (create_ns < PYLAYER_TOLD_NS || call->count == 0)
         return;
+    if (!call->device->plan.tell_creations) {
+        frames_note_pipeline(call->device, create_ns);
+        return;
+    }
     Element element;
     PylayerCell about = {0};
     element_read(&element, call, 0);
@@ -110,9 +116,11 @@ void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t cr
 
 void creation_tell_wait(Device *device, uint64_t waited_ns)
 {
-    if (!device->plan.tell_creations || waited_ns < PYLAYER_TOLD_NS)
+    if (waited_ns < PYLAYER_TOLD_NS)
         return;
     frames_note_pipeline(device, waited_ns);
+    if (!device->plan.tell_creations)
+        return;
     PylayerCell about = {.create_ns = waited_ns, .start_ns = now_ns() - waited_ns, .thread = thread_id()};
     tell(device, &about, PYLAYER_OUTCOME_WAITED);
 }

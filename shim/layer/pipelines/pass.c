@@ -50,7 +50,7 @@ VkResult pass_pipelines(const PipelineCall *call)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     Device *device = call->device;
     bool forked = process_is_forked_child();
-    bool told = device->plan.tell_creations && !forked;
+    bool told = (device->plan.tell_creations || device->sees_frames) && !forked;
     PassedUse use = pass_begin(device, call->cache, call->count, call->deferred != VK_NULL_HANDLE,
                                call->cache != VK_NULL_HANDLE && !forked && pass_has_suspects(call));
     uint64_t start = told ? now_ns() : 0;

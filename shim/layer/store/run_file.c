@@ -179,6 +179,7 @@ _Static_assert(PYLAYER_RUN_OFFSET + 4096 < COUNTERS_AT && COUNTERS_AT % _Alignof
 _Static_assert(sizeof(Counters) > sizeof(PylayerCounters) + PYLAYER_KIND_COUNT * sizeof(uint64_t), "no gap in between");
 
 #define LAYOUT_BYTES 1024
+_Static_assert(sizeof COUNTED + sizeof COUNTED_KINDS + 100 < LAYOUT_BYTES, "there is room for the layout");
 static size_t write_layout(char text[LAYOUT_BYTES])
 {
     return (size_t)snprintf(text, LAYOUT_BYTES,
