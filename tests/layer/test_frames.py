@@ -145,7 +145,7 @@ def test_two_swapchains(driver: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("threads", [0, 1])
 def test_many_swapchains(driver: ScriptedDriver, threads: int) -> None:
-    """The frames of sixteen swapchains are counted, by whomever they are presented. The log says that there are more."""
+    """The frames of sixteen swapchains are counted, by whomever they are presented. The log names the limit."""
     done = driver.program("frames", 50, "every=0", "swapchains=16", f"threads={threads}", PYLAYER_LOG="info")
     assert driver.world.last()["frames"] == 16 * 50 and "swapchains" not in done.stderr
     done = driver.program("frames", 50, "every=0", "swapchains=20", PYLAYER_LOG="info")
