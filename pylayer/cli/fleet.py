@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report.origin import used_here
+from ..report.totals import sum_known
 from .complete import programs
 from .fleet_access import failing, identities_here, open_backend, require_fleet, url_option
 from .fleet_publish import publish, push
@@ -198,7 +200,7 @@ def _status(found: Fleet, store: Store, memory: Memory, now: float) -> dict[str,
         "problem": memory.problem or refused,
         "pipelines": sum(holding.pipelines for holding in holdings),
         "pulled_pipelines": sum(len(holding.pulled) for holding in holdings),
-        "pulled_pipelines_used": sum(holding.pulled_used for holding in holdings),
+        "pulled_pipelines_used": sum_known([holding.pulled_used for holding in holdings]),
     }
 
 
@@ -214,8 +216,9 @@ def _print_status(values: dict[str, Any], now: float) -> None:
         ends = f"expires in {human_time(left * 1e9)}" if left > 0 else f"expired {ago(values['expires_s'])}"
         facts.append(("index", f"number {values['number']}, published {ago(values['issued_s'])}, {ends}"))
         facts.append(("published", f"{plural(values['packs'], 'pack')} of {plural(values['programs'], 'program')}"))
-    pulled, used = values["pulled_pipelines"], values["pulled_pipelines_used"]
-    facts.append(("pulled", f"{pulled} of the {plural(values['pipelines'], 'stored pipeline')}, {used} used here"))
+    pulled = values["pulled_pipelines"]
+    here = used_here(values["pulled_pipelines_used"])
+    facts.append(("pulled", f"{pulled} of the {plural(values['pipelines'], 'stored pipeline')}, {here}"))
     if values["problem"]:
         facts.append(("refused", values["problem"]))
     print_facts(out, facts)
@@ -228,7 +231,7 @@ def status(url: str | None, as_json: bool) -> None:
     """Show what the last pull found, how old it is, how much of it programs on this machine used, and what was refused.
 
     Asks no server. used here counts pipelines that a run created since they were pulled; programs record that once a
-    day, and not in a read-only store.
+    day, and not with store: read-only in the policy file.
 
     \b
     Example:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.file_kinds import BESIDE
+from ..report.origin import used_here
 from .complete import programs_and_identities
 from .output import (
     EXIT_STATUSES,
@@ -20,6 +21,7 @@ from .output import (
     plural,
     print_facts,
     print_json,
+    print_marks,
     print_total,
     program_table,
     shorten,
@@ -58,7 +60,7 @@ def _cells(holding: Holding) -> list[str]:
     return [
         f"{holding.pipelines}{known}{binaries}",
         _files(holding),
-        day(holding.last_used),
+        "?" if holding.last_used is None else day(holding.last_used),
         human_bytes(holding.bytes),
     ]
 
@@ -86,6 +88,7 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, rows: list[Holdin
         table.add_row(Text(shorten(found.names.of(holding.program), name_width)), *row)
     if rows:
         out.print(table)
+    print_marks([row[2] for row in cells], {"?": "unknown: programs with store: read-only do not record what they use"})
     line(f"other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}", "dim")
     if shelf.identity is None:
         line("its identity file is missing or damaged; pylayer verify says more", "yellow")
@@ -101,7 +104,7 @@ def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
     facts = [
         ("pipelines", f"{holding.pipelines} ({listed})" if listed else str(holding.pipelines)),
         ("compile time", saved if holding.compile_ns else "unknown"),
-        ("last used", day(holding.last_used)),
+        ("last used", "?" if holding.last_used is None else day(holding.last_used)),
         ("on disk", f"{human_bytes(holding.bytes)} in {files}"),
     ]
     if holding.missing:
@@ -109,7 +112,7 @@ def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
     if holding.binaries:
         facts.insert(1, ("binaries", f"{holding.binaries} of the pipelines are stored as pipeline binaries"))
     if holding.pulled:
-        facts.insert(1, ("from the fleet", f"{len(holding.pulled)} of the pipelines, {holding.pulled_used} used here"))
+        facts.insert(1, ("from the fleet", f"{len(holding.pulled)} of the pipelines, {used_here(holding.pulled_used)}"))
     out.print(found.names.of(holding.program), style="bold", soft_wrap=True)
     print_facts(out, facts)
 

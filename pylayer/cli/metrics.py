@@ -90,7 +90,7 @@ def _all_samples(store: Store) -> Samples:
         came = known.get((identity, total.newest.program_id))
         if came is not None:
             found["pylayer_pulled_pipelines"].append((common, came.pulled))
-            found["pylayer_pulled_pipelines_used"].append((common, came.used))
+            found["pylayer_pulled_pipelines_used"] += [(common, came.used)] if came.used is not None else []
         for name, samples in _of_program(total).items():
             found[name] += [(common | labels, value) for labels, value in samples]
     found["pylayer_store_bytes"] = [({"store": store.root}, store.total_bytes())]

@@ -61,7 +61,7 @@ def _json(store: Store, fingerprint: int, seen: list[tuple[Recorded, dict[str, A
     names = Names(store.root)
     newest = seen[0][1] if seen else {}
     named = next((own["name"] for _, own in seen if own["name"]), "")
-    stored = sorted(store.stored(fingerprint), key=lambda one: -one.last_used)
+    stored = sorted(store.stored(fingerprint), key=lambda one: -one.last_use)
     return {
         "store": store.root,
         "fingerprint": f"{fingerprint:016x}",
@@ -116,7 +116,8 @@ def _print(found: dict[str, Any]) -> None:
         came = " from a fleet" if one["pulled"] else ""
         device = f"{one['device'] or 'unknown device'}, {one['driver'] or one['identity']}"
         text = f"{human_bytes(one['bytes'])}{came} for {one['program']} on {device}{took}"
-        facts.append(("stored", f"{text}, last used {day(one['last_used_s'])}"))
+        when = "?: programs with store: read-only do not record it"
+        facts.append(("stored", f"{text}, last used {when if one['last_used_s'] is None else day(one['last_used_s'])}"))
     print_facts(out, facts if found["stored"] else [*facts, ("stored", "no")])
     if not found["runs"]:
         return

@@ -235,6 +235,7 @@ class DeviceSession(Device):
             "device": self.facts.device_name,
             "driver": self.facts.driver_name,
             "driver_info": self.facts.driver_info,
+            "read_only": self.read_only,
             "carrier": CARRIER_NAMES[self.state.carrier] if self.state else "off",
             "reason": self.reason,
             "counters": self._totals,

@@ -9,16 +9,23 @@ from ..store.store import Store
 from .words import plural
 
 
+def used_here(count: int | None) -> str:
+    """Returns how many pulled pipelines were used here, for people. None is unknown."""
+    return "? used here: programs with store: read-only do not record it" if count is None else f"{count} used here"
+
+
 @dataclass(frozen=True)
 class Origin:
     """What a program has stored under one identity: pipelines, those from a fleet, and those of them used here."""
 
     pipelines: int
     pulled: int
-    used: int
+    used: int | None
 
     def __str__(self) -> str:
-        return f"{self.pulled} of the {plural(self.pipelines, 'stored pipeline')} from the fleet, {self.used} used here"
+        return (
+            f"{self.pulled} of the {plural(self.pipelines, 'stored pipeline')} from the fleet, {used_here(self.used)}"
+        )
 
 
 def origins(root: str) -> dict[tuple[str, int], Origin]:

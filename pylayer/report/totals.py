@@ -226,10 +226,14 @@ def lost_estimate(group: list[Run]) -> int:
     return round(lost)
 
 
+def sum_known(numbers: Sequence[int | None]) -> int | None:
+    """Returns the sum of numbers; None if one of them is unknown."""
+    return None if None in numbers else sum(filter(None, numbers))
+
+
 def shown_sums(found: Sequence[dict[str, int | None]]) -> dict[str, int | None]:
     """Returns sums of what ``Run.shown`` returned. The sum of unknown numbers is None."""
-    columns = {key: [numbers[key] for numbers in found] for key in SHOWN}
-    return {key: None if None in column else sum(filter(None, column)) for key, column in columns.items()}
+    return {key: sum_known([numbers[key] for numbers in found]) for key in SHOWN}
 
 
 class Total:

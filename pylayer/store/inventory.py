@@ -11,7 +11,7 @@ from ..values import KIND_NAMES
 from . import format
 from .folder import read_identity
 from .reader import Reader
-from .recency import fingerprints_of, missing
+from .recency import Uses, fingerprints_of, missing
 from .survey import files_of
 
 TYPE_CHECKING = False
@@ -46,7 +46,10 @@ class Holding:
         self.fingerprints: set[int] = set()
         #: Number of files by kind.
         self.files: dict[Kind, int] = {}
-        self.last_used = 0
+        #: When a pipeline was last used or stored here; 0: never.
+        self.last_use = 0
+        #: Whether each run on this machine recorded what it used. Runs with a read-only store do not.
+        self.uses_recorded = True
 
     def add(self, kind: Kind, size: int) -> None:
         """Counts a file."""
@@ -59,8 +62,16 @@ class Holding:
         return len(self.digests)
 
     @property
-    def pulled_used(self) -> int:
-        """Returns how many of the pipelines that came from a fleet were used here."""
+    def last_used(self) -> int | None:
+        """Returns when a pipeline was last used or stored here, in seconds since 1970; 0: never. None if that cannot be
+        known."""
+        return self.last_use if self.last_use or self.uses_recorded else None
+
+    @property
+    def pulled_used(self) -> int | None:
+        """Returns how many of the pipelines that came from a fleet were used here. None if that cannot be known."""
+        if self.pulled and not self.uses_recorded:
+            return None
         return sum(when > format.NEVER_USED or name in self.created for name, when in self.pulled.values())
 
     @property
@@ -137,7 +148,7 @@ def survey(root: str, identity: str, learn: Learn) -> Shelf:
         holding = shelf.holdings.setdefault(file.program, Holding(file.program))
         holding.add(file.kind, file.size)
         if file.kind != file_kinds.PACK:
-            holding.last_used = max(holding.last_used, file.date)
+            holding.last_use = max(holding.last_use, file.date)
         try:
             _survey_file(shelf, holding, file.path, file.kind, learn)
         except OSError as error:
@@ -162,24 +173,32 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, kind: Kind, learn: L
                 elif record[0] == format.USED:
                     holding.created.update(fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]])))
                 if record[8] > format.NEVER_USED:
-                    holding.last_used = max(holding.last_used, record[8])
+                    holding.last_use = max(holding.last_use, record[8])
 
 
 class Stored:
     """A stored record of a pipeline."""
 
     def __init__(self, identity: str, program: int, record: Record) -> None:
-        magic, kind, flags, _, self.bytes, self.compile_ns, _, _, self.last_used = record
+        magic, kind, flags, _, self.bytes, self.compile_ns, _, _, self.last_use = record
         self.identity, self.program = identity, program
         self.kind = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
         self.is_binaries = magic == format.BINARIES
         self.is_adopted, self.is_pulled = bool(flags & format.ADOPTED), bool(flags & format.PULLED)
+        #: As ``Holding`` has it.
+        self.uses_recorded = True
+
+    @property
+    def last_used(self) -> int | None:
+        """Returns what ``Holding.last_used`` returns, of this pipeline."""
+        return self.last_use if self.last_use or self.uses_recorded else None
 
 
 def stored(root: str, identity: str, fingerprint: int) -> list[Stored]:
     """Returns the records of a pipeline under an identity, one for each program, the one used last. Files that cannot
     be read are left out."""
     found: dict[int, Stored] = {}
+    uses: dict[int, Uses] = {}
     for file in files_of(root, identity):
         if file.program is None or file.kind is None or not file.kind.folded:
             continue
@@ -190,8 +209,13 @@ def stored(root: str, identity: str, fingerprint: int) -> list[Stored]:
                 for record in part.records:
                     if record[0] in format.PIPELINES and record[7] == fingerprint:
                         one = Stored(identity, file.program, record)
-                        if file.program not in found or one.last_used >= found[file.program].last_used:
+                        if file.program not in found or one.last_use >= found[file.program].last_use:
                             found[file.program] = one
+                    elif record[0] == format.USED:
+                        data = bytes(part.data[record[3] : record[3] + record[4]])
+                        uses.setdefault(file.program, Uses(never=0)).note(fingerprints_of(data), record[8])
         except OSError:
             continue
+    for program, one in found.items():
+        one.last_use = uses.get(program, Uses(never=0)).last_use(fingerprint, one.last_use)
     return list(found.values())

@@ -84,15 +84,24 @@ class Store:
     def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
         """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each
         program that a file names."""
-        from . import inventory
+        from . import inventory, runs
 
-        return [inventory.survey(self.root, name, learn) for name in self.identities() if takes(name)]
+        shelves = [inventory.survey(self.root, name, learn) for name in self.identities() if takes(name)]
+        pulled = [(shelf.name, held) for shelf in shelves for held in shelf.holdings.values() if held.pulled]
+        unrecorded = runs.unrecorded(self.root) if pulled else set()
+        for name, holding in pulled:
+            holding.uses_recorded = name not in unrecorded
+        return shelves
 
     def stored(self, fingerprint: int) -> list[Stored]:
         """Returns the stored records of a pipeline, one for each identity and program."""
-        from . import inventory
+        from . import inventory, runs
 
-        return [one for name in self.identities() for one in inventory.stored(self.root, name, fingerprint)]
+        found = [one for name in self.identities() for one in inventory.stored(self.root, name, fingerprint)]
+        unrecorded = runs.unrecorded(self.root) if any(one.is_pulled for one in found) else set()
+        for one in found:
+            one.uses_recorded = not one.is_pulled or one.identity not in unrecorded
+        return found
 
     # ---- what can be done with it ------------------------------------------------------------------------
 

@@ -72,6 +72,29 @@ def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, 
     assert "20 of the 20 stored pipelines, 20 used here" in text and "number 1, published" in text
 
 
+def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user: User) -> None:
+    """With the preset fleets, programs use pulled pipelines and record it nowhere. Commands say that it is unknown how
+    many were used and when, and not that none was."""
+    with nginx(tmp_path / "nginx", www(farm)) as url:
+        write_policy(user, url, public, more=", pull_on_run_seconds: 0")
+        path = user.home / ".config" / "pylayer" / "policy.yaml"
+        path.write_text(f"preset: fleets\n{path.read_text()}")
+        user.pylayer("fleet", "pull")
+    assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] == 0
+    for _ in range(2):  # with policy, and with the plan that it kept
+        user.demo(20)
+        (total,) = user.json("stats", "--last")["programs"]
+        assert (total["hits"], total["compiled"]) == (20, 0)
+        assert (total["pulled_pipelines"], total["pulled_pipelines_used"]) == (20, None)
+        told = "20 of the 20 stored pipelines from the fleet, ? used here: programs with store: read-only do not"
+        assert told in user.pylayer("stats").stdout
+    assert "\npylayer_pulled_pipelines_used{" not in user.pylayer("metrics").stdout
+    (status,) = user.json("fleet", "status")["identities"]
+    assert status["pulled_pipelines_used"] is None and "? used here" in user.pylayer("fleet", "status").stdout
+    assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] is None
+    assert "? unknown: programs with store: read-only do not record what they use" in user.pylayer("ls").stdout
+
+
 def test_rounds(farm: User) -> None:
     """A builder has nothing to push or publish twice, and says so."""
     assert "Nothing new for" in farm.pylayer("fleet", "push", "--key", "key").stdout

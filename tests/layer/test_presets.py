@@ -99,6 +99,16 @@ def test_fleets(world: World, tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in world.stored_files()} == before
 
 
+def test_fleets_replace_the_drivers_cache(driver: ScriptedDriver) -> None:
+    """In a container the driver's own cache is empty, and some drivers search it for ten times as long as a stored
+    pipeline takes. The preset switches it off where the driver can."""
+    driver.demo("--count", 2, "--api", "1.3")
+    assert "internal-cache=off" not in driver.devices[-1]
+    choose(driver.world, "fleets")
+    driver.demo("--count", 2, "--api", "1.3")
+    assert "internal-cache=off" in driver.devices[-1]
+
+
 def test_hardening(world: World, driver: ScriptedDriver) -> None:
     """A program's altered cache file never reaches the driver. The program's device is created as it asked, and no
     pipelines are stored."""

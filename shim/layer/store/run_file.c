@@ -126,7 +126,7 @@ static char *describe_run(const Device *device, size_t *size)
     write_text(out, "driver_info", device->info.driver_info);
     write_text(out, "carrier", carriers[atomic_load(&device->carrier)]);
     write_text(out, "reason", device->kept.reason);
-    fprintf(out, "feedback=b:%d\n", device->feedback);
+    fprintf(out, "feedback=b:%d\nread_only=b:%d\n", device->feedback, device->kept.sentinel_outside);
     if (fclose(out) == 0)
         return text;
     free(text);
