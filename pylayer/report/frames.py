@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any
 
-from ..store.store import FRAME_NS, PAUSE_NS, Usual
+from ..store.store import FRAME_NS, HISTORY, PAUSE_NS, Usual
 from .words import human_time, plural, printable
 
 if TYPE_CHECKING:
@@ -88,11 +88,12 @@ def frames(line: Timeline) -> Iterator[Frame]:
 
 
 class _Events:
-    """Finds the events that held up a frame. ``in_time``: by swapchain, when frames that were not late ended."""
+    """Finds the events that held up a frame. ``late``: by swapchain, the numbers of late frames."""
 
-    def __init__(self, line: Timeline, in_time: dict[int, list[int]]) -> None:
+    def __init__(self, line: Timeline, late: dict[int, list[int]]) -> None:
         events = [event for event in line.events if event.type in HOLDS_UP and event.thread]
-        self._in_time = in_time
+        self._presents = line.presents
+        self._late = late
         self._events = sorted(events, key=lambda event: event.start_ns)
         self._starts = [event.start_ns for event in self._events]
         self._longest = max((event.duration_ns for event in events), default=0)
@@ -117,24 +118,37 @@ class _Events:
     def _holds(self, event: Event, frame: Frame) -> bool:
         if event.thread == frame.thread:
             return True
-        times = self._in_time[frame.swapchain]
-        end = event.start_ns + event.duration_ns
-        return bisect_left(times, end) - bisect_right(times, self._busy_since[id(event)]) <= QUEUE
+        times, numbers, _ = self._presents[frame.swapchain]
+        first = bisect_right(times, self._busy_since[id(event)])
+        last = bisect_left(times, event.start_ns + event.duration_ns) - 1
+        if last < first:
+            return True
+        late = self._late[frame.swapchain]
+        late_ones = bisect_right(late, numbers[last]) - bisect_left(late, numbers[first])
+        # By their numbers: a timeline that is nearly full lacks presents of frames that were not late.
+        return numbers[last] - numbers[first] + 1 - late_ones <= QUEUE
 
 
 def late(line: Timeline, budget_ns: int) -> list[Late]:
     """Returns the late frames, in order. ``budget_ns``: frames that take no longer are not late."""
     usual: dict[int, Usual] = {}
-    in_time: dict[int, list[int]] = {swapchain: [times[0]] for swapchain, (times, *_) in line.presents.items() if times}
+    numbers: dict[int, list[int]] = {swapchain: [] for swapchain in line.presents}
+    #: By swapchain, the last frame's number, and how many frames there are since one was missing.
+    unbroken: dict[int, tuple[int, int]] = {}
     slow = []
     for frame in frames(line):
         known = usual.setdefault(frame.swapchain, Usual())
-        if known.is_late(frame.took_ns, budget_ns):
+        before, count = unbroken.get(frame.swapchain, (frame.number - 1, HISTORY))
+        count = count + 1 if frame.number == before + 1 else 1
+        unbroken[frame.swapchain] = frame.number, count
+        is_late = known.is_late(frame.took_ns, budget_ns)
+        if is_late:
             slow.append((frame, known.median_ns()))
-        else:
-            in_time[frame.swapchain].append(frame.end_ns)
-        known.add(frame.took_ns)
-    events = _Events(line, in_time)
+            numbers[frame.swapchain].append(frame.number)
+        # A timeline that is nearly full has only late frames, which say nothing of what is usual.
+        if not is_late or count > HISTORY:
+            known.add(frame.took_ns)
+    events = _Events(line, numbers)
     found = [Late(frame, usual_ns, events.of(frame)) for frame, usual_ns in slow]
     return sorted((own for own in found if not own.is_pause), key=lambda own: own.frame.start_ns)
 

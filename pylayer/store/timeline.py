@@ -135,8 +135,7 @@ class TimelineFile:
         self.events = 0
         #: Events for which there was no room.
         self.dropped = 0
-        #: Frames for which there was no room.
-        self.frames_left_out = 0
+        self._frames_dropped = 0
         self._root = root
         self.identity = identity
         self._program = program
@@ -169,10 +168,17 @@ class TimelineFile:
 
     def present(self, presents: list[frames.Present]) -> None:
         """Keeps frames until the next ``flush``. Once frames fill half of the file, only late ones go on."""
-        if not self._failed:
+        if self._failed:
+            self._frames_dropped += len(presents)
+        else:
             for thread in {present.thread for present in presents}:
                 self._see_thread(thread)
             self._presents += self._chosen.of(presents, self._frame_bytes > self._limit // 2)
+
+    @property
+    def frames_left_out(self) -> int:
+        """Number of presents that are not in the file."""
+        return self._frames_dropped + self._chosen.left_out
 
     def flush(self) -> None:
         """Appends what waits. Raises OSError once if it cannot be written; later calls then write nothing."""
@@ -186,7 +192,7 @@ class TimelineFile:
         if room >= 0:
             size += format.record_size(len(shown))
         else:
-            self.frames_left_out += len(presents)
+            self._frames_dropped += len(presents)
             shown = b""
         room = (self._limit - size - format.record_size(0)) // EVENT.size
         if len(waiting) > room:
@@ -211,6 +217,7 @@ class TimelineFile:
             self._size += append(self.path, format.seal(parts, self._salt))
         except OSError:
             self.dropped += len(waiting)
+            self._frames_dropped += len(presents) if shown else 0
             self._failed = True
             self.close()
             raise

@@ -1,0 +1,85 @@
+"""Frames in a timeline: which ones it keeps when it is nearly full, and what a report makes of those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from recorded_runs import IDENTITY, MONOTONIC, MS
+
+from pylayer.report import frames
+from pylayer.store.frames import FRAME_NS, Present
+from pylayer.store.timeline import Event, TimelineFile, read
+
+USUAL, LATE, EVERY = 10 * MS, 50 * MS, 10
+COUNT = 4000
+
+
+@pytest.fixture
+def presents() -> list[Present]:
+    """Frames of 10 ms. Every tenth takes 50 ms."""
+    found, at = [], MONOTONIC
+    for number in range(1, COUNT + 1):
+        at += LATE if number % EVERY == 0 else USUAL
+        found.append(Present(at, number, 101, 1))
+    return found
+
+
+def written(root: Path, presents: list[Present], limit: int, events: list[Event] | None = None) -> TimelineFile:
+    """Writes a timeline in flushes of 100 frames."""
+    line = TimelineFile(str(root), "run", IDENTITY, limit=limit)
+    for event in events or ():
+        line.add(event)
+    for first in range(0, len(presents), 100):
+        line.present(presents[first : first + 100])
+        line.flush()
+    line.close()
+    return line
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 20 << 10], ids=["all frames", "late frames only"])
+def test_late_frames_are_late_in_a_full_timeline(tmp_path: Path, presents: list[Present], limit: int) -> None:
+    """A timeline that is half full of frames keeps the late ones only. A report still finds each of them late: they say
+    nothing of what is usual. What is not kept is counted."""
+    file = written(tmp_path, presents, limit)
+    line = read(str(tmp_path), "run")
+    assert line is not None
+    late = frames.late(line, FRAME_NS)
+    assert [own.frame.number for own in late] == list(range(EVERY, COUNT + 1, EVERY))
+    assert {own.usual_ns for own in late} == {USUAL}
+    times, *_ = line.presents[1]
+    assert len(times) + file.frames_left_out == COUNT
+    assert (file.frames_left_out > 0) == (limit < 1 << 20)
+
+
+def test_frames_that_a_full_timeline_lacks_went_on(tmp_path: Path, presents: list[Present]) -> None:
+    """What another thread compiled while frames went on did not hold up a late one, though the timeline lacks the
+    frames between the late ones: their numbers tell."""
+    first, last = presents[2600].time_ns, presents[2700].time_ns
+    loader = Event("pipeline", first, last - first, "compiled", thread=202, fingerprint=7, number=1)
+    written(tmp_path, presents, 20 << 10, [loader])
+    line = read(str(tmp_path), "run")
+    assert line is not None and len(line.events) == 1
+    assert not any(own.by_pipelines for own in frames.late(line, FRAME_NS))
+
+
+def test_a_lower_rate_is_usual_after_a_while(tmp_path: Path) -> None:
+    """Frames that take longer for good are not late for ever, also if some are missing before them."""
+    times = [MONOTONIC + number * USUAL for number in range(100)]
+    times += [times[-1] + 200 * MS + number * LATE for number in range(200)]
+    numbers = [*range(1, 101), *range(111, 311)]
+    line = written(tmp_path, [Present(at, number, 101, 1) for at, number in zip(times, numbers, strict=True)], 1 << 20)
+    assert line.frames_left_out == 0
+    found = read(str(tmp_path), "run")
+    assert found is not None and 0 < len(frames.late(found, FRAME_NS)) < 110
+
+
+def test_what_cannot_be_written_is_counted(tmp_path: Path, presents: list[Present]) -> None:
+    """Frames that come after an error of the disk are counted as left out."""
+    line = TimelineFile(str(tmp_path), "run", IDENTITY)
+    (tmp_path / "runs").write_text("a file in the place of the directory")
+    line.present(presents[:10])
+    with pytest.raises(OSError, match="runs"):
+        line.flush()
+    line.present(presents[10:20])
+    assert line.frames_left_out == 20
