@@ -44,24 +44,34 @@ def without_layer(environment: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def _disables(pattern: str) -> bool:
-    """Returns whether one item of VK_LOADER_LAYERS_DISABLE matches the layer's name."""
-    return pattern in ("~all~", "~explicit~") or fnmatchcase(LAYER_NAME.lower(), pattern.strip().lower())
+def _matches(environment: Mapping[str, str], variable: str) -> bool:
+    """Returns whether one of the loader's lists of patterns names the layer."""
+    patterns = environment.get(variable, "").lower().split(",")
+    return any(fnmatchcase(LAYER_NAME.lower(), pattern.strip()) for pattern in patterns)
 
 
 def requests_layer(environment: Mapping[str, str]) -> bool:
     """Returns whether an environment asks the loader for the layer by its name."""
-    lists = (("VK_INSTANCE_LAYERS", ":"), ("VK_LOADER_LAYERS_ENABLE", ","))
-    return any(LAYER_NAME in environment.get(variable, "").split(separator) for variable, separator in lists)
+    names = environment.get("VK_INSTANCE_LAYERS", "").split(":")
+    return LAYER_NAME in names or _matches(environment, "VK_LOADER_LAYERS_ENABLE")
+
+
+def _is_disabled(environment: Mapping[str, str]) -> bool:
+    """Returns whether VK_LOADER_LAYERS_DISABLE keeps the layer out. Two other lists take precedence over it."""
+    if any(_matches(environment, f"VK_LOADER_LAYERS_{word}") for word in ("ENABLE", "ALLOW")):
+        return False
+    words = {word.strip() for word in environment.get("VK_LOADER_LAYERS_DISABLE", "").split(",")}
+    is_implicit = ENABLE in environment and not requests_layer(environment)
+    every = {"~all~", "~implicit~" if is_implicit else "~explicit~"}
+    return bool(words & every) or _matches(environment, "VK_LOADER_LAYERS_DISABLE")
 
 
 def obstacles(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yields what in an environment keeps the layer from starting, each with what to do about it."""
     if DISABLE in environment:
         yield f"{DISABLE} is set: the layer does nothing in programs that are started with it", f"Unset {DISABLE}."
-    disabled = environment.get("VK_LOADER_LAYERS_DISABLE", "")
-    if any(_disables(pattern) for pattern in disabled.split(",")):
-        found = f"VK_LOADER_LAYERS_DISABLE={disabled} names the layer"
+    if _is_disabled(environment):
+        found = f"VK_LOADER_LAYERS_DISABLE={environment['VK_LOADER_LAYERS_DISABLE']} names the layer"
         yield found, "Loaders since 1.3.234 do not load it; remove it from that list."
     value = environment.get(ENABLE, "1")
     if value != "1" and not requests_layer(environment):

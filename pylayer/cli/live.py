@@ -48,7 +48,7 @@ class LiveRun:
     def look(self, status: os.stat_result, now: float) -> None:
         """Reads the run's file if it changed, or may change in mapped memory. ``status`` is the file's; ``now`` is in
         seconds since 1970."""
-        seen = (status.st_mtime_ns, status.st_ino)
+        seen, before = (status.st_mtime_ns, status.st_ino), self._seen
         if seen != self._seen or self.run.alive:
             if seen != self._seen:
                 self._seen, self.changed = seen, status.st_mtime
@@ -60,19 +60,26 @@ class LiveRun:
             if self.run.alive:
                 self.changed = now
         self.state = self.run.state(now - self.changed)
-        counts = (self.changed, self.run.numbers["frames"], self.run.compiled)
-        if not self._counts or self._counts[-1][0] < counts[0]:
-            self._counts.append(counts)
-        while len(self._counts) > 2 and self._counts[1][0] <= self.changed - RATED:
+        self._count(now if seen == before else status.st_mtime)
+
+    def _count(self, when: float) -> None:
+        """Notes how many frames and compiles there were. Policy counts only as often as it writes the file, so the same
+        numbers mean nothing until it would have written others."""
+        counts = (self.run.numbers["frames"], self.run.compiled)
+        last = self._counts[-1] if self._counts else (0.0, -1, -1)
+        if when > last[0] + (RATED if counts == last[1:] else 0):
+            self._counts.append((when, *counts))
+        while len(self._counts) > 2 and self._counts[1][0] <= when - RATED:
             self._counts.popleft()
 
     def rates(self) -> tuple[float | None, float | None]:
-        """Returns frames and compiles a second; None until the run was seen twice."""
+        """Returns frames and compiles a second. None is unknown, as until the run was seen twice."""
         if self.state != "running" or len(self._counts) < 2:
             return None, None
         first, last = self._counts[0], self._counts[-1]
         seconds = last[0] - first[0]
-        return (last[1] - first[1]) / seconds, (last[2] - first[2]) / seconds
+        compiles = None if self.run.unknown_pipelines else (last[2] - first[2]) / seconds
+        return (last[1] - first[1]) / seconds, compiles
 
     def is_shown(self, now: float) -> bool:
         """Returns whether the run is still running or ended only recently. A file without a run is not shown: a

@@ -11,7 +11,18 @@ import click
 
 from ..common.paths import store_root
 from .complete import programs
-from .output import EXIT_OK, EXIT_PROBLEM, HELP, console, is_quiet, json_option, print_facts, print_json, printable
+from .output import (
+    EXIT_OK,
+    EXIT_PROBLEM,
+    HELP,
+    console,
+    is_quiet,
+    json_option,
+    plural,
+    print_facts,
+    print_json,
+    printable,
+)
 from .selection import NAMES
 from .verdicts import when
 
@@ -119,14 +130,16 @@ def _adopt(environment: Mapping[str, str]) -> None:
 # ---- the answer ------------------------------------------------------------------------------------------
 
 
-def _devices(runs: list[Recorded]) -> list[tuple[str, str]]:
+def _devices(runs: list[Recorded], name: str) -> list[tuple[str, str]]:
     """Returns a line for each device of a process: its carrier and what was found and compiled."""
     lines = []
     for one in runs:
         run = one.run
         why = f" ({run.texts['reason']})" if run.texts["reason"] else ""
-        counts = f"{run.pipelines} pipelines, {run.hits} found, {run.compiled} compiled"
-        lines.append(("device", f"{run.texts['device']}: carrier {run.texts['carrier'] or 'unknown'}{why}; {counts}"))
+        compiled = run.shown()["compiled"]
+        known = f"{run.hits} found, {'?' if compiled is None else compiled} compiled"
+        counts = f"{plural(run.pipelines, 'pipeline')}, {known}"
+        lines.append((name, f"{run.texts['device']}: carrier {run.texts['carrier'] or 'unknown'}{why}; {counts}"))
         if run.policy_off:
             lines.append(("policy", f"the class {run.policy_class} was switched off: {run.policy_off}"))
     return lines
@@ -138,23 +151,26 @@ def _off_carrier(runs: list[Recorded]) -> str:
     return (reasons[0] or "carrier off") if len(reasons) == len(runs) else ""
 
 
-def _of_running(found: Status, name: str, runs: list[Recorded], process: Process | None) -> None:
-    """Answers for a program that is running. ``runs``: those that it records now."""
+def _of_running(found: Status, name: str, runs: list[Recorded], process: Process | None, off: list[str]) -> None:
+    """Answers for a program that is running. ``runs``: those that it records now. ``off``: verdicts that switch the
+    layer off."""
     found.pid = process.pid if process else runs[0].pid
     running = f"{found.program} is running (pid {found.pid}"
     if runs:
         since = f"{running}, since {when(runs[0].started)})"
-        off = _off_carrier(runs)
-        found.on = not off
-        found.answer = f"{since} and the layer does nothing in it: {off}" if off else f"{since} under the layer"
+        why = _off_carrier(runs)
+        found.on = not why
+        found.answer = f"{since} and the layer does nothing in it: {why}" if why else f"{since} under the layer"
         return
     assert process is not None
     skipped = _skipped(name, process)
+    if process.has_layer and not skipped:
+        why = off[0] if off else "no device yet, or the policy file switches it off"
+        found.answer = f"{running}) with the layer loaded, which does nothing in it: {why}"
+        return
     why = _why_not(process.environment) if process.environment is not None else "its environment cannot be read"
     if skipped:
         why = f"the {skipped} excludes it"
-    elif process.has_layer:
-        why = why or "the layer is loaded, but no device is recorded yet"
     elif process.has_vulkan is False and not why:
         why = "it has not used Vulkan yet"
     found.answer = f"{running}) without the layer: {why or 'the loader did not load it; see pylayer doctor'}"
@@ -203,10 +219,10 @@ def of_program(name: str) -> Status:
     found = Status(program=title)
     off = _add_limits(found, title)
     if alive or process is not None:
-        _of_running(found, name, runs if alive else [], process)
+        _of_running(found, name, runs if alive else [], process, off)
     else:
         _of_ended(found, name, runs, off)
-    found.facts += _devices(runs)
+    found.facts += _devices(runs, "last run under the layer" if process is not None and not alive else "device")
     return found
 
 

@@ -59,7 +59,7 @@ frames/s, late  frames presented in a second, and late ones in all: over 16.7 ms
 created         pipelines in all: hits were found in a cache, compiled were not; /s is compiles in a second
 spent           time that creating pipelines took, waits for the layer included
 queue, stored   what waits to be stored, and what this run has stored
-?, -            unknown until the second look; does not apply, as to a program that presents no frames
+?, -            unknown, as a rate until the second look; does not apply, as to a program that presents no frames
 Below: the last late frame of each program, then the latest compiles. Bold ones took longer than 16.7 ms.
 
 s changes the order, h ends this help, q ends the view. A narrow terminal shows fewer columns."""
@@ -79,6 +79,8 @@ ENDING = (b"q", b"Q", b"\x1b", b"\x03", b"\x04", b"")
 
 
 def _rate(run: dict[str, Any], key: str) -> str:
+    if run["state"] != "running":
+        return "-"
     return "?" if run[key] is None else f"{run[key]:.0f}"
 
 
@@ -277,9 +279,10 @@ def top(name: str | None, interval: float, sort: str, once: bool, as_json: bool)
     frames/s and late count the frames that the program presents; late ones took over 16.7 ms, and over 1.5 times the
     usual. created counts all pipelines, hits those that were found in a cache, and compiled those that were not. spent
     is the time that creating pipelines took, as in pylayer stats. queue shows what waits to be stored, and stored what
-    this run has written. ? is unknown until the second look, - does not apply. Below are the last late frame of each
-    program and the latest compiles; bold ones took longer than 16.7 ms. A program that ended is shown for a few more
-    seconds, one that died for a minute. In the view, h explains it, s changes the order, and q or Ctrl-C ends it.
+    this run has written. ? is unknown, such as a rate until the second look, and - does not apply. Below are the last
+    late frame of each program and the latest compiles; bold ones took longer than 16.7 ms. A program that ended is
+    shown for a few more seconds, one that died for a minute. In the view, h explains it, s changes the order, and q or
+    Ctrl-C ends it.
 
     \b
     Example:

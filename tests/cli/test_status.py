@@ -15,6 +15,8 @@ from cli.stores import NOW, Store, verdict
 from cli.test_stats import write_run
 from cli.user import DEMO, User
 
+from pylayer import LAYER_NAME
+from pylayer.cli.layer_files import LIBRARY_NAME
 from pylayer.store.verdicts import DAY, LAYER_OFF
 
 #: A name that no process of another test has.
@@ -73,7 +75,18 @@ def test_running_under_the_layer(user: User, game: Path) -> None:
         ({"ENABLE_PYLAYER": "true"}, "ENABLE_PYLAYER=true does not enable the layer"),
         ({"ENABLE_PYLAYER": "1", "DISABLE_PYLAYER": ""}, "DISABLE_PYLAYER is set"),
         ({"ENABLE_PYLAYER": "1"}, "the loader finds no implicit manifest: pylayer install --implicit writes it"),
-        ({"VK_INSTANCE_LAYERS": "VK_LAYER_PYLAYER_pipeline_cache"}, "the loader finds no explicit manifest"),
+        ({"VK_INSTANCE_LAYERS": LAYER_NAME}, "the loader finds no explicit manifest"),
+        ({"VK_LOADER_LAYERS_ENABLE": "*pylayer*"}, "the loader finds no explicit manifest"),
+        ({"ENABLE_PYLAYER": "1", "VK_LOADER_LAYERS_DISABLE": "~implicit~"}, "VK_LOADER_LAYERS_DISABLE=~implicit~"),
+        ({"VK_INSTANCE_LAYERS": LAYER_NAME, "VK_LOADER_LAYERS_DISABLE": "*py*"}, "VK_LOADER_LAYERS_DISABLE=*py*"),
+        (
+            {
+                "VK_INSTANCE_LAYERS": LAYER_NAME,
+                "VK_LOADER_LAYERS_DISABLE": "~all~",
+                "VK_LOADER_LAYERS_ALLOW": "*pylayer*",
+            },
+            "the loader finds no explicit manifest",
+        ),
     ],
 )
 def test_running_without_the_layer(user: User, game: Path, environment: dict[str, str], says: str) -> None:
@@ -83,6 +96,26 @@ def test_running_without_the_layer(user: User, game: Path, environment: dict[str
         assert done.returncode == 1
         first = done.stdout.splitlines()[0]
         assert first.startswith(f"Off: {GAME} is running (pid {process.pid}) without the layer: ") and says in first
+
+
+def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
+    """A program in which the layer is loaded, and which records nothing, does not run 'without the layer'."""
+    policy(user, "settings: {carrier: 'off', application_caches: pass}\n")
+    command = user.process(("run", "--", game, "--count", 14336))["args"]
+    with running(user, *command) as process:
+        while LIBRARY_NAME not in Path(f"/proc/{process.pid}/maps").read_text():
+            assert process.poll() is None
+            time.sleep(0.02)
+        answer = user.json("status", GAME, status=1)["answer"]
+        assert answer.startswith(f"Off: {GAME} is running (pid {process.pid}) with the layer loaded")
+
+
+def test_last_run_of_a_program_that_runs_without_the_layer(user: User, game: Path) -> None:
+    """What an earlier run under the layer did is not told as if it were the running one's."""
+    user.pylayer("run", "--", game, "--count", 4)
+    with running(user, game, "--count", 14336):
+        (told,) = user.json("status", GAME, status=1)["facts"]
+        assert told["name"] == "last run under the layer" and "carrier cells" in told["text"]
 
 
 def test_last_run(user: User, game: Path) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from cli.user import DEMO, User
 from unit.things import facts
 
 from pylayer.cli import top
+from pylayer.cli.live import LiveRun
 from pylayer.common import owner
 from pylayer.common.identity import Identity
 from pylayer.store.runs import RunFile
@@ -213,6 +215,39 @@ def test_hostile_files(user: User) -> None:
     assert done.returncode == 0 and "1 running" in done.stdout
     assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
     json.loads(user.pylayer("top", "--json").stdout)
+
+
+class FakeStore:
+    """A store with one run."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {"alive": True, "program": "game"}
+
+    def run(self, name: str) -> dict[str, Any]:
+        return self.values
+
+    def follow(self, name: str) -> None: ...
+
+
+@pytest.mark.parametrize("written_every", [5, 0], ids=["by policy", "by the layer"])
+def test_frames_a_second(written_every: int) -> None:
+    """Frames a second are those of the program, whether policy writes the run's file every 5 s or the layer counts in
+    mapped memory. A program that no longer presents has none after some seconds."""
+    store = FakeStore()
+    run = LiveRun(store, "a run")  # type: ignore[arg-type]
+    written = 1000.0
+    for second in range(60):
+        now = 1000.0 + second
+        presented = 60 * min(second, 40)
+        if not written_every or second % written_every == 0:
+            written = now if written_every and second <= 40 else written
+            store.values = {**store.values, "counters": {"frames": presented}}
+        run.look(SimpleNamespace(st_mtime_ns=int(written * 1e9), st_mtime=written, st_ino=1), now)  # type: ignore[arg-type]
+        per_second, _ = run.rates()
+        if 11 <= second <= 40:
+            assert per_second == pytest.approx(60)
+        elif second >= 55:
+            assert per_second == 0
 
 
 def test_no_store(tmp_path: Path, user: User) -> None:
