@@ -58,6 +58,6 @@ void driver_ask(Batch *batch, uint32_t index)
     const PylayerCounters *totals = &counters_of(device)->totals; /* of this group of threads */
     uint64_t fetched = __atomic_load_n(&totals->fetched, __ATOMIC_RELAXED),
              asked = __atomic_load_n(&totals->driver_asked, __ATOMIC_RELAXED);
-    if (fetched / ASK_EVERY > asked && is_unread(device, &batch->elements[index]) && !is_switched_off())
+    if (fetched / ASK_EVERY > asked && !is_switched_off() && is_unread(device, &batch->elements[index]))
         ask(batch, index);
 }

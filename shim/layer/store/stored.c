@@ -512,7 +512,9 @@ bool stored_has(Device *device, uint64_t fingerprint)
         return false;
     Places found = {0};
     uint64_t give_up = 0;
+    int cancellation = cancellation_off();
     index_look_up(device, fingerprint, &found, &give_up);
+    cancellation_restore(cancellation);
     bool any = found.count > 0;
     free(found.places);
     return any;
