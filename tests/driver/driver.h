@@ -20,6 +20,7 @@
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
  *   internal-cache=yes internal-cache-control=yes   its internal cache: one for each device, in memory
  *   filled-internal-cache=no  the internal cache has each pipeline already, as a disk cache that earlier runs filled
+ *   internal-cache-first=no   its internal cache is searched first: with the one before, nothing is found in a cache of the call
  *   prefers-internal-cache=no precompiled-internal-cache=no compressed-binaries=no   properties that it reports
  *   deferral=at-once     the driver does a deferred operation at once and returns VK_OPERATION_DEFERRED_KHR;
  *                        to-join: the threads that join do it;
@@ -106,7 +107,7 @@ typedef struct {
     Part cache_control, maintenance5, extended_flags, incremental_cache, libraries, binaries, more_pipelines;
     Part ray_tracing, maintenance8, swapchain;
     bool internal_cache, internal_cache_control, prefers_internal_cache, precompiled_internal_cache, compressed;
-    bool filled_internal_cache;
+    bool filled_internal_cache, internal_cache_first;
     uint32_t payload;
     uint64_t identity; /* a hash of everything that data must share to be usable by this driver */
 } DeviceSettings;

@@ -54,7 +54,7 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
         *traits |= TRAIT_CAPTURE | TRAIT_COMPILE;
         return NULL;
     }
-    if (handle)
+    if (handle && !(device->internal_cache && device->settings->internal_cache_first))
         found = cache_find(object_of((uint64_t)handle, KIND_CACHE), &request->key);
     if (found) {
         *traits |= TRAIT_HIT;

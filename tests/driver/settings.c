@@ -141,6 +141,7 @@ static bool read_flag_of(DeviceSettings *device, const char *name, const char *v
         {"internal-cache-control", &device->internal_cache_control},
         {"filled-internal-cache", &device->filled_internal_cache},
         {"prefers-internal-cache", &device->prefers_internal_cache},
+        {"internal-cache-first", &device->internal_cache_first},
         {"precompiled-internal-cache", &device->precompiled_internal_cache},
         {"compressed-binaries", &device->compressed},
     };

@@ -115,3 +115,14 @@ def test_what_is_missing_is_said(scripted: ScriptedDriver, tmp_path: Path) -> No
     scripted.demo("--count", MANY, script=DEAR)
     (identity,) = json.loads(pylayer("ls", "--json"))["identities"]
     assert [(one["pipelines"], one["missing_pipelines"]) for one in identity["programs"]] == [(MANY, 0)]
+
+
+def test_driver_that_takes_its_own(scripted: ScriptedDriver) -> None:
+    """A driver that takes a pipeline from its own cache, although it was given what is stored, has it adopted once. Later
+    runs adopt no more than their budget allows."""
+    script = "filled-internal-cache=yes;internal-cache-first=yes"
+    for _ in range(2):
+        scripted.demo("--count", 200, script=script)
+    scripted.demo("--count", 200, script=script)
+    counters = scripted.world.last()
+    assert counters["adopted"] < 50 and counters["hits"] + counters["adopted"] == 200

@@ -34,7 +34,9 @@ def test_a_hit_that_hangs_keeps_no_other_thread_waiting(scripted: ScriptedDriver
     """While a thread hangs in a lookup with the layer's cache, another thread that compiles goes on: what it compiles
     is merged elsewhere, and looked up there."""
     scripted.demo("--count", 8, script=ONLY_CACHES)
-    scripted.demo("--count", 16, "--threads", 2, script=f"{ONLY_CACHES};pipeline=wait:merge?hit@1")
+    # Compiles are slow, so that the thread that makes them is not done when the other one has its first hit.
+    script = f"{ONLY_CACHES};pipeline=wait:merge?hit@1;pipeline=slow:100?compile"
+    scripted.demo("--count", 16, "--threads", 2, script=script)
     counters = scripted.world.last()
     assert (counters["hits"], counters["compiled"], counters["failed"]) == (8, 8, 0)
     scripted.demo("--count", 16, script=ONLY_CACHES)

@@ -68,19 +68,23 @@ static bool adopts(const Device *device, unsigned kind)
     return device->plan.adopt && !call_is_off(&device->added_calls, PYLAYER_MARK_ADOPT, kind);
 }
 
-/* The driver's own cache returned the pipeline within driver_ns. Returns true if it was adopted. A pipeline that an earlier
- * run created, too, needs no budget: it is wanted again, and adopted once. So are all with its fingerprint. */
-static bool adopt(Batch *batch, uint32_t index, uint64_t driver_ns)
+/*
+ * The driver's own cache returned the pipeline within driver_ns. Returns true if it was adopted. A pipeline that an earlier
+ * run created, too, needs no budget: it is wanted again, and adopted once. So are others with its fingerprint. But the
+ * first with it may be the stored one: NVIDIA takes linked pipelines from its own cache even if it was given the stored
+ * data. To adopt these in each run cost 11 times the driver's time (H100). known: of its fingerprint, before it was created.
+ */
+static bool adopt(Batch *batch, uint32_t index, unsigned known, uint64_t driver_ns)
 {
     Device *device = batch->call->device;
     const Element *element = &batch->elements[index];
     if (!adopts(device, element->kind) || call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
         return false;
-    unsigned known = fingerprint_known(device, element->fingerprint);
     /* The layer's cache was not probed, so nothing tells the pipeline from a stored one with this fingerprint. */
     if (batch->call->cache && (known & SEEN_MERGED || stored_has(device, element->fingerprint)))
         return false;
-    if (known & SEEN_BEFORE)
+    bool may_be_stored = known & (SEEN_MERGED | SEEN_ALONE) && !(known & SEEN_CREATED);
+    if (known & SEEN_BEFORE && !may_be_stored)
         return adopt_now(batch, index);
     Adoption adoption;
     if (!adoption_begin(device, driver_ns, &adoption))
@@ -102,8 +106,9 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
         count(&counters_of(device)->totals.hit_ns, feedback->duration);
     if (from_layer)
         element_clear_application_hit(element);
+    unsigned known = in_cache ? 0 : fingerprint_known(device, element->fingerprint);
     batch_note_created(batch, index);
-    if (!in_cache && adopt(batch, index, feedback->duration))
+    if (!in_cache && adopt(batch, index, known, feedback->duration))
         return;
     count(&counters_of(device)->kind_hits[element->kind], 1);
     if (feedback)
