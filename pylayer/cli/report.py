@@ -193,7 +193,7 @@ def _compared(found: list[Recorded], word: str, chosen: list[Recorded], root: st
     return having
 
 
-def _trace(path: str, root: str, chosen: list[Recorded]) -> int:
+def _trace(path: str, root: str, chosen: list[Recorded], frame_ns: int) -> int:
     from ..report import trace
 
     lines = [(run, line) for run in chosen if (line := run.timeline(root)) is not None]
@@ -204,7 +204,7 @@ def _trace(path: str, root: str, chosen: list[Recorded]) -> int:
             "timeline_mib in the policy file is 0"
         )
     with _output(path) as file:
-        return trace.write(file, lines)
+        return trace.write(file, lines, frame_ns)
 
 
 def _page() -> ModuleType:
@@ -358,7 +358,7 @@ def report(
             size = _write(html, page.render(root, numbers, frame_ns, advance))
             said.append(f"{html}: {names}; {human_bytes(size)}")
         if trace:
-            said.append(f"{trace}: {names}; {plural(_trace(trace, root, chosen), 'event')}")
+            said.append(f"{trace}: {names}; {plural(_trace(trace, root, chosen, frame_ns), 'event')}")
     if as_json:
         print_json({"store": root, "frame_ns": frame_ns, "runs": [own for _, own in numbers]})
     elif html or trace:

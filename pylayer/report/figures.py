@@ -93,8 +93,10 @@ def origin(recorded: Recorded, line: Timeline | None) -> int:
 
 def duration(recorded: Recorded, line: Timeline | None) -> int:
     """Returns how long the run lasted, in nanoseconds. For a run that goes on it counts until now, for one that died
-    until its last event."""
-    last = max((event.start_ns + event.duration_ns for event in line.events), default=0) if line is not None else 0
+    until its last event or frame."""
+    ends = [event.start_ns + event.duration_ns for event in line.events] if line is not None else []
+    ends += [times[-1] for times, *_ in line.presents.values() if times] if line is not None else []
+    last = max(ends, default=0)
     lengths = [last - origin(recorded, line)] if last else []
     if recorded.ended > recorded.started > 0:
         lengths.append(int((recorded.ended - recorded.started) * 1e9))

@@ -33,7 +33,7 @@ ROW_NAMES = {
     "end": "pylayer: end of device",
 }
 OTHER_ROW = 0x7F000005
-#: Rows of frames, one for each swapchain.
+#: Rows of frames, one for each swapchain of each device.
 FRAME_ROWS = 0x7E800000
 
 
@@ -99,30 +99,31 @@ def _metadata(pid: int, tid: int | None, what: str, **arguments: Any) -> dict[st
     return {"ph": "M", "pid": pid, **({"tid": tid} if tid is not None else {}), "name": what, "args": arguments}
 
 
-def _frames(line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
-    """Yields a row of frames for each swapchain. Late ones are named as such, with what held them up."""
-    late = {(own.frame.swapchain, own.frame.number): own for own in frames.late(line, FRAME_NS)}
-    rows = set()
+def _frames(line: Timeline, pid: int, first: int, frame_ns: int) -> Iterator[dict[str, Any]]:
+    """Yields a row of frames for each swapchain. Late ones are named as such, with what held them up. ``first``: the
+    number of the first row."""
+    late = {(own.frame.swapchain, own.frame.number): own for own in frames.late(line, frame_ns)}
+    rows: dict[int, int] = {}
     for frame in frames.frames(line):
         own = late.get((frame.swapchain, frame.number))
         arguments: dict[str, Any] = {"number": frame.number, "swapchain": frame.swapchain, "thread": frame.thread}
         if own is not None:
             arguments |= {"pipelines_ms": own.pipelines_ns / 1e6, "what": frames.sentence(own, line)}
-        rows.add(frame.swapchain)
+        row = rows.setdefault(frame.swapchain, first + len(rows))
         yield {
             "ph": "X",
             "pid": pid,
-            "tid": FRAME_ROWS + frame.swapchain,
+            "tid": row,
             "cat": "pylayer,frame" if own is None else "pylayer,late frame",
             "name": "frame" if own is None else "late frame, pipelines" if own.by_pipelines else "late frame",
             "ts": _microseconds(frame.start_ns),
             "dur": _microseconds(frame.took_ns),
             "args": arguments,
         }
-    for swapchain in sorted(rows):
+    for swapchain, row in rows.items():
         name = "frames" if len(rows) == 1 else f"frames of swapchain {swapchain}"
-        yield _metadata(pid, FRAME_ROWS + swapchain, "thread_name", name=name)
-        yield _metadata(pid, FRAME_ROWS + swapchain, "thread_sort_index", sort_index=-1)
+        yield _metadata(pid, row, "thread_name", name=name)
+        yield _metadata(pid, row, "thread_sort_index", sort_index=-1)
 
 
 def _of_device(recorded: Recorded, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
@@ -153,14 +154,13 @@ def _of_device(recorded: Recorded, line: Timeline, pid: int) -> Iterator[dict[st
             "dur": _microseconds(event.duration_ns),
             "args": {**_arguments(event, line), "device": device},
         }
-    yield from _frames(line, pid)
     for number, (tid, name) in enumerate(rows.items()):
         if name:
             yield _metadata(pid, tid, "thread_name", name=name)
         yield _metadata(pid, tid, "thread_sort_index", sort_index=number + (1000 if tid >= ROWS["device"] else 0))
 
 
-def events(chosen: list[tuple[Recorded, Timeline]]) -> Iterator[dict[str, Any]]:
+def events(chosen: list[tuple[Recorded, Timeline]], frame_ns: int = FRAME_NS) -> Iterator[dict[str, Any]]:
     """Yields every event of the trace. Runs of one process share its pid. A run whose pid is unknown gets a number of
     its own."""
     named: set[int] = set()
@@ -171,13 +171,15 @@ def events(chosen: list[tuple[Recorded, Timeline]]) -> Iterator[dict[str, Any]]:
             yield _metadata(pid, None, "process_name", name=recorded.title)
             yield _metadata(pid, None, "process_labels", labels=recorded.run.texts["device"])
         yield from _of_device(recorded, line, pid)
+        yield from _frames(line, pid, FRAME_ROWS + 1024 * (number % 1024), frame_ns)
 
 
-def write(out: IO[str], chosen: list[tuple[Recorded, Timeline]]) -> int:
-    """Writes the trace; returns how many events it has. Raises OSError."""
+def write(out: IO[str], chosen: list[tuple[Recorded, Timeline]], frame_ns: int = FRAME_NS) -> int:
+    """Writes the trace; returns how many events it has. Frames that take no longer than ``frame_ns`` are not late.
+    Raises OSError."""
     count = 0
     out.write('{"traceEvents":[')
-    for count, event in enumerate(events(chosen), 1):
+    for count, event in enumerate(events(chosen, frame_ns), 1):
         out.write(",\n" if count > 1 else "\n")
         out.write(json.dumps(event, separators=(",", ":")))
     other = {

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import recorded_runs
 from cli.user import User
-from recorded_runs import MS, cache, hits, pipeline
+from recorded_runs import MONOTONIC, MS, cache, hits, pipeline
+
+from pylayer.store.frames import Present
 
 #: The module: the package has the command under this name.
 report = importlib.import_module("pylayer.cli.report")
@@ -120,6 +122,19 @@ def test_list_is_filtered_and_sorted(user: User, arguments: tuple[str, ...], pid
     assert done.returncode == (not pids) and done.stdout.count("\n") == (len(pids) + 2 if pids else 0)
     if 100 in pids:
         assert "40.0 ms" in done.stdout and "20.0 ms" in done.stdout
+
+
+def test_frames_of_another_length(user: User) -> None:
+    """--frame-ms says which frames are late, also in a trace."""
+    times = [number * 5 for number in range(100)]
+    shown = [Present(MONOTONIC + at * MS, number, 101, 1) for number, at in enumerate([*times, times[-1] + 12], 1)]
+    recorded_runs.write(user.store, [], presents=shown, counters={"pipelines": 1, "frames": 101})
+    for frame_ms, late in (("16.7", 0), ("8.3", 1)):
+        path = user.directory / f"{frame_ms}.json"
+        user.pylayer("report", "--frame-ms", frame_ms, "--trace", path)
+        events = json.loads(path.read_text())["traceEvents"]
+        assert sum(event["name"] == "late frame" for event in events) == late
+        assert user.json("report", "--frame-ms", frame_ms)["runs"][0]["late_frames"] == late
 
 
 def test_text(user: User) -> None:

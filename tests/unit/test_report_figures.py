@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import recorded_runs
-from recorded_runs import MS, Event, cache, hits, pipeline
+from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 
 from pylayer.common.identity import program_id
 from pylayer.report import compare, figures, recorded, stalls
+from pylayer.store.frames import Present
 
 
 def only(root: Path, **changes: Any) -> dict[str, Any]:
@@ -185,6 +186,14 @@ def test_totals_of_the_run_come_before_the_timeline(tmp_path: Path) -> None:
     }
     recorded_runs.write(tmp_path, [pipeline(0, 1)], kinds=own)
     assert [(kind["kind"], kind["hits"], kind["compiled"]) for kind in only(tmp_path)["kinds"]] == [("compute", 7, 2)]
+
+
+def test_a_run_that_died_lasted_until_its_last_frame(tmp_path: Path) -> None:
+    """A run that presented for a minute after its last pipeline, and died, lasted a minute, and its page shows it."""
+    shown = [Present(MONOTONIC + at * 10 * MS, number, 101, 1) for number, at in enumerate(range(6001), 1)]
+    recorded_runs.write(tmp_path, [pipeline(0, 5)], presents=shown, ended=0.0)
+    run = only(tmp_path)
+    assert (run["state"], run["duration_ns"]) == ("died", 60_000 * MS)
 
 
 def test_frame_of_another_length(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 
 from pylayer.report import recorded, trace
+from pylayer.store.frames import Present
 
 
 def written(root: Path, *words: str) -> dict[str, Any]:
@@ -103,6 +104,16 @@ def test_two_devices_of_a_process_share_its_pid(tmp_path: Path) -> None:
     assert [event["args"]["device"] for event in slices] == ["first", "second", "A device"]
     assert len({event["pid"] for event in slices}) == 2
     assert sum(event["name"] == "process_name" for event in found["traceEvents"]) == 2
+
+
+def test_frames_of_two_devices_have_rows_of_their_own(tmp_path: Path) -> None:
+    """Each swapchain of each device has a row. Swapchains of two devices may have the same number."""
+    for device in ("first", "second"):
+        shown = [Present(MONOTONIC + at * MS, number, 101, 1) for number, at in enumerate((0, 10, 20), 1)]
+        recorded_runs.write(tmp_path, [], presents=shown, device=device)
+    frames = [event for event in written(tmp_path)["traceEvents"] if event.get("cat") == "pylayer,frame"]
+    assert len(frames) == 4 and len({event["pid"] for event in frames}) == 1
+    assert len({event["tid"] for event in frames}) == 2
 
 
 def test_nanoseconds_are_kept(tmp_path: Path) -> None:
