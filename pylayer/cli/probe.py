@@ -51,7 +51,7 @@ NOT_ASKED = (
     "prefers_internal_cache",
 )
 FEEDBACK_EXTENSION = "VK_EXT_pipeline_creation_feedback"
-VULKAN_1_1, VULKAN_1_3 = 1 << 22 | 1 << 12, 1 << 22 | 3 << 12
+VULKAN_1_3 = 1 << 22 | 3 << 12
 #: The layer writes its first log line while the interpreter starts, which takes long on a loaded machine.
 LOG_WAIT_SECONDS = 10.0
 
