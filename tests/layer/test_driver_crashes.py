@@ -150,15 +150,17 @@ def test_crash_that_is_none_of_the_stores(scripted: ScriptedDriver, carrier: str
     assert scripted.counts["compiles"] == 0 and not scripted.warnings(result)
 
 
-def test_driver_that_crashes_on_everything(scripted: ScriptedDriver) -> None:
+@pytest.mark.parametrize("script", ["pipeline=crash?hit@4", "pipeline=crash?may-not-compile"])
+@pytest.mark.parametrize("cache", [(), ("--cache", "object")], ids=["no cache", "its own cache"])
+def test_driver_that_crashes_on_everything(scripted: ScriptedDriver, script: str, cache: tuple[str, ...]) -> None:
     """If the driver crashes at every use of stored data, the layer is off for the program after three crashes."""
-    scripted.demo("--count", 8)
-    script = "pipeline=crash?hit@4"
+    arguments = ("--count", 8, *cache)
+    scripted.demo(*arguments)
     crashes = 0
-    while scripted.demo("--count", 8, script=script, check=False).returncode < 0:
+    while scripted.demo(*arguments, script=script, check=False).returncode < 0:
         crashes += 1
         assert crashes <= 3
-    result = scripted.demo("--count", 8, script=script, verify=True)
+    result = scripted.demo(*arguments, script=script, verify=True)
     assert (crashes, result["created"]) == (3, 8) and "the layer is off, because" in scripted.warnings(result)
 
 

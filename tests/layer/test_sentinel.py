@@ -383,6 +383,19 @@ def test_deaths_switch_the_call_off(
     again(world, *arguments, PYLAYER_TEST_DRIVER=script)
 
 
+@pytest.mark.parametrize("carrier", ["cells", "binaries"])
+def test_deaths_in_the_first_call(scripted: ScriptedDriver, carrier: str) -> None:
+    """A driver crashes whenever the layer probes the program's own cache, which the program uses right after
+    vkCreateDevice. The probes are marked all the same, and what the deaths mean is known before the next probe."""
+    world, script = scripted.world, "pipeline=crash?probe"
+    scripted.settings(carrier=carrier)
+    arguments = ("--compute", "--api", "1.3", "--cache", "object")
+    for _ in range(2):
+        dies(world, *arguments, PYLAYER_TEST_DRIVER=script)
+    for _ in range(2):
+        again(world, *arguments, PYLAYER_TEST_DRIVER=script)
+
+
 # ---- crashes with other causes ---------------------------------------------------------------------
 
 

@@ -424,11 +424,9 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
 VkResult carrier_cells_create(Batch *batch)
 {
     PipelineCall *call = batch->call;
-    /* Pipelines that the load will bring must not be compiled. With an application cache only a miss has to wait. */
-    if (call->cache == VK_NULL_HANDLE || layer_has_all(batch))
-        batch_wait_for_load(batch);
-    else
-        batch_find_suspects(batch);
+    /* Pipelines that the load will bring must not be compiled. Also, before its end there may be no sentinel that marks
+     * probes, and verdicts of earlier deaths are not known. */
+    batch_wait_for_load(batch);
     /* Policy may have learnt from the store that this driver's caches keep nothing. */
     if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
         return pass_pipelines(call);
