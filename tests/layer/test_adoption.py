@@ -118,8 +118,8 @@ def test_what_is_missing_is_said(scripted: ScriptedDriver, tmp_path: Path) -> No
 
 
 def test_driver_that_takes_its_own(scripted: ScriptedDriver) -> None:
-    """What a driver takes from its own cache, although it was given what is stored, is adopted once. Later runs adopt no
-    more than their budget allows."""
+    """What a driver takes from its own cache, although it was given what is stored, is adopted once. Later runs adopt
+    no more than their budget allows."""
     script = "filled-internal-cache=yes;internal-cache-first=yes"
     for _ in range(2):
         scripted.demo("--count", 200, script=script)
