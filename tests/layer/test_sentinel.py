@@ -383,6 +383,19 @@ def test_deaths_switch_the_call_off(
     again(world, *arguments, PYLAYER_TEST_DRIVER=script)
 
 
+@pytest.mark.parametrize(
+    ("script", "deaths"), [("get-data=crash@4+", 2), ("merge=crash", 2), ("pipeline=crash?probe", 2)]
+)
+def test_deaths_in_a_deferred_operation(scripted: ScriptedDriver, script: str, deaths: int) -> None:
+    """Deferred operations, too, do without a call that processes died in. What they then do instead may be another
+    call that the driver crashes in, once."""
+    arguments = ("--count", 4, "--ray-tracing", "--deferred", 2, "--api", "1.3")
+    for _ in range(deaths):
+        assert scripted.demo(*arguments, script=script, check=False).returncode == -signal.SIGSEGV
+    for _ in range(2):
+        assert scripted.demo(*arguments, script=script)["created"] == 4
+
+
 @pytest.mark.parametrize("carrier", ["cells", "binaries"])
 def test_deaths_in_the_first_call(scripted: ScriptedDriver, carrier: str) -> None:
     """A driver crashes whenever the layer probes the program's own cache, which the program uses right after

@@ -475,6 +475,7 @@ static VkResult answer_finished(const PipelineCall *call)
 VkResult deferred_create(const PipelineCall *call)
 {
     Device *device = call->device;
+    loading_wait(device); /* verdicts are not known before */
     Wishes wishes = read_wishes(call);
     if (wishes.untouchable || !device->get_deferred_operation_result)
         return pass_pipelines(call);
@@ -482,10 +483,7 @@ VkResult deferred_create(const PipelineCall *call)
     bool can_keep = !snapshot && !wishes.plain, after_load = false;
     for (uint32_t i = 0; i < call->count; i++)
         call->pipelines[i] = VK_NULL_HANDLE;
-    if (!can_keep) {
-        if (call->cache == VK_NULL_HANDLE)
-            loading_wait(device);
-    } else if (pipelines_probe(call, &after_load) == VK_SUCCESS) {
+    if (can_keep && pipelines_probe(call, &after_load) == VK_SUCCESS) {
         count(&counters_of(device)->totals.deferred, call->count);
         return answer_finished(call);
     }
