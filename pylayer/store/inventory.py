@@ -44,6 +44,8 @@ class Holding:
         self.created: set[int] = set()
         #: Fingerprints of the pipelines. 0: one without a fingerprint.
         self.fingerprints: set[int] = set()
+        #: Fingerprints of the pipelines of all programs, which programs use with share: all.
+        self.elsewhere: set[int] = set()
         #: Number of files by kind.
         self.files: dict[Kind, int] = {}
         #: When a pipeline was last used or stored here; 0: never.
@@ -77,7 +79,7 @@ class Holding:
     @property
     def missing(self) -> int | None:
         """Returns how many pipelines that runs created are not stored. None if that cannot be known."""
-        return missing(self.created, self.fingerprints, self.files.get(file_kinds.SNAPSHOT, 0))
+        return missing(self.created, self.fingerprints, self.elsewhere, self.files.get(file_kinds.SNAPSHOT, 0))
 
     def add_pipeline(self, record: Record) -> None:
         """Counts the record of one pipeline."""
@@ -153,6 +155,9 @@ def survey(root: str, identity: str, learn: Learn) -> Shelf:
             _survey_file(shelf, holding, file.path, file.kind, learn)
         except OSError as error:
             shelf.unusable[os.path.basename(file.path)] = f"unreadable: {error.strerror or error}"
+    every = {fingerprint for holding in shelf.holdings.values() for fingerprint in holding.fingerprints}
+    for holding in shelf.holdings.values():
+        holding.elsewhere = every
     # The rest is the identity file, temporary files, and whatever else somebody put here.
     shelf.other_bytes = shelf.bytes - sum(holding.bytes for holding in shelf.holdings.values())
     return shelf

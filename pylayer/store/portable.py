@@ -104,9 +104,11 @@ class Export:
         for program in self.result.programs:
             for file in files.get(program, ()):
                 yield from self._read(program, file)
-            count = len(snapshots.get(program, ()))
+        every = {fingerprint for stored in self._stored.values() for fingerprint in stored}
+        for program in self.result.programs:
+            uses, count = self._uses[program].by_fingerprint, len(snapshots.get(program, ()))
             self.result.snapshots += count
-            self.result.missing += missing(self._uses[program].by_fingerprint, self._stored[program], count) or 0
+            self.result.missing += missing(uses, self._stored[program], every, count) or 0
         self.result.suspects = len(self._left_out)
         found = False
         for plan in self._plans.values():

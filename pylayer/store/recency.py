@@ -41,10 +41,11 @@ def fingerprints_of(data: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
 
 
-def missing(created: Collection[int], stored: Collection[int], snapshots: int) -> int | None:
-    """Returns how many pipelines that runs created the store lacks, by fingerprints. Returns None if that cannot be
-    known: snapshots and records without a fingerprint may hold any of them."""
-    return None if snapshots or 0 in stored else len(set(created).difference(stored))
+def missing(created: Collection[int], stored: Collection[int], elsewhere: set[int], snapshots: int) -> int | None:
+    """Returns how many pipelines that runs of a program created are stored neither for it nor ``elsewhere``, where
+    other programs' pipelines are, by fingerprints. Returns None if that cannot be known: snapshots and records without
+    a fingerprint may hold any of them."""
+    return None if snapshots or 0 in stored else len(set(created).difference(stored, elsewhere))
 
 
 class Uses:

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -16,8 +17,13 @@ from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
 from pylayer.cli.output import day, human_bytes, plural, printable
+from pylayer.common.identity import program_id
+from pylayer.store import format
+from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
+from pylayer.store.journal import Journal
 from pylayer.store.quarantine import move_file
+from pylayer.store.recency import used_parts
 
 #: Every command that reads or changes nothing but the store, as a command line.
 COMMANDS: tuple[tuple[str, ...], ...] = (
@@ -312,3 +318,23 @@ def test_store_that_cannot_be_read(user: User, store: Store) -> None:
     assert user.pylayer("ls").returncode == 0
     done = user.json("verify", status=1)
     assert sorted(problem["outcome"] for problem in done["problems"]) == ["unreadable"] * 2
+
+
+def test_pipelines_that_another_program_has_stored(user: User) -> None:
+    """With share: all, a program uses pipelines of another one, and records that under its own name. They are stored,
+    and no command says that they are missing."""
+    folder = Folder(str(user.store), IDENTITY)
+    folder.prepare()
+    for program, known in ((GAME, (1, 2, 3)), (TOOL, (1, 2, 3, 4))):
+        journal = Journal(folder.path, IDENTITY, program_id(*program), program[1])
+        if program == GAME:
+            for number in known:
+                journal.append(format.record_parts(format.CELL, bytes([number]) * 64, fingerprint=number))
+        journal.append(used_parts(list(known), int(time.time())))
+        journal.close()
+    programs = user.json("ls")["identities"][0]["programs"]
+    assert {one["program_id"]: one["missing_pipelines"] for one in programs} == {
+        f"{program_id(*GAME):016x}": 0,
+        f"{program_id(*TOOL):016x}": 1,
+    }
+    assert user.json("export", user.directory / "all.pylayer", "--app", "*")["missing_pipelines"] == 1
