@@ -278,7 +278,8 @@ class DeviceSession(Device):
 
     def write_run(self) -> bool:
         """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed."""
-        if self.recording is None or self.folder is None or not self._totals:
+        # Until policy is told that the device exists, it does not know the run's name: the layer may have given it one.
+        if self.recording is None or self.folder is None or self.state is None or not self._totals:
             return False
         try:
             return self.recording.write(self._run_totals(), self._totals, self.folder.path)

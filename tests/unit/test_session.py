@@ -615,6 +615,16 @@ def test_run_statistics(make: Make, commands: FakeCommands, root: str) -> None:
     assert run["program"] == "stutter"
 
 
+def test_no_statistics_before_the_run_has_its_name(make: Make, root: str) -> None:
+    """Nothing is written while policy waits to be told that the device exists, which also tells the run's name."""
+    session = make()
+    session.read_counters()
+    session.state = None
+    assert not session.write_run() and list(runs.read_all(root)) == []
+    session.state = device_state(carrier=CARRIER_CELLS)
+    assert session.write_run() and len(list(runs.read_all(root))) == 1
+
+
 def test_totals_of_a_device_that_is_gone(make: Make, commands: FakeCommands, root: str) -> None:
     """When the layer no longer has counters, the last known ones stay."""
     session = make()
