@@ -174,7 +174,8 @@ class Told:
         seen = sum(len(times) for times, *_ in line.presents.values()) if line is not None else 0
         self.count = max(numbers["frames"], seen)
         self.all_seen = seen == self.count
-        self._numbers = numbers if budget_ns == FRAME_NS else None
+        self._numbers = numbers
+        self._is_counted = budget_ns == FRAME_NS
         self._longest_ns = longest_ns(line, self.late) if line is not None else 0
 
     def _known(self, key: str, from_line: int) -> int | None:
@@ -182,7 +183,7 @@ class Told:
         frames by one budget only; for another one the number is unknown."""
         if self.all_seen:
             return from_line
-        return self._numbers[key] if self._numbers is not None else None
+        return self._numbers[key] if self._is_counted or key == "longest_frame_ns" else None
 
     def as_json(self, origin_ns: int) -> dict[str, Any]:
         """Returns everything, with units in key names. All but ``late`` is None without frames."""

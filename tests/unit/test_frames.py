@@ -52,6 +52,17 @@ def test_late_frames_are_late_in_a_full_timeline(tmp_path: Path, presents: list[
     assert (file.frames_left_out > 0) == (limit < 1 << 20)
 
 
+def test_what_is_known_beside_a_full_timeline(tmp_path: Path, presents: list[Present]) -> None:
+    """If the timeline lacks frames, the layer's own counts are told. It counts late frames by one budget, so for
+    another one their number is unknown. The longest frame is known for each."""
+    written(tmp_path, presents, 20 << 10)
+    line = read(str(tmp_path), "run")
+    counted = {"frames": COUNT, "late_frames": 400, "late_by_pipelines": 3, "longest_frame_ns": LATE}
+    for budget, late in ((FRAME_NS, 400), (8 * MS, None)):
+        told = frames.Told(counted, line, budget).as_json(MONOTONIC)
+        assert (told["frames"], told["late_frames"], told["longest_frame_ns"]) == (COUNT, late, LATE)
+
+
 def test_frames_that_a_full_timeline_lacks_went_on(tmp_path: Path, presents: list[Present]) -> None:
     """What another thread compiled while frames went on did not hold up a late one, though the timeline lacks the
     frames between the late ones: their numbers tell."""
