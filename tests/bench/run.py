@@ -172,7 +172,7 @@ class Bench:
             yield
 
     def own_cache(self, rounds: int) -> Iterator[None]:
-        """A program that begins with its own cache's data, which it read under the layer. With the hashing."""
+        """A program that begins with its own cache's data, which it read under the layer."""
         for size, pipelines in (("0.1", 25), ("10", 2600)):
             name = f"the same and vkCreatePipelineCache, {size} MB"
             wall = self.figure(name, "without the layer", 1.0, "ms", difference=True)
