@@ -68,6 +68,20 @@ def test_snapshot_with_a_guilty_pipeline(scripted: ScriptedDriver, way: list[str
         assert (scripted.counts["compiles"], scripted.counts["hits"]) == (1, 7)
 
 
+@pytest.mark.parametrize("cache", [(), ("--cache", "object")], ids=["no cache", "its own cache"])
+@pytest.mark.parametrize("deferred", ["at-once", "to-join"])
+def test_deferred_with_a_guilty_pipeline(scripted: ScriptedDriver, deferred: str, cache: tuple[str, ...]) -> None:
+    """If the driver crashes over one pipeline of a snapshot in a deferred operation, or in a thread that joins it, the
+    next runs create that pipeline without stored data."""
+    scripted.settings(carrier="snapshot")
+    way = ("--count", 4, "--ray-tracing", "--deferred", 2, "--api", "1.3", *cache)
+    driver = f"deferral={deferred};"
+    scripted.demo(*way, script=f"{driver}guilty=2")
+    assert scripted.demo(*way, script=f"{driver}pipeline=crash?guilty", check=False).returncode == -signal.SIGSEGV
+    for _ in range(2):
+        assert scripted.demo(*way, script=f"{driver}pipeline=crash?guilty")["created"] == 4
+
+
 @pytest.mark.parametrize(
     ("how", "script"),
     [

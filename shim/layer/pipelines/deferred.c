@@ -21,6 +21,7 @@
 #include "pipelines/create.h"
 #include "pipelines/creations.h"
 #include "caches/driver_cache.h"
+#include "crash/sentinel.h"
 #include "pipelines/pass.h"
 #include "policy/mailbox.h"
 #include "shaders/fingerprints.h"
@@ -40,6 +41,7 @@ typedef struct DeferredOperation {
     AppCache *app_cache;
     VkPipelineCache cache;
     enum OperationCache cache_is;
+    Mark mark; /* of CACHE_COPY, which may hold stored data, until the operation is complete */
     bool after_load;
     uint64_t began_ns;
     uint64_t create_ns; /* sum over all threads; atomic */
@@ -219,6 +221,7 @@ static void keep_cell(DeferredOperation *operation, uint32_t created)
 static void finish(DeferredOperation *operation)
 {
     Device *device = operation->call.device;
+    mark_end(operation->mark);
     uint32_t hits = count_cache_hits(operation);
     uint32_t created = hand_out(operation);
     if (operation->cache_is == CACHE_CELL) {
@@ -267,8 +270,10 @@ static void abandon(Device *device, uint64_t serial)
     DeferredOperations *all = &device->deferred;
     pthread_mutex_lock(&all->mutex);
     DeferredOperation **link = find_locked(all, serial);
-    if (*link && !(*link)->ending)
+    if (*link && !(*link)->ending) {
+        mark_end((*link)->mark);
         remove_locked(all, link);
+    }
     pthread_mutex_unlock(&all->mutex);
 }
 
@@ -441,6 +446,9 @@ static VkResult start(DeferredOperation *operation)
     Device *device = call->device;
     if (operation->cache == VK_NULL_HANDLE)
         return execute_now(operation);
+    if (operation->cache_is == CACHE_COPY)
+        operation->mark =
+            mark_pipelines(device, operation->elements, operation->count, operation->app_cache, true, true);
     uint64_t begin = operation->began_ns = now_ns();
     VkResult result =
         device->create_ray_tracing_pipelines(device->handle, call->deferred, operation->cache, operation->count,
@@ -451,6 +459,7 @@ static VkResult start(DeferredOperation *operation)
         return result;
     }
     if (result < 0) {
+        mark_end(operation->mark);
         if (operation->cache_is != CACHE_APPLICATIONS)
             device->destroy_pipeline_cache(device->handle, operation->cache, NULL);
         return execute_now(operation);
