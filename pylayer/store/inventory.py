@@ -40,8 +40,10 @@ class Holding:
         self.data_bytes = 0
         #: The pipelines that came from a fleet and were not compiled here too: fingerprint and last use by digest.
         self.pulled: dict[bytes, tuple[int, int]] = {}
-        #: Fingerprints of the pipelines that runs on this machine created, as far as they are not in the records.
-        self.created: set[int] = set()
+        #: Fingerprints of the pipelines that runs on this machine created, and when, as far as records do not say it.
+        self.created: dict[int, int] = {}
+        #: Of these, what runs of other programs created from this program's records: with share: all.
+        self.lent: dict[int, int] = {}
         #: Fingerprints of the pipelines. 0: one without a fingerprint.
         self.fingerprints: set[int] = set()
         #: Fingerprints of the pipelines of all programs, which programs use with share: all.
@@ -74,7 +76,8 @@ class Holding:
         """Returns how many of the pipelines that came from a fleet were used here. None if that cannot be known."""
         if self.pulled and not self.uses_recorded:
             return None
-        return sum(when > format.NEVER_USED or name in self.created for name, when in self.pulled.values())
+        used = self.created.keys() | self.lent.keys()
+        return sum(when > format.NEVER_USED or name in used for name, when in self.pulled.values())
 
     @property
     def missing(self) -> int | None:
@@ -156,8 +159,14 @@ def survey(root: str, identity: str, learn: Learn) -> Shelf:
         except OSError as error:
             shelf.unusable[os.path.basename(file.path)] = f"unreadable: {error.strerror or error}"
     every = {fingerprint for holding in shelf.holdings.values() for fingerprint in holding.fingerprints}
+    borrowed: dict[int, int] = {}
+    for holding in shelf.holdings.values():
+        for fingerprint in holding.created.keys() - holding.fingerprints:
+            borrowed[fingerprint] = max(holding.created[fingerprint], borrowed.get(fingerprint, 0))
     for holding in shelf.holdings.values():
         holding.elsewhere = every
+        holding.lent = {name: borrowed[name] for name in borrowed.keys() & holding.fingerprints}
+        holding.last_use = max([holding.last_use, *holding.lent.values()])
     # The rest is the identity file, temporary files, and whatever else somebody put here.
     shelf.other_bytes = shelf.bytes - sum(holding.bytes for holding in shelf.holdings.values())
     return shelf
@@ -176,7 +185,9 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, kind: Kind, learn: L
                 if record[0] in format.PIPELINES:
                     holding.add_pipeline(record)
                 elif record[0] == format.USED:
-                    holding.created.update(fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]])))
+                    data = bytes(part.data[record[3] : record[3] + record[4]])
+                    for fingerprint in fingerprints_of(data):
+                        holding.created[fingerprint] = max(record[8], holding.created.get(fingerprint, 0))
                 if record[8] > format.NEVER_USED:
                     holding.last_use = max(holding.last_use, record[8])
 
