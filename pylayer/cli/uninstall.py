@@ -1,4 +1,4 @@
-"""``pylayer uninstall``: removes what ``pylayer install`` wrote."""
+"""``pylayer uninstall``: removes what ``pylayer install`` wrote, and with --purge all else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from . import installed
 from .complete import directories
 from .install import base_of, remove_manifest
 from .installed import KINDS
-from .output import EXIT_STATUSES, HELP, json_option, print_json, say
+from .output import EXIT_STATUSES, HELP, Failure, WrongUse, json_option, plural, print_json, say
+from .purge import Purge
+from .selection import confirm, dry_run_option, yes_option
 
 
 def _remove_empty(directory: Path, last: Path) -> None:
@@ -30,44 +32,70 @@ def _remove_empty(directory: Path, last: Path) -> None:
 @click.option(
     "--prefix", metavar="DIR", shell_complete=directories, help="With --system: the DIR given to pylayer install."
 )
+@click.option("--purge", is_flag=True, help="Also the store, your policy file, and all else that pylayer wrote.")
+@dry_run_option
+@yes_option
 @json_option
-def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
+def uninstall(system: bool, prefix: str | None, purge: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove what `pylayer install` wrote, and nothing else.
 
     This removes both kinds of manifest, whichever installation they lead to, and directories that are then empty. Do
     this before `pip uninstall vk-pylayer`. Stored pipelines are kept.
 
+    With --purge, it also deletes everything else that pylayer wrote for you: stored pipelines, what was recorded of
+    programs, your policy file, completions. It lists all of this and asks first. Then it prints the commands that
+    remove the rest: the package, or in a clone what make built and the system packages that make installed.
+
     \b
     Example:
       pylayer uninstall
+      pylayer uninstall --purge --dry-run
     """
+    if purge and system:
+        raise WrongUse("--purge is for your own files; run pylayer uninstall --system by itself")
+    if (dry_run or yes) and not purge:
+        raise WrongUse("--dry-run and --yes are for --purge; without it, only manifests are removed")
     base = base_of(system, prefix)
     paths = [installed.manifest_path(base, kind) for kind in KINDS]
-    removed = [path for path in paths if remove_manifest(path)]
+    work = Purge() if purge else None
+    if work is not None:
+        if not as_json:
+            work.list_parts([str(path) for path in paths if os.path.lexists(path)], dry_run, yes)
+        if not dry_run:
+            confirm("Delete all of this?", yes)
+    removed = [path for path in paths if (os.path.lexists(path) if dry_run else remove_manifest(path))]
     home = Path(os.path.expanduser("~")) if not system else base.parent
     # Keep XDG_DATA_HOME and a prefix, which the user chose. An empty .local/share in a home may go.
     last = home if home in base.parents else base
-    for path in removed:
+    for path in removed if not dry_run else ():
         _remove_empty(path.parent, last)
-    left = installed.find()
+    left = [other for other in installed.find() if other.path not in removed]
+    failures = work.remove() if work is not None and not dry_run else []
     if as_json:
-        print_json(
-            {
-                "removed": [str(path) for path in removed],
-                "left": [{"manifest": str(other.path), "library": other.library} for other in left],
-            }
-        )
-        return
-    for path in removed:
+        told = {
+            "removed": [str(path) for path in removed],
+            "left": [{"manifest": str(other.path), "library": other.library} for other in left],
+        }
+        print_json(told | (work.as_json(dry_run, failures) if work is not None else {}))
+    else:
+        _print(paths, removed, left, dry_run)
+        root = store_root()
+        if work is not None:
+            work.print_rest()
+        elif removed and root and not system:
+            say(f"Stored pipelines stay in {root}; pylayer uninstall --purge removes them.")
+    if failures:
+        raise Failure(f"{plural(len(failures), 'part')} could not be deleted, such as {failures[0]}")
+
+
+def _print(paths: list[Path], removed: list[Path], left: list[installed.Manifest], dry_run: bool) -> None:
+    for path in removed if not dry_run else ():
         say(f"Removed: {path}")
     if not removed:
         say(f"Nothing to remove: {paths[0]} is not there.")
     for other in left:
         how = "pylayer uninstall --system removes it" if _is_systems(other.path) else "this command does not remove it"
         click.echo(f"Still there: {other.path}, which leads to {installed.state(other)}; {how}.")
-    root = store_root()
-    if removed and root and not system:
-        say(f"Stored pipelines stay in {root}; delete it to remove them.")
 
 
 def _is_systems(path: Path) -> bool:

@@ -136,6 +136,12 @@ class Store:
 
         return copies(self.root)
 
+    def left_in_memory(self) -> list[str]:
+        """Returns the paths of small files that programs which ended left in memory, whatever their store."""
+        from .sentinel import left_in_memory
+
+        return left_in_memory()
+
     def older_folders(self) -> list[str]:
         """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
         from .removal import older_folders

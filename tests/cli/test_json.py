@@ -161,6 +161,7 @@ COMMANDS = (
     "fleet publish --key my.key --url file:///WORK/www",
     "fleet pull --url file:///WORK/www",
     "fleet status --url file:///WORK/www",
+    "uninstall --purge --dry-run",
     "uninstall",
     "clear --stale --dry-run",
     "clear --app game --yes",
