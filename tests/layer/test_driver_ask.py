@@ -10,18 +10,33 @@ import pytest
 from world import World
 
 #: One of 512 is searched for.
-COUNT = 530
+COUNT = 1100
 SENTENCE = "the driver's own cache lacked"
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    """A world in which a run has stored the pipelines, and Mesa's disk cache has them, too."""
-    found = World(tmp_path)
+def with_disk_cache(directory: Path) -> World:
+    """A world with a disk cache of Mesa's in the directory."""
+    found = World(directory)
     del found.environment["MESA_SHADER_CACHE_DISABLE"]
-    found.environment["MESA_SHADER_CACHE_DIR"] = str(tmp_path / "mesa")
-    (tmp_path / "mesa").mkdir()
+    found.environment["MESA_SHADER_CACHE_DIR"] = str(directory / "mesa")
+    return found
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A world in which a run has stored the pipelines, and Mesa's disk cache has them, too. Tests use copies of it."""
+    directory = tmp_path_factory.mktemp("filled")
+    (directory / "mesa").mkdir()
+    found = with_disk_cache(directory)
     found.demo("--count", COUNT)
+    return found
+
+
+@pytest.fixture
+def world(tmp_path: Path, filled: World) -> World:
+    found = with_disk_cache(tmp_path)
+    shutil.copytree(filled.store, found.store)
+    shutil.copytree(filled.directory / "mesa", tmp_path / "mesa")
     return found
 
 
@@ -46,7 +61,7 @@ def stats(world: World) -> str:
 def test_driver_has_all(world: World) -> None:
     """As long as the driver's cache has what the store has, nothing is said."""
     asked, lacked = sample(world)
-    assert (asked, lacked) == (1, 0)
+    assert asked > 0 == lacked
     assert SENTENCE not in stats(world)
 
 
