@@ -37,6 +37,7 @@ def world(tmp_path: Path, filled: World) -> World:
     found = with_disk_cache(tmp_path)
     shutil.copytree(filled.store, found.store)
     shutil.copytree(filled.directory / "mesa", tmp_path / "mesa")
+    found.demo("--count", 1)  # keeps a plan for this place, so that the layer reads the store itself
     return found
 
 
