@@ -157,7 +157,8 @@ def test_which_file(world: World) -> None:
     assert in_force(run(world)) == "queue_mib=2, adopt_driver_cache=false"
     assert in_force(run(world, VK_LAYER_SETTINGS_PATH=str(named))) == "queue_mib=3"
     assert in_force(run(world, VK_LAYER_SETTINGS_PATH="elsewhere")) == "queue_mib=4"
-    assert in_force(run(world, VK_LAYER_SETTINGS_PATH="/nonexistent")) == "queue_mib=2, adopt_driver_cache=false"
+    missing = str(named.with_name("missing"))
+    assert in_force(run(world, VK_LAYER_SETTINGS_PATH=missing)) == "queue_mib=2, adopt_driver_cache=false"
     data = world.directory / "data"
     settings_file(data / "vulkan" / "settings.d" / "vk_layer_settings.txt", f"{PREFIX}queue_mib = 6")
     settings_file(home_file(world), f"{PREFIX}queue_mib = 5")
