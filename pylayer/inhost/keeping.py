@@ -160,11 +160,6 @@ class Keeping:
         if not device.keeps:
             return False
         assert device.state is not None
-        # In this run vkCreateDevice failed with the features that cells need. Other runs stored cells, and do not need
-        # a snapshot, which only policy can read.
-        refused = device.carrier_planned == CARRIER_CELLS and device.state.carrier != CARRIER_CELLS
-        if refused and self._load.loaded.timed_cells:
-            return False
         told = counters["plain_compiled"] if device.state.feedback else counters["plain"]
         return told + counters["absorbed"] > 0
 

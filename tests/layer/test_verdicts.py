@@ -236,11 +236,14 @@ def test_merge_that_did_nothing(scripted: ScriptedDriver) -> None:
     assert without_interpreter(scripted.world, 3)
 
 
-def test_device_that_is_refused_once(scripted: ScriptedDriver) -> None:
-    """If vkCreateDevice fails once with what the layer adds, that run stores no snapshot, which only policy could
-    read in each later run."""
-    for script in ("", "", "create-device=error:feature-not-present@1"):
+@pytest.mark.parametrize("earlier", [0, 2])
+@pytest.mark.parametrize("result", ["feature-not-present", "out-of-host-memory", "initialization-failed"])
+def test_device_that_is_refused_once(scripted: ScriptedDriver, earlier: int, result: str) -> None:
+    """If vkCreateDevice fails once with what the layer adds, in a program's first run or later, that run and each later
+    one are as if it had not failed."""
+    for script in ("",) * earlier + (f"create-device=error:{result}@1",):
         scripted.demo("--count", COUNT, script=script)
+    assert scripted.world.runs()[-1]["carrier"] == "cells"
     for _ in range(3):
         scripted.demo("--count", COUNT)
     hits(scripted.world)

@@ -195,13 +195,20 @@ static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, con
     device_request_build(&request, info, &wanted, wishes);
     if (request.changed) {
         VkResult result = call_down(device, mine, &request.info, allocator, handle);
+        /* A failure that passes must not decide how this run stores pipelines: what it stored as a snapshot, each later
+         * run would have to read with policy. */
+        if (result != VK_SUCCESS) {
+            *handle = untouched;
+            result = call_down(device, mine, &request.info, allocator, handle);
+        }
         device_request_free(&request);
         if (result == VK_SUCCESS) {
             take_features(device, &request, support);
             return result;
         }
         log_line(PYLAYER_LOG_WARN,
-                 "vkCreateDevice failed (%d) with the layer's changes; the layer calls it again without them", result);
+                 "vkCreateDevice failed twice (%d) with the layer's changes; the layer calls it again without them",
+                 result);
         *handle = untouched;
         device_request_plain(&request, info, support);
     }
