@@ -10,7 +10,6 @@ import xxhash
 from ..store import format, sentinel
 from ..store.recency import RECENT_SECONDS, used_parts
 from ..values import (
-    CARRIER_CELLS,
     CARRIER_SNAPSHOT,
     CELL_ADOPTED,
     CELL_AFTER_LOAD,

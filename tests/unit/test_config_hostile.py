@@ -31,9 +31,10 @@ def test_every_error_is_a_policy_file_error(text: str) -> None:
 
 
 def test_merges_that_double() -> None:
-    """Forty lines of merges that each double the previous one are an error and do not use a terabyte."""
+    """Forty lines of merges that each double the previous one are an error and do not use a terabyte. Since 6.0.4
+    PyYAML itself merges each key once, and the error is the unknown key."""
     lines = ["x0: &x0 {a: 1, b: 2}"] + [f"x{n}: &x{n} {{<<: [*x{n - 1}, *x{n - 1}]}}" for n in range(1, 40)]
-    with pytest.raises(config.PolicyFileError, match="merge"):
+    with pytest.raises(config.PolicyFileError, match=r"merge|unknown key"):
         config.parse("\n".join(lines), "policy.yaml")
 
 
