@@ -10,6 +10,7 @@ from pathlib import Path
 from world import BUILD, World
 
 from pylayer.store import format, journal
+from pylayer.store.fold import SMALL_PACK_BYTES
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.format import Damage
 from pylayer.store.reader import Reader
@@ -127,6 +128,17 @@ def leftovers(root: Path) -> list[str]:
         for path in root.rglob("*")
         if path.name.endswith(".tmp") or path.name == "folding" or (path.is_file() and path.stat().st_size == 0)
     )
+
+
+def not_folded(root: Path) -> list[str]:
+    """What a fold of everything leaves nothing of: journals, and more than one small pack of a program. It does not
+    rewrite large packs."""
+    names = [path.name for path in root.glob("store/*/*") if path.suffix in (".journal", ".closed")]
+    small: dict[str, list[str]] = {}
+    for path in root.glob("store/*/*.pack"):
+        if path.stat().st_size < SMALL_PACK_BYTES:
+            small.setdefault(path.name[:16], []).append(path.name)
+    return sorted(names + [name for packs in small.values() if len(packs) > 1 for name in packs])
 
 
 def split_journals(world: World, count: int) -> None:
