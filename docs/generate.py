@@ -1,6 +1,6 @@
-"""Writes docs/pylayer.1 from the commands' own help, docs/man-introduction.txt and the variables in docs/policy.md, the
-table of metrics in docs/observe.md, the table of files in docs/internals/format.md, and the numbers of `pylayer stats`
-in docs/json.yaml.
+"""Writes docs/pylayer.1 from the commands' own help, docs/man-introduction.txt and the variables in
+docs/policy-reference.md, the table of metrics in docs/observe.md, the table of files in docs/internals/format.md, and the
+numbers of `pylayer stats` in docs/json.yaml.
 
 make docs
 .venv/bin/python docs/generate.py --check     # which of them is stale, and status 1 if one is
@@ -166,8 +166,8 @@ def _roff_page(page: Page) -> list[str]:
 
 
 def variables() -> list[tuple[str, str]]:
-    """Each variable in docs/policy.md, and what it means."""
-    text = (DOCS / "policy.md").read_text(encoding="utf-8").partition("\n## Variables\n")[2]
+    """Each variable in docs/policy-reference.md, and what it means."""
+    text = (DOCS / "policy-reference.md").read_text(encoding="utf-8").partition("\n## Variables\n")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
     return [(name, f"{meaning}. Default: {default}.") for name, meaning, default in rows]
 
@@ -177,7 +177,7 @@ def man() -> str:
     found = list(pages())
     root = found[0]
     lines = [
-        ".\\\" make docs writes this file, from the commands' own help and docs/policy.md.",
+        ".\\\" make docs writes this file, from the commands' own help and docs/policy-reference.md.",
         f'.TH PYLAYER 1 "" "pylayer {_roff(__version__)}" "User Commands"',
         ".SH NAME",
         "pylayer \\- save and reuse the Vulkan pipelines of unchanged programs",

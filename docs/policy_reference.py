@@ -1,4 +1,4 @@
-"""Writes the reference in docs/policy.md from pylayer/common/policy.schema.json: ``make docs``.
+"""Writes the reference in docs/policy-reference.md from pylayer/common/policy.schema.json: ``make docs``.
 
 A test fails if the page is stale.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "policy.md"
+PAGE = ROOT / "docs" / "policy-reference.md"
 SCHEMA = ROOT / "pylayer" / "common" / "policy.schema.json"
 BEGIN = "<!-- `make docs` writes these tables from pylayer/common/policy.schema.json. -->\n"
 END = "<!-- End of the tables. -->\n"
@@ -83,17 +83,17 @@ def reference() -> str:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     head = ["| key | default, range | meaning |", "|---|---|---|"]
     keys = [key for key in schema["properties"] if key != "settings"]
-    lines = ["### The file", "", *head]
+    lines = ["## Top-level keys", "", *head]
     for key in keys:
         lines += rows(key, schema["properties"][key], schema)
-    lines += ["", "### `settings`", "", *head]
+    lines += ["", "## `settings`", "", *head]
     for key, definition in schema["definitions"]["settings"]["properties"].items():
         lines += rows(key, definition, schema)
     return "\n".join(lines) + "\n"
 
 
 def page() -> str:
-    """Returns docs/policy.md as it should be."""
+    """Returns docs/policy-reference.md as it should be."""
     prose, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
 #: Attributes of a plan that are shown elsewhere, or that follow from having a policy class.
 NOT_CHANGED = ("carrier", "fallback_carrier", "may_be_kept")
-#: Prefixes of the variables that set a layer setting (docs/policy.md). The last takes precedence.
+#: Prefixes of the variables that set a layer setting (docs/policy-reference.md). The last takes precedence.
 PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
 
 

@@ -108,14 +108,14 @@ def literals() -> Iterator[tuple[str, str]]:
 
 
 def documented() -> dict[str, list[str]]:
-    """Returns the table of variables in docs/policy.md: each variable with its meaning and its default."""
-    section = (DOCS / "policy.md").read_text().partition("\n## Variables\n")[2].partition("\n## ")[0]
+    """Returns the table of variables in docs/policy-reference.md: each variable with its meaning and its default."""
+    section = (DOCS / "policy-reference.md").read_text().partition("\n## Variables\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([^`]+)` \|(.*)\|$", section, re.M)
     return {name: [cell.strip() for cell in cells.split("|")] for name, cells in rows}
 
 
 def test_every_variable_is_documented() -> None:
-    """docs/policy.md lists each variable that the sources name, with its meaning and its default, and no others."""
+    """docs/policy-reference.md lists each variable that the sources name, with its meaning and its default, and no others."""
     found = {value: file for value, file in literals() if VARIABLE.fullmatch(value) and value not in NOT_FOR_USERS}
     assert {"PYLAYER_LOG", "PYLAYER_STORE", "XDG_RUNTIME_DIR", "VK_LAYER_PATH", "PYLAYER_TRACEBACK"} <= set(found)
     rows = documented()

@@ -1,4 +1,4 @@
-"""docs/policy.md: runs each class on the page unchanged under the real layer, and checks what the page says of
+"""docs/policy-class.md: runs each class on the page unchanged under the real layer, and checks what the page says of
 the API."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pylayer.policy import Policy
 from pylayer.store import format
 from pylayer.store.reader import Reader
 
-PAGE = (ROOT / "docs" / "policy.md").read_text()
+PAGE = (ROOT / "docs" / "policy-class.md").read_text()
 #: The page's modules by name. Each begins with a comment that has its file's name.
 MODULES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.M | re.S))
 FILES = [text for text in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S) if "policy_path:" in text]
