@@ -123,9 +123,10 @@ class Host:
                 module = wanted.partition(":")[0]
                 self.policy = self._watched(wanted).load(module, lambda: user_policy.load(wanted, directory))
             except BaseException as error:
-                reason = f"cannot be used: {describe(error)}"
-                boundary.log(LOG_WARN, f"policy {wanted} {reason}; the built-in one is in force")
-                self.policy_facts |= {"class": wanted, "switched_off": f"it {reason}", "switched_off_at": time.time()}
+                reason = describe(error)
+                boundary.log(LOG_WARN, f"policy {wanted} cannot be used: {reason}; the built-in one is in force")
+                self.policy_facts |= {"class": wanted, "switched_off": f"it cannot be used: {reason}"}
+                self.policy_facts["switched_off_at"] = time.time()
 
     # ---- messages --------------------------------------------------------------------------------
 

@@ -139,9 +139,8 @@ TABLE = {
     # the same data.
     APPLICATION: Row(
         "application-cache", 1, 14 * DAY, stays=2,
-        effect="the data of {count} {caches} of the program refused, because the program died while the driver handled "
-        "it",
-        end="the data of {count} {caches} of the program accepted again",
+        effect="the program's data of {count} {caches} refused, because the program died while the driver handled it",
+        end="the program's data of {count} {caches} accepted again",
     ),
     # Evidence: a process died at the creation of pipelines while there were snapshots, which may hold any pipeline.
     # Success: a run that created SUCCESSES pipelines from snapshots. Concerns snapshots older than the verdict.

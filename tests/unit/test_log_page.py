@@ -1,4 +1,5 @@
-"""docs/troubleshooting.md lists exactly the warnings and errors that the sources can log."""
+"""docs/troubleshooting.md lists exactly the warnings and errors that the sources can log, each as it is printed, and
+quotes other messages word for word."""
 
 from __future__ import annotations
 
@@ -8,6 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lints
+
+from pylayer.common import outcomes
+from pylayer.inhost.session import WARNINGS
+from pylayer.store import verdict_words
+from pylayer.store.verdicts import TABLE, Verdict
+from pylayer.values import KIND_NAMES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -23,13 +30,18 @@ SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]")
 
 Line = tuple[str, str]
 
+#: Lines whose text stands in a table of the sources; the page has what the function returns instead.
+TELLS = f"{GAP}: {GAP}; pylayer quarantine ls shows more"
+SWITCHES_OFF = f"{GAP}: {GAP}; pylayer quarantine forget switches it on again"
+COUNTS = f"{GAP} ({GAP} so far)"
+
 
 def _squeezed(text: str) -> str:
     """Merges adjacent gaps into one."""
     return re.sub(f"{GAP}+", GAP, text)
 
 
-def _texts(node: ast.expr) -> Iterator[str]:
+def _texts(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
@@ -50,6 +62,8 @@ def python_lines() -> Iterator[Line]:
                 continue
             function = node.func
             name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if name == "append" and ast.unparse(function) == "result.problems.append" and path.stem == "layer_settings":
+                yield from (("warn", _squeezed(found)) for found in _texts(node.args[0]))
             if name not in PYTHON_CALLS:
                 continue
             level, text = (node.args[0], node.args[1]) if len(node.args) > 1 else (None, node.args[0])
@@ -91,19 +105,40 @@ def c_lines() -> Iterator[Line]:
             yield "warn", _literal(text)
 
 
+def of_tables() -> list[str]:
+    """Returns the texts of tables that lines contain, with a gap or an example for each number."""
+    found = [f"{text} ({GAP} so far)" for text in WARNINGS.values()]
+    found += [f"{GAP}: {name}{GAP}: {meaning}" for name, meaning in outcomes.STORE.items()]
+    for type, row in TABLE.items():
+        one = Verdict(type, KIND_NAMES.index("graphics"), row.runs, 0, min(verdict_words.ADDED), 0, 0, 0)
+        found += [verdict_words.sentence([one]), verdict_words.sentence([one], ended=True)]
+    return found
+
+
 def documented() -> list[str]:
-    rows = re.findall(r"^\| (`.*`) \| [^|]+ \|$", PAGE.read_text().partition("\n## Warnings\n")[2], re.MULTILINE)
-    return [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    """Returns the lines of the tables: everything quoted in the first column, and cells that are one quotation."""
+    rows = re.findall(r"^\| (.*`.*) \| (.*) \|$", PAGE.read_text().partition("\n## Warnings\n")[2], re.MULTILINE)
+    whole = [ended for _, ended in rows if re.fullmatch(r"`[^`]+`", ended)]
+    return [text for cell in [*(line for line, _ in rows), *whole] for text in re.findall(r"`([^`]+)`", cell)]
+
+
+def is_of(template: str, line: str) -> bool:
+    """Returns whether the sources can print this line of the page, which may have an example for a gap."""
+    return re.fullmatch(".*".join(map(re.escape, template.split(GAP))), line) is not None
 
 
 def test_every_warning_is_documented() -> None:
-    """The page has each line of the levels warn and error once, and no others."""
-    lines = {*python_lines(), *c_lines()}
-    there = {text for level, text in lines if level.split(", ")[0] in ("error", "warn")}
-    known = documented()
+    """The page has each line of the levels warn and error, and no others. It shows what a gap of a line stands for
+    where that is a text of the sources."""
+    lines = {text for level, text in {*python_lines(), *c_lines()} if level.split(", ")[0] in ("error", "warn")}
+    # The longest text first: `not used: ...` fits to longer lines, too.
+    lines = sorted(lines - {TELLS, SWITCHES_OFF, COUNTS}, key=lambda text: -len(text.replace(GAP, "")))
+    tables, known = of_tables(), documented()
     assert len(known) == len(set(known)) > 30
-    missing = [f"not on the page: {text}" for text in there - set(known)]
-    lints.none([*missing, *(f"not in the sources: {text}" for text in set(known) - there)])
+    shown = {text: next((line for line in lines if is_of(line, text)), None) for text in set(known) - set(tables)}
+    missing = {*lines, *tables} - set(shown.values()) - set(known)
+    told = [f"not on the page: {text}" for text in missing]
+    lints.none([*told, *(f"not in the sources: {text}" for text, line in shown.items() if line is None)])
 
 
 def test_lines_that_are_found() -> None:
@@ -117,3 +152,24 @@ def test_lines_that_are_found() -> None:
         f"policy cannot start, so the layer does nothing: {GAP} comes from another build; reinstall pylayer",
     ) in there
     assert ("info", f"policy cannot be loaded, so the layer does nothing: {GAP}") in there
+
+
+def test_messages_of_commands() -> None:
+    """Messages that the page quotes outside of its list of warnings consist of texts of the sources."""
+    texts: set[str] = set()
+    for path in (ROOT / "pylayer").rglob("*.py"):
+        texts |= {text for node in ast.walk(ast.parse(path.read_text())) for text in _texts(node)}
+    texts |= {text for path in (ROOT / "shim").rglob("*.c") for text in re.findall(r'"([^"]+)"', path.read_text())}
+    pieces = sorted({piece for text in texts for piece in text.split(GAP) if len(piece) > 9}, key=len, reverse=True)
+    page = re.sub(r"^```.*?^```", "", PAGE.read_text().partition("\n## Warnings\n")[0], flags=re.DOTALL | re.MULTILINE)
+    quoted = [" ".join(text.split()) for text in re.findall(r"`([^`]+)`", page)]
+    messages = [text for text in quoted if GAP in text or text.startswith("the ")]
+    assert len(messages) > 15
+    wrong = []
+    for message in messages:
+        left = message
+        for piece in pieces:
+            left = left.replace(piece, GAP)
+        # A link between two texts may stay, as "in" does.
+        wrong += [f"not in the sources: {message}: {left}"] * (len(re.findall(r"[A-Za-z]{2,}", left)) > 2)
+    lints.none(wrong)
