@@ -1,6 +1,6 @@
 """Writes docs/pylayer.1 from the commands' own help, docs/man-introduction.txt and the variables in
-docs/policy-reference.md, the table of metrics in docs/observe.md, the table of files in docs/internals/format.md, and the
-numbers of `pylayer stats` in docs/json.yaml.
+docs/policy-reference.md, the table of metrics in docs/observe.md, the table of files in docs/internals/format.md, and
+the numbers of `pylayer stats` in docs/json.yaml.
 
 make docs
 .venv/bin/python docs/generate.py --check     # which of them is stale, and status 1 if one is

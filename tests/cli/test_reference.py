@@ -115,7 +115,7 @@ def documented() -> dict[str, list[str]]:
 
 
 def test_every_variable_is_documented() -> None:
-    """docs/policy-reference.md lists each variable that the sources name, with its meaning and its default, and no others."""
+    """docs/policy-reference.md lists each variable that the sources name, with meaning and default, and no others."""
     found = {value: file for value, file in literals() if VARIABLE.fullmatch(value) and value not in NOT_FOR_USERS}
     assert {"PYLAYER_LOG", "PYLAYER_STORE", "XDG_RUNTIME_DIR", "VK_LAYER_PATH", "PYLAYER_TRACEBACK"} <= set(found)
     rows = documented()
