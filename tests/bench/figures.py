@@ -8,6 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+#: Nanoseconds of a unit.
+SCALE = {"ns": 1.0, "us": 1e3, "ms": 1e6}
+
 
 class Figure:
     """One comparison: samples of baseline and layer, in nanoseconds, and what the project promises."""
@@ -17,7 +20,7 @@ class Figure:
     ) -> None:
         self.name = name
         self.baseline = baseline
-        self.limit = limit  # a ratio, or milliseconds where difference; None: nothing is promised
+        self.limit = limit  # a ratio, or in the unit where difference; None: nothing is promised
         self.unit = unit
         self.difference = difference
         self.samples: list[tuple[float, float]] = []
@@ -28,7 +31,7 @@ class Figure:
     @property
     def result(self) -> float:
         if self.difference:
-            return statistics.median(layer - base for base, layer in self.samples) / 1e6
+            return statistics.median(layer - base for base, layer in self.samples) / SCALE[self.unit]
         return statistics.median(layer / base for base, layer in self.samples)
 
     def as_dict(self) -> dict[str, object]:
@@ -40,7 +43,7 @@ class Figure:
             "rounds": len(self.samples),
             "baseline_ns": statistics.median(base for base, _ in self.samples),
             "layer_ns": statistics.median(layer for _, layer in self.samples),
-            "difference_ms" if self.difference else "ratio": self.result,
+            "difference" if self.difference else "ratio": self.result,
             "spread": [min(values), max(values)],
             "limit": self.limit,
             "met": self.limit is None or self.result <= self.limit,
@@ -62,20 +65,20 @@ class Row:
 def texts(row: dict[str, Any]) -> list[str]:
     """Returns the cells of a row: what, baseline, alone and layer as installed, both results, the limit."""
     first = row.get("as installed") or row["bare"]
-    scale = {"us": 1e3, "ms": 1e6}[first["unit"]]
-    times = [f"{first[key] / scale:.2f} {first['unit']}" for key in ("baseline_ns", "layer_ns")]
+    unit = first["unit"]
+    times = [f"{first[key] / SCALE[unit]:.2f} {unit}" for key in ("baseline_ns", "layer_ns")]
     results = []
     for column in ("as installed", "bare"):
         figure = row.get(column)
         if figure is None:
             results.append("")
-        elif "difference_ms" in figure:
-            results.append(f"{figure['difference_ms']:+.1f} ms{'' if figure['met'] else ' (over)'}")
+        elif "difference" in figure:
+            results.append(f"{figure['difference']:+.1f} {unit}{'' if figure['met'] else ' (over)'}")
         else:
             results.append(f"{figure['ratio']:.2f} x{'' if figure['met'] else ' (over)'}")
     limit = ""
     if first["limit"] is not None:
-        limit = f"+{first['limit']:.0f} ms" if "difference_ms" in first else f"{first['limit']:.2f} x"
+        limit = f"+{first['limit']:.0f} {unit}" if "difference" in first else f"{first['limit']:.2f} x"
     return [first["name"], first["baseline"], *times, *results, limit]
 
 

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import xxhash
 from binaries import Binaries, show_driver_cache
 from figures import Figure, Row, show
+from frames import frames
 from rich.console import Console
 from stores import copy, folder_of
 from world import BUILD, World
@@ -271,6 +272,8 @@ def main() -> None:
         binaries = Binaries(Path(directory), options.count)
         rows += binaries.rows(options.rounds, options.cold_rounds)
         driver_cache = binaries.driver_cache(options.cold_rounds)
+    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
+        rows += frames(Path(directory), options.rounds)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "count": options.count,

@@ -13,6 +13,7 @@
  *   recreate=0   the frame before which the swapchains are replaced, as a window's that was resized
  *   pause=0      milliseconds that the program waits before its last frame
  *   loop=0       presents this often at the end and prints the nanoseconds of each: "present NANOSECONDS"
+ *   create=0     then creates as many pipelines and prints the nanoseconds of each: "pipeline NANOSECONDS"
  *   twice=0      creates each pipeline twice, as 1
  *   api=1        the minor version of Vulkan
  */
@@ -36,8 +37,8 @@ static VkSurfaceKHR surface;
 static VkPipelineLayout layout;
 static VkSwapchainKHR swapchains[MOST_SWAPCHAINS];
 static PFN_vkSetDebugUtilsObjectNameEXT set_name;
-static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, twice, threads,
-           api = 1;
+static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, creations,
+           twice, threads, api = 1;
 static const char *by = "present";
 
 static uint64_t now(void)
@@ -276,7 +277,7 @@ static void read_option(const char *text)
     } numbers[] = {{"every=", &every},     {"least=", &least}, {"most=", &most},
                    {"pace=", &pace},       {"loop=", &loop},   {"recreate=", &recreate},
                    {"pause=", &pause_ms},  {"twice=", &twice}, {"swapchains=", &swapchain_count},
-                   {"threads=", &threads}, {"api=", &api}};
+                   {"threads=", &threads}, {"api=", &api},     {"create=", &creations}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t length = strlen(numbers[i].name);
         if (strncmp(text, numbers[i].name, length) == 0) {
@@ -304,6 +305,11 @@ int main(int argument_count, char **arguments)
         present(0);
     if (loops)
         printf("present %.1f\n", (double)(now() - begin) / loops);
+    begin = now();
+    for (int i = 0; i < creations; i++)
+        create(1);
+    if (creations)
+        printf("pipeline %.1f\n", (double)(now() - begin) / creations);
     vkDeviceWaitIdle(device);
     for (int i = 0; i < swapchain_count; i++)
         vkDestroySwapchainKHR(device, swapchains[i], NULL);
