@@ -109,7 +109,7 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
         if newest.started < since or (words and not any(run.run.matches(word) for run in group for word in words)):
             continue
         lines = [line for run in group if (line := run.timeline(root)) is not None]
-        long = [stall.duration_ns for line in lines for stall in stalls.find(line.events, FRAME_NS)]
+        long = [stall.duration_ns for line in lines for stall in stalls.find(line.events, FRAME_NS, line.presents)]
         known = all(stalls.known(run.run, run.timeline(root), FRAME_NS) for run in group)
         sums = shown_sums([run.run.shown() for run in group])
         presented = sum(run.run.numbers["frames"] for run in group)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int | None]:
     line = recorded.timeline(root)
-    long = stalls.find(line.events, frame_ns) if line is not None else []
+    long = stalls.find(line.events, frame_ns, line.presents) if line is not None else []
     run = recorded.run
     known = stalls.known(run, line, frame_ns)
     return {

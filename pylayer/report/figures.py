@@ -209,7 +209,7 @@ def of_run(
     start = origin(recorded, line)
     events = line.events if line is not None else []
     told = frames.Told(recorded.run.numbers, line, frame_ns)
-    long = stalls.find(events, frame_ns)
+    long = stalls.find(events, frame_ns, line.presents) if line is not None else []
     known = stalls.known(recorded.run, line, frame_ns)
     slowest = sorted(
         (event for event in events if event.may_be_compile), key=lambda event: event.duration_ns, reverse=True

@@ -2,7 +2,8 @@
 
 A creation holds up a frame if it lies in it and is on the thread that presents. On another thread it holds up a frame
 only if no more than ``QUEUE`` frames were presented in time since that thread is busy with creations: otherwise the
-program did not wait for it. A late frame is late *by pipelines* if creations took at least half of what was too long,
+program did not wait for it. Nor does it if the creations on the thread that presents explain the frame by themselves.
+A late frame is late *by pipelines* if creations took at least half of what was too long,
 which is the time beyond the usual.
 """
 
@@ -55,8 +56,10 @@ class Late:
     def __init__(self, frame: Frame, usual_ns: int, events: list[Event]) -> None:
         self.frame = frame
         self.usual_ns = usual_ns
-        self.events = events
-        self.pipelines_ns = _covered(frame, events)
+        own = [event for event in events if event.thread == frame.thread]
+        self.events, self.pipelines_ns = own, _covered(frame, own)
+        if not self.by_pipelines:
+            self.events, self.pipelines_ns = events, _covered(frame, events)
 
     @property
     def by_pipelines(self) -> bool:

@@ -2,18 +2,22 @@
 
 For a program whose frames are not seen. On a thread that renders, a stall is a stutter. On a thread that loads, it need
 not be. A pause is longer than a quarter of what is on one of its sides: on a busy processor, a thread that creates
-pipelines one after the other is interrupted in between.
+pipelines one after the other is interrupted in between. A present is a pause of the thread that presents.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..store.store import Event, Timeline
     from .totals import Run
+
+    #: By swapchain: times, numbers and threads.
+    Presents = Mapping[int, tuple[Sequence[int], Sequence[int], Sequence[int]]]
 
 #: A shorter gap is no pause, and a longer one always is.
 GAP_NS, PAUSE_NS = 1_000_000, 50_000_000
@@ -73,15 +77,22 @@ def _without_pause(events: list[Event]) -> list[list[Event]]:
     return [group.events for group in groups]
 
 
-def find(events: Iterable[Event], budget_ns: int) -> list[Stall]:
-    """Returns the stalls longer than ``budget_ns``, ordered by their start."""
-    threads: dict[int, list[Event]] = {}
+def find(events: Iterable[Event], budget_ns: int, presents: Presents | None = None) -> list[Stall]:
+    """Returns the stalls longer than ``budget_ns``, ordered by their start. ``presents``: the timeline's."""
+    presented: dict[int, list[int]] = {}
+    for times, _, of in (presents or {}).values():
+        for time_ns, thread in zip(times, of, strict=True):
+            presented.setdefault(thread, []).append(time_ns)
+    for own_times in presented.values():
+        own_times.sort()
+    busy: dict[tuple[int, int], list[Event]] = {}
     for event in events:
         if event.type in HOLDS_UP and event.thread:
-            threads.setdefault(event.thread, []).append(event)
+            frame = bisect_right(presented.get(event.thread, []), event.start_ns)
+            busy.setdefault((event.thread, frame), []).append(event)
     found = [
         Stall(thread, group)
-        for thread, own in threads.items()
+        for (thread, _), own in busy.items()
         for group in _without_pause(sorted(own, key=lambda event: event.start_ns))
     ]
     return sorted((stall for stall in found if stall.duration_ns > budget_ns), key=lambda stall: stall.start_ns)

@@ -135,6 +135,17 @@ def test_beside_frames(driver: ScriptedDriver) -> None:
     assert told.by_pipelines == {}
 
 
+def test_beside_a_hitch(driver: ScriptedDriver) -> None:
+    """What another thread compiles while the thread that presents compiles itself is not told as having held the frame:
+    the frame was late without it."""
+    told = Told(driver, 60, "by=both")
+    told.check_times()
+    told.check_hitches()
+    threads = {told.line.threads[event.thread] for event in told.line.events if event.type == "pipeline"}
+    assert threads == {"render", "loader"}
+    assert all("loader" not in frames.sentence(own, told.line) for own in told.by_pipelines.values())
+
+
 def test_two_swapchains(driver: ScriptedDriver) -> None:
     """Frames of two swapchains are told apart, also when both are presented with one call."""
     told = Told(driver, 40, "swapchains=2")
@@ -197,6 +208,8 @@ def test_report(driver: ScriptedDriver) -> None:
     assert "late frames" in text and "compiling water-" in text and "Longest stalls" not in text
     (own,) = json.loads(driver.world.run([*command, "--json"]).stdout)["runs"]
     assert own["frames"] == 40 and own["frames_all_seen"] is True
+    # A present ends a stall, however soon the next frame creates pipelines.
+    assert 0 < own["longest_stall_ns"] < own["longest_frame_ns"]
     assert own["late_frames"] == len(told.late) and own["late_by_pipelines"] == len(told.by_pipelines)
     assert {late["frame"] for late in own["late"]} == {late.frame.number for late in told.late}
     assert {pipeline["frame"] for pipeline in own["slowest"]} <= {*told.by_pipelines, None}
