@@ -8,7 +8,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..report import frames
-from ..report.totals import Run, number_in
+from ..report.remarks import unknown
+from ..report.totals import Run, Total, number_in
 from ..report.words import FRAME_NS, printable
 from ..store.store import Store
 from ..values import KIND_NAMES
@@ -137,6 +138,7 @@ class LiveRun:
             "device": run.texts["device"],
             "carrier": run.texts["carrier"],
             **run.shown(),
+            "why_unknown": "".join(unknown(Total([run]))),
             **dict(zip(("frames_per_second", "compiles_per_second"), self.rates(), strict=True)),
             "frames": numbers["frames"] or None,
             "late_frames": numbers["late_frames"] if numbers["frames"] else None,

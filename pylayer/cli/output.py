@@ -162,11 +162,16 @@ def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> 
             out.print(Text((first if number == 0 else " " * width) + line, style=style), soft_wrap=True)
 
 
-def print_marks(cells: Iterable[str], meanings: dict[str, str]) -> None:
-    """Prints what the marks in a table's cells mean, such as ``?`` and ``-``."""
+def marks(cells: Iterable[str], meanings: dict[str, str]) -> str:
+    """Returns what the marks in a table's cells mean, such as ``?`` and ``-``; empty if there are none."""
     there = set(cells)
-    if used := [f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in there]:
-        print_total("; ".join(used))
+    return "; ".join(f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in there)
+
+
+def print_marks(cells: Iterable[str], meanings: dict[str, str]) -> None:
+    """Prints what the marks in a table's cells mean."""
+    if said := marks(cells, meanings):
+        print_total(said)
 
 
 def print_total(text: str) -> None:

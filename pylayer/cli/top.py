@@ -24,6 +24,7 @@ from .output import (
     human_time,
     is_terminal,
     json_option,
+    marks,
     print_json,
     program_table,
     shorten,
@@ -32,6 +33,7 @@ from .selection import NAMES, require_store
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
     from ..store.store import Store
 
@@ -53,6 +55,8 @@ STATE_STYLES = {"running": "", "died": "red"}
 
 #: The most compilations to show where output is no terminal. A terminal is filled.
 LATEST = 8
+#: Columns of a terminal that has room for less.
+NARROW = 80
 #: What the h key shows.
 MEANINGS = """\
 frames/s, late  frames presented in a second, and late ones in all: over 16.7 ms, and over 1.5 times the usual
@@ -63,6 +67,8 @@ queue, stored   what waits to be stored, and what this run has stored
 Below: the last late frame of each program, then the latest compiles. Bold ones took longer than 16.7 ms.
 
 s changes the order, h ends this help, q ends the view. A narrow terminal shows fewer columns."""
+#: What is said of them below the view that is printed once.
+MARKS = {"?": "unknown; rates need a second look", "-": "does not apply, as to a program that presents no frames"}
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP"
 #: What --sort and the s key sort by, the greatest first. The first one is the default.
 SORTS = {
@@ -84,28 +90,29 @@ def _rate(run: dict[str, Any], key: str) -> str:
     return "?" if run[key] is None else f"{run[key]:.0f}"
 
 
+def _columns(out: Console) -> list[tuple[str, Callable[[dict[str, Any]], str]]]:
+    return [(heading, cell) for heading, cell, width in COLUMNS if out.width >= width]
+
+
 def _programs(out: Console, runs: list[LiveRun]) -> RenderableType:
     from rich.text import Text
 
     values = [run.as_json() for run in runs]
-    columns = [(heading, cell) for heading, cell, width in COLUMNS if out.width >= width]
-    rows = [[cell(value) for _, cell in columns] for value in values]
-    table, name_width = program_table(out, tuple(heading for heading, _ in columns), rows)
+    rows = [[cell(value) for _, cell in _columns(out)] for value in values]
+    table, name_width = program_table(out, tuple(heading for heading, _ in _columns(out)), rows)
     for value, row in zip(values, rows, strict=True):
         style = STATE_STYLES.get(value["state"], "dim")
         table.add_row(Text(shorten(value["program"], name_width)), *row, style=style)
     return table
 
 
-def _last_late(runs: list[LiveRun]) -> list[RenderableType]:
-    """Returns a line for each program with a late frame."""
+def _sentences(runs: list[LiveRun]) -> list[Text]:
+    """Returns what the last late frame of each program was, and why it is unknown what a program compiled."""
     from rich.text import Text
 
-    return [
-        Text(f"{run.run.title}: {run.last_late}", style="yellow", no_wrap=True, overflow="ellipsis")
-        for run in runs
-        if run.last_late and run.state == "running"
-    ]
+    late = [(run, run.last_late, "yellow") for run in runs if run.last_late and run.state == "running"]
+    unknown = [(run, why, "dim") for run in runs if (why := run.as_json()["why_unknown"])]
+    return [Text(f"{run.run.title}: {text}", style=style) for run, text, style in (*late, *unknown)]
 
 
 def _latest(runs: list[LiveRun], most: int) -> list[dict[str, Any]]:
@@ -124,19 +131,25 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=False)
-    width = max(8, out.width - 16 - 9 - 8 - 16 - 8)
+    # A narrow terminal has room for a name or a fingerprint.
+    both = not is_terminal() or out.width >= NARROW
+    fixed = 8 + 10 + (18 if both else 0)
+    width = max(8, out.width - fixed - 16)
     table.add_column("compiled", no_wrap=True)
     table.add_column("took", justify="right", no_wrap=True, min_width=8)
-    table.add_column("pipeline", no_wrap=True, min_width=16)
-    what = max(12, min(48, out.width - 16 - 9 - 8 - 16 - 12)) if is_terminal() else None
+    if both:
+        table.add_column("pipeline", no_wrap=True, min_width=16)
+    what = max(16, min(48, out.width - fixed - 14)) if is_terminal() else None
     table.add_column("what", no_wrap=True, max_width=what, overflow="ellipsis")
     table.add_column("program", no_wrap=True, max_width=width, overflow="ellipsis")
     for one in found:
+        fingerprint = one["fingerprint"] if int(one["fingerprint"], 16) else "unknown"
+        kind = " ".join(text for text in (one["kind"], one["entry_point"]) if text)
         table.add_row(
             _clock(one["time_s"]),
             Text(human_time(one["duration_ns"]), style="bold yellow" if one["duration_ns"] > FRAME_NS else ""),
-            one["fingerprint"] if int(one["fingerprint"], 16) else "unknown",
-            Text(one["name"] or " ".join(text for text in (one["kind"], one["entry_point"]) if text)),
+            *([fingerprint] if both else []),
+            Text(one["name"] or (kind if both else fingerprint)),
             Text(one["program"]),
         )
     return table
@@ -191,17 +204,25 @@ class Screen:
             nothing = NOTHING if self._name is None else f"{self._name} is not running under pylayer now"
             return Text(f"{nothing}{f' ({hint})' if hint else ''}")
         running = sum(run.state == "running" for run in runs)
-        head = [f"{running} running", f"store {human_bytes(self._measure_store())}", _clock(time.time())]
+        head = [f"{running} running"]
+        if height is None or self._out.width >= NARROW:
+            head += [f"store {human_bytes(self._measure_store())}", _clock(time.time())]
         title = Text(" · ".join([*head, *([hint] if hint else [])]), style="dim", no_wrap=True, overflow="ellipsis")
         room = len(runs) if height is None else max(1, height - 3)
         parts: list[RenderableType] = [title, _programs(self._out, runs[:room])]
-        late = _last_late(runs[:room])
-        late = late if height is None else late[: max(0, (height - 3 - len(runs[:room])) // 2)]
-        parts += late
-        left = LATEST if height is None else height - 4 - len(runs[:room]) - len(late)
+        lines = 0
+        for text in _sentences(runs[:room]):
+            high = len(text.wrap(self._out, self._out.width))
+            if height is not None and lines + high > (height - 3 - len(runs[:room])) // 2:
+                break
+            lines += high
+            parts.append(text)
+        left = LATEST if height is None else height - 4 - len(runs[:room]) - lines
         found = _latest(runs, left) if left > 0 else []
         if found:
             parts += [Text(), _compiles(self._out, found)]
+        if height is None and (said := marks([cell(run.as_json()) for run in runs for _, cell in _columns(self._out)], MARKS)):
+            parts += [Text(), Text(said, style="dim")]
         return Group(*parts)
 
 

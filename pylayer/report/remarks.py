@@ -50,7 +50,7 @@ def _driver_remark(total: Total) -> list[str]:
     ]
 
 
-def _unknown_remark(total: Total) -> list[str]:
+def unknown(total: Total) -> list[str]:
     """Returns a line if it is not known which pipelines the driver compiled."""
     count, passed = total.numbers["unknown_pipelines"], total.numbers["passed"]
     if not count:
@@ -70,7 +70,7 @@ def remarks(total: Total) -> list[str]:
         for key, text in REMARKS.items()
         if total.numbers[key] and not (observed and key == "plain")
     ]
-    texts += _unknown_remark(total)
+    texts += unknown(total)
     texts += _driver_remark(total)
     for outcome, count in total.damage.items():
         if outcome != "truncated":  # ends of journals whose programs were killed

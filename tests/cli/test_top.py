@@ -77,12 +77,12 @@ def wait_for(user: User, pattern: str, process: subprocess.Popen[str]) -> None:
 
 
 class Terminal:
-    """``pylayer top`` on a terminal of 80 columns."""
+    """``pylayer top`` on a terminal."""
 
-    def __init__(self, user: User, *arguments: str) -> None:
+    def __init__(self, user: User, *arguments: str, columns: int = 80) -> None:
         self.ours, theirs = pty.openpty()
         os.set_blocking(self.ours, False)
-        environment = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+        environment = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "24"}
         self.process = subprocess.Popen(
             **user.process(("top", *arguments), **environment),
             stdin=theirs,
@@ -156,6 +156,32 @@ def test_terminal(user: User, key: bytes) -> None:
     assert terminal.end() == 0
     assert terminal.output.rindex(SHOW_CURSOR) < terminal.output.rindex(LEAVE_SCREEN) + 20
     assert terminal.output.endswith((LEAVE_SCREEN, SHOW_CURSOR)) and b"Traceback" not in terminal.output
+
+
+def test_narrow_terminal(user: User) -> None:
+    """60 columns have room for the pipeline's name, or for its fingerprint if it has none."""
+    at = time.monotonic_ns()
+    write_run(
+        user,
+        Event("shader", at, fingerprint=0xABC, text="water.frag", stages=16),
+        Event("pipeline", at, 20_000_000, "compiled", fingerprint=0xABC, number=1),
+        Event("pipeline", at, 20_000_000, "compiled", fingerprint=0xDEF, number=1),
+    )
+    terminal = Terminal(user, "--interval", "0.1", columns=60)
+    terminal.read_until(b"water.frag")
+    terminal.read_until(b"0000000000000def")
+    os.write(terminal.ours, b"q")
+    assert terminal.end() == 0 and b"0000000000000abc" not in terminal.output and b"q ends" in terminal.output
+
+
+def test_what_is_unknown(user: User) -> None:
+    """Where it is unknown what a program compiled, top says why, and what ? and - mean."""
+    write_run(user, counters={"pipelines": 30, "plain": 30}, kinds={}, feedback=False)
+    out = user.pylayer("top").stdout
+    assert "game: unknown of 30 pipelines whether the driver compiled them, because the program's device has no" in out
+    assert "? unknown" in out and "- does not apply" in out
+    (program,) = user.json("top")["programs"]
+    assert program["compiled"] is None and program["why_unknown"].startswith("unknown of 30 pipelines")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
