@@ -3,10 +3,10 @@
 
 function legend(t) {
   const limits = t.model.limits.map(time), there = new Set(t.model.colour);
-  const names = [`under ${limits[0]}`, `to ${limits[1]}`, `to ${limits[2]}`, `over ${limits[2]}`, "found in a cache, slowly", "waited"];
+  const names = [`under ${limits[0]}`, `to ${limits[1]}`, `to ${limits[2]}`, `over ${limits[2]}`, `found in a cache, to ${limits[1]}`, "waited"];
   const swatch = (colour, text) => element("li", {}, element("span", { className: `swatch ${colour}` }), text);
   t.find(".legend").append(
-    ...(t.model.frames ? [element("li", {}, "Frames:"), swatch("late", "late: the part that was pipelines"), swatch("late-other", "late for another reason")] : []),
+    ...(t.model.frames ? [element("li", {}, "Frames:"), swatch("late", "late: the part that was pipelines"), swatch("late-rest", "the rest of it"), swatch("late-other", "late for another reason")] : []),
     element("li", {}, "Pipelines:"),
     ...COLOURS.flatMap((colour, at) => (there.has(at) ? [swatch(colour, names[at])] : [])));
 }

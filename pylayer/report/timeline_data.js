@@ -70,11 +70,12 @@ function rowsOf(run, start, duration) {
 function modelOf(run) {
   const { events, pipelines } = run, budget = run.budget_us;
   const start = summed(events.start_us), duration = Float64Array.from(events.duration_us);
-  // A compile has one of four colours by its duration; then what was found, and what only waited.
+  // One of four colours by the duration. What was found within a frame, and what only waited, have their own.
   const limits = [budget / 4, budget, budget * 4];
-  const colours = run.what.map(([, sort]) => ({ found: 4, wait: 5 })[sort] ?? -1);
-  const colour = Uint8Array.from(events.what, (what, event) =>
-    (colours[what] >= 0 ? colours[what] : limits.filter((limit) => duration[event] > limit).length));
+  const colour = Uint8Array.from(events.what, (what, event) => {
+    const [, sort] = run.what[what], cost = limits.filter((limit) => duration[event] > limit).length;
+    return sort === "wait" ? 5 : sort === "found" && cost < 2 ? 4 : cost;
+  });
   const frame = new Int32Array(start.length).fill(-1);
   for (const [event, own] of events.frame) frame[event] = own;
   const held = new Map();

@@ -7,6 +7,7 @@ const COLOURS = ["c0", "c1", "c2", "c3", "found", "wait"], FRAME_COLOURS = ["fra
 // Colours are CSS variables, whose values depend on light and dark.
 const probe = document.body.appendChild(document.createElement("span"));
 probe.hidden = true;
+probe.style.forcedColorAdjust = "none";
 const paint = new Map();
 function painted(name) {
   if (!paint.has(name)) {

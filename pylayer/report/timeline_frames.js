@@ -32,7 +32,7 @@ function frameBars(model, u) {
 
 // How long late frames took, above their bars, where there is room; and the length of a frame as a line.
 function frameTexts(model, selected, u) {
-  const { start, duration, slowest } = model.frames, { ctx } = u, { left, top, width, height } = u.bbox;
+  const { start, duration, slowest, why, pipelines } = model.frames, { ctx } = u, { left, top, width, height } = u.bbox;
   const { min, max } = u.scales.x, scale = width / (max - min), ratio = devicePixelRatio;
   const line = top + height * (1 - model.budget / model.frames.highest);
   ctx.save();
@@ -57,8 +57,10 @@ function frameTexts(model, selected, u) {
     const bar = Math.max(2 * ratio, duration[index] * scale), within = inside && bar > wide + 8 * ratio;
     const at = Math.min(Math.max(x, left), left + width - wide) + (within ? 4 * ratio : inside ? bar + 3 * ratio : 0);
     if (taken.some((one) => Math.abs(one - at) < 90 * ratio)) continue;
-    ctx.fillStyle = painted(within ? "on-c3" : "text");
-    const line = within ? top + height - high + 12 * ratio : y;
+    // In the part of the bar that has room for it.
+    const rest = why[index] === 2 ? high * (1 - Math.min(1, pipelines[index] / duration[index])) : 0, roomy = rest > 16 * ratio;
+    ctx.fillStyle = painted(within ? (roomy ? "on-rest" : "on-c3") : "text");
+    const line = within ? top + height - high + (roomy ? 0 : rest) + 12 * ratio : y;
     if (!within) ctx.strokeText(text, at, line);
     ctx.fillText(text, at, line);
     if (taken.push(at) > 15) break;

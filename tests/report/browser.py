@@ -72,6 +72,7 @@ def pixels(page: Page, timeline: str, colour: str) -> int:
     count = page.evaluate(
         """([timeline, colour]) => {
             const probe = document.createElement("span");
+            probe.style.forcedColorAdjust = "none";
             probe.style.color = `var(--${colour})`;
             document.body.append(probe);
             const [red, green, blue] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);

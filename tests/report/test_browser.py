@@ -360,6 +360,14 @@ def test_colours_follow_the_system(browser: Browser, report: Path) -> None:
         assert page.locator(".tools").first.is_hidden()
 
 
+def test_contrast_themes(browser: Browser, frames: Path) -> None:
+    """In a contrast theme, which replaces the colours of a page by a few, the charts have theirs."""
+    with opened(browser, frames, forced_colors="active") as page:
+        keys(page, "n")
+        shown(page)
+        assert pixels(page, TIMELINE, "late") and pixels(page, TIMELINE, "frame") and pixels(page, TIMELINE, "text")
+
+
 def test_without_javascript(browser: Browser, report: Path) -> None:
     """The tables are there, a line says what is not, and no control that would do nothing."""
     with opened(browser, report, java_script_enabled=False) as page:
