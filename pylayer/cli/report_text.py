@@ -62,7 +62,8 @@ def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_
         title = f"Longest stalls over {human_time(frame_ns)}, which are times in pipelines without a pause"
         _table(out, title, view.stalls(own, threads), own["stalls"])
     if own["slowest"]:
-        _table(out, "Slowest pipelines", view.pipelines(own["slowest"], threads), own["compiled"] or 0)
+        rows = view.pipelines(own["slowest"], threads, own["frames"] is not None)
+        _table(out, "Slowest pipelines", rows, own["compiled"] or 0)
     if own["kinds"]:
         _table(out, "Hits and compiled pipelines by kind", view.kinds(own))
     refused = [verdict for verdict in own["verdicts"] if verdict["verdict"] != "passed"]

@@ -221,8 +221,9 @@ class Screen:
         found = _latest(runs, left) if left > 0 else []
         if found:
             parts += [Text(), _compiles(self._out, found)]
-        if height is None and (said := marks([cell(run.as_json()) for run in runs for _, cell in _columns(self._out)], MARKS)):
-            parts += [Text(), Text(said, style="dim")]
+        if height is None:
+            cells = [cell(run.as_json()) for run in runs for _, cell in _columns(self._out)]
+            parts += [Text(), Text(said, style="dim")] if (said := marks(cells, MARKS)) else []
         return Group(*parts)
 
 

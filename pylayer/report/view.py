@@ -172,7 +172,7 @@ def tables(run: dict[str, Any], names: dict[int, str]) -> dict[str, tuple[list[A
     return {
         "late": _late(run, names),
         "stall": stalls(run, names),
-        "slow": pipelines(run["slowest"], names),
+        "slow": pipelines(run["slowest"], names, run["frames"] is not None),
         "kind": kinds(run),
         "verdict": verdicts(run),
         "history": history(run),
@@ -196,8 +196,13 @@ def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[
     return _columns("#Clock", "#At", "#Held up", "Thread", "#Pipelines", "Longest", "#Took"), rows
 
 
-def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
-    """Returns columns and rows, without optional columns that would say the same or nothing in every row."""
+def pipelines(
+    found: list[dict[str, Any]], names: dict[int, str], presented: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """Returns columns and rows, without optional columns that would say the same or nothing in every row.
+
+    presented: the run has frames, of which each pipeline may have held up one.
+    """
     entries = any(own["entry_point"] for own in found)
     several = any(own["pipelines"] > 1 for own in found)
     named = any(own["name"] for own in found)
@@ -208,6 +213,7 @@ def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[
         cells = [_cell(own["fingerprint"] or "unknown", **_CODE)]
         cells += [_cell(own["name"])] if named else []
         cells += [_time(own["duration_ns"]), _at(own)]
+        cells += [_cell("no frame" if own["frame"] is None else f"frame {own['frame']:,}")] if presented else []
         cells += [_cell(own["kind"]), _cell(", ".join(own["stages"]) or "unknown")]
         cells += [_cell(own["entry_point"] or "main", **_CODE)] if entries else []
         cells += [_count(own["pipelines"])] if several else []
@@ -216,7 +222,8 @@ def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[
         rows.append(_row(*cells))
     entry, count = (["Entry point"] if entries else []), (["#Pipelines in the call"] if several else [])
     name, thread, outcome = ["Name"] * named, ["Thread"] * threads, ["Outcome"] * outcomes
-    return _columns("Fingerprint", *name, "#Took", "#At", "Kind", "Stages", *entry, *count, *thread, *outcome), rows
+    times = ["#Took", "#At", *["Held up"] * presented]
+    return _columns("Fingerprint", *name, *times, "Kind", "Stages", *entry, *count, *thread, *outcome), rows
 
 
 def kinds(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:

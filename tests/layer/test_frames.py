@@ -133,6 +133,9 @@ def test_beside_frames(driver: ScriptedDriver) -> None:
     told.check_times()
     assert [event.type for event in told.line.events].count("pipeline") == 1
     assert told.by_pipelines == {}
+    text = driver.world.run([sys.executable, "-m", "pylayer", "report"]).stdout
+    (row,) = (line for line in text.splitlines() if " water-" in line and "compute" in line)
+    assert " no frame " in row
 
 
 def test_beside_a_hitch(driver: ScriptedDriver) -> None:
