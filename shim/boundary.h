@@ -455,6 +455,7 @@ typedef struct PylayerCounters {
     uint64_t late_by_pipelines;    /* of these, frames in which pipelines took at least half of what was too long */
     uint64_t longest_frame_ns;     /* no sum: the longest frame, without pauses */
     uint64_t last_late_s;          /* no sum: when the last late frame was presented, seconds since 1970 */
+    uint64_t first_frame_ns;       /* no sum: when the first frame was presented, CLOCK_MONOTONIC */
 } PylayerCounters;
 
 /* A frame that the program presented. */

@@ -18,6 +18,7 @@ from .output import EXIT_OK, EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line, 
 
 #: The module of each command, and its name in there if that differs from the command's.
 COMMANDS = {
+    "bench": ("bench", ""),
     "clear": ("clear", ""),
     "completion": ("completion", ""),
     "doctor": ("doctor", ""),

@@ -218,7 +218,9 @@ def write_whole(path: str, text: str, mode: int | None = None) -> None:
 LEAST_NAME = 12
 
 
-def program_table(out: Console, headings: tuple[str, ...], rows: list[list[str]]) -> tuple[Table, int]:
+def program_table(
+    out: Console, headings: tuple[str, ...], rows: list[list[str]], first: str = "program"
+) -> tuple[Table, int]:
     """Returns a table without rows that fits the terminal, and the greatest width of a program's name. The programs are
     the first column, before the numbers. If the numbers do not fit, they are printed below each program."""
     from rich.padding import Padding
@@ -238,7 +240,7 @@ def program_table(out: Console, headings: tuple[str, ...], rows: list[list[str]]
         blocks.add_column()
         return blocks, out.width
     table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
-    table.add_column("program", no_wrap=True)
+    table.add_column(first, no_wrap=True)
     for heading, width in zip(headings, widths, strict=True):
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     return table, max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))

@@ -33,7 +33,7 @@ class NotExecutable(Failure):
     exit_code = 126
 
 
-def _start(start: Callable[[list[str]], _Started], command: list[str]) -> _Started:
+def start_program(start: Callable[[list[str]], _Started], command: list[str]) -> _Started:
     """Calls ``start`` with the command. Like execvp(3), uses /bin/sh for a script without '#!'.
 
     Raises NotFound and NotExecutable.
@@ -50,7 +50,7 @@ def _start(start: Callable[[list[str]], _Started], command: list[str]) -> _Start
         place = "there is no such file" if "/" in name else "it is in no directory of PATH"
         if "/" in name and os.path.exists(name):
             place = "the interpreter that it names does not exist"
-        raise NotFound(f"{name} was not started: {place}; check the command after 'pylayer run --'") from error
+        raise NotFound(f"{name} was not started: {place}; check the command after '--'") from error
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         message = f"{name} was not started: {reason}; check that it is a program and is executable"
@@ -64,7 +64,7 @@ def replace_by(command: list[str], environment: dict[str, str]) -> NoReturn:
     """
     for number in RESET_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    _start(lambda words: os.execvpe(words[0], words, environment), command)
+    start_program(lambda words: os.execvpe(words[0], words, environment), command)
     raise AssertionError("execvpe does not return")
 
 
@@ -80,7 +80,7 @@ def wait_for(command: list[str], environment: dict[str, str]) -> int:
     def spawn(words: list[str]) -> int:
         return os.posix_spawnp(words[0], words, environment, setsigmask=before, setsigdef=RESET_SIGNALS)
 
-    child = _start(spawn, command)
+    child = start_program(spawn, command)
     while True:
         received = signal.sigwaitinfo(watched)
         if received.si_signo == signal.SIGCHLD:

@@ -16,6 +16,7 @@ from typing import Any
 from ..common import file_kinds
 from ..common.paths import _base, config_file, store_root
 from ..store.store import Store
+from .bench import DIRECTORY
 from .output import Failure, human_bytes, plural, say
 
 #: The folders in a store's root. A root with anything else in it may be somebody's own directory, and stays.
@@ -108,6 +109,8 @@ class Purge:
         self._emptied: list[str] = []
         for root in _store_roots():
             self._add_store(root)
+            for path in sorted(Path(root).parent.glob(f"{DIRECTORY}*")):
+                self._add("of a pylayer bench that was killed", path)
         self._add_small_files()
         self._add_settings()
         self._add_package()

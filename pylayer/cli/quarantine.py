@@ -13,6 +13,7 @@ from .output import (
     HELP,
     console,
     human_bytes,
+    is_quiet,
     json_option,
     plural,
     print_json,
@@ -22,6 +23,7 @@ from .output import (
 from .selection import confirm, dry_run_option, require_store, yes_option
 
 if TYPE_CHECKING:
+    from ..store.quarantine import Item
     from ..store.store import Told
 
 
@@ -38,6 +40,12 @@ def quarantine() -> None:
     Example:
       pylayer quarantine ls
     """
+
+
+def _told(item: Item) -> str:
+    """Returns two lines about a damaged file."""
+    reason = printable(item.reason) or "no reason is known"
+    return f"{verdicts.when(item.time)}  {human_bytes(item.size)}  {printable(item.path)}\n  {reason}"
 
 
 def _print_verdicts(found: list[Told]) -> None:
@@ -76,8 +84,7 @@ def list_items(as_json: bool) -> None:
         return
     _print_verdicts(decided)
     for item in found:
-        click.echo(f"{verdicts.when(item.time)}  {human_bytes(item.size)}  {printable(item.path)}")
-        click.echo(f"  {printable(item.reason) or 'no reason is known'}")
+        click.echo(_told(item))
     if found:
         click.echo(f"{plural(len(found), 'file')}, {human_bytes(total)}")
     elif not decided:
@@ -100,6 +107,8 @@ def forget(dry_run: bool, yes: bool, as_json: bool) -> None:
     store = require_store()
     decided = store.verdicts()
     count, left = len(decided), 0
+    if not as_json and not (yes and is_quiet()):
+        _print_verdicts(decided)
     if decided and not dry_run:
         confirm(f"Forget {plural(count, 'verdict')}?", yes)
         store.forget_verdicts()
@@ -133,6 +142,8 @@ def empty(dry_run: bool, yes: bool, as_json: bool) -> None:
     size = human_bytes(sum(item.size for item in found))
     told = f"{plural(len(found), 'file')}, {size}"
     left = 0
+    for item in () if as_json else found:
+        say(_told(item), asks=not yes)
     if found and not dry_run:
         confirm(f"Delete {told}?", yes)
         left = len(found) - store.empty_quarantine()

@@ -39,7 +39,7 @@ TOLD = (
 )
 
 #: Counters that grow with each frame, for which alone policy does not stay awake.
-OF_FRAMES = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns", "last_late_s")
+OF_FRAMES = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns", "last_late_s", "first_frame_ns")
 
 
 def _outcome(cell: Cell) -> str:

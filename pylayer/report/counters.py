@@ -107,6 +107,7 @@ COUNTERS = {
         "duration of the longest frame; a pause of over 2 s does not count unless pipelines took half of it"
     ),
     "last_late_s": Row("when the last late frame was presented, in seconds since 1970; 0 if none was late"),
+    "first_frame_ns": Row("when the first frame was presented, on CLOCK_MONOTONIC; 0 if none was"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {

@@ -22,7 +22,7 @@ OTHER = "other"
 #: The times that a program waits only because the layer is there.
 WAITED = ("load_wait_ns", "fetch_ns", "cache_wait_ns")
 #: The numbers that are no sums: of several runs, the highest counts.
-HIGHEST = ("longest_frame_ns", "last_late_s")
+HIGHEST = ("longest_frame_ns", "last_late_s", "first_frame_ns")
 #: The numbers of a run that commands show, and that are added up over runs.
 SHOWN = ("pipelines", "hits", "compiled", "unknown_pipelines", "refused_caches", "compile_ns", "waited_ns", "spent_ns")
 #: Of these, numbers that nobody knows if some pipelines are unknown.

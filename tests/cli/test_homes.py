@@ -14,6 +14,7 @@ from pylayer.cli.main import COMMANDS
 
 #: One use of each command, and more of those that do different things. PLACE is a directory that can be written.
 USES = """
+bench -q -- true
 clear --all --yes
 completion bash
 doctor

@@ -38,6 +38,9 @@ def test_purge(settled: User) -> None:
     flatpak.parent.mkdir(parents=True)
     (settled.store.parent / "pylayer").rename(flatpak)
     settled.demo(4)
+    killed = settled.store.parent / "pylayer-bench-killed" / "store-with" / "a"
+    killed.parent.mkdir(parents=True)
+    killed.touch()
     before = files(settled)
     planned = settled.pylayer("uninstall", "--purge", "--dry-run")
     assert planned.returncode == 0 and files(settled) == before

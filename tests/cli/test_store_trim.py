@@ -177,12 +177,16 @@ def test_copy_from_the_future(user: User) -> None:
 
 
 def test_empty_quarantine(user: User) -> None:
-    """`quarantine empty` asks, and deletes the damaged files with their reasons."""
+    """`quarantine empty` lists the damaged files, asks, and deletes them with their reasons."""
     store = Store(user.store)
     for number in range(3):
         path = store.journal(GAME, cell(number))
         quarantine.move_file(str(user.store), str(path), [Damage(str(path), "damaged-data")])
     assert user.json("quarantine", "empty", "--dry-run")["files"] == 3
-    assert user.pylayer("quarantine", "empty").returncode == 2
+    planned = user.pylayer("quarantine", "empty", "--dry-run").stdout
+    assert planned.count(f"{user.store}/quarantine/") == planned.count(": damaged-data: ") == 3
+    refused = user.pylayer("quarantine", "empty")
+    assert refused.returncode == 2 and refused.stdout in planned
+    assert user.terminal("-q", "quarantine", "empty", answer="n\n")[1].count(": damaged-data: ") == 3
     assert "Deleted: 3 files" in user.pylayer("quarantine", "empty", "--yes").stdout
     assert os.listdir(user.store / "quarantine") == []

@@ -109,6 +109,8 @@ def test_counted_by_the_layer(driver: ScriptedDriver) -> None:
     assert counters["late_frames"] == len(told.late) and counters["late_by_pipelines"] == len(told.by_pipelines)
     longest = max(own.frame.took_ns for own in told.late)
     assert abs(counters["longest_frame_ns"] - longest) <= 2000 and counters["last_late_s"] > 1_700_000_000
+    before, after = told.measured[1][1]
+    assert before <= counters["first_frame_ns"] <= after
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,8 @@ static void note_frame(Device *device, Frames *frames, FrameStream *stream, uint
     if (frames->ring)
         put_into_ring(frames, stream, before + 1, time);
     count(&counters_of(device)->totals.frames, 1);
+    if (!before && atomic_compare_exchange_strong(&frames->first_ns, &(uint64_t){0}, time))
+        count(&counters_of(device)->totals.first_frame_ns, time);
     uint64_t took_ns = before ? time - last : 0, took_us = took_ns / 1000;
     if (took_us <= FRAME_BUDGET_US ||
         !judge(device, frames, stream, before - 1, took_ns, pipelines_ns < took_ns ? pipelines_ns : took_ns))
