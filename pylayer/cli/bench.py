@@ -28,12 +28,12 @@ from .output import (
     human_time,
     is_quiet,
     json_option,
-    print_json,
     print_facts,
+    print_json,
     program_table,
     reason,
 )
-from .policy_in_force import compile_policy, policy_in_force
+from .policy_in_force import compile_policy, policy_in_force, read_policy
 from .process import EXIT_SIGNAL_BASE
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _end_by(number: int, frame: Any) -> NoReturn:
 @contextlib.contextmanager
 def _own_directory() -> Iterator[str]:
     """Yields a new directory. It is removed afterwards, also when a signal ends this command."""
-    ending = (signal.SIGTERM, signal.SIGHUP)
+    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, _end_by) for number in ending}
     before[signal.SIGINT] = signal.getsignal(signal.SIGINT)
     place = _place()
@@ -156,9 +156,7 @@ def _run(phase: Phase, directory: str, command: list[str], seconds: float | None
     }
 
 
-def _run_all(
-    directory: str, command: list[str], seconds: float | None, repeat: int
-) -> dict[str, list[dict[str, Any]]]:
+def _run_all(directory: str, command: list[str], seconds: float | None, repeat: int) -> dict[str, list[dict[str, Any]]]:
     """Returns the runs of each phase. Phases take turns, so that what else the machine does hits all alike."""
     runs: dict[str, list[dict[str, Any]]] = {phase.name: [] for phase in PHASES}
     count = 1 + len(PHASES) * repeat
@@ -318,9 +316,8 @@ def bench(seconds: float | None, repeat: int, as_json: bool, command: tuple[str,
         fail(f"the program failed in {rows} (see the column exit)")
     unseen = found["warm"]["pipelines"] is None
     if unseen:
-        fail(
-            "the layer saw no Vulkan device: the program created none, or the layer is off for it; "
-            "pylayer run --summary and pylayer doctor show more"
-        )
+        from .run import why_unseen
+
+        fail(f"the layer counted nothing: {why_unseen(read_policy()[0], command[0])}")
     if failed or unseen:
         raise click.exceptions.Exit(EXIT_PROBLEM)

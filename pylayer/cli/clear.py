@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.files import remove
+from ..report.totals import is_pattern
 from .output import (
     EXIT_PROBLEM,
     EXIT_STATUSES,
@@ -125,6 +126,10 @@ class _Clearing:
             plans = [_plan_programs(store, shelf, selection, self.names) for shelf in shelves]
             named = {number: name for plan in plans for number, name in plan.programs.items()}
             require_one(selection.app, named, "nothing was deleted")
+            if not named and not is_pattern(selection.app):
+                raise Failure(
+                    f"nothing was deleted: {store.root} has nothing of {selection}; pylayer ls lists what is there"
+                )
         else:
             plans = [_plan_whole(store, shelf, "asked for") for shelf in shelves]
         self.plans = [plan for plan in plans if not plan.is_empty]

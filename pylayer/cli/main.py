@@ -137,11 +137,21 @@ def command() -> None:
 command.params[1:1] = shared_options(hidden=False)
 
 
+def _near(error: click.UsageError) -> list[str]:
+    """Returns what may have been meant. click compares options with their dashes, which makes --foo like --color."""
+    from difflib import get_close_matches
+
+    word = str(getattr(error, "option_name", "")).strip("-")
+    found: list[str] = getattr(error, "possibilities", None) or []
+    return [name for name in found if not word or get_close_matches(word, [name.strip("-")])]
+
+
 def _usage_error(error: click.UsageError) -> None:
     """Prints one line with what is wrong and which help to read."""
     path = error.ctx.command_path if error.ctx is not None else "pylayer"
-    near = getattr(error, "possibilities", None)
-    message = one_line(error.message if near else error.format_message()).rstrip(".")
+    near = _near(error)
+    suggests = getattr(error, "possibilities", None)
+    message = one_line(error.message if suggests else error.format_message()).rstrip(".")
     question = f"; did you mean {' or '.join(near)}? See" if near else "; see"
     fail(f"{message[:1].lower()}{message[1:]}{question} {path} --help")
 

@@ -121,8 +121,8 @@ def render(store: Store) -> str:
 def metrics(output: str | None) -> None:
     """Print the numbers of the recorded runs for Prometheus.
 
-    FILE is for the textfile collector of node_exporter and has to end in .prom. Everybody may read it. Run the
-    command from cron or a timer. docs/observe.md has a line for cron, and the meaning of each metric.
+    FILE is for the textfile collector of node_exporter, which reads only names that end in .prom. Everybody may read
+    the file. Run the command from cron or a timer. docs/observe.md has a line for cron, and the meaning of each metric.
 
     \b
     Example:

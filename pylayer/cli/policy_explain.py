@@ -183,6 +183,12 @@ def skip_rule(document: dict[str, Any], program: Program) -> str:
     return ""
 
 
+def why_skipped(document: dict[str, Any], name: str) -> str:
+    """Returns the rule because of which the layer does nothing in a program of this name; empty text if none is known
+    to."""
+    return skip_rule(document, program_to_ask(name))
+
+
 def _variables() -> dict[str, str]:
     """Returns the environment variable that sets each layer setting for a program started from here, by setting."""
     return {

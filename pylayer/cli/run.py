@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Any
 
 import click
@@ -77,7 +78,24 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> tuple[dict
     return environment, False
 
 
-def _print_summary(root: str | None, session: str) -> None:
+def why_unseen(document: dict[str, Any], command: str) -> str:
+    """Returns why no device of a program is recorded, as far as it is known, and what to do."""
+    from .policy_explain import why_skipped
+
+    name = os.path.basename(os.path.realpath(shutil.which(command) or command))
+    rule = why_skipped(document, name)
+    if rule:
+        return (
+            f"the {rule} excludes {name}, and nothing that it started created a Vulkan device under the layer; "
+            f"pylayer on {name} includes it"
+        )
+    return (
+        "the program created no Vulkan device under the layer, or the store cannot be written; "
+        "pylayer run --log info and pylayer doctor show more"
+    )
+
+
+def _print_summary(root: str | None, session: str, document: dict[str, Any], command: str) -> None:
     """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
     from ..report.origin import origins
     from ..report.totals import add_up, read_runs
@@ -87,10 +105,7 @@ def _print_summary(root: str | None, session: str) -> None:
     if root and found:
         print_tables(add_up(found), origins(root), stderr=True)
     else:
-        fail(
-            "nothing was recorded: the program created no Vulkan device under the layer, a rule excludes it, or the "
-            "store cannot be written; pylayer run --log info and pylayer doctor show more"
-        )
+        fail(f"nothing was recorded: {why_unseen(document, command)}")
 
 
 @click.command(
@@ -154,5 +169,5 @@ def run(
         replace_by(list(command), environment)
     session = environment["PYLAYER_SESSION"] = unique_name()  # other programs may begin meanwhile
     status = wait_for(list(command), environment)
-    _print_summary(root, session)
+    _print_summary(root, session, document, command[0])
     raise click.exceptions.Exit(status)

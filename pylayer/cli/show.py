@@ -54,7 +54,7 @@ def _one(found: dict[int, Any], beginning: str, root: str) -> int:
         return int(next(iter(found)))
     if len(beginning) == 16:
         return int(beginning, 16)
-    raise Failure(f"no recorded pipeline in {root} has a fingerprint that begins with {beginning}; pylayer report")
+    raise Failure(f"no pipeline in {root} has a fingerprint that begins with {beginning}; pylayer report has them")
 
 
 def _json(store: Store, fingerprint: int, seen: list[tuple[Recorded, dict[str, Any]]]) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def _of_running(found: Status, name: str, runs: list[Recorded], process: Process
         return
     why = _why_not(process.environment) if process.environment is not None else "its environment cannot be read"
     if skipped:
-        why = f"the {skipped} excludes it"
+        why = f"the {skipped} excludes it; pylayer on {name} includes it from its next start"
     elif process.has_vulkan is False and not why:
         why = "it has not used Vulkan yet"
     found.answer = f"{running}) without the layer: {why or 'the loader did not load it; see pylayer doctor'}"
@@ -183,7 +183,7 @@ def _of_ended(found: Status, name: str, runs: list[Recorded], off: list[str]) ->
     carrier = _off_carrier(runs) if runs else ""
     last = f"in the last run of {found.program}, {when(runs[0].started)}" if runs else ""
     if skipped:
-        found.answer = f"the {skipped} excludes {found.program}"
+        found.answer = f"the {skipped} excludes {found.program}; pylayer on {name} includes it"
     elif off:
         found.answer = off[0]
     elif not runs:
@@ -222,7 +222,7 @@ def of_program(name: str) -> Status:
         _of_running(found, name, runs if alive else [], process, off)
     else:
         _of_ended(found, name, runs, off)
-    found.facts += _devices(runs, "last run under the layer" if process is not None and not alive else "device")
+    found.facts += _devices(runs, "device" if alive else "last run under the layer")
     return found
 
 

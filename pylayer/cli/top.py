@@ -17,6 +17,7 @@ from ..report.words import FRAME_NS
 from .complete import programs
 from .live import LiveRun, Watch
 from .output import (
+    EXIT_PROBLEM,
     EXIT_STATUSES,
     HELP,
     console,
@@ -166,6 +167,8 @@ class Screen:
         self._out = out
         self._store_bytes = 0
         self._measured = -1e9
+        #: Whether a program was there at the last look.
+        self.found = False
 
     def _measure_store(self) -> int:
         """Returns the store's size. Measures it at most every 5 s, because a large store has many files."""
@@ -177,6 +180,7 @@ class Screen:
     def _look(self) -> list[LiveRun]:
         """Returns the runs to show: running ones first, then in the order of the sort key."""
         runs = [run for run in self._watch.look() if self._name is None or run.run.matches(self._name)]
+        self.found = bool(runs)
         return sorted(runs, key=lambda run: (run.state != "running", -(run.as_json()[SORTS[self.sort]] or 0)))
 
     def sort_by_next(self) -> None:
@@ -320,3 +324,6 @@ def top(name: str | None, interval: float, sort: str, once: bool, as_json: bool)
         out.print(screen.draw())
     else:
         _live(screen, out, interval)
+        return
+    if name is not None and not screen.found:
+        raise click.exceptions.Exit(EXIT_PROBLEM)

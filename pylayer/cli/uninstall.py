@@ -78,7 +78,9 @@ def uninstall(system: bool, prefix: str | None, purge: bool, dry_run: bool, yes:
         }
         print_json(told | (work.as_json(dry_run, failures) if work is not None else {}))
     else:
-        _print(paths, removed, left, dry_run)
+        if not removed and (work is None or not work.parts):
+            say(f"Nothing to remove: {paths[0]} is not there.")
+        _print(removed, left, dry_run)
         root = store_root()
         if work is not None:
             work.print_rest()
@@ -88,11 +90,9 @@ def uninstall(system: bool, prefix: str | None, purge: bool, dry_run: bool, yes:
         raise Failure(f"{plural(len(failures), 'part')} could not be deleted, such as {failures[0]}")
 
 
-def _print(paths: list[Path], removed: list[Path], left: list[installed.Manifest], dry_run: bool) -> None:
+def _print(removed: list[Path], left: list[installed.Manifest], dry_run: bool) -> None:
     for path in removed if not dry_run else ():
         say(f"Removed: {path}")
-    if not removed:
-        say(f"Nothing to remove: {paths[0]} is not there.")
     for other in left:
         how = "pylayer uninstall --system removes it" if _is_systems(other.path) else "this command does not remove it"
         click.echo(f"Still there: {other.path}, which leads to {installed.state(other)}; {how}.")

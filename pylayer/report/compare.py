@@ -23,7 +23,7 @@ def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int | No
         "stalls": len(long) if known else None,
         "stalled_ns": sum(stall.duration_ns for stall in long) if known else None,
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0) if known else None,
-        "load_ns": int(number_in(recorded.values, "load_ns")),
+        "load_ns": int(number_in(recorded.values, "load_ns")) + run.numbers["fetch_ns"],
     }
 
 

@@ -102,6 +102,7 @@ def test_help_fits_the_terminal(user: User, columns: int) -> None:
         (("nonsense",), "no such command 'nonsense'; see pylayer --help"),
         (("stat",), "no such command 'stat'; did you mean stats or status? See pylayer --help"),
         (("key", "nw"), "no such command 'nw'; did you mean new? See pylayer key --help"),
+        (("doctor", "--foo"), "no such option '--foo'; see pylayer doctor --help"),
         (("stats", "--jsn"), "no such option '--jsn'; did you mean --json? See pylayer stats --help"),
         (("stats", "--json", "--nonsense"), "no such option '--nonsense'; see pylayer stats --help"),
         (("run",), "missing argument '-- APP [ARGS]...'; see pylayer run --help"),

@@ -61,6 +61,8 @@ def test_asks(settled: User) -> None:
     assert status == 1 and f"Delete {settled.store}/store: pipelines" in text and files(settled) == before
     status, text = settled.terminal("uninstall", "--purge", answer="y\n")
     assert status == 0 and files(settled) == []
+    settled.demo(4)
+    assert "Nothing to remove" not in settled.pylayer("uninstall", "--purge", "--yes").stdout
 
 
 def test_what_stays(settled: User) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -318,6 +319,20 @@ def test_summary_of_nothing(user: User) -> None:
     done = user.pylayer("run", "--summary", "--", "true")
     assert done.returncode == 0
     assert done.stderr.startswith("pylayer: nothing was recorded: ") and done.stderr.count("\n") == 1
+    assert "rule" not in done.stderr
+
+
+def test_summary_of_an_excluded_program(user: User) -> None:
+    """If a rule excludes the program, --summary names it, and does not guess. `pylayer on` includes the program."""
+    game = user.directory / "steam"
+    shutil.copy(DEMO, game)
+    done = user.pylayer("run", "--summary", "--", game, "--count", 1)
+    assert done.stderr.splitlines()[-1] == (
+        "pylayer: nothing was recorded: the built-in skip rule executable: steam excludes steam, and nothing that it "
+        "started created a Vulkan device under the layer; pylayer on steam includes it"
+    )
+    assert user.pylayer("on", "steam").returncode == 0
+    assert "nothing was recorded" not in user.pylayer("run", "--summary", "--", game, "--count", 1).stderr
 
 
 def test_same_process(user: User) -> None:

@@ -90,7 +90,8 @@ def test_last_use(user: User) -> None:
     ("word", "status", "says"),
     [
         ("abcd", 2, "2 fingerprints begin with abcd"), ("abcd1", 0, ""), ("ABCD2", 0, ""), ("abc", 2, "no fingerprint"),
-        ("pipeline", 2, "no fingerprint"), ("1234", 1, "no recorded pipeline"), ("0" * 15 + "1", 1, "nothing in"),
+        ("pipeline", 2, "no fingerprint"), ("1234", 1, "1234; pylayer report has them"),
+        ("0" * 15 + "1", 1, "nothing in"),
     ],
 )  # fmt: skip
 def test_beginning_of_a_fingerprint(user: User, word: str, status: int, says: str) -> None:

@@ -146,7 +146,9 @@ def test_skip_rule(user: User) -> None:
     """A skip rule of the policy file switches the layer off, whatever the last run was."""
     write_game(user)
     policy(user, "skip: [{executable: game-*}]\n")
-    assert user.json("status", GAME, status=1)["answer"] == f"Off: the skip rule executable: game-* excludes {GAME}."
+    found = user.json("status", GAME, status=1)
+    assert found["answer"] == f"Off: the skip rule executable: game-* excludes {GAME}; pylayer on {GAME} includes it."
+    assert [fact["name"] for fact in found["facts"]] == ["last run under the layer"]
 
 
 def test_off_after_deaths(user: User) -> None:

@@ -81,9 +81,11 @@ def test_dry_run(user: User, store: Store) -> None:
 
 
 def test_nothing(user: User, store: Store) -> None:
-    """For a program that has nothing stored, one line says so."""
+    """For a program that has nothing stored, one line says so, and the status is 1. A pattern may match nothing."""
     done = user.pylayer("clear", "--app", "nobody")
-    assert done.returncode == 0 and "nobody" in done.stdout and done.stdout.count("\n") == 1
+    assert done.returncode == 1 and "nobody" in done.stderr and done.stderr.count("\n") == 1 and done.stdout == ""
+    done = user.pylayer("clear", "--app", "nobody*")
+    assert done.returncode == 0 and "nobody*" in done.stdout and done.stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", ["", "--all --stale", "--app x --all", "--identity zz"])

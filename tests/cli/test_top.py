@@ -294,7 +294,9 @@ def test_filter_and_sort(user: User) -> None:
     assert shown("--sort", "created") == ["many", "some", "few", "ended"]
     assert all(len(shown("--sort", key)) == 4 for key in top.SORTS)
     assert shown("many") == ["many"] and shown("?e*") == ["few"]
-    assert user.pylayer("top", "nobody").stdout == "nobody is not running under pylayer now\n"
+    done = user.pylayer("top", "nobody")
+    assert (done.returncode, done.stdout) == (1, "nobody is not running under pylayer now\n")
+    assert user.json("top", "nobody", status=1)["programs"] == []
     terminal = Terminal(user, "--interval", "0.1")
     terminal.read_until(b"by started (s)")
     os.write(terminal.ours, b"s")
