@@ -17,10 +17,9 @@ from ..common.paths import make_private, store_root
 from ..report.totals import Run, read_runs
 from . import installed, layer_files
 from .children import Outcome, probe, try_policy_class
-from .environment import DISABLE, obstacles, with_layer
+from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
 from .output import human_bytes, one_line
 from .policy_in_force import no_policy_file, policy_in_force, read_policy
-from .run import LOG_LEVELS
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 

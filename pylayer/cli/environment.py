@@ -12,6 +12,8 @@ from .. import LAYER_NAME
 DISABLE = "DISABLE_PYLAYER"
 #: Switches the layer on if its implicit manifest is installed.
 ENABLE = "ENABLE_PYLAYER"
+#: Values of PYLAYER_LOG.
+LOG_LEVELS = ("error", "warn", "info", "debug")
 
 
 def _without_layer(names: str, separator: str) -> list[str]:

@@ -23,8 +23,7 @@ from .output import (
 from .selection import confirm, dry_run_option, require_store, yes_option
 
 if TYPE_CHECKING:
-    from ..store.quarantine import Item
-    from ..store.store import Told
+    from ..store.store import Item, Told
 
 
 @click.group(context_settings=HELP, epilog=EXIT_STATUSES)

@@ -12,13 +12,11 @@ from ..common.files import unique_name
 from ..common.paths import store_root
 from . import installed, layer_files
 from .complete import commands, directories, files, presets_there
-from .environment import DISABLE, with_layer
+from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
 from .output import HELP, Failure, WrongUse, fail
 from .policy_in_force import compile_policy, policy_in_force, read_policy
 from .process import replace_by, wait_for
-
-LOG_LEVELS = ("error", "warn", "info", "debug")
 
 
 def _checked_policy(path: str) -> dict[str, Any]:

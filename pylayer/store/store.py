@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .portable import Export
     from .portable import Import as Import
     from .portable import Moved as Moved
-    from .quarantine import Item
+    from .quarantine import Item as Item
     from .removal import Removal as Removal
     from .room import Room as Room
     from .timeline import Event as Event
