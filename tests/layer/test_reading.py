@@ -15,6 +15,8 @@ from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
 from pylayer.store import format
+from pylayer.store.folder import read_identity
+from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Reader
 
 #: More records than a table may have to be read whole (TABLE_IN_MEMORY in shim/layer/store/store_index.c).
@@ -49,6 +51,26 @@ def change_table(path: Path, entries: list[tuple[int, int]] | None = None) -> li
         data[place : place + 64 + size] = b"".join(map(bytes, record))[: 64 + size]
         path.write_bytes(data)
     return list(format.TABLE_ENTRY.iter_unpack(content))
+
+
+def swap_fingerprints(world: World) -> None:
+    """Gives each stored pipeline the fingerprint of another one, far away in its pack."""
+    trim(world)
+    (path,) = world.stored_files(".pack")
+    reader, identity = Reader(str(path)), read_identity(str(world.store), path.parent.name)
+    assert identity is not None
+    header, _ = reader.header(identity.digest)
+    assert header is not None
+    records = [
+        (record, bytes(part.data[record[3] : record[3] + record[4]]))
+        for part in reader.verified(identity.digest, [])
+        for record in part.records
+        if record[0] == format.CELL
+    ]
+    writer = PackWriter(str(path), identity, header.program, header.application)
+    for at, (record, data) in enumerate(records):
+        writer.add(record, data, records[at - len(records) // 2][0][7], record[8])
+    writer.finish()
 
 
 def test_only_what_is_created_is_read(real: World) -> None:
@@ -158,6 +180,22 @@ def test_wrong_tables(scripted: ScriptedDriver, script: str) -> None:
     path.write_bytes(whole)
     scripted.demo("--count", 40, script=script)
     assert scripted.counts["compiles"] == 0
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["two files", "one pack"])
+def test_fingerprints_of_other_pipelines(real: World, folded: bool) -> None:
+    """If stored pipelines have each other's fingerprints, as in a pack whose signer changed them, one run compiles some
+    and stores them under their own. Later runs compile nothing and store nothing."""
+    real.demo("--count", 64)
+    real.demo("--count", 1)
+    swap_fingerprints(real)
+    real.demo("--count", 64)
+    assert 0 < real.last()["compiled"] == real.runs()[-1]["stored_records"]
+    if folded:
+        trim(real)
+    for _ in range(2):
+        real.demo("--count", 64)
+        assert (real.last()["hits"], real.last()["compiled"], real.runs()[-1]["stored_records"]) == (64, 0, 0)
 
 
 @pytest.mark.parametrize("script", ["", ALONE], ids=["merged", "alone"])

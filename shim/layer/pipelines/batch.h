@@ -24,7 +24,7 @@ typedef struct Batch {
     Element *elements;
     char *infos; /* changed copies of the create infos, in the call's own layout */
     VkResult result;
-    uint64_t given_before; /* Device::last_given when the last probe of the layer's cache began */
+    uint64_t given_before; /* Device::last_given when the last probe of the layer's cache began; 0: without one */
     bool suspects;         /* Element::suspect of any element */
     bool after_load;       /* the probe searched everything that the store holds */
     enum Probed probed;    /* what the probes of this element said */

@@ -288,11 +288,20 @@ static bool is_new_to_cache(const Batch *batch, uint32_t index)
            !(fingerprint_known(device, fingerprint) & (SEEN_CREATED | SEEN_MERGED));
 }
 
+/* The layer's cache is not probed. If it holds the pipeline all the same, under another fingerprint alone, the pipeline is
+ * stored again under its own, or each run would compile it. */
+static void note_unprobed(Batch *batch)
+{
+    batch->given_before = 0;
+    batch->probed = PROBED_NOT;
+}
+
 /* Not inlined: the feedback is not on the stack of other creations. */
 NOT_INLINED static VkResult create_unprobed(Batch *batch, uint32_t index)
 {
     Element *element = &batch->elements[index];
     VkPipelineCreationFeedbackEXT feedback[MAX_STAGES] = {{0}};
+    note_unprobed(batch);
     create_info_stages(batch->call, index, element->kind, &element->stage_count);
     element->stage_feedback = feedback;
     VkResult result = compile_into_cell(batch, index, true);
@@ -356,8 +365,10 @@ static VkResult create_with_layer(Batch *batch, uint32_t index)
     if (batch->app_cache)
         batch_wait_for_load(batch);
     Fetch fetch = batch_fetch(batch, index, false);
-    if (!batch->elements[index].suspect && may_go_unprobed(batch, index, fetch))
+    if (!batch->elements[index].suspect && may_go_unprobed(batch, index, fetch)) {
+        note_unprobed(batch);
         return compile_into_cell(batch, index, false); /* the application's cache was probed */
+    }
     if (!batch->elements[index].suspect && (probe_annex(batch, index) || probe_layer(batch, index)))
         return VK_SUCCESS;
     return create_absent(batch, index);

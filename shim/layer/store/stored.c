@@ -280,6 +280,19 @@ static bool take(Stored *stored, Place place)
     return taken;
 }
 
+/* Returns what is known of a fingerprint whose record the layer's cache has. */
+static unsigned known_of(const RecordHeader *header)
+{
+    return SEEN_MERGED | SEEN_BEFORE | (record_is_recent(header) ? SEEN_TOLD : 0);
+}
+
+/* The driver has the record's data from another one: under another fingerprint, or of a fold that was cut short. */
+static void note_twice(Device *device, Place place, const RecordHeader *header)
+{
+    fingerprints_note_merged(device, header->fingerprint, known_of(header));
+    note_given(device, &place, 1); /* so that nobody waits for it */
+}
+
 static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHeader *header)
 {
     uint32_t i = slice->count++;
@@ -287,7 +300,7 @@ static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHea
     slice->offsets[i] = at + sizeof *header;
     slice->sizes[i] = header->size;
     slice->fingerprints[i] = header->fingerprint;
-    slice->known[i] = SEEN_MERGED | SEEN_BEFORE | (record_is_recent(header) ? SEEN_TOLD : 0);
+    slice->known[i] = known_of(header);
     slice->compile_ns += header->flags & RECORD_ADOPTED ? 0 : header->create_ns;
     memcpy(slice->digests + (size_t)i * PYLAYER_DIGEST_BYTES, header->digest, PYLAYER_DIGEST_BYTES);
 }
@@ -314,9 +327,10 @@ static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
         if (*at > 0 && !take(&device->stored, place))
             return false;
         chunk->damaged = !data_is_whole(chunk, *at, &header);
-        /* A fold that was cut short leaves records in two files. */
-        if (chunk->damaged || cells_given(device, header.digest) != 0)
+        if (chunk->damaged)
             note_given(device, &place, 1); /* so that nobody waits for it */
+        else if (cells_given(device, header.digest) != 0)
+            note_twice(device, place, &header);
         else
             add_to_slice(slice, place, *at, &header);
         chunk->most--;
