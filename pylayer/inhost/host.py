@@ -82,6 +82,8 @@ class Host:
         self._last_statistics = self._last_settled = time.monotonic_ns()
         self._snapshots_due = True
         self._next_snapshots = 0
+        #: A device exists whose run neither a file nor the layer's sentinel counts. Its program may be killed at any time.
+        self._unrecorded = False
         #: The statistics had changed when they were last written.
         self._active = False
         #: Everything is written, and nothing has happened since.
@@ -297,6 +299,7 @@ class Host:
             if message.run_name:
                 session.recording.name = message.run_name
             session.recording.feedback = session.state.feedback
+            self._unrecorded |= not message.run_name
             session.recording.device_created(message.sent_ns, session.state.carrier, session.reason)
         boundary.log(
             LOG_INFO,
@@ -585,7 +588,7 @@ class Host:
 
     def _write_statistics(self) -> None:
         self._last_statistics = time.monotonic_ns()
-        self._active = self._settled = False
+        self._active = self._settled = self._unrecorded = False
         for session in self.sessions.values():
             self._guard(self._write_run, session)
 
@@ -651,6 +654,8 @@ class Host:
             if (waited_in_vain and self._dirty) or now - self._last_settled >= SETTLE_INTERVAL_NS:
                 self._guard(self._idle)
             elif waited_in_vain or now - self._last_statistics > STATISTICS_INTERVAL_NS:
+                self._guard(self._write_statistics)
+            elif self._unrecorded and not busy and not self.loading:
                 self._guard(self._write_statistics)
 
     def _give_up_loading(self) -> None:

@@ -23,6 +23,7 @@ from pylayer.cli import top
 from pylayer.cli.live import LiveRun
 from pylayer.common import owner
 from pylayer.common.identity import Identity
+from pylayer.store import runs
 from pylayer.store.runs import RunFile
 from pylayer.store.timeline import Event, TimelineFile
 
@@ -70,8 +71,8 @@ def running_demo(user: User, *environment: str) -> Iterator[subprocess.Popen[str
             process.kill()
 
 
-def wait_for(user: User, pattern: str, process: subprocess.Popen[str]) -> None:
-    while not any(b"EVTS" in path.read_bytes() for path in user.store.glob(pattern)):
+def wait_for_compiles(user: User, process: subprocess.Popen[str]) -> None:
+    while not any(run["counters"]["compiled"] for run in runs.read_all(str(user.store))):
         assert process.poll() is None
         time.sleep(0.02)
 
@@ -128,7 +129,7 @@ def test_real_program(user: User) -> None:
     """top shows how much a real program compiles, and its latest pipelines. After a kill it shows that the program
     died."""
     with running_demo(user) as process:
-        wait_for(user, "runs/*.events", process)
+        wait_for_compiles(user, process)
         found = user.json("top")
         (program,) = found["programs"]
         assert (program["program"], program["state"], program["pid"]) == ("pipelines", "running", process.pid)

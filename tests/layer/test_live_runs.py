@@ -169,6 +169,14 @@ def test_sentinel_without_a_run(world: World) -> None:
     assert told(world, "top")["programs"] == [] and told(world, "stats")["total"]["runs"] == 0
 
 
+def test_a_kill_within_the_first_second(world: World) -> None:
+    """The first run of all has policy record it. It is counted although it is killed before a second is over."""
+    kill(world, "instance", "device", "pipelines", "3", "await-journal", "3", "sleep", "100")
+    assert (told(world, "stats")["total"]["runs"], newest(world)[1]) == (1, "died")
+    fill(world)
+    assert told(world, "stats")["total"]["runs"] == 3
+
+
 def test_a_kill_of_each_run(world: World) -> None:
     """If a program is killed each time, as Chromium's GPU process is, every run is counted, and sentinels do not pile
     up."""
