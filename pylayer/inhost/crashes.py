@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..common.files import remove
 from ..store import sentinel
+from ..store.verdicts import changing_variable
 from ..values import LOG_DEBUG
 
 TYPE_CHECKING = False
@@ -29,7 +30,14 @@ class Crashes:
             return
         try:
             self._live = sentinel.open_sentinel(
-                device.folder, device.program_id, device.program.name, watch, device.read_only, run, began_ns
+                device.folder,
+                device.program_id,
+                device.program.name,
+                watch,
+                device.read_only,
+                run,
+                began_ns,
+                changed=bool(changing_variable()),
             )
         except OSError as error:  # the store cannot be written to
             device.log(LOG_DEBUG, f"the crash sentinel cannot be created: {error.strerror or error}")

@@ -82,7 +82,7 @@ class Host:
         self._last_statistics = self._last_settled = time.monotonic_ns()
         self._snapshots_due = True
         self._next_snapshots = 0
-        #: A device exists whose run neither a file nor the layer's sentinel counts. Its program may be killed at any time.
+        #: A device exists whose run neither a file nor the layer's sentinel counts, and its program may be killed.
         self._unrecorded = False
         #: The statistics had changed when they were last written.
         self._active = False
@@ -653,9 +653,11 @@ class Host:
             now = time.monotonic_ns()
             if (waited_in_vain and self._dirty) or now - self._last_settled >= SETTLE_INTERVAL_NS:
                 self._guard(self._idle)
-            elif waited_in_vain or now - self._last_statistics > STATISTICS_INTERVAL_NS:
-                self._guard(self._write_statistics)
-            elif self._unrecorded and not busy and not self.loading:
+            elif (
+                waited_in_vain
+                or now - self._last_statistics > STATISTICS_INTERVAL_NS
+                or (self._unrecorded and not busy and not self.loading)
+            ):
                 self._guard(self._write_statistics)
 
     def _give_up_loading(self) -> None:

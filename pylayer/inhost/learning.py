@@ -97,7 +97,7 @@ class Learning:
         """Calls that the layer must not add, and for which kinds."""
         _ = self.known
         assert self._calls is not None
-        return [(one.subject, one.kind) for one in self._calls.in_force(ADDED_CALL)]
+        return [(one.subject, one.kind) for known in (self._calls, self.known) for one in known.in_force(ADDED_CALL)]
 
     # ---- decisions -------------------------------------------------------------------------------
 

@@ -68,6 +68,9 @@ NEVER_USED = 1
 #: one changes this number: pipelines of another version would not be found by it, so exports and fleets refuse them.
 FINGERPRINTS = 1
 
+#: Of a crash sentinel: in its process a variable is set that changes what the driver gives.
+CHANGED_DRIVER = 1
+
 FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQQ16sIIQ64sQQ")
 RECORD_HEADER = struct.Struct("<4sHHQQ16sQQQ")
 #: Fingerprint, and offset of the record in the file.
@@ -134,6 +137,7 @@ class FileHeader:
     __slots__ = (
         "application",
         "created_ns",
+        "flags",
         "identity_digest",
         "kind",
         "process",
@@ -143,6 +147,7 @@ class FileHeader:
     )
     application: str
     created_ns: int
+    flags: int
     identity_digest: bytes
     kind: bytes
     #: Its writer, as ``owner.this_process`` returns it.
@@ -167,10 +172,11 @@ def file_header(
     size: int = 0,
     table: int = 0,
     created_ns: int | None = None,
+    flags: int = 0,
 ) -> bytes:
     """Returns the first 256 bytes of a file. ``salt``: the number that its records are sealed with. ``size``: bytes of
     a whole pack or export, 0 for other files. ``table``: offset of a pack's TABL record. ``created_ns``: by default
-    now."""
+    now. ``flags``: CHANGED_DRIVER of a crash sentinel."""
     fields: dict[str, Any] = identity.fields
     abi = str(fields.get("abi", ""))
     global_key = bytes.fromhex(fields.get("global_key", ""))
@@ -179,7 +185,7 @@ def file_header(
         VERSION,
         FILE_HEADER.size,
         kind,
-        0,
+        flags,
         identity.digest,
         fields.get("vendor_id", 0),
         fields.get("device_id", 0),
@@ -229,7 +235,7 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
     if fields[1] != VERSION or fields[2] != FILE_HEADER.size:
         return None, "impossible"
     header = FileHeader()
-    header.kind, header.identity_digest = fields[3], fields[5]
+    header.kind, header.flags, header.identity_digest = fields[3:6]
     header.program, header.created_ns, header.size = fields[15:18]
     header.process = fields[19:23]
     header.application = fields[23].rstrip(b"\0").decode("utf-8", "replace")

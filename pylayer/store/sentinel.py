@@ -42,9 +42,11 @@ class Death:
     """A process that ended without destroying its device, and what the driver was working on then. ``marks`` may be
     empty."""
 
-    __slots__ = ("application", "began_ns", "marks", "name", "path", "program")
+    __slots__ = ("application", "began_ns", "changed", "marks", "name", "path", "program")
 
-    def __init__(self, path: str, program: int, application: str, began_ns: int, marks: list[Mark]) -> None:
+    def __init__(
+        self, path: str, program: int, application: str, began_ns: int, marks: list[Mark], changed: bool = False
+    ) -> None:
         self.path = path
         self.name = os.path.basename(path)[: -len(file_kinds.LIVE)]
         self.program = program
@@ -52,6 +54,8 @@ class Death:
         #: When it began to read what is decided, in nanoseconds since 1970: seconds as a float are 238 ns apart.
         self.began_ns = began_ns
         self.marks = marks
+        #: A variable was set that changes what the driver gives.
+        self.changed = changed
 
 
 def _runtime_directory() -> str | None:
@@ -125,17 +129,25 @@ def open_sentinel(
     outside: bool = False,
     run: str | None = None,
     began_ns: int | None = None,
+    changed: bool = False,
 ) -> str | None:
     """Makes the file and has the layer map it with ``watch(descriptor)``. Returns its path, or None if it is not
     mapped. ``outside``: uses the runtime directory, not the store. ``run``: the name of the run that policy records.
-    ``began_ns``: when the run began to read what is decided, by default now.
+    ``began_ns``: when the run began to read what is decided, by default now. ``changed``: a variable is set that
+    changes what the driver gives.
 
     Raises OSError if nothing can be written.
     """
     if not outside:
         folder.prepare()
     head = format.file_header(
-        file_kinds.LIVE.magic, folder.identity, program, application, salt=format.new_salt(), created_ns=began_ns
+        file_kinds.LIVE.magic,
+        folder.identity,
+        program,
+        application,
+        salt=format.new_salt(),
+        created_ns=began_ns,
+        flags=format.CHANGED_DRIVER if changed else 0,
     )
     for directory, beginning in _places(folder.path):
         if beginning:
@@ -212,7 +224,8 @@ def _read(path: str, folder: Folder) -> Death | None:
         for call, kind, count, cache, *ids in MARK.iter_unpack(data[OFFSET:RUN_OFFSET]):
             if RECORDS <= call <= COMPILE or call in ADDED:
                 marks.append(Mark(call, kind, cache, tuple(ids[: min(count, len(ids))])))
-    return Death(path, header.program, header.application, header.created_ns, marks)
+    changed = bool(header.flags & format.CHANGED_DRIVER)
+    return Death(path, header.program, header.application, header.created_ns, marks, changed)
 
 
 def deaths(folder: Folder) -> list[Death]:

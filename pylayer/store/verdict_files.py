@@ -174,7 +174,8 @@ def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[
         own = about(death.program, death)
         own.paths.append(death.path)
         for type, kind, subject, flags in accused:
-            finding = about(EVERY_PROGRAM, death) if type == ADDED_CALL else own
+            everyones = type == ADDED_CALL and not death.changed
+            finding = about(EVERY_PROGRAM, death) if everyones else own
             decision = finding.known.accuse(type, kind, subject, death.began_ns, found_ns, flags)
             if decision is not None:
                 finding.new.append(decision)

@@ -149,8 +149,8 @@ TABLE = {
         effect="snapshots made so far are not used, because the program died {runs} times when it created pipelines",
         end="snapshots are used again",
     ),
-    # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs. Calls of
-    # OFTEN_KILLED need two deaths.
+    # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs,
+    # unless a variable of CHANGING was set. Calls of OFTEN_KILLED need two deaths.
     ADDED_CALL: Row(
         "added-call", 1, DAY, again=90 * DAY,
         effect="{call} is not called for {kind} pipelines, because a program died in this call",

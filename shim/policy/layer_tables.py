@@ -93,6 +93,22 @@ def run_names_header() -> str:
     )
 
 
+def driver_variables() -> dict[str, list[str]]:
+    """CHANGING and HARMLESS of pylayer/store/verdicts.py."""
+    source = Path("pylayer/store/verdicts.py").read_text()
+    found = {name: re.search(rf"^{name} = \((.+?)\)", source, re.M | re.S) for name in ("CHANGING", "HARMLESS")}
+    return {name: re.findall(r'"([^"]+)"', match[1]) for name, match in found.items() if match}
+
+
+def driver_variables_header() -> str:
+    """What shim/layer/crash/sentinel_file.c includes."""
+    lines = ["/* Written by shim/policy/layer_tables.py. */"]
+    for name, names in driver_variables().items():
+        lines.append(f"static const char *const {name.lower()}_variables[] = {{")
+        lines += [*(f"    {text(one)}," for one in names), "};"]
+    return "\n".join(lines) + "\n"
+
+
 #: Everything that a plan of policy's may depend on, and that comes with pylayer.
 SOURCES = ("pylayer/**/*.py", "pylayer/**/*.json", "shim/**/*.[chip]*", "config/*.yaml", "setup.py")
 
@@ -119,6 +135,7 @@ def write(directory: Path) -> list[Path]:
         directory / "layer_tables.h": header(),
         directory / "layer_setting_names.h": names_header(),
         directory / "run_names.h": run_names_header(),
+        directory / "driver_variables.h": driver_variables_header(),
         directory / "build_id.h": build_header(),
     }
     directory.mkdir(parents=True, exist_ok=True)

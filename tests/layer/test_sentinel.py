@@ -383,6 +383,23 @@ def test_deaths_switch_the_call_off(
     again(world, *arguments, PYLAYER_TEST_DRIVER=script)
 
 
+@pytest.mark.parametrize("warm", [False, True], ids=["policy's sentinel", "the layer's"])
+@pytest.mark.parametrize("variable", ["RADV_DEBUG", "MESA_SHADER_CACHE_DIR"])
+def test_deaths_under_a_variable_of_the_driver(scripted: ScriptedDriver, warm: bool, variable: str) -> None:
+    """A program dies in a call that the layer adds. If a variable changed what the driver gave it, only that program
+    does without the call. Other programs may have a driver that does not crash."""
+    world, driver = scripted.world, {"PYLAYER_TEST_DRIVER": "get-data=crash@4+"}
+    other = world.directory / "another"
+    shutil.copy(BUILD / "demo" / "pipelines", other)
+    if warm:
+        again(world)
+    dies(world, "--compute", "--seed", 7, **driver, **{variable: "/tmp"})
+    again(world, "--compute", "--seed", 7, **driver)
+    others = world.run([str(other), "--compute", "--count", str(COUNT)], check=False, **driver).returncode
+    assert others == (-signal.SIGSEGV if variable == "RADV_DEBUG" else 0)
+    again(world, "--compute", "--seed", 8, **driver)
+
+
 @pytest.mark.parametrize(
     ("script", "deaths"), [("get-data=crash@4+", 2), ("merge=crash", 2), ("pipeline=crash?probe", 2)]
 )

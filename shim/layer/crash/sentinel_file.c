@@ -17,6 +17,7 @@
 #include "store/own_file.h"
 #include "store/owner.h"
 #include "store/run_file.h"
+#include "../../../build/driver_variables.h"
 
 #define SUFFIX ".live"
 
@@ -131,6 +132,24 @@ bool sentinels_outside_may_be_dead(const char *beginning, uint64_t program)
     return dead;
 }
 
+static bool begins_with(const char *variable, const char *const *beginnings, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
+/* As verdicts.changing_variable in pylayer/store answers. */
+static bool driver_is_changed(void)
+{
+    for (char **variable = environment_all(); *variable; variable++)
+        if (begins_with(*variable, changing_variables, sizeof changing_variables / sizeof *changing_variables) &&
+            !begins_with(*variable, harmless_variables, sizeof harmless_variables / sizeof *harmless_variables))
+            return true;
+    return false;
+}
+
 static bool write_file(const Device *device, int fd, const FileHeader *header)
 {
     uint8_t *bytes = new_bytes();
@@ -168,6 +187,7 @@ static int create_in(Device *device, const char *directory, const char *name, co
 bool sentinel_create(Device *device, const char *folder, FileHeader header, bool outside)
 {
     char name[PYLAYER_STORE_NAME_BYTES], directory[PATH_BYTES];
+    header.flags = driver_is_changed() ? FILE_CHANGED_DRIVER : 0;
     if (!own_file_describe(device, &header, SUFFIX, name))
         return false;
     int made = outside ? -2 : create_in(device, folder, name, &header);

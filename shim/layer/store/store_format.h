@@ -21,11 +21,14 @@ typedef struct Owner {
     uint64_t start_ticks;
 } Owner;
 
+/* Of a crash sentinel: in its process a variable is set that changes what the driver gives. */
+#define FILE_CHANGED_DRIVER 1u
+
 typedef struct FileHeader {
     char magic[8];
     uint32_t version, header_size;
     char kind[4];
-    uint32_t zero;
+    uint32_t flags; /* FILE_ bits */
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint8_t of_identity[72]; /* fields of the identity again, for other readers */
     uint64_t program, created_ns, size;
