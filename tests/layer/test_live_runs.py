@@ -188,6 +188,17 @@ def test_a_kill_of_each_run(world: World) -> None:
     assert [one["counters"]["hits"] for one in world.runs()[-5:]] == [COUNT] * 5
 
 
+def test_kills_leave_no_more_runs_than_others(world: World) -> None:
+    """If a program is killed each time, and no other compiles, old statistics are deleted nevertheless."""
+    fill(world)
+    example = next(world.store.glob("runs/*.run"))
+    for number in range(runs.MAX_RUNS):
+        example.with_name(f"{number:016x}-{number:016x}.run").write_bytes(example.read_bytes())
+    for _ in range(2):
+        kill(world, *WARM, "sleep", "3000")
+    assert len(list(world.store.glob("runs/*.run"))) < runs.MAX_RUNS
+
+
 def test_crash_that_policy_judges(scripted: ScriptedDriver) -> None:
     """A process that dies in the driver over stored data leaves marks. Policy judges them and keeps the run."""
     world = scripted.world

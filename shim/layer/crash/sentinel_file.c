@@ -79,7 +79,7 @@ static const char *run_of(char run_name[PYLAYER_RUN_NAME_BYTES], const char *nam
 }
 
 /* Returns as sentinel_may_be_dead. file: zeros. */
-static bool judge(int directory, const char *name, bool own, int fd, uint8_t *file)
+static bool judge(int directory, const char *name, bool own, int fd, uint8_t *file, bool *ended)
 {
     FileHeader header;
     char run_name[PYLAYER_RUN_NAME_BYTES];
@@ -94,18 +94,20 @@ static bool judge(int directory, const char *name, bool own, int fd, uint8_t *fi
         return false;
     /* A program that ends by _exit or by a kill leaves such a file each time. */
     bool harmless = readable && !has_marks(file, PYLAYER_MARK_RECORDS);
-    if (harmless && state == OWNER_DEAD && run_file_of_dead(file, run_of(run_name, name)))
+    if (harmless && state == OWNER_DEAD && run_file_of_dead(file, run_of(run_name, name))) {
         unlinkat(directory, name, 0);
+        *ended = true;
+    }
     return !harmless && (own || has_marks(file, PYLAYER_MARK_ADDED));
 }
 
-bool sentinel_may_be_dead(int directory, const char *name, bool own)
+bool sentinel_may_be_dead(int directory, const char *name, bool own, bool *ended)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return errno != ENOENT;
     uint8_t *file = new_bytes();
-    bool dead = !file || judge(directory, name, own, fd, file);
+    bool dead = !file || judge(directory, name, own, fd, file, ended);
     free(file);
     close(fd);
     return dead;
@@ -120,11 +122,11 @@ bool sentinels_outside_may_be_dead(const char *beginning, uint64_t program)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
-    bool dead = false;
+    bool dead = false, ended = false;
     while (directory && !dead && (entry = readdir(directory)))
-        dead =
-            strncmp(entry->d_name, beginning, strlen(beginning)) == 0 &&
-            sentinel_may_be_dead(fd, entry->d_name, strncmp(entry->d_name + strlen(beginning), own, strlen(own)) == 0);
+        dead = strncmp(entry->d_name, beginning, strlen(beginning)) == 0 &&
+               sentinel_may_be_dead(fd, entry->d_name,
+                                    strncmp(entry->d_name + strlen(beginning), own, strlen(own)) == 0, &ended);
     if (directory)
         closedir(directory);
     else if (fd >= 0)

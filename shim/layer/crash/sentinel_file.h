@@ -15,8 +15,9 @@ bool sentinel_create(Device *device, const char *folder, FileHeader header, bool
 /* Deletes the file if the layer made it. */
 void sentinel_remove(Device *device);
 /* Returns true if the process that made this sentinel may have died over what the driver was working on. own: it is the
- * same program. Another's death matters only in a call that the layer adds. */
-bool sentinel_may_be_dead(int directory, const char *name, bool own);
+ * same program. Another's death matters only in a call that the layer adds. Sets *ended if the file of a killed run was
+ * written. */
+bool sentinel_may_be_dead(int directory, const char *name, bool own, bool *ended);
 /* The same for all of a folder's sentinels in the runtime directory. */
 bool sentinels_outside_may_be_dead(const char *beginning, uint64_t program);
 

@@ -24,7 +24,9 @@
 #include "crash/sentinel_file.h"
 #include "instance/program_name.h"
 #include "crash/suspects.h"
+#include "process/local.h"
 #include "store/own_file.h"
+#include "store/run_file.h"
 
 /* Long enough for an interpreter that is still booting on a busy machine. A policy that hangs costs this wait once. */
 #define PLAN_WAIT_NS 2000000000ll
@@ -328,7 +330,9 @@ static void open_carrier(Device *device)
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
     if (message) {
         message->created.reads_store = reads_store;
-        message->created.needs_nothing = !loads || reads_store;
+        /* A program that is killed each time deletes no old statistics at its end. */
+        bool prunes = found.ended && store_is_local() && run_files_are_many();
+        message->created.needs_nothing = !loads || (reads_store && !prunes);
         message->created.used_recently = found.used_recently;
         message->created.off_by = found.off;
         memcpy(message->created.run_name, device->run_name, sizeof device->run_name);

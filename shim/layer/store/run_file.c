@@ -12,6 +12,7 @@
 #include "process/process.h"
 #include "process/trusted.h"
 #include "../../../build/run_names.h"
+#include "store/folder.h"
 #include "store/own_file.h"
 #include "store/owner.h"
 #include "store/run_file.h"
@@ -215,4 +216,22 @@ bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_na
     if (same)
         write_run(run_name, text + head, size - head, (const Counters *)(const void *)(live + COUNTERS_AT), 0);
     return same || size == 0;
+}
+
+/* MAX_RUNS of pylayer/store/runs.py. */
+#define MOST_RUNS 2000
+
+static void count_run(void *to, int fd, const char *name)
+{
+    (void)fd;
+    *(size_t *)to += name_ends(name, ".run");
+}
+
+bool run_files_are_many(void)
+{
+    char directory[PATH_BYTES + 8];
+    size_t runs = 0;
+    store_root_path(directory);
+    strcat(directory, "/runs");
+    return folder_names(directory, count_run, &runs) && runs > MOST_RUNS;
 }

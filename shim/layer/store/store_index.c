@@ -245,7 +245,7 @@ static void look_at(void *to, int directory, const char *name)
     const Stored *stored = &device->stored;
     StoredFound *found = reading->found;
     bool own = name_begins(name, reading->prefix);
-    if (name_ends(name, ".live") && sentinel_may_be_dead(directory, name, own)) {
+    if (name_ends(name, ".live") && sentinel_may_be_dead(directory, name, own, &found->ended)) {
         reading->fine = false;
         return;
     }
