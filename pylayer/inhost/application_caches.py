@@ -79,12 +79,15 @@ class ApplicationCaches:
         return attests and data.history == "unknown" and not data.sketch and not data.data_is_null
 
     def given(self, data: CacheData) -> None:
-        """Records that the program gave initial data to vkCreatePipelineCache."""
+        """Records that the program gave initial data to vkCreatePipelineCache. Compacts a scattered history: a program
+        that is killed each time never gets to ``close``."""
         attestations = self.attestations
         if attestations is None or data.data_is_null or self._storing.paused or self._read_only:
             return
         try:
             attestations.note_load()
+            if self._is_scattered():
+                attestations.compact()
         except OSError as error:
             self._storing.failed(error)
 

@@ -3,6 +3,7 @@ passes without an interpreter. All other data is asked about."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -182,6 +183,25 @@ def test_a_process_that_is_killed(real: World, file: Path) -> None:
         [str(HOST), *map(str, ["instance", "device", "load-cache", file, "save-cache", file, "end", "kill"])],
         check=False,
     )
+    assert "threads: 1\n" in run(real, file, "threads", count=MANY)
+    assert outcomes(real) == {"attested": 1}
+
+
+def test_a_program_that_is_always_killed(real: World, file: Path) -> None:
+    """If each run reads new data and is killed, the number of the history's files stays bounded, and data is known."""
+    fill(real, file, MANY)
+    steps = ["instance", "device", "load-cache", file, "save-cache", file, "end", "kill"]
+    for _ in range(2):
+        real.run([str(HOST), *map(str, steps)], check=False)
+    one = max(attestations(real), key=lambda path: path.stat().st_mtime_ns)
+    for number in range(2 * file_kinds.MANY_ATTEST_FILES):
+        shutil.copy2(one, one.with_name(f"{one.name[:16]}-{number:016x}-{number:016x}{one.suffix}"))
+    steps[-2:-2] = ["sleep", "200"]  # policy combines them beside the program
+    for _ in range(20):
+        real.run([str(HOST), *map(str, steps)], check=False)
+        if len(attestations(real)) < 8:
+            break
+    assert len(attestations(real)) < 8
     assert "threads: 1\n" in run(real, file, "threads", count=MANY)
     assert outcomes(real) == {"attested": 1}
 

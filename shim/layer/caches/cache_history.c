@@ -160,6 +160,7 @@ static void read_locked(Device *device)
     folder_names(device->stored.directory, look_at, &reading);
     if (reading.files > MANY_FILES)
         atomic_store(&device->store_wants_work, true);
+    history->scattered = reading.files > 2 * MANY_FILES;
 }
 
 /* ---- data that the program brings back --------------------------------------------------------- */
@@ -191,7 +192,8 @@ bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
     pthread_mutex_lock(&history->mutex);
     read_locked(device);
     /* Policy notes the first load of all, in a store that it may write to. */
-    bool known = find(history, digest, info->initialDataSize) && (history->loads || device->kept.sentinel_outside);
+    bool known = !history->scattered && find(history, digest, info->initialDataSize) &&
+                 (history->loads || device->kept.sentinel_outside);
     pthread_mutex_unlock(&history->mutex);
     cancellation_restore(cancellation);
     return known;
