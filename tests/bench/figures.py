@@ -76,10 +76,17 @@ def texts(row: dict[str, Any]) -> list[str]:
             results.append(f"{figure['difference']:+.1f} {unit}{'' if figure['met'] else ' (over)'}")
         else:
             results.append(f"{figure['ratio']:.2f} x{'' if figure['met'] else ' (over)'}")
-    limit = ""
-    if first["limit"] is not None:
-        limit = f"+{first['limit']:.0f} {unit}" if "difference" in first else f"{first['limit']:.2f} x"
+    limits = {column: limit_text(row[column]) for column in ("as installed", "bare") if column in row}
+    limit = limits.pop("as installed", "")
+    if limits and limits["bare"] != limit:
+        limit = ", ".join(filter(None, [limit, f"bare {limits['bare']}"]))
     return [first["name"], first["baseline"], *times, *results, limit]
+
+
+def limit_text(figure: dict[str, Any]) -> str:
+    if figure["limit"] is None:
+        return ""
+    return f"+{figure['limit']:.0f} {figure['unit']}" if "difference" in figure else f"{figure['limit']:.2f} x"
 
 
 HEADINGS = ("what", "baseline", "alone", "layer", "as installed", "bare", "limit")

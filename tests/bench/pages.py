@@ -20,7 +20,7 @@ def table(document: dict[str, Any]) -> str:
     """Returns the rows in Markdown, with how many rounds were measured."""
     rounds = sorted({figure["rounds"] for row in document["rows"] for figure in row.values()})
     lines = [
-        f"{document['count']} pipelines; {rounds[0]} rounds of compiled ones, {rounds[-1]} and more of others.\n",
+        f"{document['count']} pipelines, {rounds[0]} to {rounds[-1]} rounds. What is compiled has the fewest.\n",
         f"| {' | '.join(HEADINGS)} |",
         "|---" * len(HEADINGS) + "|",
         *(f"| {' | '.join(texts(row))} |".replace(" us ", " \u00b5s ") for row in document["rows"]),
@@ -29,6 +29,14 @@ def table(document: dict[str, Any]) -> str:
 
 
 def for_readme(document: dict[str, Any]) -> str:
+    """Returns the figures of README.md, all with the driver's disk cache on."""
+    installed = [row["as installed"] for row in document["rows"] if "as installed" in row]
+    rows = {figure["name"]: figure for figure in installed}
+    added = "\n".join(
+        f"  {name}: {rows[name]['difference']:.1f} ms"
+        for what in ("no pipeline", "one stored pipeline")
+        for name in (f"a process with {what}", f"processor time, {what}")
+    )
     ways = {row["way"]: row for row in document["driver_cache"]}
     alone, cells = ways["the driver alone"], ways["cells, keep"]
     cold = alone["cold_ns"]
@@ -37,7 +45,8 @@ def for_readme(document: dict[str, Any]) -> str:
         f"  no pylayer, the driver's own disk cache filled: {alone['both_warm_ns'] / cold:.2g}\n"
         f"  pylayer's first run, the driver's cache empty: {cells['cold_ratio']:.2f}\n"
         f"  pylayer's store filled, the driver's cache filled: {cells['both_warm_ns'] / cold:.2g}\n"
-        f"  pylayer's store filled, the driver's cache empty: {cells['store_warm_ns'] / cold:.2g}"
+        f"  pylayer's store filled, the driver's cache empty: {cells['store_warm_ns'] / cold:.2g}\n"
+        f"Time that the layer adds:\n{added}"
     )
 
 

@@ -40,7 +40,7 @@ FORMS = ("journals", "pack")
 class Bench:
     """One of the two columns. Its methods yield after each round, so that both columns take turns."""
 
-    def __init__(self, count: int, directory: Path, installed: bool) -> None:
+    def __init__(self, options: argparse.Namespace, directory: Path, installed: bool) -> None:
         directory.mkdir()
         self.world = World(directory)
         self.installed = installed
@@ -50,7 +50,9 @@ class Bench:
             self.world.environment["MESA_SHADER_CACHE_DIR"] = str(self.disk)
         self.world.environment["PYLAYER_LOG"] = "error"
         self.directory = directory
-        self.count = count
+        self.count = options.count
+        self.links_count = options.links
+        self.own_caches = [int(text) for text in options.own_caches.split(",")]
         self.figures: list[Figure] = []
         self.blob = directory / "application.cache"
 
@@ -101,7 +103,7 @@ class Bench:
     def warm(self, rounds: int) -> Iterator[None]:
         """Stored pipelines created right after vkCreateDevice, against the program's own cache with its loading: its
         file is read, as the layer's are. The layer counts how long it read the store, so what is left is the hits."""
-        hit = self.figure("warm, per pipeline", "the application's own VkPipelineCache from one blob", 1.15)
+        hit = self.figure("warm, per pipeline", "the program's own VkPipelineCache from one blob", 1.15)
         for count in sorted({self.count // 2, self.count, 2 * self.count}):
             baseline = "the same from one blob, reading and loading it"
             forms = [(form, self.figure(f"{count} warm, {form}", baseline, 1.15, "ms")) for form in FORMS]
@@ -124,10 +126,30 @@ class Bench:
                 yield
             self.blob.unlink()
 
+    def empty_cache(self, rounds: int) -> Iterator[None]:
+        """The program begins with an empty cache of its own, and the store has all of its pipelines."""
+        baseline = "the same from one blob, reading and loading it"
+        figure = self.figure(f"{self.count} warm, own cache empty", baseline, 1.30, "ms")
+        self.world.demo("--count", self.count, "--cache", "object", "--cache-save", self.blob, layers=None)
+        self.fresh_store()
+        for _ in range(3):  # what Mesa's disk cache has is adopted, and the layer learns that the cache begins empty
+            self.world.demo("--count", self.count, "--cache", "object")
+        copy(self.world.store, self.directory / "empty-cache")
+        for _ in range(rounds):
+            alone = self.world.demo("--count", self.count, "--cache", self.blob, layers=None)
+            self.use_store("empty-cache")
+            under = self.world.demo("--count", self.count, "--cache", "object")
+            counters = self.world.last()
+            assert counters["compiled"] == counters["adopted"] == 0, counters
+            loading = alone["read_cache_ns"] + alone["create_cache_ns"]
+            figure.add(alone["create_ns_total"] + loading, under["create_ns_total"])
+            yield
+        self.blob.unlink()
+
     def links(self, rounds: int) -> Iterator[None]:
         """Pipelines linked from four libraries each, fast and optimized. Their libraries are included."""
-        each = self.count // 6
-        baseline = "the application's own blob, reading and loading it"
+        each = self.links_count
+        baseline = "the program's own blob, reading and loading it"
         figure = self.figure(f"{each} links, fast and optimized", baseline, 1.15, "ms")
         self.world.demo("--gpl", "--count", each, "--cache", "object", "--cache-save", self.blob, layers=None)
         self.fresh_store()
@@ -175,17 +197,18 @@ class Bench:
 
     def own_cache(self, rounds: int) -> Iterator[None]:
         """A program that begins with its own cache's data, which it read under the layer."""
-        for size, pipelines in (("0.1", 25), ("10", 2600)):
-            name = f"the same and vkCreatePipelineCache, {size} MB"
-            wall = self.figure(name, "without the layer, and hashing", 1.0, "ms", difference=True)
-            cpu = self.figure(
-                f"processor time, own cache of {size} MB", "without the layer, and hashing", 3.0, "ms", difference=True
-            )
+        for pipelines in self.own_caches:
             self.fresh_store()
             saved: tuple[str | float | Path, ...] = ("--cache", "object", "--cache-save", self.blob)
             for _ in range(3):
                 self.world.demo("--count", pipelines, *saved)
                 saved = ("--cache", self.blob, "--cache-save", self.blob)
+            size = f"{self.blob.stat().st_size / 1e6:.2g} MB"
+            name = f"vkCreateInstance to vkCreatePipelineCache, {size}"
+            wall = self.figure(name, "without the layer, and hashing", 1.0, "ms", difference=True)
+            cpu = self.figure(
+                f"processor time, own cache of {size}", "without the layer, and hashing", 3.0, "ms", difference=True
+            )
             for _ in range(rounds):
                 alone, under = (self.begin(layers) for layers in (None, self.layers))
                 data, start = self.blob.read_bytes(), time.perf_counter_ns()
@@ -227,26 +250,53 @@ class Bench:
             figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
             yield
 
+    def first_stored(self, rounds: int) -> Iterator[None]:
+        """A container's first run with a store that was pulled or copied, and no plan."""
+        name = "to the first stored pipeline, no plan kept yet"
+        figure = self.figure(name, "the same with a plan", 20.0, "ms", difference=True)
+        self.fresh_store()
+        for _ in range(3):
+            self.world.demo("--count", 1)
+        copy(self.world.store, self.directory / "one")
+        for _ in range(rounds):
+            samples = []
+            for planned in (True, False):
+                self.use_store("one")
+                if not planned:
+                    shutil.rmtree(self.world.store / "plans")
+                run = self.world.demo("--count", 1)
+                assert self.world.last()["hits"] == 1
+                samples.append(run["create_instance_ns"] + run["create_device_ns"] + run["create_ns_total"])
+            figure.add(*samples)
+            yield
+
     @property
     def layers(self) -> str:
         return self.world.environment["VK_INSTANCE_LAYERS"]
 
 
-def measure(directory: Path, options: argparse.Namespace) -> list[Row]:
+#: In this order, with the rounds that each takes.
+STEPS: dict[str, tuple[Callable[[Bench, int], Iterator[None]], str]] = {
+    "start": (Bench.start, "rounds"),
+    "first-start": (Bench.first_start, "rounds"),
+    "first-stored": (Bench.first_stored, "rounds"),
+    "own-cache": (Bench.own_cache, "rounds"),
+    "warm": (Bench.warm, "rounds"),
+    "start-with-store": (Bench.start_with_store, "rounds"),  # the store that `warm` has left
+    "empty-cache": (Bench.empty_cache, "rounds"),
+    "links": (Bench.links, "rounds"),
+    "processes": (Bench.processes, "rounds"),
+    "cold": (Bench.cold, "cold_rounds"),
+}
+#: Of binaries.py and frames.py.
+OTHERS = ("binaries", "driver-cache", "frames")
+
+
+def measure(directory: Path, options: argparse.Namespace, steps: list[str]) -> list[Row]:
     """Both columns, one round of each in turns."""
-    installed, bare = (Bench(options.count, directory / name, name == "installed") for name in ("installed", "bare"))
-    steps: list[tuple[Callable[[Bench, int], Iterator[None]], int]] = [
-        (Bench.start, options.rounds),
-        (Bench.first_start, options.rounds),
-        (Bench.warm, options.rounds),
-        (Bench.own_cache, options.rounds),
-        (Bench.start_with_store, options.rounds),
-        (Bench.links, options.rounds),
-        (Bench.processes, options.rounds),
-        (Bench.cold, options.cold_rounds),
-    ]
-    for step, rounds in steps:
-        for _ in zip_longest(step(installed, rounds), step(bare, rounds)):
+    installed, bare = (Bench(options, directory / name, name == "installed") for name in ("installed", "bare"))
+    for step, rounds in (STEPS[name] for name in steps if name in STEPS):
+        for _ in zip_longest(*(step(bench, getattr(options, rounds)) for bench in (installed, bare))):
             pass
     return [Row(*pair) for pair in zip(installed.figures, bare.figures, strict=True)]
 
@@ -263,31 +313,49 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=560, help="pipelines a run (560)")
     parser.add_argument("--rounds", type=int, default=11, help="rounds of the warm figures (11)")
     parser.add_argument("--cold-rounds", type=int, default=3, help="rounds of the cold figures (3)")
-    parser.add_argument("--json", type=Path, default=Path("build/bench.json"), help="where the figures go")
+    parser.add_argument("--links", type=int, default=1000, help="pipelines that are linked twice, and their libraries (1000)")
+    parser.add_argument(
+        "--own-caches", default="25,2600", help="pipelines in the program's own cache: 25,2600; 13000 are about 50 MB"
+    )
+    parser.add_argument("--json", type=Path, help="where the figures go (build/bench.json; with --only none)")
+    names = [*STEPS, *OTHERS]
+    parser.add_argument("--only", help=f"some of the steps, separated by commas: {', '.join(names)}")
     options = parser.parse_args()
+    steps = options.only.split(",") if options.only else names
+    if unknown := set(steps) - set(names):
+        parser.error(f"no such step: {', '.join(sorted(unknown))}")
     console = Console(width=None if sys.stdout.isatty() else 140)
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
-        rows = measure(Path(directory), options)
+        rows = measure(Path(directory), options, [name for name in names if name in steps])
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
         binaries = Binaries(Path(directory), options.count)
-        rows += binaries.rows(options.rounds, options.cold_rounds)
-        driver_cache = binaries.driver_cache(options.cold_rounds)
-    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
-        rows += frames(Path(directory), options.rounds)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    document = {
-        "count": options.count,
-        "rows": [row.as_dict() for row in rows],
-        "speedup": speedup(rows),
-        "driver_cache": driver_cache,
-    }
-    options.json.write_text(json.dumps(document, indent=2) + "\n")
+        if "binaries" in steps:
+            rows += binaries.rows(options.rounds, options.cold_rounds)
+        driver_cache = binaries.driver_cache(options.cold_rounds) if "driver-cache" in steps else []
+    if "frames" in steps:
+        with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
+            rows += frames(Path(directory), options.rounds)
     show(console, rows)
-    console.print(f"A stored pipeline is created {speedup(rows):.0f} times faster than it is compiled.")
-    show_driver_cache(console, driver_cache)
+    if driver_cache:
+        show_driver_cache(console, driver_cache)
     for remark in binaries.remarks:
         console.print(remark)
-    console.print(f"Figures as JSON: {options.json}. Into the pages: .venv/bin/python tests/bench/pages.py")
+    whole = not options.only
+    if whole:
+        console.print(f"A stored pipeline is created {speedup(rows):.0f} times faster than it is compiled.")
+    path = options.json or (Path("build/bench.json") if whole else None)
+    if path is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document: dict[str, object] = {
+        "count": options.count,
+        "rows": [row.as_dict() for row in rows],
+        "driver_cache": driver_cache,
+    }
+    if whole:
+        document["speedup"] = speedup(rows)
+    path.write_text(json.dumps(document, indent=2) + "\n")
+    console.print(f"Figures as JSON: {path}. Into the pages: .venv/bin/python tests/bench/pages.py {path}")
 
 
 if __name__ == "__main__":
