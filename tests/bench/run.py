@@ -313,7 +313,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=560, help="pipelines a run (560)")
     parser.add_argument("--rounds", type=int, default=11, help="rounds of the warm figures (11)")
     parser.add_argument("--cold-rounds", type=int, default=3, help="rounds of the cold figures (3)")
-    parser.add_argument("--links", type=int, default=1000, help="pipelines that are linked twice, and their libraries (1000)")
+    parser.add_argument(
+        "--links", type=int, default=1000, help="pipelines that are linked twice, and their libraries (1000)"
+    )
     parser.add_argument(
         "--own-caches", default="25,2600", help="pipelines in the program's own cache: 25,2600; 13000 are about 50 MB"
     )

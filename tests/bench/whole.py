@@ -41,8 +41,7 @@ class Trial:
         return self.world.demo(*self.arguments, layers=layers, **changes)
 
     def ratios(self) -> list[tuple[float, float]]:
-        """Returns the time of each run under the layer to that of the run without it: as it is, and without the wait for
-        policy."""
+        """Returns how many times longer each run takes under the layer: as it is, and without the wait for policy."""
         self.run(None)
         found = []
         for number in range(1, RUNS + 1):

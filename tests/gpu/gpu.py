@@ -94,9 +94,8 @@ class Bench:
                 "PYLAYER_STORE": str(own / "store"),
                 "PYLAYER_LOG": "warn",
             }
-        done = subprocess.run(
-            [self.command[0], *WAYS[way], *self.command[1:]], env=environment, capture_output=True, text=True, timeout=300, check=False
-        )
+        command = [self.command[0], *WAYS[way], *self.command[1:]]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         outcome = Outcome(done.returncode, done.stdout, done.stderr, bool(WAYS[way]))
         outcome.carrier, outcome.counters = counters_of(own / "store")
         return outcome
