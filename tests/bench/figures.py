@@ -76,10 +76,9 @@ def texts(row: dict[str, Any]) -> list[str]:
             results.append(f"{figure['difference']:+.1f} {unit}{'' if figure['met'] else ' (over)'}")
         else:
             results.append(f"{figure['ratio']:.2f} x{'' if figure['met'] else ' (over)'}")
-    limits = {column: limit_text(row[column]) for column in ("as installed", "bare") if column in row}
-    limit = limits.pop("as installed", "")
-    if limits and limits["bare"] != limit:
-        limit = ", ".join(filter(None, [limit, f"bare {limits['bare']}"]))
+    limit, bare = limit_text(first), limit_text(row.get("bare", first))
+    if bare != limit:
+        limit = ", ".join(filter(None, [limit, f"bare {bare}"]))
     return [first["name"], first["baseline"], *times, *results, limit]
 
 
