@@ -146,12 +146,13 @@ ATTEST = Kind(
     _WHOLE + " appended",
     magic=b"ATST",
     counted="attestation_files",
-    bound="8 files that policy wrote, 32 that the layer wrote (64 if the program is always killed), 4,096 digests, 1 MiB of sketches a program",
+    bound="8 files that policy wrote, 32 that the layer wrote (64 if the program is always killed), 4,096 digests, "
+    "1 MiB of sketches a program",
     deleted="whoever combines it with others, once its writer has ended",
     newer=_AGES,
 )
-#: The layer adds a file in each run that reads a new content, and has policy combine more than these at exit, or when the
-#: program passes data if there are twice as many: MANY_FILES of shim/layer/caches/cache_history.c.
+#: The layer adds a file in each run that reads a new content, and has policy combine more than these at exit, or when
+#: the program passes data if there are twice as many: MANY_FILES of shim/layer/caches/cache_history.c.
 MANY_ATTEST_FILES = 32
 BINARIES = Kind(
     _STORE + ".binaries",
