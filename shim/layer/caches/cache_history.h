@@ -21,7 +21,7 @@ typedef struct CacheHistory {
     pthread_mutex_t mutex; /* guards what follows; held while the store is read and written */
     bool read;
     bool loads;     /* the program passed data of its own in some run */
-    bool scattered; /* so many files that policy combines them now: it does so at exit, but the program is killed each time */
+    bool scattered; /* more files than one exit leaves: a program that is always killed; policy combines them */
     uint64_t blobs; /* bit n: the store has a copy of what the program read from the n-th cache */
     KnownData *known;
     size_t count, room;
