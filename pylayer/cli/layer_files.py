@@ -56,8 +56,9 @@ SWITCHES = {"enable_environment": {"ENABLE_PYLAYER": "1"}, "disable_environment"
 def manifest_text(kind: str = "explicit") -> str:
     """Returns the manifest of an "explicit" or "implicit" layer, with the absolute path of this installation's library.
 
-    Its file_format_version is 1.2.0, because Steam's containers skip layers of a later one (pressure-vessel,
-    graphics-drivers-vulkan.c). Raises Failure if the installation is not complete.
+    Its file_format_version is 1.2.1, the first with library_arch: loaders of 32-bit programs then skip the layer without
+    a message. Steam's containers skip layers of a later version (pressure-vessel, graphics-drivers-vulkan.c; 1.2.1 since
+    0.20230418). Raises Failure if the installation is not complete.
     """
     if not library_path().is_file():
         raise Failure(f"{library_path()} is missing, so there is no layer to load; install vk-pylayer again")

@@ -64,7 +64,7 @@ def test_rules(manifest: dict[str, Any]) -> None:
     """The manifest has every key that vkconfig requires, and none that it does not know. Real loaders read it in
     tests/layer/test_switch.py."""
     layer = manifest["layer"]
-    assert manifest["file_format_version"] == "1.2.0" and layer["name"] == LAYER_NAME
+    assert (manifest["file_format_version"], layer["library_arch"]) == ("1.2.1", "64") and layer["name"] == LAYER_NAME
     assert all(isinstance(layer[key], str) for key in ("api_version", "implementation_version", "description"))
     assert layer["instance_extensions"] == [{"name": "VK_EXT_layer_settings", "spec_version": "2"}]
     assert (layer["platforms"], layer["status"]) == (["LINUX"], "ALPHA")

@@ -99,9 +99,9 @@ def test_without_manifest(world: World) -> None:
 
 
 def test_manifests() -> None:
-    """Both manifests describe the same layer. Steam's containers read file_format_version only up to 1.2.0."""
+    """Both manifests describe the same layer. Steam's containers read file_format_version only up to 1.2.1."""
     explicit, implicit = (json.loads(manifest_text(kind)) for kind in ("explicit", "implicit"))
-    assert tuple(map(int, explicit["file_format_version"].split("."))) <= (1, 2, 0)
+    assert tuple(map(int, explicit["file_format_version"].split("."))) <= (1, 2, 1)
     assert implicit["layer"].pop("enable_environment") == {"ENABLE_PYLAYER": "1"}
     assert implicit["layer"].pop("disable_environment") == {"DISABLE_PYLAYER": "1"}
     assert implicit == explicit
