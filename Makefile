@@ -25,6 +25,7 @@
 # make format what the formatters of make lint want, done
 # make docs   the parts of docs/ that are made from the sources
 # make setup  the virtual environment in .venv with pylayer in it
+# make install  pylayer for this user: ~/.local/bin/pylayer, which needs nothing of this clone afterwards
 # make sdist  the source distribution, in dist/
 # make wheel  from it the wheel for this Python, with all libraries that it needs inside, in dist/
 # make check-wheel  that wheel in an empty environment without a compiler: doctor, a program, its pipelines; a minute
@@ -63,7 +64,7 @@ VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
 
 # All but these need packages for the tests and their programs.
-DEMO_GOALS := demo setup sdist wheel check-wheel fuzz fuzz-shim analyze lint format docs
+DEMO_GOALS := demo setup install sdist wheel check-wheel fuzz fuzz-shim analyze lint format docs
 PACKAGES := $(if $(filter-out $(DEMO_GOALS),$(or $(MAKECMDGOALS),demo)),test,demo)
 
 demo: programs-demo setup
@@ -257,6 +258,11 @@ wheel: sdist $(VENV)/extra-package
 	    cp $(PACKAGE)/wheel/*.whl dist; }
 	@ls -1 dist
 
+# The repaired wheel: its libraries are there after an upgrade of the system, and in Steam's containers.
+install: setup wheel
+	@$(PIP) install --no-compile --no-deps --force-reinstall dist/*.whl
+	@$(BIN)/pylayer install
+
 check-wheel: programs-demo wheel
 	@$(BIN)/python tests/packaging/check.py dist
 
@@ -309,7 +315,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: descriptor-heap first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: descriptor-heap first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

@@ -66,6 +66,7 @@ class BuildBoth(build_ext):
         target = package / "_private"
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(private, target, ignore=shutil.ignore_patterns("complete"))
+        (target / "build_id").write_text(layer_tables.build_id())
 
     def build_extension(self, ext: Extension) -> None:
         if ext.name == LAYER:

@@ -185,7 +185,8 @@ def check_installed() -> Check:
     counts = [manifest for kind in installed.KINDS if (manifest := installed.in_force(found, kind))]
     wrong = next((manifest for manifest in found if not manifest.is_ours), None)
     if wrong is None:
-        return Check("installed", OK, "yes, " + "; ".join(f"{each.kind}: {each.path}" for each in counts))
+        build = layer_files.build_id()[: layer_files.SHORT]
+        return Check("installed", OK, f"build {build}; " + "; ".join(f"{each.kind}: {each.path}" for each in counts))
     advice = "pylayer install makes it lead to this one."
     if wrong not in counts:
         first = installed.in_force(found, wrong.kind)

@@ -39,9 +39,16 @@ class Manifest:
     library: str
 
     @property
+    def build(self) -> str:
+        """Returns the build id of the layer that it leads to; empty text if that is not known."""
+        return layer_files.build_id(Path(os.path.realpath(self.library)).parent) if self.library else ""
+
+    @property
     def is_ours(self) -> bool:
-        """Returns whether it leads to this installation's layer."""
-        return self.library == str(layer_files.library_path())
+        """Returns whether it leads to a layer of this command's build."""
+        if self.build:
+            return self.build == layer_files.build_id()
+        return os.path.realpath(self.library) == os.path.realpath(layer_files.library_path())
 
 
 def manifest_path(base: Path, kind: str) -> Path:
@@ -115,8 +122,13 @@ def in_force(found: list[Manifest], kind: str) -> Manifest | None:
 def state(manifest: Manifest) -> str:
     """Returns what a manifest leads to, as part of a sentence."""
     if manifest.is_ours:
-        return "this installation's layer"
+        return "this build's layer"
     if not manifest.library:
         return "no library, because it cannot be read"
-    where = "another installation's layer" if os.path.exists(manifest.library) else "a layer that is no longer there"
+    if not os.path.exists(manifest.library):
+        return f"a layer that is no longer there: {manifest.library}"
+    build, own = manifest.build[: layer_files.SHORT], layer_files.build_id()[: layer_files.SHORT]
+    where = (
+        f"the layer of build {build}, and this command is of build {own}" if build else "another installation's layer"
+    )
     return f"{where}: {manifest.library}"

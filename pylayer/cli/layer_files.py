@@ -17,6 +17,10 @@ from .output import Failure
 
 MANIFEST_NAME = "VkLayer_pylayer_pipeline_cache.json"
 LIBRARY_NAME = "libVkLayer_pylayer_pipeline_cache.so"
+#: In the place of installed trees (tree.py): the link to the tree in force, and the names of trees.
+CURRENT, TREE = "current", re.compile(r"[0-9a-f]{32}-[0-9a-f]{8}")
+#: Digits of a build id that people read.
+SHORT = 8
 
 
 def package_directory() -> Path:
@@ -27,6 +31,27 @@ def package_directory() -> Path:
 def library_path() -> Path:
     """Returns the path of the layer's library, which need not exist."""
     return package_directory() / LIBRARY_NAME
+
+
+def build_id(package: Path | None = None) -> str:
+    """Returns the build id of an installed package, of this one by default. Returns empty text if it has none."""
+    try:
+        text = ((package or package_directory()) / "_private" / "build_id").read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""
+    return text if re.fullmatch("[0-9a-f]{32}", text) else ""
+
+
+def library_for_loaders() -> Path:
+    """Returns the path of the layer's library as a manifest names it. For the tree in force it leads through the link,
+    so that the manifest stays valid after the next install."""
+    tree = next((path for path in package_directory().parents if TREE.fullmatch(path.name)), None)
+    try:
+        if tree and tree.with_name(CURRENT).readlink() == Path(tree.name):
+            return tree.with_name(CURRENT) / "layer" / LIBRARY_NAME
+    except OSError:
+        pass  # it is not installed
+    return library_path()
 
 
 def private_python() -> Path | None:
@@ -53,12 +78,13 @@ def policy_library() -> Path | None:
 SWITCHES = {"enable_environment": {"ENABLE_PYLAYER": "1"}, "disable_environment": {"DISABLE_PYLAYER": "1"}}
 
 
-def manifest_text(kind: str = "explicit") -> str:
-    """Returns the manifest of an "explicit" or "implicit" layer, with the absolute path of this installation's library.
+def manifest_text(kind: str = "explicit", library: Path | None = None) -> str:
+    """Returns the manifest of an "explicit" or "implicit" layer, with the absolute path of a library, by default this
+    installation's.
 
-    Its file_format_version is 1.2.1, the first with library_arch: loaders of 32-bit programs then skip the layer without
-    a message. Steam's containers skip layers of a later version (pressure-vessel, graphics-drivers-vulkan.c; 1.2.1 since
-    0.20230418). Raises Failure if the installation is not complete.
+    Its file_format_version is 1.2.1, the first with library_arch: loaders of 32-bit programs then skip the layer
+    without a message. Steam's containers skip layers of a later version (pressure-vessel, graphics-drivers-vulkan.c;
+    1.2.1 since 0.20230418). Raises Failure if the installation is not complete.
     """
     if not library_path().is_file():
         raise Failure(f"{library_path()} is missing, so there is no layer to load; install vk-pylayer again")
@@ -67,7 +93,7 @@ def manifest_text(kind: str = "explicit") -> str:
         text = template.read_text(encoding="utf-8")
     except OSError as error:
         raise Failure(f"{template} cannot be read ({error.strerror}); install vk-pylayer again") from error
-    text = text.replace("@LIBRARY_PATH@", json.dumps(str(library_path()))[1:-1])
+    text = text.replace("@LIBRARY_PATH@", json.dumps(str(library or library_for_loaders()))[1:-1])
     if kind == "explicit":
         return text
     document = json.loads(text)

@@ -106,12 +106,13 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
     if not wanted or context.resilient_parsing:
         return
     from ..store.store import VERSION
-    from .layer_files import private_python_version
+    from .layer_files import build_id, private_python_version
 
     python = private_python_version()
     click.echo(f"pylayer {__version__}")
     click.echo(f"policy runs in Python {python}" if python else "the Python for policy is missing: see pylayer doctor")
     click.echo(f"store format {VERSION}")
+    click.echo(f"build {build_id() or 'unknown'}")
     context.exit()
 
 
@@ -122,7 +123,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Show the versions of pylayer, of policy's Python and of the store's format.",
+    help="Show the versions of pylayer, of policy's Python and of the store's format, and the build id.",
 )
 def command() -> None:
     """Save the Vulkan pipelines that programs compile, and reuse them in later runs. Programs need no changes.

@@ -16,6 +16,7 @@ from typing import Any
 from ..common import file_kinds
 from ..common.paths import _base, config_file, store_root
 from ..store.store import Store
+from . import layer_files
 from .bench import DIRECTORY
 from .output import Failure, human_bytes, plural, say
 
@@ -165,6 +166,8 @@ class Purge:
         """Adds the command that removes the installation this command runs from. It is left to the tool that made it:
         no command deletes the environment that it runs in."""
         environment = Path(sys.prefix)
+        if layer_files.TREE.fullmatch(environment.name):
+            return  # it is what `pylayer install` copied
         clone = environment.parent
         if (environment / "installed").exists() and (clone / ".ci" / "system-packages").exists():
             self.commands += [*_system_commands(clone), f"make -C {shlex.quote(str(clone))} clean"]
@@ -183,15 +186,16 @@ class Purge:
                 continue  # it is not empty, or a link
         return failures
 
-    def list_parts(self, manifests: list[str], dry_run: bool, yes: bool) -> None:
-        """Prints what is deleted, what stays, and how much."""
+    def list_parts(self, installed: list[Part], dry_run: bool, yes: bool) -> None:
+        """Prints what is deleted, what stays, and how much. ``installed``: what ``pylayer install`` wrote."""
         verb = "Would delete" if dry_run else "Delete"
-        for line in (*(f"{path}: a manifest" for path in manifests), *map(str, self.parts)):
-            say(f"{verb} {line}", asks=not yes)
+        parts = [*installed, *self.parts]
+        for part in parts:
+            say(f"{verb} {part}", asks=not yes)
         for path, why in self.kept:
             say(f"Kept: {path}, because {why}", asks=not yes)
-        files, size = sum(part.files for part in self.parts), sum(part.bytes for part in self.parts)
-        say(f"{plural(files + len(manifests), 'file')}, {human_bytes(size)}", asks=not yes)
+        files, size = sum(part.files for part in parts), sum(part.bytes for part in parts)
+        say(f"{plural(files, 'file')}, {human_bytes(size)}", asks=not yes)
 
     def print_rest(self) -> None:
         """Prints the commands that remove what this one cannot."""

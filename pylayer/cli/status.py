@@ -127,6 +127,20 @@ def _adopt(environment: Mapping[str, str]) -> None:
             os.environ[name] = environment[name]
 
 
+def _build() -> tuple[str, str] | None:
+    """Returns which build is installed, and whether this command is of another one. Returns None if none is."""
+    from . import installed
+
+    found = installed.find()
+    first = installed.in_force(found, installed.IMPLICIT) or installed.in_force(found, installed.EXPLICIT)
+    if first is None:
+        return None
+    from .layer_files import SHORT
+
+    known = first.is_ours and first.build
+    return ("installed", f"build {first.build[:SHORT]}" if known else f"{first.path} leads to {installed.state(first)}")
+
+
 # ---- the answer ------------------------------------------------------------------------------------------
 
 
@@ -222,6 +236,8 @@ def of_program(name: str) -> Status:
         _of_running(found, name, runs if alive else [], process, off)
     else:
         _of_ended(found, name, runs, off)
+    build = _build()
+    found.facts += [build] if build else []
     found.facts += _devices(runs, "device" if alive else "last run under the layer")
     return found
 
@@ -240,6 +256,9 @@ def of_environment() -> Status:
             found.facts.append(("running", f"{run.title} (pid {run.pid}, since {when(run.started)})"))
     if runs and not found.facts:
         found.facts.append(("last run", f"{runs[-1].title}, {when(runs[-1].started)}"))
+    build = _build()
+    if build:
+        found.facts.append(build)
     _add_limits(found, None)
     return found
 

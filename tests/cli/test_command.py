@@ -38,11 +38,13 @@ ALL = all_commands()
 
 
 def test_version(user: User) -> None:
-    """--version prints pylayer's version, the version of the Python that policy runs in, and the store's format."""
+    """--version prints pylayer's version, the version of the Python that policy runs in, the store's format, and the
+    build id."""
     lines = user.pylayer("--version").stdout.splitlines()
     assert lines[0] == f"pylayer {version('vk-pylayer')}"
     assert lines[1] == f"policy runs in Python {sys.version_info[0]}.{sys.version_info[1]}"
     assert re.fullmatch(r"store format \d+", lines[2])
+    assert re.fullmatch(r"build [0-9a-f]{32}", lines[3])
 
 
 def test_help(user: User) -> None:

@@ -129,7 +129,7 @@ def test_uninstall_without_a_home(user: User, tmp_path: Path) -> None:
         ("import PLACE/good.pylayer", "HOME/.cache/pylayer"),
         ("fleet push --key PLACE/key --url file://PLACE/fleet", "HOME/.cache/pylayer"),
         ("policy init", "HOME/.config/pylayer/policy.yaml"),
-        ("install", "HOME/.local/share/vulkan"),
+        ("install", "HOME/.local cannot be written"),
     ],
 )
 def test_line_names_what_cannot_be_written(user: User, place: Path, words: str, says: str) -> None:

@@ -181,9 +181,9 @@ def test_here(user: User) -> None:
     """Without a name, the answer is for programs that are started from here."""
     assert "pylayer run -- APP runs one program under it" in user.json("status", status=1)["answer"]
     assert "ENABLE_PYLAYER=yes" in user.json("status", status=1, ENABLE_PYLAYER="yes")["answer"]
-    user.pylayer("install", "--implicit")
+    user.pylayer("install", "--in-place", "--implicit")
     write_game(user)
     found = user.json("status", ENABLE_PYLAYER="1")
     assert found["answer"] == "On: programs that are started from here run under the layer."
-    assert [fact["name"] for fact in found["facts"]] == ["last run"] and found["program"] is None
+    assert [fact["name"] for fact in found["facts"]] == ["last run", "installed"] and found["program"] is None
     assert user.json("status", status=1, ENABLE_PYLAYER="1", DISABLE_PYLAYER="1")["on"] is False
