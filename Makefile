@@ -63,9 +63,11 @@ SHIM_C := $(wildcard shim/layer/*/*.c shim/policy/*.c)
 VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
 
-# All but these need packages for the tests and their programs.
-DEMO_GOALS := demo setup install sdist wheel check-wheel fuzz fuzz-shim analyze lint format docs
-PACKAGES := $(if $(filter-out $(DEMO_GOALS),$(or $(MAKECMDGOALS),demo)),test,demo)
+# These need what builds need; all but these and the next ones need packages for the tests and their programs.
+BUILD_GOALS := setup install sdist wheel
+DEMO_GOALS := demo $(BUILD_GOALS) check-wheel fuzz fuzz-shim analyze lint format docs
+GOALS := $(or $(MAKECMDGOALS),demo)
+PACKAGES := $(if $(filter-out $(DEMO_GOALS),$(GOALS)),test,$(if $(filter-out $(BUILD_GOALS),$(GOALS)),demo,build))
 
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -114,3 +116,25 @@ def test_names_of_targets() -> None:
     for page in pages:
         named += re.findall(r"(?:`|^    )make ([a-z][\w-]*)", page.read_text(), re.M)
     lints.none(f"make {name}" for name in named if name not in RULES)
+
+
+@pytest.mark.parametrize(("target", "driver"), [("install", False), ("setup", False), ("demo", True), ("check", True)])
+def test_packages_of_a_target(tmp_path: Path, target: str, driver: bool) -> None:
+    """A user without root is told which packages are missing. To install needs no driver and no shader compiler."""
+    for name, script in (("dpkg-query", "exit 1"), ("id", "echo 1000"), ("apt-cache", "exit 1")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTHON"))}
+    found = subprocess.run(["make", "-pn", target], cwd=ROOT, env=alone, capture_output=True, text=True).stdout
+    (packages,) = re.findall(r"^PACKAGES := (\w+)$", found, re.M)
+    done = subprocess.run(
+        [ROOT / ".ci" / "system-packages", packages],
+        env={**alone, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and done.stderr.startswith(
+        "pylayer: packages are missing: sudo apt-get install gcc make"
+    )
+    assert ("mesa-vulkan-drivers" in done.stderr) == ("glslang-tools" in done.stderr) == driver
+    assert "libxxhash-dev" in done.stderr and done.stderr.count("\n") == 1
