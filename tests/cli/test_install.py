@@ -29,12 +29,14 @@ print("\\n".join(layer.layerName for layer in vulkan.vkEnumerateInstanceLayerPro
 """
 
 
-#: A program that has an instance, until it reads a line.
+#: A program that has an instance, creates another one when it reads a line, and prints the trees that it has loaded.
 HOLD = """
 import vulkan
-instance = vulkan.vkCreateInstance(vulkan.VkInstanceCreateInfo(), None)
+first = vulkan.vkCreateInstance(vulkan.VkInstanceCreateInfo(), None)
 input()
-vulkan.vkDestroyInstance(instance, None)
+second = vulkan.vkCreateInstance(vulkan.VkInstanceCreateInfo(), None)
+maps = [line for line in open("/proc/self/maps") if "/share/pylayer/" in line]
+print(*{line.split("/share/pylayer/")[1].split("/")[0] for line in maps})
 """
 
 
@@ -322,11 +324,12 @@ def test_link_of_another(user: User) -> None:
 
 def test_upgrade(user: User, tmp_path: Path) -> None:
     """Another build takes effect for all manifests and the command at once. Programs that run keep the build that they
-    have loaded. It is deleted by a later install, when no program uses it any more."""
+    have loaded, also for a second instance. It is deleted by a later install, when no program uses it any more."""
     first = user.json("install", "--implicit")
     manifests = manifest(user).read_text()
     environment = {**user.environment, "ENABLE_PYLAYER": "1"}
-    program = subprocess.Popen([sys.executable, "-c", HOLD], env=environment, stdin=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", HOLD]
+    program = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         while first["tree"] not in Path("/proc", str(program.pid), "maps").read_text():
             assert program.poll() is None
@@ -339,8 +342,8 @@ def test_upgrade(user: User, tmp_path: Path) -> None:
             assert f"build {digit * 32}" in installed_command(user, "--version").stdout
             assert Path(first["tree"]).is_dir()
     finally:
-        program.communicate("\n")
-    assert program.returncode == 0
+        loaded = program.communicate("\n")[0].split()
+    assert program.returncode == 0 and loaded == [Path(first["tree"]).name]
     # Also the one before stays, for a program that loads it at this moment.
     user.json("install", **other_build(tmp_path / "c", "c" * 32))
     assert [name[0] for name in trees(user)] == ["b", "c"]
