@@ -586,15 +586,15 @@ class Host:
             if session.wants_maintenance:
                 self.maintaining.after(session)
 
-    def _write_statistics(self) -> None:
+    def _write_statistics(self, early: bool = False) -> None:
         self._last_statistics = time.monotonic_ns()
         self._active = self._settled = self._unrecorded = False
         for session in self.sessions.values():
-            self._guard(self._write_run, session)
+            self._guard(self._write_run, session, early)
 
-    def _write_run(self, session: DeviceSession) -> None:
+    def _write_run(self, session: DeviceSession, early: bool) -> None:
         session.read_counters()
-        self._active |= session.write_run()
+        self._active |= session.write_run(early)
 
     @property
     def maintaining(self) -> Maintaining:
@@ -658,7 +658,7 @@ class Host:
                 or now - self._last_statistics > STATISTICS_INTERVAL_NS
                 or (self._unrecorded and not busy and not self.loading)
             ):
-                self._guard(self._write_statistics)
+                self._guard(self._write_statistics, True)
 
     def _give_up_loading(self) -> None:
         """Abandons all loads, so that a store that cannot be read does not keep the program waiting. If a device does

@@ -276,15 +276,16 @@ class DeviceSession(Device):
         fetched = self._totals.get("fetched", 0)
         return self._totals["fetched_compile_ns"] / fetched if fetched else self.load.loaded.mean_create_ns
 
-    def write_run(self) -> bool:
-        """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed."""
+    def write_run(self, early: bool = False) -> bool:
+        """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed. An early
+        write serves a program that is killed. If it fails, nothing is lost: a later one says so."""
         # Until policy is told that the device exists, it does not know the run's name: the layer may have given it one.
         if self.recording is None or self.folder is None or self.state is None or not self._totals:
             return False
         try:
             return self.recording.write(self._run_totals(), self._totals, self.folder.path)
         except OSError as error:
-            if self.read_only:
+            if self.read_only or early:
                 return False
             self.storing.errors += 1
             if "write" not in self.storing.failures_said and self.storing.is_first("statistics"):
