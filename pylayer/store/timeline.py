@@ -181,7 +181,8 @@ class TimelineFile:
         return self._frames_dropped + self._chosen.left_out
 
     def flush(self) -> None:
-        """Appends what waits. Raises OSError once if it cannot be written; later calls then write nothing."""
+        """Appends what waits. Raises OSError once if it cannot be written; later calls then write nothing. If somebody
+        deleted the file, the timeline ends without an error."""
         waiting, self._waiting = self._waiting, []
         presents, self._presents = self._presents, []
         if self._failed:
@@ -215,11 +216,13 @@ class TimelineFile:
             if not self._size:
                 self._begin()
             self._size += append(self.path, format.seal(parts, self._salt))
-        except OSError:
+        except OSError as error:
             self.dropped += len(waiting)
             self._frames_dropped += len(presents) if shown else 0
             self._failed = True
             self.close()
+            if self._size and isinstance(error, FileNotFoundError):
+                return
             raise
         self.events += len(waiting)
 
