@@ -243,7 +243,7 @@ def _unknown(found: dict[str, dict[str, int | None]], with_frames: bool) -> str:
     elif any(found[phase.name]["compiled"] is None for phase in PHASES[1:]):
         reasons.append("the driver does not say what it compiles")
     if any(numbers["memory_bytes"] is None for numbers in found.values()):
-        reasons.append("less memory than pylayer itself is not to be seen")
+        reasons.append("the program needs less memory than pylayer itself, so how much is not seen")
     if not with_frames and any(numbers["start_ns"] is None for numbers in found.values()):
         reasons.append("a program that presents no frames and was ended has no start")
     return "; ".join(reasons)

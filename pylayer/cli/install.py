@@ -162,7 +162,7 @@ class Work:
             try:
                 added = tree.add(place, made)
                 self.tree = place / made.name
-                self.library = place / layer_files.CURRENT / tree.PACKAGE / layer_files.LIBRARY_NAME
+                self.library = place / layer_files.CURRENT / layer_files.PACKAGE / layer_files.LIBRARY_NAME
                 switched = tree.switch(place, made.name)
                 self.changed |= switched or added
                 self.manifests()

@@ -17,8 +17,9 @@ from .output import Failure
 
 MANIFEST_NAME = "VkLayer_pylayer_pipeline_cache.json"
 LIBRARY_NAME = "libVkLayer_pylayer_pipeline_cache.so"
-#: In the place of installed trees (tree.py): the link to the tree in force, and the names of trees.
-CURRENT, TREE = "current", re.compile(r"[0-9a-f]{32}-[0-9a-f]{8}")
+#: In the place of installed trees (tree.py): the link to the tree in force, the link in a tree to its package, and the
+#: names of trees. The layer knows the two links, too (policy_thread.c).
+CURRENT, PACKAGE, TREE = "current", "layer", re.compile(r"[0-9a-f]{32}-[0-9a-f]{8}")
 #: Digits of a build id that people read.
 SHORT = 8
 
@@ -48,7 +49,7 @@ def library_for_loaders() -> Path:
     tree = next((path for path in package_directory().parents if TREE.fullmatch(path.name)), None)
     try:
         if tree and tree.with_name(CURRENT).readlink() == Path(tree.name):
-            return tree.with_name(CURRENT) / "layer" / LIBRARY_NAME
+            return tree.with_name(CURRENT) / PACKAGE / LIBRARY_NAME
     except OSError:
         pass  # it is not installed
     return library_path()

@@ -35,12 +35,10 @@ from pathlib import Path
 from typing import Any
 
 from . import layer_files
-from .layer_files import CURRENT, TREE
+from .layer_files import CURRENT, PACKAGE, TREE
 from .output import Failure, reason
 
 UNFINISHED = "new-"
-#: A link in a tree to its package, whose path has a version of Python in it.
-PACKAGE = "layer"
 #: Modes of everything in a tree, whatever the umask: it holds no secret, and nobody but its owner may change it.
 DIRECTORY_MODE, FILE_MODE, PROGRAM_MODE = 0o755, 0o644, 0o755
 #: The extras of vk-pylayer that the command uses if they are installed.

@@ -586,9 +586,10 @@ class Host:
             if session.wants_maintenance:
                 self.maintaining.after(session)
 
-    def _write_statistics(self, early: bool = False) -> None:
+    def _write_statistics(self) -> None:
         self._last_statistics = time.monotonic_ns()
-        self._active = self._settled = self._unrecorded = False
+        self._active = self._settled = False
+        early, self._unrecorded = self._unrecorded, False
         for session in self.sessions.values():
             self._guard(self._write_run, session, early)
 
@@ -658,7 +659,7 @@ class Host:
                 or now - self._last_statistics > STATISTICS_INTERVAL_NS
                 or (self._unrecorded and not busy and not self.loading)
             ):
-                self._guard(self._write_statistics, True)
+                self._guard(self._write_statistics)
 
     def _give_up_loading(self) -> None:
         """Abandons all loads, so that a store that cannot be read does not keep the program waiting. If a device does

@@ -233,13 +233,14 @@ class Recording:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def write(self, totals: dict[str, Any], counters: dict[str, int], folder: str) -> bool:
-        """Replaces the totals and appends to the timeline. Returns whether more changed than frames. ``folder``: the
-        path of the identity's folder, whose size is recorded. Raises OSError."""
+    def write(self, totals: dict[str, Any], counters: dict[str, int], folder: str, early: bool = False) -> bool:
+        """Replaces the totals, and appends to the timeline unless it is early: the timeline ends if that fails. Returns
+        whether more changed than frames. ``folder``: the path of the identity's folder, whose size is recorded. Raises
+        OSError."""
         self._look(counters)
         if self._ended or self._store_bytes < 0:
             self._store_bytes = _bytes_in(folder)
-        failed = self._flush_timeline()
+        failed = None if early else self._flush_timeline()
         machine, pid, pid_namespace, start_ticks = owner.this_process()
         live = str(FileName(self._program_id, self.name, LIVE))
         values = {

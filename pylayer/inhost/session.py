@@ -278,12 +278,12 @@ class DeviceSession(Device):
 
     def write_run(self, early: bool = False) -> bool:
         """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed. An early
-        write serves a program that is killed. If it fails, nothing is lost: a later one says so."""
+        write, the first one, only makes the run known if the program is killed. If it fails, the next one says so."""
         # Until policy is told that the device exists, it does not know the run's name: the layer may have given it one.
         if self.recording is None or self.folder is None or self.state is None or not self._totals:
             return False
         try:
-            return self.recording.write(self._run_totals(), self._totals, self.folder.path)
+            return self.recording.write(self._run_totals(), self._totals, self.folder.path, early)
         except OSError as error:
             if self.read_only or early:
                 return False

@@ -221,9 +221,9 @@ class TimelineFile:
             self._frames_dropped += len(presents) if shown else 0
             self._failed = True
             self.close()
-            if self._size and isinstance(error, FileNotFoundError):
-                return
-            raise
+            if not (self._size and isinstance(error, FileNotFoundError)):
+                raise
+            return
         self.events += len(waiting)
 
     def _begin(self) -> None:

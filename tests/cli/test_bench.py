@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,17 @@ def test_interrupted(user: User, number: signal.Signals) -> None:
     assert process.wait(timeout=20) == (-number if number == signal.SIGINT else 128 + number)
     assert ended_soon(program) and left_over(user) == []
     process.stderr.close()
+
+
+def test_started_by_a_large_program(user: User) -> None:
+    """Memory is known, even if the process that started pylayer had more."""
+    grown = "import os, sys; memory = b'x' * (400 << 20); os.execv(sys.argv[1], sys.argv[1:])"
+    program = "memory = b'x' * (100 << 20)"
+    started = user.process(("bench", "--json", "--", sys.executable, "-c", program))
+    command = [sys.executable, "-c", grown, *started.pop("args")]
+    done = subprocess.run(command, **started, capture_output=True, timeout=120, check=False)
+    memory = [phase["memory_bytes"] for phase in json.loads(done.stdout)["phases"]]
+    assert len(memory) == 4 and None not in memory and 100 << 20 < min(memory) <= max(memory) < 200 << 20
 
 
 def test_exit_statuses(user: User) -> None:

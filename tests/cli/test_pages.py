@@ -37,8 +37,6 @@ def masked(line: str) -> str:
     # On a busy machine the store may take longer than the slowest pipeline.
     line = re.sub(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{12,32}\b|\bwaiting for the store\b", "ID", line)
     line = re.sub(r"\d+(\.\d+)*( (us|µs|ms|s|min|B|KiB|MiB|GiB)\b)?", "N", line)
-    # The memory of a program that has less than pylayer itself is unknown.
-    line = re.sub(r"(?<=  )(N|\?)(?=  +(N|-)  +N$)", "MEMORY", line)
     return " ".join(line.split())
 
 

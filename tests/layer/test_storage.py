@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from disk import FailingDisk, content_of, fold_everything, leftovers, loses_nothing, split_journals
-from world import BUILD, Run, World, seen
+from world import BUILD, LAYER_NAME, Run, World, seen
 
 STORING = "pipelines cannot be stored"
 #: Faults under which this run stores no pipelines, or not all, and the text of the only warning.
@@ -153,6 +153,21 @@ def test_store_cannot_be_written(world: World, unnoticed: Check, rules: str) -> 
     assert line.startswith(f"pylayer: warn: {STORING} in {world.store}") and NOT_STORED[rules] in line
     assert line.endswith("the program goes on, and storing is tried again")
     assert_works(world, before)
+
+
+@pytest.mark.parametrize("rules", ["rename:EIO:path=.run", "write:ENOSPC:path=.run"])
+def test_statistics_cannot_be_written(world: World, rules: str) -> None:
+    """If statistics cannot be written, one warning says so while the program goes on."""
+    steps = ("instance", "device", "pipelines", "20", "sleep", "30000", "end", "kill")
+    faults = FailingDisk(world, rules).environment
+    environment = world.environment | {"PYLAYER_LOG": "warn", "VK_INSTANCE_LAYERS": LAYER_NAME} | faults
+    command = [str(BUILD / "tests" / "host"), *steps]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stderr is not None
+        line = next((line for line in program.stderr if line.startswith("pylayer: ")), "")
+        assert STORED[rules] and program.poll() is None and STORED[rules] in line
+        program.kill()
+        assert [line for line in program.stderr if line.startswith("pylayer: ")] == []
 
 
 @pytest.mark.parametrize("rules", ["write:ENOSPC", "change:EROFS", "open:EMFILE", "mkdir:ENOSPC", "rename:EIO"])

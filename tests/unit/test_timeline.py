@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -137,6 +138,18 @@ def test_cannot_be_written(tmp_path: Path) -> None:
     file.add(Event("end", 2))
     file.flush()
     assert file.dropped == 2 and file.events == 0
+
+
+def test_deleted(tmp_path: Path) -> None:
+    """A file that somebody deletes, with its directory, ends the timeline without an error, and is not made again."""
+    file = TimelineFile(str(tmp_path), "run", IDENTITY)
+    file.add(Event("end", 1))
+    file.flush()
+    shutil.rmtree(tmp_path / "runs")
+    for start in (2, 3):
+        file.add(Event("end", start))
+        file.flush()
+    assert file.events == 1 and file.dropped == 2 and not (tmp_path / "runs").exists()
 
 
 def test_ended(tmp_path: Path) -> None:
