@@ -46,12 +46,14 @@ def start_program(start: Callable[[list[str]], _Started], command: list[str]) ->
             if error.errno != errno.ENOEXEC:
                 raise
             return start(["/bin/sh", shutil.which(name) or name, *command[1:]])
-    except FileNotFoundError as error:
-        place = "there is no such file" if "/" in name else "it is in no directory of PATH"
-        if "/" in name and os.path.exists(name):
-            place = "the interpreter that it names does not exist"
-        raise NotFound(f"{name} was not started: {place}; check the command after '--'") from error
     except (OSError, ValueError) as error:
+        # execvp(3) says EACCES, too, if the program is nowhere and a directory of PATH may not be entered.
+        is_nowhere = isinstance(error, PermissionError) and "/" not in name and not shutil.which(name, os.F_OK)
+        if isinstance(error, FileNotFoundError) or is_nowhere:
+            place = "there is no such file" if "/" in name else "it is in no directory of PATH"
+            if "/" in name and os.path.exists(name):
+                place = "the interpreter that it names does not exist"
+            raise NotFound(f"{name} was not started: {place}; check the command after '--'") from error
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         message = f"{name} was not started: {reason}; check that it is a program and is executable"
         raise NotExecutable(message) from error

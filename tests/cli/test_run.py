@@ -85,6 +85,14 @@ def test_not_found(user: User, option: list[str], name: str) -> None:
     assert done.stderr.startswith(f"pylayer: {name} was not started: ") and done.stderr.count("\n") == 1
 
 
+def test_not_found_behind_a_directory(user: User) -> None:
+    """It is the same if a directory of PATH may not be entered, which only root may in spite of its mode."""
+    locked = user.directory / "locked"
+    locked.mkdir(0o000)
+    done = user.pylayer("run", "--", "no-such-program", PATH=f"{locked}:/usr/bin:/bin")
+    assert done.returncode == 127 and "it is in no directory of PATH" in done.stderr
+
+
 @pytest.mark.parametrize("option", [[], ["--summary"]])
 def test_not_executable(user: User, option: list[str]) -> None:
     """A file that may not be executed, and a directory, end with env's status 126 and one line."""
