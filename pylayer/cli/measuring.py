@@ -15,6 +15,8 @@ from .process import EXIT_SIGNAL_BASE, RESET_SIGNALS, start_program
 
 #: How long a program may take to end after SIGTERM. Then it gets SIGKILL.
 GRACE_SECONDS = 5.0
+#: What ends this command by an exception.
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How far ru_maxrss is from VmHWM: the kernel counts pages on each processor apart (measured: 0.2 MiB on two).
 INEXACT_KIB = 1024
 
@@ -88,7 +90,7 @@ def measure(command: list[str], environment: dict[str, str], seconds: float | No
     Raises NotFound and NotExecutable.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if SIGCHLD were ignored, there would be no status to wait for
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *ENDING_SIGNALS})
     redirections = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, sys.stderr.fileno(), 1),
@@ -111,6 +113,8 @@ def measure(command: list[str], environment: dict[str, str], seconds: float | No
         child = start_program(spawn, command)
         ended = True
         try:
+            # Not before: a signal between the start and this block would leave the program running.
+            signal.pthread_sigmask(signal.SIG_SETMASK, before | {signal.SIGCHLD})
             ended = not _wait(child, seconds)
         finally:  # after Ctrl-C, too
             try:

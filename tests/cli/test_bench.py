@@ -134,6 +134,30 @@ def test_interrupted(user: User, number: signal.Signals) -> None:
     process.stderr.close()
 
 
+SIGNAL_AT_START = """
+import os, signal, sys
+from pylayer.cli.main import main
+spawn = os.posix_spawnp
+def spawn_and_receive(*arguments, **more):
+    child = spawn(*arguments, **more)
+    print(child, file=sys.stderr)
+    os.kill(os.getpid(), int(sys.argv.pop()))
+    return child
+os.posix_spawnp = spawn_and_receive
+sys.exit(main(sys.argv[1:-1]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted_at_the_start(user: User, number: signal.Signals) -> None:
+    """A signal that comes before the command knows the program's number ends the program, too."""
+    process = user.process(("bench", "-q", "--", "sleep", "100", str(int(number))))
+    process["args"][1:3] = ["-Pc", SIGNAL_AT_START]
+    done = subprocess.run(**process, capture_output=True, timeout=20, check=False)
+    assert done.returncode == (-number if number == signal.SIGINT else 128 + number)
+    assert ended_soon(int(done.stderr.split()[0])) and left_over(user) == []
+
+
 def test_started_by_a_large_program(user: User) -> None:
     """Memory is known, even if the process that started pylayer had more."""
     grown = "import os, sys; memory = b'x' * (400 << 20); os.execv(sys.argv[1], sys.argv[1:])"
