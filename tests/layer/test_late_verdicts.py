@@ -36,7 +36,7 @@ def policy_that_hangs(world: World, tmp_path: Path, **settings: object) -> str:
     (policies / "hangs.py").write_text(HANGS.format(asked=str(tmp_path / "asked")))
     (policies / "hangs.py").chmod(0o600)
     config = tmp_path / "hangs.yaml"
-    settings = {"answer_wait_ms": 20, "load_wait_ms": 60000, **settings}
+    settings = {"answer_wait_ms": 20, **settings}
     config.write_text(json.dumps({"policy": "hangs:Hangs", "policy_path": str(policies), "settings": settings}))
     world.demo("--count", 1, PYLAYER_CONFIG=str(config))
     assert (tmp_path / "asked").exists()
