@@ -131,6 +131,7 @@ class World:
             "PYLAYER_STORE": str(self.store),
             "PYLAYER_LOG": "warn",
             "HOME": str(directory / "home"),
+            "PYLAYER_SYSTEM_CONFIG": str(directory / "etc" / "policy.yaml"),
         }
 
     def install_manifest(self, package: Path) -> None:

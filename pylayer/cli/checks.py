@@ -19,7 +19,7 @@ from . import installed, layer_files
 from .children import Outcome, probe, try_policy_class
 from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
 from .output import human_bytes, one_line
-from .policy_in_force import no_policy_file, policy_in_force, read_policy
+from .policy_in_force import no_policy_file, policies_in_force, read_policy
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
@@ -160,20 +160,21 @@ def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Ru
 
 
 def check_policy() -> Check:
-    """Checks the policy file. The layer ignores a policy file that is not valid."""
-    path = policy_in_force()
+    """Checks the policy files. The layer ignores a policy file that is not valid."""
+    system, user = policies_in_force()
     document, problem = read_policy()
-    if path is None:
-        return Check("policy", OK, no_policy_file())
     if problem:
         named = "PYLAYER_CONFIG names the file. " if os.environ.get("PYLAYER_CONFIG") else ""
-        advice = f"{named}The defaults are in force until it is corrected."
+        advice = f"{named}pylayer policy check shows where it is wrong."
         return Check("policy", WARNING, one_line(problem), advice)
-    wrong = try_policy_class(path) if document.get("policy") else ""
+    files = [file for file in (system, user) if file]
+    if not files:
+        return Check("policy", OK, no_policy_file())
+    wrong = try_policy_class(system, user) if document.get("policy") else ""
     if wrong:
-        found = f"{path} is valid, but not its class {document['policy']}: {wrong}"
+        found = f"{files[-1]} is valid, but not the class {document['policy']}: {wrong}"
         return Check("policy", WARNING, found, "pylayer policy check tries it again.")
-    return Check("policy", OK, f"{path} is valid")
+    return Check("policy", OK, f"{user} is valid, over {system}" if len(files) == 2 else f"{files[0]} is valid")
 
 
 def check_installed() -> Check:

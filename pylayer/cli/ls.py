@@ -217,7 +217,7 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
     if parts:
         print_total(f"Besides them: {', '.join(parts)}.")
     if problem:
-        print_total(f"The default limits apply: {problem}")
+        print_total(f"{problem}, its limits included")
     print_total(f"Store: {found.root}")
 
 

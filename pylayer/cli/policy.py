@@ -29,7 +29,7 @@ from .output import (
     write_whole,
 )
 from .policy_explain import explain
-from .policy_in_force import compile_policy, no_policy_file, policy_in_force
+from .policy_in_force import compile_policy, no_policy_file, policies_in_force, policy_in_force
 
 if TYPE_CHECKING:
     from ..common.config import Problem
@@ -77,13 +77,61 @@ def _print_problem(name: str, problem: Problem, lines: list[str]) -> None:
         click.echo(textwrap.fill(text, 80 if is_terminal() else UNWRAPPED, subsequent_indent="    "))
 
 
-def _json(path: str | None, document: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+class _Checked:
+    """A policy file, its document without the preset, and what is wrong with it. ``instead``: what that means."""
+
+    def __init__(self, path: str, shown: str, instead: str) -> None:
+        from ..common.config import PolicyFileError
+        from .policy_file import read_text, sources
+
+        self.path, self.shown, self.instead = path, shown, instead
+        self.document: dict[str, Any] = {}
+        self.problems: list[Problem] = []
+        self.lines: list[str] = []
+        try:
+            self.lines = read_text(path).split("\n")
+            self.source = sources(None, path)[-1]
+            self.document = self.source.document
+        except PolicyFileError as error:
+            self.problems = error.problems
+
+    def try_class(self) -> None:
+        """Asks the policy class that the file names."""
+        from ..common.config import Problem
+        from .children import try_policy_class
+
+        wrong = try_policy_class(None, self.path) if self.document.get("policy") else ""
+        if wrong:
+            self.problems = [Problem(f"policy: {self.document['policy']}: {wrong}", self.source.line("policy"), 1)]
+            self.instead = "the rest of this file is valid."
+
+    def print(self) -> None:
+        """Prints what is wrong, or that nothing is."""
+        for problem in self.problems:
+            _print_problem(self.shown, problem, self.lines)
+        if self.problems:
+            click.echo(f"{plural(len(self.problems), 'problem')}: {self.instead}")
+        else:
+            name = self.document.get("preset")
+            say(f"{self.shown} is valid{f', over the preset {name}' if name else ''}.")
+
+
+def _json(user: str | None, system: str | None, checked: list[_Checked]) -> dict[str, Any]:
     listed = [
-        {"line": found.line, "column": found.column, "end_column": found.end, "message": found.text}
-        for found in problems
+        {
+            "file": each.path,
+            "line": found.line,
+            "column": found.column,
+            "end_column": found.end,
+            "message": found.text,
+        }
+        for each in checked
+        for found in each.problems
     ]
-    about = {key: document.get(key) for key in ("preset", "policy")}
-    return {"file": path, "valid": not problems, **about, "problems": listed}
+    about: dict[str, Any] = {"preset": None, "policy": None}
+    for each in checked:
+        about |= {key: each.document[key] for key in about if key in each.document}
+    return {"file": user, "system_file": system, "valid": not listed, **about, "problems": listed}
 
 
 @policy.command(context_settings=HELP, epilog="Exit status: 0 valid, 1 not valid, 2 usage error.")
@@ -94,55 +142,44 @@ def _json(path: str | None, document: dict[str, Any], problems: list[Problem]) -
 def check(file: str | None, as_json: bool) -> None:
     """Check whether a policy file is valid, and show where it is not.
 
-    Without FILE, this checks the one in force: PYLAYER_CONFIG, or
-    pylayer/policy.yaml in $XDG_CONFIG_HOME or ~/.config. The layer uses
-    nothing of an invalid file, and the defaults instead. A policy class is
-    asked for the plan of each device here, in a process of its own.
+    Without FILE, this checks those in force: /etc/pylayer/policy.yaml, and
+    PYLAYER_CONFIG or pylayer/policy.yaml in $XDG_CONFIG_HOME or ~/.config. The
+    layer uses nothing of an invalid file. A policy class is asked for the plan
+    of each device here, in a process of its own.
 
     \b
     Example:
       pylayer policy check
       pylayer policy check new-policy.yaml
     """
-    from ..common.config import PolicyFileError, Problem
-    from .children import try_policy_class
-    from .policy_file import read_text, sources
-
-    path = policy_in_force() if file is None else os.path.abspath(file)
-    if path is None:
+    system, user = policies_in_force() if file is None else (None, os.path.abspath(file))
+    if system is None and user is None:
         if as_json:
-            print_json(_json(None, {}, []))
+            print_json(_json(None, None, []))
         else:
             click.echo(f"There is {no_policy_file()}.")
         return
-    problems: list[Problem] = []
-    document: dict[str, Any] = {}
-    lines: list[str] = []
-    instead = "the layer would use the defaults instead of this file."
-    try:
-        lines = read_text(path).split("\n")
-        source = sources(path)[-1]
-        document = source.document
-        wrong = try_policy_class(path) if document.get("policy") else ""
-        if wrong:
-            problems = [Problem(f"policy: {document['policy']}: {wrong}", source.line("policy"), 1)]
-            instead = "the rest of this file is valid."
-    except PolicyFileError as error:
-        problems = error.problems
-    if not problems and path == policy_in_force():
-        compile_policy(path, store_root())
-    if as_json:
-        print_json(_json(path, document, problems))
+    checked = []
+    if system:
+        checked.append(_Checked(system, system, "this file is not used."))
+    if user:
+        usable = system is not None and not checked[0].problems
+        instead = f"only {system}" if usable else "the defaults"
+        instead = f"the layer would use {instead} instead of this file."
+        checked.append(_Checked(user, file or user, instead))
+    if system is None or "policy" not in checked[-1].document:
+        checked[0].try_class()
     else:
-        shown = file or path
-        for problem in problems:
-            _print_problem(shown, problem, lines)
-        if problems:
-            click.echo(f"{plural(len(problems), 'problem')}: {instead}")
-        else:
-            name = document.get("preset")
-            say(f"{shown} is valid{f', over the preset {name}' if name else ''}.")
-    raise click.exceptions.Exit(EXIT_PROBLEM if problems else 0)
+        checked[-1].try_class()
+    wrong = any(each.problems for each in checked)
+    if not wrong and user == policies_in_force()[1]:
+        compile_policy(user, store_root())
+    if as_json:
+        print_json(_json(user, system, checked))
+    else:
+        for each in checked:
+            each.print()
+    raise click.exceptions.Exit(EXIT_PROBLEM if wrong else 0)
 
 
 # ---- init -------------------------------------------------------------------------

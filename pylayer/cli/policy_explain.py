@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common.paths import system_config_file
 from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for
 from ..values import CARRIER_NAMES, DeviceFacts, Program
 from .complete import files, programs
 from .output import EXIT_STATUSES, HELP, Failure, console, json_option, one_line, print_facts, print_json, printable
-from .policy_in_force import policy_in_force
+from .policy_in_force import policies_in_force
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,8 +75,9 @@ class Explanation:
 
 
 def _short(source: str) -> str:
-    """Returns a file's name for tables, whose heading shows its path. A preset's name stays as it is."""
-    return source.rpartition("/")[2]
+    """Returns a file's name for tables, whose heading shows its path. A preset keeps its name. The system's file keeps
+    its path, because both files may have one name."""
+    return source if source == system_config_file() else source.rpartition("/")[2]
 
 
 def _match_text(match: dict[str, Any]) -> str:
@@ -139,10 +141,13 @@ def devices_to_ask(name: str | None) -> list[tuple[DeviceFacts, str]]:
 
 
 def merged(sources: list[Source]) -> dict[str, Any]:
-    """Returns the policy in force: the file's keys override its preset's."""
-    from ..common.config import with_preset
+    """Returns the policy in force: the keys of each source override those before it."""
+    from ..common.config import over
 
-    return with_preset(sources[-1].document) if sources else {}
+    document: dict[str, Any] = {}
+    for source in sources:
+        document = over(source.document, document)
+    return document
 
 
 def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
@@ -370,11 +375,18 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
     from ..common.config import PolicyFileError
     from .policy_file import sources
 
-    path = os.path.abspath(policy) if policy else policy_in_force()
+    system, user = policies_in_force()
+    path = os.path.abspath(policy) if policy else user
+    ignored = ""
     try:
-        found_sources = sources(path)
+        sources(system, None)
     except PolicyFileError as error:
-        raise Failure(f"{error}; pylayer policy check shows where. The layer would use the defaults") from error
+        system, ignored = None, f"{error}; this file is not used"
+    try:
+        found_sources = sources(system, path)
+    except PolicyFileError as error:
+        instead = f"only {system}" if system else "the defaults"
+        raise Failure(f"{error}; pylayer policy check shows where. The layer would use {instead}") from error
     decider, problem = _deciding(merged(found_sources))
     about = [(program_to_ask(program), facts, note) for facts, note in devices_to_ask(device)]
     explained = [_explained(found_sources, decider, *one) for one in about]
@@ -383,6 +395,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
         print_json(
             {
                 "file": path,
+                "system_file": system,
                 "policy_problem": problem,
                 "top": {key: {"value": value, **asdict(origin)} for key, (value, origin) in top.items()},
                 "devices": [_as_json(found) for found in explained],
@@ -390,7 +403,10 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
         )
         return
     out = console()
-    click.echo(f"Policy: {path or 'the defaults; there is no policy file'}")
+    files = ", over ".join(file for file in (path, system) if file)
+    click.echo(f"Policy: {files or 'the defaults; there is no policy file'}")
+    if ignored:
+        click.echo(printable(ignored))
     if problem:
         click.echo(f"Policy class: {printable(problem)}")
     for found in explained:

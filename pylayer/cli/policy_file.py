@@ -27,11 +27,11 @@ def _need_policy_path(document: dict[str, Any], name: str, line: int = 0, column
 
 
 def read_trusted(path: str) -> dict[str, Any]:
-    """Returns the document of a policy file that the layer accepts, with the keys of its preset added.
+    """Returns the document of a policy file that the layer accepts, without the preset that it names.
 
     Raises OSError and ValueError, each with what is wrong.
     """
-    document = config.read(path)
+    document = config.parse_bytes(config.read_bytes(path), path)
     if top_setting(document, "policy_path"):
         _need_policy_path(document, path)
     return document
@@ -64,16 +64,17 @@ def read_text(path: str) -> str:
     return config.decode(config.read_bytes(path), path)
 
 
-def sources(path: str | None) -> list[Source]:
-    """Returns what decides, the weaker first: the preset of the file at ``path``, then that file. Raises
-    PolicyFileError."""
-    if path is None:
-        return []
-    file = Source(path, path, read_text(path))
-    name = file.document.get("preset")
-    if not name:
-        return [file]
-    return [Source(config.preset_path(name), f"preset {name}", config.read_preset(name)), file]
+def sources(system: str | None, user: str | None) -> list[Source]:
+    """Returns what decides, the weaker first: the system's policy file and the user's, each after the preset that it
+    names. Raises PolicyFileError."""
+    files = [Source(path, path, read_text(path)) for path in (system, user) if path]
+    found = []
+    for file in files:
+        name = file.document.get("preset")
+        if name and (file is files[-1] or "preset" not in files[-1].document):
+            found.append(Source(config.preset_path(name), f"preset {name}", config.read_preset(name)))
+        found.append(file)
+    return found
 
 
 def preset_file(name: str) -> str:

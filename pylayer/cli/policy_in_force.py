@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..common.paths import config_file
+from ..common import compiled
+from ..common.compiled import Problem, instead
+from ..common.paths import config_file, config_files
 from ..common.settings import Limits, top_setting
 
 
 def policy_in_force() -> str | None:
-    """Returns the path of the policy file that programs started from here would use. Returns None if the defaults are
-    in force. A file that PYLAYER_CONFIG names is in force even if it does not exist; reading it is then an error."""
+    """Returns the path of the user's policy file that programs started from here would use; None without one. A file
+    that PYLAYER_CONFIG names is in force even if it does not exist; reading it is then an error."""
     path = config_file()
     named = bool(os.environ.get("PYLAYER_CONFIG"))
     return path if path is not None and (named or os.path.lexists(path)) else None
+
+
+def policies_in_force() -> tuple[str | None, str | None]:
+    """Returns the paths of the system's and the user's policy file, each None without one."""
+    return config_files()[0], policy_in_force()
 
 
 def no_policy_file() -> str:
@@ -24,18 +31,30 @@ def no_policy_file() -> str:
     return f"{where}: the defaults are in force"
 
 
-def read_policy() -> tuple[dict[str, Any], str]:
-    """Returns the document in force. If the policy file cannot be used, it is empty and the text says why; otherwise
-    the text is empty."""
-    path = policy_in_force()
-    if path is None:
-        return {}, ""
+def read_policies(system: str | None, user: str | None) -> tuple[dict[str, Any], list[str]]:
+    """Returns the document in force with these files, and for each file that cannot be used a sentence that says why
+    and what is in force instead."""
+    if system is None and user is None:
+        return {}, []
+    from ..common.config import combined
     from .policy_file import read_trusted  # imports PyYAML, which is needed only here
 
-    try:
-        return read_trusted(path), ""
-    except (OSError, ValueError) as error:
-        return {}, str(error)
+    documents: list[dict[str, Any]] = []
+    problems: list[Problem] = []
+    for path in (system, user):
+        try:
+            documents.append(read_trusted(path) if path else {})
+        except (OSError, ValueError) as error:
+            documents.append({})
+            problems.append(Problem(str(path), error))
+    return combined(*documents), [f"{problem}; {instead(problem, system, problems)}" for problem in problems]
+
+
+def read_policy() -> tuple[dict[str, Any], str]:
+    """Returns the document in force. If a policy file cannot be used, the text says why and what is in force instead;
+    otherwise it is empty."""
+    document, problems = read_policies(*policies_in_force())
+    return document, "; ".join(problems)
 
 
 def read_limits() -> tuple[Limits, str]:
@@ -47,14 +66,9 @@ def read_limits() -> tuple[Limits, str]:
 
 
 def compile_policy(path: str | None, root: str | None) -> None:
-    """Writes the compiled copy of a policy file into the store, if it is not there yet. From then on its skip rules
-    hold in programs without an interpreter (shim/layer/instance/skip.c). Does nothing if the file cannot be used or the
-    store cannot be written to: then the first program that needs policy does it."""
-    if path is None or root is None:
-        return
-    from ..common import compiled
-
-    try:
-        compiled.load(path, root)
-    except (OSError, ValueError):
-        pass
+    """Writes the compiled copy of a policy file, over the system's, into the store, if it is not there yet. From then
+    on its skip rules hold in programs without an interpreter (shim/layer/instance/skip.c). Does nothing if a file
+    cannot be used or the store cannot be written to: then the first program that needs policy does it."""
+    system = config_files()[0]
+    if root is not None and (system or path):
+        compiled.load(system, path, root)

@@ -1,6 +1,6 @@
 """Calls a user's policy class as the layer would, in a process of its own: the class may crash, hang or print.
 
-    python -m pylayer.cli.policy_trial FILE
+    python -m pylayer.cli.policy_trial SYSTEM-FILE FILE
 
 It is asked for the plan of each device here, for a program ``game``. Prints one JSON object; ``problem`` is empty if
 all went well.
@@ -28,9 +28,9 @@ def _why(error: BaseException) -> str:
     return f"{type(error).__name__}: {one_line(error)}{place}"
 
 
-def problem(path: str) -> str:
-    """Returns what is wrong with the class of a valid policy file; empty text if nothing was found."""
-    document = merged(sources(path))
+def problem(system: str, user: str) -> str:
+    """Returns what is wrong with the class of valid policy files; empty text if nothing was found."""
+    document = merged(sources(system or None, user or None))
     try:
         policy = user_policy.load(document["policy"], document.get("policy_path"))
     except BaseException as error:
@@ -51,5 +51,5 @@ def problem(path: str) -> str:
 if __name__ == "__main__":
     out = os.dup(1)
     os.dup2(2, 1)  # what the class prints is not the answer
-    answer = json.dumps({"problem": problem(sys.argv[1])})
+    answer = json.dumps({"problem": problem(*sys.argv[1:3])})
     os.write(out, answer.encode())

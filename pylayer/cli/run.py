@@ -15,19 +15,16 @@ from .complete import commands, directories, files, presets_there
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
 from .output import HELP, Failure, WrongUse, fail
-from .policy_in_force import compile_policy, policy_in_force, read_policy
+from .policy_in_force import compile_policy, policies_in_force, read_policies
 from .process import replace_by, wait_for
 
 
-def _checked_policy(path: str) -> dict[str, Any]:
-    """Returns the document of a policy file that the layer will accept.
-
-    Raises WrongUse.
-    """
+def _check_policy(path: str) -> None:
+    """Raises WrongUse if the layer would not accept a policy file."""
     from .policy_file import read_trusted  # imports PyYAML, which is needed only here
 
     try:
-        return read_trusted(path)
+        read_trusted(path)
     except (OSError, ValueError) as error:
         raise WrongUse(f"{error}; nothing was started") from error
 
@@ -43,11 +40,12 @@ def _tell_of_another() -> None:
         )
 
 
-def _policy_in_force() -> dict[str, Any]:
-    """Returns the policy document in force. Prints one line if the layer cannot use the policy file."""
-    document, problem = read_policy()
-    if problem:
-        fail(f"{problem}; the defaults are in force")
+def _policy(path: str | None) -> dict[str, Any]:
+    """Returns the policy document in force with this file of the user's. Prints a line for each file that the layer
+    cannot use."""
+    document, problems = read_policies(policies_in_force()[0], path)
+    for problem in problems:
+        fail(problem)
     return document
 
 
@@ -150,7 +148,10 @@ def run(
 
         policy = preset_file(preset)
     policy = os.path.abspath(policy) if policy else None
-    document = _checked_policy(policy) if policy else _policy_in_force()
+    if policy:
+        _check_policy(policy)
+    in_force = policy or policies_in_force()[1]
+    document = _policy(in_force)
     root = os.path.abspath(store) if store else store_root()
     environment, is_on = _environment(
         root,
@@ -161,7 +162,7 @@ def run(
         },
     )
     if root is not None and is_on:
-        compile_policy(policy or policy_in_force(), root)
+        compile_policy(in_force, root)
         pull_first(document, root, environment)
     if not summary:
         replace_by(list(command), environment)

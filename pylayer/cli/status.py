@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .processes import Process
 
 #: Variables that tell where a program's store and policy file are.
-PLACES = ("PYLAYER_STORE", "PYLAYER_CONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HOME")
+PLACES = ("PYLAYER_STORE", "PYLAYER_CONFIG", "PYLAYER_SYSTEM_CONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HOME")
 HOW = "pylayer run -- APP runs one program under it"
 
 
@@ -75,10 +75,14 @@ def _add_limits(found: Status, title: str | None) -> list[str]:
     """Adds what limits the layer for a program, or with ``title`` None for any. Returns the verdicts that switch it off
     for this program."""
     from . import checks
+    from .policy_in_force import policies_in_force
 
     store = checks.check_store()
     _limit(found, store)
-    _limit(found, checks.check_policy())
+    policy = checks.check_policy()
+    _limit(found, policy)
+    if policy.status == checks.OK and policies_in_force()[0]:
+        found.facts.append((policy.name, policy.found))
     root = store_root()
     decided = _verdicts(root, title) if root else []
     found.limits += [("verdict", text) for text, _ in decided]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.paths import config_file, store_root
+from ..common.paths import config_file, config_files, store_root
 from .complete import programs
 from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json, say, write_whole
-from .policy_in_force import compile_policy
+from .policy_in_force import compile_policy, read_policies
 from .selection import NAMES
 
 if TYPE_CHECKING:
@@ -28,16 +28,21 @@ LISTS = ("skip", "never_skip")
 
 
 class Edit:
-    """The text of a policy file and its document. Raises PolicyFileError if the file is not valid."""
+    """The text of a policy file, its document, and that of the system's file below it. Raises PolicyFileError if the
+    file is not valid."""
 
-    def __init__(self, text: str, path: str) -> None:
+    def __init__(self, text: str, path: str, system: dict[str, Any]) -> None:
         from ..common import config
 
-        self.text, self.path = text, path
+        self.text, self.path, self._system = text, path, system
         self.document, self._node = config.parse_alone(text, path)
 
     def _with(self, text: str) -> Edit:
-        return Edit(text, self.path)
+        return Edit(text, self.path, self._system)
+
+    def alone(self) -> Edit:
+        """Returns the file as if there were none of the system's."""
+        return Edit(self.text, self.path, {})
 
     def without(self, rule: dict[str, str]) -> Edit:
         """Returns the file without the lines that these commands wrote for a rule. Raises Failure if the rest is not
@@ -82,10 +87,10 @@ class Edit:
 
     def excludes(self, program: Program) -> str:
         """Returns the skip rule that excludes a program; empty text if none does."""
-        from ..common.config import with_preset
+        from ..common.config import combined
         from .policy_explain import skip_rule
 
-        return skip_rule(with_preset(self.document), program)
+        return skip_rule(combined(self._system, self.document), program)
 
     def line(self, rule: dict[str, str]) -> int:
         """Returns the number of the line with a rule; 0 if it has none."""
@@ -109,8 +114,9 @@ def _read(path: str) -> Edit:
     from ..common.config import PolicyFileError
     from .policy_file import read_text
 
+    system, _ = read_policies(config_files()[0], None)
     try:
-        return Edit(read_text(path) if os.path.lexists(path) else "", path)
+        return Edit(read_text(path) if os.path.lexists(path) else "", path, system)
     except PolicyFileError as error:
         raise Failure(f"{error}; nothing was changed. Correct the file first: pylayer policy check") from error
 
@@ -141,7 +147,8 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
         if bool(new.excludes(program)) != off:
             new = new.plus(key, rule)
         if bool(new.excludes(program)) != off:
-            raise Failure(f"{path} was not changed: its never_skip includes {program.executable} and overrides skip")
+            whose = f"the never_skip of {config_files()[0]}" if new.alone().excludes(program) else "its never_skip"
+            raise Failure(f"{path} was not changed: {whose} includes {program.executable} and overrides skip")
         _write(new)
         line = new.line(rule)
     if as_json:

@@ -312,7 +312,7 @@ def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
     """Returns the names of the keys that the policy file trusts, by key, and why a signature by one of them is required
     (empty text if it is not). Raises Failure if the policy file cannot be used, because it may require one."""
     from ..common.settings import top_setting
-    from .policy_in_force import policy_in_force, read_policy
+    from .policy_in_force import policies_in_force, read_policy
 
     document, problem = read_policy()
     if problem:
@@ -321,4 +321,5 @@ def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
     if require_signature:
         return trusted, "--require-signature was given"
     required = top_setting(document, "import").get("require_signature", False)
-    return trusted, f"{policy_in_force()} requires a signature" if required else ""
+    files = " over ".join(file for file in reversed(policies_in_force()) if file)
+    return trusted, f"{files} requires a signature" if required else ""

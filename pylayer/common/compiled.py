@@ -1,7 +1,7 @@
-"""The compiled copy of a policy file, which the program's process reads instead of YAML.
+"""The compiled copy of the policy files, which the program's process reads instead of YAML.
 
-Its name is the XXH3-128 of the YAML's bytes, this package's version and the schema's version, so a copy can be missing
-but never old. Its first line is the XXH3-128 of the rest.
+Its name is the XXH3-128 of the digest of each file's bytes, this package's version and the schema's version, so a copy
+can be missing but never old. Its first line is the XXH3-128 of the rest.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ SCHEMA_VERSION = 12
 MAX_COPIES = 64
 
 
-def copy_path(root: str, text: bytes) -> str:
-    """Returns the path, below a store's root, of the compiled copy of a policy file with these bytes."""
-    name = xxhash.xxh3_128_hexdigest(text + f"\0{__version__}\0{SCHEMA_VERSION}".encode())
+def copy_path(root: str, system: bytes | None, user: bytes | None) -> str:
+    """Returns the path, below a store's root, of the compiled copy of policy files with these bytes, None without a
+    file. shim/layer/instance/skip.c makes the same name."""
+    digests = [bytes(16) if text is None else xxhash.xxh3_128_digest(text) for text in (system, user)]
+    name = xxhash.xxh3_128_hexdigest(b"".join(digests) + f"\0{__version__}\0{SCHEMA_VERSION}".encode())
     return os.path.join(root, "policy", name + file_kinds.FLAT)
 
 
@@ -59,22 +61,60 @@ def prune(root: str) -> int:
     return prune_oldest(os.path.join(root, "policy"), file_kinds.FLAT, MAX_COPIES)
 
 
-def load(config_path: str, root: str | None) -> dict[str, Any]:
-    """Returns the document of a policy file, from its compiled copy if there is one.
+class Problem:
+    """A policy file that cannot be used as a whole, and why."""
 
-    Raises ``config.PolicyFileError`` for a file that cannot be used. Raises OSError if the file cannot be read, or if
-    somebody else could have written it.
-    """
-    text = read_own_file(config_path, MAX_POLICY_FILE_BYTES + 1)
-    path = copy_path(root, text) if root else None
+    __slots__ = ("error", "path")
+
+    def __init__(self, path: str, error: Exception) -> None:
+        self.path = path
+        self.error = error
+
+    def __str__(self) -> str:
+        strerror = getattr(self.error, "strerror", None)
+        if strerror:
+            return f"{self.path} cannot be read: {strerror}"
+        if isinstance(self.error, (OSError, ValueError)):
+            return str(self.error)
+        return f"{self.path} cannot be used: {type(self.error).__name__}: {self.error}"
+
+
+def instead(problem: Problem, system: str | None, problems: list[Problem]) -> str:
+    """Returns what is in force instead of a file."""
+    if problem.path == system:
+        return "this file is not used"
+    return f"only {system} is in force" if system and len(problems) == 1 else "the defaults are in force"
+
+
+def load(system: str | None, user: str | None, root: str | None) -> tuple[dict[str, Any], list[Problem]]:
+    """Returns the policy in force: the user's file laid over the system's, from their compiled copy if there is one. A
+    file that cannot be used is left out, and is among the problems."""
+    problems: list[Problem] = []
+    texts: list[bytes | None] = []
+    for file in (system, user):
+        try:
+            texts.append(read_own_file(file, MAX_POLICY_FILE_BYTES + 1) if file else None)
+        except OSError as error:
+            texts.append(None)
+            problems.append(Problem(str(file), error))
+    path = copy_path(root, *texts) if root else None
     document = read_copy(path) if path else None
-    if document is None:
-        from . import config  # imports PyYAML: 13 ms, once per change of the file
+    if document is not None:
+        return document, problems
+    from . import config  # imports PyYAML: 13 ms, once per change of a file
 
-        document = config.parse_bytes(text, config_path)
-        if path:
-            try:
-                write_copy(path, document)
-            except (OSError, ValueError):
-                pass  # the store cannot be written to: the next run parses the file again
-    return document
+    documents: list[dict[str, Any]] = []
+    unreadable = len(problems)
+    for file, text in zip((system, user), texts, strict=True):
+        try:
+            documents.append({} if text is None else config.parse_bytes(text, str(file)))
+        except Exception as error:
+            documents.append({})
+            problems.append(Problem(str(file), error))
+    document = config.combined(*documents)
+    if path and len(problems) == unreadable:
+        try:
+            write_copy(path, document)
+        except (OSError, ValueError):
+            pass  # the store cannot be written to: the next run parses the files again
+    return document, problems

@@ -334,8 +334,8 @@ def decode(data: bytes, name: str) -> str:
 
 
 def parse_bytes(data: bytes, name: str) -> dict[str, Any]:
-    """As ``parse``, for a file's bytes. Raises PolicyFileError."""
-    return parse(decode(data, name), name)
+    """Returns the policy document in a file's bytes, without the preset that it names. Raises PolicyFileError."""
+    return parse_alone(decode(data, name), name)[0]
 
 
 def read_bytes(path: str) -> bytes:
@@ -353,7 +353,7 @@ def read(path: str) -> dict[str, Any]:
 
     Raises PolicyFileError, also if the file cannot be read.
     """
-    return parse_bytes(read_bytes(path), path)
+    return with_preset(parse_bytes(read_bytes(path), path))
 
 
 # ---- presets -------------------------------------------------------------------------------------
@@ -379,19 +379,29 @@ def read_preset(name: str) -> str:
         raise PolicyFileError(path, [Problem(f"cannot be read: {error.strerror or error}")]) from error
 
 
+def over(above: Any, below: Any) -> Any:
+    """Returns a value laid over another one. Mappings are combined key by key. Lists are appended to the lists below,
+    so that the rules above win. Any other value replaces the one below."""
+    if isinstance(above, dict) and isinstance(below, dict):
+        return {**below, **{key: over(value, below.get(key)) for key, value in above.items()}}
+    if isinstance(above, list) and isinstance(below, list):
+        return below + above
+    return above
+
+
 def with_preset(document: dict[str, Any]) -> dict[str, Any]:
-    """Returns a document laid over the preset that it names. Mappings are combined key by key. Lists are appended to
-    the preset's, so that the file's own rules win. Any other value replaces the preset's. Raises PolicyFileError."""
+    """Returns a document laid over the preset that it names. Raises PolicyFileError."""
     name = document.get("preset")
     if not name:
         return document
-    result, _ = parse_alone(read_preset(name), preset_path(name))
-    for key, value in document.items():
-        below = result.get(key)
-        if isinstance(value, dict) and isinstance(below, dict):
-            result[key] = {**below, **value}
-        elif isinstance(value, list) and isinstance(below, list):
-            result[key] = below + value
-        else:
-            result[key] = value
+    result: dict[str, Any] = over(document, parse_alone(read_preset(name), preset_path(name))[0])
+    return result
+
+
+def combined(system: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
+    """Returns the user's document laid over the system's, each with the preset that it names. The user's choice of a
+    preset, or of none with null, replaces the system's. Raises PolicyFileError."""
+    if "preset" in user:
+        system = {key: value for key, value in system.items() if key != "preset"}
+    result: dict[str, Any] = over(with_preset(user), with_preset(system))
     return result

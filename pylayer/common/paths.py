@@ -81,6 +81,21 @@ def config_file() -> str | None:
     return f"{base}/pylayer/policy.yaml" if base else None
 
 
+def system_config_file() -> str:
+    """Returns ``PYLAYER_SYSTEM_CONFIG``, else ``/etc/pylayer/policy.yaml``: an administrator's policy file, whose keys
+    the user's file overrides."""
+    wanted = getenv("PYLAYER_SYSTEM_CONFIG", "")
+    return _absolute(wanted) if wanted else "/etc/pylayer/policy.yaml"
+
+
+def config_files() -> tuple[str | None, str | None]:
+    """Returns the policy files in force, the system's and the user's, each None if there is none. A file that
+    ``PYLAYER_CONFIG`` names is in force even if it does not exist; reading it is then an error."""
+    system, user = system_config_file(), config_file()
+    there = user is not None and (getenv("PYLAYER_CONFIG", "") != "" or exists(user))
+    return system if exists(system) else None, user if there else None
+
+
 def _writable_by_others(status: posix.stat_result) -> bool:
     """Returns whether somebody else may write to a file or directory of this user or root. A private group is nobody
     else: most distributions create one for each user, with the user's own number, and set the umask to 002. Its members

@@ -11,7 +11,7 @@ import sys
 import time
 
 from ..common import paths, settings
-from ..common.paths import config_file, store_root
+from ..common.paths import config_files, store_root
 from ..policy import Policy, choose_carrier
 from ..values import (
     CARRIER_BINARIES,
@@ -99,24 +99,26 @@ class Host:
         force."""
         if self.root is None:
             boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set, so nothing is stored")
-        path = config_file()
-        self._plans_may_be_kept = path is None or not paths.exists(path)
-        if path is None or (self._plans_may_be_kept and not paths.getenv("PYLAYER_CONFIG", "")):
+        system, user = config_files()
+        self._plans_may_be_kept = True
+        if system is None and user is None:
             return
         try:
             from ..common import compiled
 
-            self.document = compiled.load(path, self.root)
-        except (OSError, ValueError) as error:
-            strerror = getattr(error, "strerror", None)
-            reason = f"{path} cannot be read: {strerror}" if strerror else str(error)
-            boundary.log(LOG_WARN, f"{reason}; the defaults are in force")
-            return
+            self.document, problems = compiled.load(system, user, self.root)
         except Exception as error:
-            boundary.log(LOG_WARN, f"{path} cannot be used: {describe(error)}; the defaults are in force")
+            boundary.log(LOG_WARN, f"no policy file can be used: {describe(error)}; the defaults are in force")
+            self._plans_may_be_kept = False
             return
+        for problem in problems:
+            # The layer itself says that it may not read or trust the system's.
+            if problem.path == system and isinstance(problem.error, (paths.UntrustedDirectory, PermissionError)):
+                continue
+            boundary.log(LOG_WARN, f"{problem}; {compiled.instead(problem, system, problems)}")
+            self._plans_may_be_kept &= not paths.exists(problem.path)
         wanted = settings.top_setting(self.document, "policy")
-        self._plans_may_be_kept = not wanted
+        self._plans_may_be_kept &= not wanted
         if wanted:
             try:
                 from ..common import user_policy

@@ -206,7 +206,7 @@ def test_policy_file_broken(user: User) -> None:
     policy.write_text("settings:\n  carrier: cell\n")
     checks, _ = doctor(user)
     assert checks["policy"]["status"] == "warning"
-    assert f"{policy}, line 2" in checks["policy"]["found"] and "defaults" in checks["policy"]["advice"]
+    assert f"{policy}, line 2" in checks["policy"]["found"] and "defaults" in checks["policy"]["found"]
 
 
 @ON_RADV

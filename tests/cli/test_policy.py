@@ -97,6 +97,7 @@ def test_valid_files(user: User, file: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"There is no policy file at {file}: the defaults are in force.\n")
     assert user.json("policy", "check") == {
         "file": None,
+        "system_file": None,
         "valid": True,
         "preset": None,
         "policy": None,

@@ -168,7 +168,7 @@ def test_limits(user: User) -> None:
     write_game(user)
     policy(user, "settings: {carier: cells}\n")
     limits = {limit["name"]: limit["text"] for limit in user.json("status", GAME)["limits"]}
-    assert set(limits) == {"policy"} and "The defaults are in force" in limits["policy"]
+    assert set(limits) == {"policy"} and "; the defaults are in force" in limits["policy"]
     blocked = user.directory / "file"
     blocked.write_text("")
     limits = {

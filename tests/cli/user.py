@@ -42,6 +42,7 @@ class User:
             "XDG_DATA_HOME": str(self.data),
             "XDG_CACHE_HOME": str(self.store.parent),
             "XDG_CONFIG_HOME": str(self.home / ".config"),
+            "PYLAYER_SYSTEM_CONFIG": str(directory / "etc" / "policy.yaml"),
         }
         if driver == "test":
             self.environment["PYLAYER_TEST_DRIVER"] = SLOW_COMPILES

@@ -72,6 +72,24 @@ def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, 
     assert "20 of the 20 stored pipelines, 20 used here" in text and "number 1, published" in text
 
 
+def test_fleet_of_the_system(farm: User, public: str, user: User) -> None:
+    """A machine pulls from the fleet of the system's policy file. Keys of both policy files are trusted."""
+    user.pylayer("key", "new", "other")
+    other = user.json("key", "show", "other")["public_key"]
+    system = Path(user.environment["PYLAYER_SYSTEM_CONFIG"])
+    system.parent.mkdir()
+    fleet = "fleet: {{url: 'file://{}', keys: [{{name: a, key: '{}'}}]}}\n"
+    system.write_text(fleet.format(www(farm), other))
+    assert user.pylayer("fleet", "pull").returncode == 1
+    own = user.home / ".config" / "pylayer" / "policy.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"fleet: {{keys: [{{name: b, key: '{public}'}}]}}\n")
+    assert "Pulled: 20 records in 1 pack" in user.pylayer("fleet", "pull").stdout
+    system.write_text(fleet.format(www(farm), public))
+    own.write_text(f"fleet: {{keys: [{{name: b, key: '{other}'}}]}}\n")
+    assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
+
+
 def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user: User) -> None:
     """With the preset fleets, programs use pulled pipelines and record it nowhere. Commands say that it is unknown how
     many were used and when, and not that none was."""

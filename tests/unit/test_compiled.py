@@ -23,9 +23,17 @@ DOCUMENT: dict[str, Any] = {
 LOAD = """
 import sys
 from pylayer.common import compiled
-document = compiled.load(sys.argv[1], sys.argv[2])
+document, problems = compiled.load(None, *sys.argv[1:])
 print(document["share"], document["settings"]["carrier"], "yaml" in sys.modules, "re" in sys.modules)
 """
+
+
+def load(policy_file: Path, root: str | None, system: Path | None = None) -> dict[str, Any]:
+    """Returns the document in force. Raises what keeps a file from being used."""
+    document, problems = compiled.load(str(system) if system else None, str(policy_file), root)
+    for problem in problems:
+        raise problem.error
+    return document
 
 
 @pytest.fixture
@@ -52,16 +60,16 @@ def test_copy_is_used_without_yaml(policy_file: Path, root: str) -> None:
 
 def test_document_is_the_same(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy holds what YAML said, including types and empty mappings."""
-    assert compiled.load(str(policy_file), root) == DOCUMENT
+    assert load(policy_file, root) == DOCUMENT
     monkeypatch.setattr(config, "parse_bytes", None)
-    assert compiled.load(str(policy_file), root) == DOCUMENT
+    assert load(policy_file, root) == DOCUMENT
 
 
 def test_copies_are_private(policy_file: Path, root: str) -> None:
     """If the copy is the first file of a store, the store is private to its owner whatever the umask."""
     umask = os.umask(0)
     try:
-        compiled.load(str(policy_file), root)
+        load(policy_file, root)
     finally:
         os.umask(umask)
     for directory in (root, os.path.join(root, "policy")):
@@ -71,12 +79,12 @@ def test_copies_are_private(policy_file: Path, root: str) -> None:
 
 def test_changed_file(policy_file: Path, root: str) -> None:
     """A changed file is compiled again. The old copy is still used for the old text."""
-    compiled.load(str(policy_file), root)
+    load(policy_file, root)
     policy_file.write_text("share: program\n")
-    assert compiled.load(str(policy_file), root) == {"share": "program"}
+    assert load(policy_file, root) == {"share": "program"}
     assert len(copies(root)) == 2
     policy_file.write_text(TEXT)
-    assert compiled.load(str(policy_file), root) == DOCUMENT
+    assert load(policy_file, root) == DOCUMENT
     assert len(copies(root)) == 2
 
 
@@ -94,15 +102,15 @@ def test_presets_are_part_of_the_version() -> None:
 @pytest.mark.parametrize("version", ["__version__", "SCHEMA_VERSION"])
 def test_another_version(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     """A copy of another version of this package or of the schema is not used."""
-    compiled.load(str(policy_file), root)
+    load(policy_file, root)
     monkeypatch.setattr(compiled, version, "other")
-    compiled.load(str(policy_file), root)
+    load(policy_file, root)
     assert len(copies(root)) == 2
 
 
 def test_every_damage_is_noticed(policy_file: Path, root: str) -> None:
     """A copy with any byte changed, cut anywhere, or empty is ignored, and the file is parsed again."""
-    compiled.load(str(policy_file), root)
+    load(policy_file, root)
     (copy,) = copies(root)
     whole = copy.read_bytes()
     damaged = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
@@ -110,13 +118,13 @@ def test_every_damage_is_noticed(policy_file: Path, root: str) -> None:
     for data in damaged:
         copy.write_bytes(data)
         assert compiled.read_copy(str(copy)) is None
-    assert compiled.load(str(policy_file), root) == DOCUMENT
+    assert load(policy_file, root) == DOCUMENT
     assert copy.read_bytes() == whole
 
 
 def test_copy_of_another_user(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy in a directory that another user owns or may write to is not read."""
-    compiled.load(str(policy_file), root)
+    load(policy_file, root)
     (copy,) = copies(root)
     os.chmod(copy.parent, 0o777)
     assert compiled.read_copy(str(copy)) is None
@@ -129,14 +137,14 @@ def test_copy_of_another_user(policy_file: Path, root: str, monkeypatch: pytest.
 def test_store_that_cannot_be_written(policy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a read-only store, or none, only the copy is missing."""
     (tmp_path / "file").touch()
-    assert compiled.load(str(policy_file), str(tmp_path / "file" / "root")) == DOCUMENT
-    assert compiled.load(str(policy_file), None) == DOCUMENT
+    assert load(policy_file, str(tmp_path / "file" / "root")) == DOCUMENT
+    assert load(policy_file, None) == DOCUMENT
 
 
 def test_text_that_utf8_cannot_hold(policy_file: Path, root: str) -> None:
     """A lone surrogate in a pattern prevents the copy, but the policy file is accepted."""
     policy_file.write_text('rules:\n- {match: {engine: "\\ud800"}, set: {}}\n')
-    assert compiled.load(str(policy_file), root)["rules"][0]["match"] == {"engine": "\ud800"}
+    assert load(policy_file, root)["rules"][0]["match"] == {"engine": "\ud800"}
 
 
 def test_bad_file(policy_file: Path, root: str) -> None:
@@ -145,7 +153,7 @@ def test_bad_file(policy_file: Path, root: str) -> None:
         policy_file.write_bytes(content)
         for _ in range(2):
             with pytest.raises(config.PolicyFileError, match=str(policy_file)):
-                compiled.load(str(policy_file), root)
+                load(policy_file, root)
     assert not os.path.exists(root)
     with pytest.raises(OSError):
-        compiled.load(str(policy_file) + ".none", root)
+        load(Path(f"{policy_file}.none"), root)

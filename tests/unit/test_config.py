@@ -220,3 +220,28 @@ def test_read_names_the_file(tmp_path: Path) -> None:
         assert str(caught.value).endswith(message)
     with pytest.raises(config.PolicyFileError, match="Is a directory"):
         config.read(str(tmp_path))
+
+
+def test_system_and_user() -> None:
+    """The user's document lies over the system's: mappings are combined, lists are joined with the system's first, and
+    all else is the user's. The system's preset counts only if the user names none."""
+    key = "pylayer-ed25519:" + "A" * 43 + "="
+    system = {
+        "preset": "players",
+        "share": "program",
+        "skip": [{"executable": "a"}],
+        "fleet": {"url": "https://a.example/", "keys": [{"name": "a", "key": key}]},
+        "settings": {"carrier": "cells", "queue_mib": 7},
+    }
+    user = {
+        "skip": [{"executable": "b"}],
+        "fleet": {"keys": [{"name": "b", "key": key}], "pull_mib": 3},
+        "settings": {"carrier": "snapshot"},
+    }
+    found = config.combined(system, user)
+    assert found["skip"] == [{"executable": "a"}, {"executable": "b"}]
+    keys = [{"name": "a", "key": key}, {"name": "b", "key": key}]
+    assert found["fleet"] == {"url": "https://a.example/", "keys": keys, "pull_mib": 3}
+    assert found["settings"]["carrier"] == "snapshot" and found["settings"]["queue_mib"] == 7
+    assert found["preset"] == "players" and found["share"] == "program" and "max_store_mib" in found
+    assert "max_store_mib" not in config.combined(system, {"preset": None})

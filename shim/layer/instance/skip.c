@@ -2,7 +2,7 @@
  * skip.c - see skip.h.
  *
  * Policy reads the same compiled copy instead of YAML (pylayer/common/compiled.py). The copy's name contains the
- * digest of the policy file's bytes, so a copy can be missing but never out of date. Its first line is the digest of
+ * digest of the policy files' bytes, so a copy can be missing but never out of date. Its first line is the digest of
  * the rest. Policy writes the copy when it first reads a policy file. So after a change the interpreter starts once,
  * in whichever process comes first. It starts in every process if there can be no copy: the policy file has errors, or
  * the store cannot be written to.
@@ -23,9 +23,7 @@
 
 #include "../../../build/layer_tables.h"
 
-/* The largest policy file that pylayer/common/compiled.py accepts, and the largest copy read here. Policy reads
- * larger ones. */
-#define MAX_POLICY_BYTES (1u << 20)
+/* The largest copy read here. Policy reads larger ones. */
 #define MAX_COPY_BYTES (1u << 20)
 
 /* ---- globs -------------------------------------------------------------------------------------- */
@@ -204,30 +202,33 @@ SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, b
     return result.skip && !result.never ? SKIP_YES : SKIP_NO;
 }
 
-/* ---- the policy file ------------------------------------------------------------------------------------ */
+/* ---- the policy files ----------------------------------------------------------------------------------- */
 
-/* Writes the name of a policy file's copy, as pylayer/common/compiled.py names it. */
-static bool name_copy(char name[DIGEST_HEX_BYTES + 5], const char *policy_file)
+/* Writes the name of the policy files' copy, as pylayer/common/compiled.py names it. Returns CONFIG_NONE if there is no
+ * policy file, CONFIG_FAILED if one cannot be used. */
+static enum ConfigFile name_copy(char name[DIGEST_HEX_BYTES + 5], char files[POLICY_FILES][PATH_BYTES])
 {
     static const char suffix[] = COPY_NAME_SUFFIX;
-    size_t size = 0;
-    char *text = read_all(open_own_file(policy_file), MAX_POLICY_BYTES, sizeof suffix, &size);
-    if (!text)
-        return false;
-    memcpy(text + size, suffix, sizeof suffix - 1);
-    uint8_t digest[PYLAYER_DIGEST_BYTES];
-    digest128(text, size + sizeof suffix - 1, digest);
-    free(text);
+    uint8_t digest[PYLAYER_DIGEST_BYTES], text[POLICY_FILES * sizeof digest + sizeof suffix - 1];
+    enum ConfigFile result = CONFIG_NONE;
+    struct stat found;
+    for (int which = 0; which < POLICY_FILES; which++) {
+        enum ConfigFile one = read_config_file(which, files[which], &found, text + which * sizeof digest);
+        if (one == CONFIG_FAILED || (one == CONFIG_READ && result == CONFIG_NONE))
+            result = one;
+    }
+    memcpy(text + POLICY_FILES * sizeof digest, suffix, sizeof suffix - 1);
+    digest128(text, sizeof text, digest);
     digest_hex(name, digest);
     memcpy(name + 2 * sizeof digest, ".flat", sizeof ".flat");
-    return true;
+    return result;
 }
 
-/* What there is of a policy file. */
+/* What there is of the policy files. */
 typedef struct Policy {
     Aside aside;
-    char file[PATH_BYTES], directory[PATH_BYTES + 8];
-    bool exists;
+    char files[POLICY_FILES][PATH_BYTES], directory[PATH_BYTES + 8];
+    enum ConfigFile found;
     char *copy; /* malloc'd; NULL if there is none */
     size_t size;
 } Policy;
@@ -236,9 +237,8 @@ static void read_policy(Aside *aside)
 {
     Policy *policy = (Policy *)aside;
     char name[DIGEST_HEX_BYTES + 5];
-    struct stat found;
-    policy->exists = *policy->file && stat(policy->file, &found) == 0;
-    if (policy->exists && *policy->directory && name_copy(name, policy->file))
+    policy->found = name_copy(name, policy->files);
+    if (policy->found == CONFIG_READ && *policy->directory)
         policy->copy = read_all(open_in_store(policy->directory, name), MAX_COPY_BYTES, 0, &policy->size);
 }
 
@@ -254,14 +254,15 @@ static SkipDecision decide(const SkipProgram *program, bool built_in)
     if (!policy)
         return SKIP_UNDECIDED;
     policy->aside = (Aside){.work = read_policy, .discard = discard_policy};
-    config_file_path(policy->file);
+    for (int which = 0; which < POLICY_FILES; which++)
+        config_file_path(which, policy->files[which]);
     store_root_path(policy->directory);
     if (*policy->directory)
         strcat(policy->directory, "/policy");
     if (!aside_do(&policy->aside, config_is_local() && store_is_local(), ASIDE_WAIT_NS))
         return SKIP_UNDECIDED;
     SkipDecision decision = SKIP_UNDECIDED;
-    if (!policy->exists)
+    if (policy->found == CONFIG_NONE)
         decision = built_in ? SKIP_YES : SKIP_NO;
     else if (policy->copy)
         decision = skip_by_copy(policy->copy, policy->size, program, built_in);

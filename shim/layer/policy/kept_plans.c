@@ -2,7 +2,7 @@
  * kept_plans.c - reuses a plan that policy made earlier for the very same request.
  *
  * The interpreter needs 7 ms to make its first plan, and the program would wait for it in vkCreateDevice. A plan of
- * the built-in policy depends only on the program, the device, the policy file and this build. So policy keeps it in
+ * the built-in policy depends only on the program, the device, the policy files and this build. So policy keeps it in
  * the store, and the layer reads it from there without waiting for Python.
  *
  * A plan's file name is the digest of the key, which is all of these as bytes. A plan that no rule affected is kept
@@ -10,7 +10,6 @@
  * own name and the rest, then PylayerKept.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +28,7 @@
 #include "../../../build/build_id.h"
 
 #define KEPT_COMMAND_LINE_BYTES 4096
-#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + KEPT_COMMAND_LINE_BYTES + 3 * PATH_BYTES)
-
-/* The largest policy file that pylayer/common/paths.py reads. */
-#define MAX_POLICY_BYTES (1u << 20)
+#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + KEPT_COMMAND_LINE_BYTES + 4 * PATH_BYTES)
 
 /* Which policy file it is: the same one on another file system, such as in another container, is no other. The time is
  * part of it, because policy may read the file long after the digest was made: if somebody changed it in between and
@@ -43,34 +39,28 @@ typedef struct FileState {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
 } FileState;
 
-/* Read in vkCreateInstance, before policy reads the policy file. If the file changes in between, the plan is kept
+/* A policy file, as it was read in vkCreateInstance, before policy reads it. If it changes in between, the plan is kept
  * under a key that no later process has. */
-static FileState policy_file_state;
-static bool policy_file_known; /* false if it could not be read, or its file system did not answer */
-static char policy_file[PATH_BYTES];
+typedef struct PolicyFile {
+    char path[PATH_BYTES];
+    FileState state;
+    enum ConfigFile found;
+} PolicyFile;
 
-/* Returns false if the file is there and cannot be read, or if an error keeps that from being known. Policy then keeps
- * no plan: one that was made from the file could be found by runs that see no file. */
-static bool state_of(const char *path, FileState *state)
+static PolicyFile policy_files[POLICY_FILES];
+/* False if one could not be used, or its file system did not answer. Policy then keeps no plan: one that was made from
+ * the file could be found by runs that see no file. */
+static bool policy_files_known;
+
+static void read_policy_file(int which, PolicyFile *file)
 {
     struct stat found;
-    *state = (FileState){0};
-    if (!*path)
-        return true;
-    if (stat(path, &found) != 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == EACCES;
-    *state = (FileState){.size = (uint64_t)found.st_size,
-                         .seconds = (uint64_t)found.st_mtim.tv_sec,
-                         .nanoseconds = (uint64_t)found.st_mtim.tv_nsec,
-                         .user = found.st_uid,
-                         .mode = found.st_mode};
-    size_t size = 0;
-    char *content = read_all(open_own_file(path), MAX_POLICY_BYTES, 0, &size);
-    if (content)
-        digest128(content, size, state->digest);
-    bool known = content != NULL;
-    free(content);
-    return known;
+    file->found = read_config_file(which, file->path, &found, file->state.digest);
+    file->state.size = (uint64_t)found.st_size;
+    file->state.seconds = (uint64_t)found.st_mtim.tv_sec;
+    file->state.nanoseconds = (uint64_t)found.st_mtim.tv_nsec;
+    file->state.user = found.st_uid;
+    file->state.mode = found.st_mode;
 }
 
 typedef struct Key {
@@ -97,15 +87,14 @@ static void add_program(Key *key)
 
 typedef struct ReadState {
     Aside aside;
-    char path[PATH_BYTES];
-    FileState state;
-    bool known;
+    PolicyFile files[POLICY_FILES];
 } ReadState;
 
 static void read_state(Aside *aside)
 {
     ReadState *read = (ReadState *)aside;
-    read->known = state_of(read->path, &read->state);
+    for (int which = 0; which < POLICY_FILES; which++)
+        read_policy_file(which, &read->files[which]);
 }
 
 static void discard(Aside *aside)
@@ -118,13 +107,18 @@ void kept_plans_start(void)
     ReadState *read = calloc(1, sizeof *read);
     if (!read)
         return;
-    config_file_path(policy_file);
-    memcpy(read->path, policy_file, sizeof read->path);
+    for (int which = 0; which < POLICY_FILES; which++)
+        config_file_path(which, read->files[which].path);
     read->aside = (Aside){.work = read_state, .discard = discard};
     if (!aside_do(&read->aside, config_is_local(), ASIDE_WAIT_NS))
         return;
-    policy_file_known = read->known;
-    policy_file_state = read->state;
+    memcpy(policy_files, read->files, sizeof policy_files);
+    policy_files_known =
+        read->files[SYSTEM_POLICY].found != CONFIG_FAILED && read->files[USER_POLICY].found != CONFIG_FAILED;
+    if (read->files[SYSTEM_POLICY].found == CONFIG_REFUSED)
+        log_line(PYLAYER_LOG_WARN,
+                 "%s is not used: this user cannot read it, or others than root can write to it or its directory",
+                 read->files[SYSTEM_POLICY].path);
     free(read);
 }
 
@@ -139,15 +133,17 @@ static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, si
 
 void kept_plans_describe(PylayerMessage *message)
 {
-    Key key = {.bytes = policy_file_known ? malloc(MAX_KEY_BYTES) : NULL};
+    Key key = {.bytes = policy_files_known ? malloc(MAX_KEY_BYTES) : NULL};
     if (!key.bytes)
         return;
     PylayerDeviceInfo device = message->info;
     memset(&device.instance, 0, sizeof device.instance);
     add(&key, &device, sizeof device);
     add(&key, PYLAYER_BUILD_ID, sizeof PYLAYER_BUILD_ID);
-    add(&key, policy_file, strlen(policy_file) + 1);
-    add(&key, &policy_file_state, sizeof policy_file_state);
+    for (int which = 0; which < POLICY_FILES; which++) {
+        add(&key, policy_files[which].path, strlen(policy_files[which].path) + 1);
+        add(&key, &policy_files[which].state, sizeof policy_files[which].state);
+    }
     const char *settings = message->layer_settings ? message->layer_settings : "";
     add(&key, settings, strlen(settings) + 1);
     size_t general_size = key.size;

@@ -114,8 +114,10 @@ static void look(void)
     mounts[size] = '\0';
     store_root_path(path);
     local_store = path_is_local(mounts, path);
-    config_file_path(path);
-    local_config = path_is_local(mounts, path);
+    for (int which = 0; which < POLICY_FILES; which++) {
+        config_file_path(which, path);
+        local_config &= path_is_local(mounts, path);
+    }
     free(mounts);
 }
 

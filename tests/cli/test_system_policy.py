@@ -1,0 +1,135 @@
+"""The system's policy file in the commands: they say which files are in force, and which of them is at fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli.user import User
+
+CARRIER = "settings: {carrier: observe}\n"
+
+
+@pytest.fixture
+def system(user: User) -> Path:
+    """Returns the place of the system's policy file. There is none yet."""
+    path = Path(user.environment["PYLAYER_SYSTEM_CONFIG"])
+    path.parent.mkdir()
+    return path
+
+
+@pytest.fixture
+def own(user: User) -> Path:
+    """Returns the place of the user's policy file. There is none yet."""
+    path = user.home / ".config" / "pylayer" / "policy.yaml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_check(user: User, system: Path, own: Path) -> None:
+    """check reads both files, says of each whether it is valid, and compiles them for the next program."""
+    system.write_text("preset: fleets\n")
+    assert user.pylayer("policy", "check").stdout == f"{system} is valid, over the preset fleets.\n"
+    own.write_text(CARRIER)
+    done = user.pylayer("policy", "check")
+    assert done.stdout == f"{system} is valid, over the preset fleets.\n{own} is valid.\n"
+    found = user.json("policy", "check")
+    assert (found["file"], found["system_file"], found["preset"]) == (str(own), str(system), "fleets")
+    assert len(list(user.store.glob("policy/*.flat"))) == 2
+    alone = user.json("policy", "check", str(own))
+    assert (alone["file"], alone["system_file"], alone["preset"]) == (str(own), None, None)
+
+
+def test_check_names_the_file_at_fault(user: User, system: Path, own: Path) -> None:
+    """Each problem has its file, and a sentence says what is in force instead."""
+    system.write_text("settings:\n  carier: cells\n")
+    own.write_text(CARRIER)
+    done = user.pylayer("policy", "check")
+    assert done.returncode == 1 and f"{system}:2:3: unknown key 'carier'" in done.stdout
+    assert "1 problem: this file is not used.\n" in done.stdout and f"{own} is valid.\n" in done.stdout
+    assert [problem["file"] for problem in user.json("policy", "check", status=1)["problems"]] == [str(system)]
+    system.write_text(CARRIER)
+    own.write_text("share: everybody\n")
+    done = user.pylayer("policy", "check")
+    assert f"{own}:1:8: share is" in done.stdout
+    assert f"1 problem: the layer would use only {system} instead of this file.\n" in done.stdout
+
+
+def test_explain(user: User, system: Path, own: Path) -> None:
+    """explain names both files and says of each setting which of them it is from, also with another file than the
+    user's."""
+    system.write_text("max_store_mib: 7\nsettings:\n  carrier: observe\n  queue_mib: 9\n")
+    own.write_text("settings:\n  queue_mib: 8\n")
+    out = user.pylayer("policy", "explain", "game").stdout
+    assert out.startswith(f"Policy: {own}, over {system}\n")
+    for line in (f"observe  ({system}:3)", "8  (policy.yaml:2)", f"7  ({system}:1)"):
+        assert line in out, out
+    found = user.json("policy", "explain", "game", "--policy", str(own))
+    assert (found["file"], found["system_file"]) == (str(own), str(system))
+    assert found["devices"][0]["settings"]["carrier"]["source"] == str(system)
+    own.unlink()
+    assert user.pylayer("policy", "explain").stdout.startswith(f"Policy: {system}\n")
+    system.write_text("carrier: 1\n")
+    assert f"{system}, line 1: unknown key 'carrier'" in user.pylayer("policy", "explain").stdout
+
+
+def test_status_and_doctor(user: User, system: Path, own: Path) -> None:
+    """status and doctor say which files are in force, and which of them cannot be used."""
+    system.write_text(CARRIER)
+    own.write_text("share: all\n")
+
+    def said() -> tuple[str, str]:
+        checks = {check["name"]: check["found"] for check in user.json("doctor")["checks"]}
+        facts = user.json("status", status=1)
+        return checks["policy"], " ".join(one["text"] for one in facts["facts"] + facts["limits"])
+
+    doctor, status = said()
+    assert doctor == f"{own} is valid, over {system}" and doctor in status
+    system.write_text("share: everybody\n")
+    doctor, status = said()
+    assert f"{system}, line 1: share is" in doctor and doctor.endswith("; this file is not used") and doctor in status
+    own.unlink()
+    system.write_text(CARRIER)
+    assert said()[0] == f"{system} is valid"
+
+
+def test_run(user: User, system: Path, own: Path, tmp_path: Path) -> None:
+    """run names a file that it cannot use, and starts the program with the other. --preset stands for the user's file:
+    the system's stays below it."""
+    system.write_text("share: everybody\n")
+    own.write_text("share: all\n")
+    done = user.pylayer("run", "--", "true")
+    assert done.returncode == 0 and str(system) in done.stderr and done.stderr.endswith("; this file is not used\n")
+    system.write_text("skip: [{executable: pipelines}]\n")
+    user.demo(3)
+    assert not list(user.store.glob("store/*"))
+    found = user.json("policy", "explain", "pipelines")["devices"][0]
+    assert found["skipped"] == "skip rule executable: pipelines"
+
+
+def test_off_and_on(user: User, system: Path, own: Path) -> None:
+    """on includes what the system's file skips, by an exception in the user's file. off says that it cannot exclude
+    what the system's never_skip includes."""
+    system.write_text("skip: [{executable: game}]\nnever_skip: [{executable: tool}]\n")
+    assert "already off" in user.pylayer("off", "game").stdout
+    done = user.pylayer("on", "game")
+    assert f'wrote never_skip {{executable: "game"}} to {own}:' in done.stdout
+    assert user.json("policy", "explain", "game")["devices"][0]["skipped"] == ""
+    failed = user.pylayer("off", "tool")
+    assert failed.returncode == 1 and f"the never_skip of {system} includes tool" in failed.stderr
+
+
+def test_trusted_keys_of_both_files(user: User, system: Path, own: Path) -> None:
+    """import accepts what a key of either file signed. The system's file can require a signature."""
+    keys = []
+    for name in ("one", "two"):
+        user.pylayer("key", "new", f"{name}.key")
+        keys.append(user.json("key", "show", f"{name}.key")["public_key"])
+    user.demo(3)
+    for name in ("one", "two"):
+        assert user.pylayer("export", name, "--app", "pipelines", "--sign", f"{name}.key").returncode == 0
+    assert user.pylayer("export", "unsigned", "--app", "pipelines").returncode == 0
+    required = "import: {require_signature: true}\n"
+    system.write_text(f"{required}trusted_keys: [{{name: ours, key: '{keys[0]}'}}]\n")
+    own.write_text(f"trusted_keys: [{{name: mine, key: '{keys[1]}'}}]\n")
+    assert [user.pylayer("import", name).returncode for name in ("one", "two", "unsigned")] == [0, 0, 1]

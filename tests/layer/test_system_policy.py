@@ -1,0 +1,186 @@
+"""The system's policy file, /etc/pylayer/policy.yaml: defaults for all users, below the user's own file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from host_steps import END, HOST, lines
+from namespaces import unshared
+from others import give_away
+from world import World
+
+#: Nothing here depends on the driver.
+QUICK = True
+
+STEPS = ("instance", "device", "pipelines", "4", "threads", *END)
+
+
+@pytest.fixture
+def system(world: World) -> Path:
+    """Returns the place of the system's policy file. There is none yet."""
+    path = Path(world.environment["PYLAYER_SYSTEM_CONFIG"])
+    path.parent.mkdir()
+    return path
+
+
+@pytest.fixture
+def user(world: World) -> Path:
+    """Returns the place of the user's policy file. There is none yet."""
+    path = world.directory / "home" / ".config" / "pylayer" / "policy.yaml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def start(world: World) -> subprocess.CompletedProcess[str]:
+    """Runs a program with one device."""
+    return world.run([str(HOST), *STEPS])
+
+
+def carrier(world: World) -> str:
+    """Runs a program; returns its carrier."""
+    start(world)
+    return str(world.runs()[-1]["carrier"])
+
+
+def test_user_overrides_the_system(world: World, system: Path, user: Path) -> None:
+    """Keys of the system's file apply. The user's file overrides them one by one: the others stay."""
+    system.write_text("share: all\nsettings: {carrier: observe, store: read-only}\n")
+    assert carrier(world) == "observe"
+    user.write_text("settings: {carrier: cells}\n")
+    assert carrier(world) == "cells"
+    assert world.last()["compiled"] == 4 and world.stored_files() == []
+
+
+def test_system_rules_and_those_of_the_user(world: World, system: Path, user: Path) -> None:
+    """Rules of both files apply, and the user's win."""
+    system.write_text("rules: [{match: {executable: host}, set: {carrier: 'off', store: read-only}}]\n")
+    user.write_text("settings: {carrier: snapshot}\n")
+    assert carrier(world) == "off"
+    user.write_text("rules: [{match: {executable: h*}, set: {carrier: cells}}]\n")
+    assert carrier(world) == "cells" and world.stored_files() == []
+
+
+@pytest.mark.parametrize("preset", ["players", "null"])
+def test_preset_of_the_user(world: World, system: Path, user: Path, preset: str) -> None:
+    """The user's choice of a preset replaces the system's, and its keys override those of the system's file."""
+    system.write_text("preset: engine-developers\n")
+    assert carrier(world) == "observe"
+    user.write_text(f"preset: {preset}\n")
+    assert carrier(world) == "cells"
+    system.write_text("settings: {carrier: cells}\n")
+    user.write_text("preset: engine-developers\n")
+    assert carrier(world) == "observe"
+
+
+def test_named_file_lies_over_the_system(world: World, system: Path, tmp_path: Path) -> None:
+    """A file that PYLAYER_CONFIG names replaces the user's file, not the system's."""
+    system.write_text("settings: {carrier: cells, store: read-only}\n")
+    named = tmp_path / "named.yaml"
+    named.write_text("settings: {carrier: snapshot}\n")
+    world.environment["PYLAYER_CONFIG"] = str(named)
+    assert carrier(world) == "snapshot" and world.stored_files() == []
+
+
+@pytest.mark.parametrize("with_user", [False, True])
+@pytest.mark.parametrize("how", ["appears", "changes", "goes"])
+def test_change_is_obeyed_at_once(world: World, system: Path, user: Path, how: str, with_user: bool) -> None:
+    """The second run with the same files has no interpreter. If the system's file appears, changes or goes, the very
+    next run obeys."""
+    on, off = "settings: {carrier: cells}\n", "settings: {carrier: observe}\n"
+    if with_user:
+        user.write_text("settings: {flush_wait_ms: 5000}\n")
+    if how != "appears":
+        system.write_text(on if how == "changes" else off)
+    assert carrier(world) == ("observe" if how == "goes" else "cells")
+    again = start(world)
+    if how != "goes":  # to observe needs policy
+        assert "threads: 1" in again.stdout and world.last()["fetched"] == 4
+    if how == "goes":
+        system.unlink()
+    else:
+        system.write_text(off)
+    assert carrier(world) == ("cells" if how == "goes" else "observe")
+
+
+def test_skip_rules_of_the_system(world: World, system: Path, user: Path) -> None:
+    """A skip rule of the system's excludes a program, from the second start without an interpreter, and the user's
+    never_skip includes it again."""
+    system.write_text("skip: [{executable: host}]\n")
+    for _ in range(2):
+        skipped = start(world)
+        assert world.runs() == [] and not list(world.store.glob("store/*"))
+    assert "threads: 1" in skipped.stdout
+    user.write_text("never_skip: [{executable: host}]\n")
+    assert carrier(world) == "cells"
+    user.write_text("skip: [{executable: other}]\n")
+    start(world)
+    assert len(world.runs()) == 1
+
+
+@pytest.mark.parametrize("how", ["file", "directory"])
+def test_file_of_somebody_else(world: World, system: Path, user: Path, how: str) -> None:
+    """A system's file that others than root could have written is ignored, with one line that names it. The user's file
+    stays in force, and the second run has no interpreter."""
+    system.write_text("settings: {carrier: observe}\n")
+    user.write_text("settings: {flush_wait_ms: 5000}\n")
+    give_away(system if how == "file" else system.parent)
+    for _ in range(2):
+        done = start(world)
+        (line,) = lines(done)
+        assert f"{system} is not used: " in line and world.runs()[-1]["carrier"] == "cells"
+    assert "threads: 1" in done.stdout and world.last()["fetched"] == 4
+
+
+def test_file_that_is_wrong(world: World, system: Path, user: Path) -> None:
+    """If one file has an error, the line names it, and the other file is in force. If both have, there are two lines,
+    and the defaults are in force."""
+    good, bad = "settings: {carrier: snapshot}\n", "settings: {carier: cells}\n"
+    system.write_text(bad)
+    user.write_text(good)
+    (line,) = lines(start(world))
+    assert f"{system}, line 1: unknown key 'carier'" in line and line.endswith("; this file is not used")
+    assert world.runs()[-1]["carrier"] == "snapshot"
+    system.write_text(good)
+    user.write_text(bad)
+    (line,) = lines(start(world))
+    assert f"{user}, line 1: unknown key 'carier'" in line and line.endswith(f"; only {system} is in force")
+    assert world.runs()[-1]["carrier"] == "snapshot"
+    system.write_text(bad)
+    first, second = lines(start(world))
+    assert str(system) in first and str(user) in second and second.endswith("; the defaults are in force")
+    assert world.runs()[-1]["carrier"] == "cells"
+
+
+def test_place(world: World) -> None:
+    """Without PYLAYER_SYSTEM_CONFIG the file is /etc/pylayer/policy.yaml. A relative path in the variable begins at the
+    program's directory."""
+    place = world.directory / "image"
+    place.mkdir()
+    line = (
+        'mount -t tmpfs none "$0"; mkdir "$0/upper" "$0/work"; '
+        'mount -t overlay -o "lowerdir=/etc,upperdir=$0/upper,workdir=$0/work" none /etc; mkdir -p /etc/pylayer; '
+        'echo "settings: {carrier: observe}" > /etc/pylayer/policy.yaml; chmod 755 /etc/pylayer; '
+        'chmod 644 /etc/pylayer/policy.yaml; exec "$@"'
+    )
+    command = (*unshared("--mount"), "sh", "-ec", line, str(place))
+    if subprocess.run([*command, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this machine gives this user no overlay mounts")
+    world.run([*command, str(HOST), *STEPS], PYLAYER_SYSTEM_CONFIG=None)
+    assert world.runs()[-1]["carrier"] == "observe"
+    (world.directory / "other.yaml").write_text("settings: {carrier: snapshot}\n")
+    world.run([str(HOST), *STEPS], PYLAYER_SYSTEM_CONFIG="other.yaml")
+    assert world.runs()[-1]["carrier"] == "snapshot"
+
+
+def test_file_that_this_user_cannot_read(world: World, system: Path) -> None:
+    """A system's file that only root can read is ignored by all others, with one line."""
+    if os.geteuid() == 0:
+        pytest.skip("root can read everything")
+    system.write_text("settings: {carrier: observe}\n")
+    system.chmod(stat.S_IWUSR)
+    (line,) = lines(start(world))
+    assert f"{system} is not used: " in line and world.runs()[-1]["carrier"] == "cells"
