@@ -132,6 +132,7 @@ class World:
             "PYLAYER_LOG": "warn",
             "HOME": str(directory / "home"),
             "PYLAYER_SYSTEM_CONFIG": str(directory / "etc" / "policy.yaml"),
+            "PYLAYER_SYSTEM_STORE": str(directory / "system"),
         }
 
     def install_manifest(self, package: Path) -> None:

@@ -113,7 +113,8 @@ def _environment(phase: Phase, directory: str, session: str) -> dict[str, str]:
     if not phase.store:
         return without_layer(environment)
     root = os.path.join(directory, f"store-{phase.store}")
-    environment |= {"PYLAYER_STORE": root, "PYLAYER_SESSION": session, **phase.environment}
+    environment |= {"PYLAYER_STORE": root, "PYLAYER_SYSTEM_STORE": os.path.join(directory, "none")}
+    environment |= {"PYLAYER_SESSION": session, **phase.environment}
     environment = with_layer(environment, str(layer_files.run_directory(root)))
     compile_policy(policy_in_force(), root)
     return environment

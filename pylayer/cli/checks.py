@@ -13,12 +13,12 @@ from pathlib import Path
 
 from .. import LAYER_NAME
 from ..common.files import create_temporary, write_all
-from ..common.paths import make_private, store_root
+from ..common.paths import make_private, store_root, system_store_root
 from ..report.totals import Run, read_runs
 from . import installed, layer_files
 from .children import Outcome, probe, try_policy_class
 from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
-from .output import human_bytes, one_line
+from .output import human_bytes, one_line, plural
 from .policy_in_force import no_policy_file, policies_in_force, read_policy
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
@@ -139,7 +139,13 @@ def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Ru
     uses the user's policy file but a store in ``scratch``, so it leaves no statistics behind. Returns the check of the
     layer, the runs that the layer recorded, and how the program failed (empty text if it did not)."""
     log, store = Path(scratch, f"log-{number}"), str(Path(scratch, f"store-{number}"))
-    changes = {"PYLAYER_LOG": "debug", "PYLAYER_LOG_FILE": str(log), "PYLAYER_STORE": store}
+    none = str(Path(scratch, "none"))
+    changes = {
+        "PYLAYER_LOG": "debug",
+        "PYLAYER_LOG_FILE": str(log),
+        "PYLAYER_STORE": store,
+        "PYLAYER_SYSTEM_STORE": none,
+    }
     # Unset DISABLE, or the layer would not start. check_environment reports that variable.
     switched_on = {variable: value for variable, value in os.environ.items() if variable != DISABLE}
     environment = with_layer({**switched_on, **changes}, manifests)
@@ -237,6 +243,21 @@ def check_store() -> Check:
     if free < LOW_SPACE_BYTES:
         return Check("store", WARNING, found, "Pipelines that do not fit on the disk are not stored.")
     return Check("store", OK, found)
+
+
+def check_system_store() -> list[Check]:
+    """Checks that this user's programs can use the system's store. Returns nothing if there is none."""
+    from ..store.store import Store
+
+    root = system_store_root()
+    count, problems = Store(root).usable_packs()
+    if not count and not problems:
+        return []
+    usable = f"{root}: {plural(count, 'pack')} can be used"
+    if not problems:
+        return [Check("system store", OK, usable)]
+    found = f"{usable}, not {problems[0]}" + (f", and {len(problems) - 1} more" if len(problems) > 1 else "")
+    return [Check("system store", WARNING, found, f"As root: chown -R root {root}; chmod -R u=rwX,go=rX {root}")]
 
 
 def check_verdicts(root: str | None) -> Check:

@@ -101,7 +101,7 @@ def _examine() -> tuple[list[Check], list[Device]]:
             listed = _summary(present, devices)
     others = [checks.check_installed(), *checks.check_environment(), *check_containers(store_root()), listed]
     verdicts = checks.check_verdicts(store_root() if store.status != PROBLEM else None)
-    return [loader, layer, checks.check_policy(), store, verdicts, *others], devices
+    return [loader, layer, checks.check_policy(), store, *checks.check_system_store(), verdicts, *others], devices
 
 
 def _next_steps() -> str:

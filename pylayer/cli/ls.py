@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.file_kinds import BESIDE
+from ..common.paths import exists, system_store_root
 from ..report.origin import used_here
 from .complete import programs_and_identities
 from .output import (
@@ -219,6 +220,9 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
     if problem:
         print_total(f"{problem}, its limits included")
     print_total(f"Store: {found.root}")
+    system = system_store_root()
+    if exists(f"{system}/store") and system != found.root:
+        print_total(f"Programs also use the system's store: PYLAYER_STORE={system} pylayer ls")
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)

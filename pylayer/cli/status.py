@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from .processes import Process
 
 #: Variables that tell where a program's store and policy file are.
-PLACES = ("PYLAYER_STORE", "PYLAYER_CONFIG", "PYLAYER_SYSTEM_CONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HOME")
+PLACES = (
+    "PYLAYER_STORE",
+    "PYLAYER_CONFIG",
+    "PYLAYER_SYSTEM_CONFIG",
+    "PYLAYER_SYSTEM_STORE",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "HOME",
+)
 HOW = "pylayer run -- APP runs one program under it"
 
 

@@ -67,6 +67,13 @@ def store_root() -> str | None:
     return f"{base}/pylayer" if base else None
 
 
+def system_store_root() -> str:
+    """Returns ``PYLAYER_SYSTEM_STORE``, else ``/usr/share/pylayer``: a store that root fills. Programs use its
+    pipelines beside those of the user's store, and nothing writes to it."""
+    wanted = getenv("PYLAYER_SYSTEM_STORE", "")
+    return _absolute(wanted) if wanted else "/usr/share/pylayer"
+
+
 #: Longer policy files are rejected.
 MAX_POLICY_FILE_BYTES = 1 << 20
 

@@ -228,6 +228,7 @@ class StoreLoad:
                 continue
             more = f", and {len(alike) - 1} more files" if len(alike) > 1 else ""
             log(LOG_WARN, f"not used: {alike[0]}{more}; their pipelines are compiled again")
+        damage += self.loaded.system_damage
         for what in damage[:NAMED_DAMAGE]:
             log(LOG_WARN, f"not used: {what}")
         if len(damage) > NAMED_DAMAGE:

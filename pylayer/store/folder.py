@@ -13,7 +13,7 @@ from ..common import file_kinds, flat
 from ..common.file_kinds import FOLDED, LOADED, FileName, Kind
 from ..common.files import AHEAD_SECONDS, read_small, replace_file, unique_name
 from ..common.identity import Identity
-from ..common.paths import UntrustedDirectory, make_private_below, require_own_below
+from ..common.paths import UntrustedDirectory, exists, make_private_below, require_own_below, system_store_root
 from . import format
 from .format import Damage
 from .reader import Reader
@@ -44,6 +44,8 @@ class Loaded:
         self.damage: list[Damage] = []
         #: Tails that are still being written, or whose writer died. Each loses only itself.
         self.torn: list[Damage] = []
+        #: What is wrong with the system's store, in which nobody here repairs anything.
+        self.system_damage: list[Damage] = []
         #: Snapshots that hold nothing which the device's cache lacks, each with the digest of its data; without one if
         #: others have the same data. The loader adds each ``Batch.snapshot`` after the driver has taken its data.
         self.snapshots: dict[str, bytes] = {}
@@ -176,7 +178,37 @@ class Folder:
     # ---- loading ---------------------------------------------------------------------------------
 
     def load(self, program: int | None, loaded: Loaded) -> Iterator[Batch]:
-        """Reads and verifies everything stored, yields it in batches, and fills ``loaded`` meanwhile."""
+        """Reads and verifies everything stored, then what the system's store has besides, yields it in batches, and
+        fills ``loaded`` meanwhile."""
+        yield from self._load_own(program, loaded)
+        for path in self.system_packs(program, loaded.system_damage):
+            # What others used says nothing about this user's programs, so it is not added to ``loaded``.
+            pack = Loaded()
+            pack.digests, pack.verdicts = loaded.digests, loaded.verdicts
+            try:
+                yield from self._load_file(path, pack)
+            except OSError as error:
+                pack.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            loaded.system_damage += pack.damage
+            loaded.bytes += pack.bytes
+            loaded.create_ns += pack.create_ns
+            loaded.timed_cells += pack.timed_cells
+            loaded.left_out += pack.left_out
+
+    def system_packs(self, program: int | None, damage: list[Damage]) -> list[str]:
+        """Returns paths of the packs of this identity in the system's store: none if it is missing or this folder's own
+        store. Adds to ``damage`` if it cannot be trusted."""
+        folder = Folder(system_store_root(), self.identity)
+        if folder.path == self.path or not exists(folder.path):
+            return []
+        try:
+            folder.check()
+        except OSError as error:
+            damage.append(Damage(folder.path, "untrusted", detail=str(error)))
+            return []
+        return folder.files(program, (file_kinds.PACK,))
+
+    def _load_own(self, program: int | None, loaded: Loaded) -> Iterator[Batch]:
         try:
             self.check()
             os.listdir(self.path)

@@ -104,6 +104,35 @@ class Store:
             one.uses_recorded = not one.is_pulled or one.identity not in unrecorded
         return found
 
+    def usable_packs(self) -> tuple[int, list[str]]:
+        """Returns how many packs programs of this user can open if this is the system's store, and why they cannot open
+        the others."""
+        from ..common.paths import open_in_store, require_own_below
+        from .folder import Folder
+
+        count, problems = 0, []
+        try:
+            os.listdir(os.path.join(self.root, "store"))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            problems.append(str(error))
+        for name in self.identities():
+            identity = self.identity(name)
+            try:
+                require_own_below(self.root, "store", name)
+                paths = Folder(self.root, identity).files(None, (file_kinds.PACK,)) if identity else []
+            except OSError as error:
+                problems.append(str(error))
+                continue
+            for path in paths:
+                try:
+                    os.close(open_in_store(path))
+                    count += 1
+                except OSError as error:
+                    problems.append(str(error))
+        return count, problems
+
     # ---- what can be done with it ------------------------------------------------------------------------
 
     def verification(self) -> Verification:

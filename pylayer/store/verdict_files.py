@@ -193,7 +193,7 @@ def _accuse_records(folder: Folder, finding: Finding, found_ns: int) -> None:
     """Accuses the records of the pipelines that are accused. If such a pipeline compiles to other bytes, it is no
     longer suspected, but these records stay aside."""
     pipelines = {one.subject: one.flags & verdicts.COMPILING for one in finding.new if one.type == PIPELINE}
-    for path in folder.files(finding.program, file_kinds.FOLDED):
+    for path in (*folder.files(finding.program, file_kinds.FOLDED), *folder.system_packs(finding.program, [])):
         try:
             for part in Reader(path).verified(folder.identity.digest, []):
                 for record in part.records:

@@ -43,6 +43,7 @@ class User:
             "XDG_CACHE_HOME": str(self.store.parent),
             "XDG_CONFIG_HOME": str(self.home / ".config"),
             "PYLAYER_SYSTEM_CONFIG": str(directory / "etc" / "policy.yaml"),
+            "PYLAYER_SYSTEM_STORE": str(directory / "system"),
         }
         if driver == "test":
             self.environment["PYLAYER_TEST_DRIVER"] = SLOW_COMPILES

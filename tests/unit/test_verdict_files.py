@@ -20,7 +20,7 @@ from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
-from pylayer.store import format, marks, sentinel, verdict_files, verdicts
+from pylayer.store import fold, format, marks, sentinel, verdict_files, verdicts
 from pylayer.store.folder import Folder
 from pylayer.store.verdicts import DAY, DECIDED, PIPELINE, STUB, Verdict, Verdicts
 from pylayer.values import CARRIER_CELLS, CARRIER_OFF
@@ -211,6 +211,20 @@ def test_other_bytes_take_the_place(folder: Folder) -> None:
     stored(folder, other=11)
     loaded, commands = loads(folder)
     assert loaded == {b"two", b"other"} and commands.suspected == []
+
+
+def test_other_bytes_than_those_of_the_system(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same holds if the old bytes are in the system's store, where nothing is written."""
+    system = Folder(str(tmp_path / "system"), folder.identity)
+    system.prepare()
+    stored(system, one=11, two=12)
+    list(fold.Fold(system, PROGRAM).steps())
+    monkeypatch.setenv("PYLAYER_SYSTEM_STORE", system.root)
+    assert loads(folder)[0] == {b"one", b"two"}
+    death(folder, mark(marks.PIPELINES, 11))
+    assert loads(folder)[0] == {b"two"}
+    stored(folder, other=11)
+    assert loads(folder)[0] == {b"two", b"other"}
 
 
 def test_suspected_after_it_was_made_anew(folder: Folder) -> None:

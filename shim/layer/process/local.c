@@ -15,7 +15,7 @@
 #define MOST_LINKS 40
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool local_store = true, local_config = true;
+static bool local_store = true, local_system_store = true, local_config = true;
 
 /* File systems that the kernel alone answers for, on disks and in memory of this machine. Any other may be one over a
  * network: their names are many. */
@@ -114,6 +114,8 @@ static void look(void)
     mounts[size] = '\0';
     store_root_path(path);
     local_store = path_is_local(mounts, path);
+    system_store_path(path);
+    local_system_store = path_is_local(mounts, path);
     for (int which = 0; which < POLICY_FILES; which++) {
         config_file_path(which, path);
         local_config &= path_is_local(mounts, path);
@@ -125,6 +127,12 @@ bool store_is_local(void)
 {
     pthread_once(&once, look);
     return local_store;
+}
+
+bool system_store_is_local(void)
+{
+    pthread_once(&once, look);
+    return local_system_store;
 }
 
 bool config_is_local(void)

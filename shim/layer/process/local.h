@@ -9,8 +9,9 @@
 
 #include <stdbool.h>
 
-/* Both look once in a process, after environment_remember. True also if the table of mounts cannot be read. */
+/* These look once in a process, after environment_remember. True also if the table of mounts cannot be read. */
 bool store_is_local(void);
+bool system_store_is_local(void);
 bool config_is_local(void);
 
 #endif

@@ -27,7 +27,8 @@ static char *nothing[] = {NULL};
 static char **variables = nothing;
 
 /* Variables whose relative paths start at the program's working directory at its first vkCreateInstance. */
-static const char *const paths[] = {"PYLAYER_STORE=", "PYLAYER_CONFIG=", "PYLAYER_SYSTEM_CONFIG="};
+static const char *const paths[] = {
+    "PYLAYER_STORE=", "PYLAYER_CONFIG=", "PYLAYER_SYSTEM_CONFIG=", "PYLAYER_SYSTEM_STORE="};
 
 static char *copy_of(const char *variable)
 {

@@ -32,14 +32,25 @@ static void own_path(char *out, const char *own, const char *xdg, const char *be
         *out = '\0';
 }
 
+static void system_path(char *out, const char *own, const char *otherwise)
+{
+    const char *value = environment_get(own);
+    if (!value || !*value)
+        value = otherwise;
+    snprintf(out, PATH_BYTES, "%s", *value == '/' && strlen(value) < PATH_BYTES ? value : "");
+}
+
 void config_file_path(int which, char out[PATH_BYTES])
 {
-    const char *system = environment_get("PYLAYER_SYSTEM_CONFIG");
-    if (which == SYSTEM_POLICY && !(system && *system))
-        strcpy(out, "/etc/pylayer/policy.yaml");
+    if (which == SYSTEM_POLICY)
+        system_path(out, "PYLAYER_SYSTEM_CONFIG", "/etc/pylayer/policy.yaml");
     else
-        own_path(out, which == SYSTEM_POLICY ? "PYLAYER_SYSTEM_CONFIG" : "PYLAYER_CONFIG", "XDG_CONFIG_HOME", ".config",
-                 "pylayer/policy.yaml");
+        own_path(out, "PYLAYER_CONFIG", "XDG_CONFIG_HOME", ".config", "pylayer/policy.yaml");
+}
+
+void system_store_path(char out[PATH_BYTES])
+{
+    system_path(out, "PYLAYER_SYSTEM_STORE", "/usr/share/pylayer");
 }
 
 void store_root_path(char out[PATH_BYTES])

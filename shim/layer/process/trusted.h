@@ -17,9 +17,11 @@
 /* The policy files, the weaker first: the keys of the user's override those of the system's. */
 enum { SYSTEM_POLICY, USER_POLICY, POLICY_FILES };
 
-/* Both use the environment as it was at the first vkCreateInstance (process.c). Empty: there is no such path. */
+/* These use the environment as it was at the first vkCreateInstance (process.c). Empty: there is no such path. */
 void config_file_path(int which, char out[PATH_BYTES]);
 void store_root_path(char out[PATH_BYTES]);
+/* A store that root fills and nobody else writes to. Its pipelines are used beside those of the user's store. */
+void system_store_path(char out[PATH_BYTES]);
 
 enum ConfigFile {
     CONFIG_NONE,

@@ -127,7 +127,7 @@ enum ReadResult patient_read(const Device *device, const StoreRead *read, void *
     int fd;
     *got = 0;
     *left = 0;
-    if (!store_is_local())
+    if (!read->local)
         return read_remote(device, read, out, give_up, got, left);
     enum ReadResult result = open_file(read, &fd, left);
     if (result == READ_DONE)

@@ -23,6 +23,7 @@ uint64_t read_deadline(const Device *device, uint64_t *give_up);
 /* What is read: of which file, from where, at most `size` bytes, of which `needed` must come. */
 typedef struct StoreRead {
     const char *directory, *name;
+    bool local; /* its file system is */
     FileNumber number;
     uint64_t offset;
     size_t size, needed;

@@ -32,6 +32,27 @@ static void tell_damage(const Device *device, const char *name)
     mailbox_post(message, device->plan.queue_bytes);
 }
 
+/* Nobody here can repair the system's store, so no run starts policy for it: the first one, which policy reads for, and
+ * pylayer verify say what is wrong. */
+static void tell_damage_of(const Device *device, const StoredFile *file)
+{
+    if (!file->system)
+        tell_damage(device, file->name);
+}
+
+StoreRead index_read_of(const Stored *stored, const StoredFile *file)
+{
+    return (StoreRead){.directory = file->system ? stored->system : stored->directory,
+                       .name = file->name,
+                       .local = file->system ? system_store_is_local() : store_is_local(),
+                       .number = file->number};
+}
+
+bool index_is_local(const Stored *stored)
+{
+    return store_is_local() && (!stored->system || system_store_is_local());
+}
+
 /* ---- reading ----------------------------------------------------------------------------------- */
 
 /* Returns false if not all bytes could be read. */
@@ -104,11 +125,11 @@ static bool read_headers(Device *device, int fd, uint64_t size, StoredFile *file
             break;
         if (record_is(&header, "CELL"))
             grow(&table, (TableEntry){header.fingerprint, at});
-        else
+        else if (!file->system) /* what others used says nothing about this user's programs */
             fine = take_note(device, fd, &header, at, found);
     }
     if (fine && at < size)
-        tell_damage(device, file->name);
+        tell_damage_of(device, file);
     if (table.count > 0)
         qsort(table.entries, table.count, sizeof *table.entries, by_fingerprint);
     file->entries = table.entries;
@@ -121,7 +142,7 @@ static bool read_notes(Device *device, int fd, uint64_t size, const StoredFile *
 {
     TableEntry entry;
     RecordHeader header;
-    for (uint64_t i = 0; i < file->entry_count; i++) {
+    for (uint64_t i = 0; i < file->entry_count && !file->system; i++) {
         if (file->entries)
             entry = file->entries[i];
         else if (!read_at(fd, &entry, sizeof entry, file->table + i * sizeof entry))
@@ -159,7 +180,7 @@ static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *fou
     bool whole = fstat(fd, &status) == 0 && read_at(fd, &header, sizeof header, 0) &&
                  file_header_is_whole(&header, stored->identity);
     if (!whole) {
-        tell_damage(device, file->name);
+        tell_damage_of(device, file);
         return true;
     }
     uint64_t size = (uint64_t)status.st_size;
@@ -169,12 +190,12 @@ static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *fou
     if (memcmp(header.kind, "PACK", 4) != 0 || header.table == 0)
         return read_headers(device, fd, size, file, found);
     if (header.size != size)
-        tell_damage(device, file->name);
+        tell_damage_of(device, file);
     if (read_table(fd, size, header.table, file))
         return read_notes(device, fd, size, file, found);
     free(file->entries);
     file->entries = NULL;
-    tell_damage(device, file->name);
+    tell_damage_of(device, file);
     return read_headers(device, fd, size, file, found);
 }
 
@@ -203,25 +224,25 @@ static bool make_room(Stored *stored, const char *name)
 }
 
 /* Returns false if policy must read the folder. */
-static bool add_file(Device *device, const char *name, StoredFound *found)
+static bool add_file(Device *device, const char *name, bool system, StoredFound *found)
 {
     Stored *stored = &device->stored;
     size_t length = strlen(name);
     if (length >= PYLAYER_STORE_NAME_BYTES || !make_room(stored, name))
         return true;
-    int fd = open_in_store(stored->directory, name);
+    int fd = open_in_store(system ? stored->system : stored->directory, name);
     if (fd < 0 && (errno == ENOENT || open_may_succeed_later(errno))) /* or its records have another name now */
         atomic_store(&stored->behind, true);
-    else if (fd < 0) /* somebody else's, or the disk fails */
+    else if (fd < 0 && !system) /* somebody else's, or the disk fails */
         tell_damage(device, name);
     if (fd < 0)
         return true;
-    StoredFile file = {0};
+    StoredFile file = {.system = system};
     memcpy(file.name, name, length + 1);
     bool fine = read_file(device, fd, &file, found);
     close(fd);
     found->records += file.entry_count;
-    if (file.table == 0) {
+    if (file.table == 0 && !system) {
         found->without_table++;
         found->work |= found->without_table > MANY_FILES || file.entry_count > TABLE_IN_MEMORY;
     }
@@ -257,7 +278,15 @@ static void look_at(void *to, int directory, const char *name)
     if (name_ends(name, ".snapshot"))
         reading->fine = false;
     else if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
-        reading->fine &= add_file(device, name, found);
+        reading->fine &= add_file(device, name, false, found);
+}
+
+static void look_at_system(void *to, int directory, const char *name)
+{
+    (void)directory;
+    Reading *reading = to;
+    if ((reading->device->stored.every_program || name_begins(name, reading->prefix)) && name_ends(name, ".pack"))
+        add_file(reading->device, name, true, reading->found);
 }
 
 /* Returns false if the names could not be read. *fine: as index_read_folder returns. */
@@ -267,6 +296,8 @@ static bool read_names(Device *device, StoredFound *found, bool *fine)
     program_prefix(reading.prefix, device->stored.program);
     bool read = folder_names(device->stored.directory, look_at, &reading);
     *fine &= reading.fine;
+    if (read && *fine && device->stored.system)
+        folder_names(device->stored.system, look_at_system, &reading);
     return read;
 }
 
@@ -332,8 +363,9 @@ bool index_read_again(Device *device, uint64_t *give_up)
     }
     device_hold(device);
     *again = (Again){.aside = {.work = read_again, .discard = discard_again}, .device = device};
-    uint64_t now = now_ns(), end = store_is_local() ? now : read_deadline(device, give_up);
-    if (!aside_do(&again->aside, store_is_local(), end > now ? end - now : 0))
+    bool local = index_is_local(stored);
+    uint64_t now = now_ns(), end = local ? now : read_deadline(device, give_up);
+    if (!aside_do(&again->aside, local, end > now ? end - now : 0))
         return false;
     bool read = again->read;
     discard_again(&again->aside);
@@ -348,7 +380,7 @@ void index_tell_damage(Device *device, uint32_t file, enum ReadResult result)
     Stored *stored = &device->stored;
     char name[PYLAYER_STORE_NAME_BYTES];
     pthread_mutex_lock(&stored->mutex);
-    bool told = stored->files[file].damage_told || !*stored->files[file].name;
+    bool told = stored->files[file].damage_told || stored->files[file].system || !*stored->files[file].name;
     stored->files[file].damage_told = true;
     memcpy(name, stored->files[file].name, sizeof name);
     pthread_mutex_unlock(&stored->mutex);
@@ -425,7 +457,7 @@ static enum ReadResult find_in_file(const Device *device, const StoredFile *file
                                     Places *out, uint64_t *give_up)
 {
     TableEntry page[PAGE_ENTRIES];
-    StoreRead read = {.directory = device->stored.directory, .name = file->name, .number = file->number};
+    StoreRead read = index_read_of(&device->stored, file);
     enum ReadResult result = READ_DONE;
     uint64_t low = 0, high = file->entry_count;
     uint64_t at = (uint64_t)((unsigned __int128)fingerprint * high >> 64);

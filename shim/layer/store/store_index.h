@@ -25,6 +25,7 @@ typedef struct StoredFile {
     uint64_t size; /* when it was indexed */
     uint64_t entry_count;
     bool damage_told;    /* policy knows that it has to read the file */
+    bool system;         /* in the system's store, of which policy repairs nothing */
     uint64_t table;      /* where the entries begin in the file, if they are not in memory */
     TableEntry *entries; /* in the order of fingerprints; NULL: they are in the file */
 } StoredFile;
@@ -38,6 +39,7 @@ typedef struct Stored {
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
     char *directory;
+    char *system; /* the same folder of the system's store; NULL if there is none that can be trusted */
     char outside[SENTINEL_OUTSIDE_BYTES]; /* how the folder's sentinels in the runtime directory begin */
     _Atomic(uint8_t *) buffer; /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
     pthread_mutex_t mutex;     /* guards what follows */
@@ -80,6 +82,10 @@ bool index_read_folder(Device *device, StoredFound *found);
  * it took too long, or the folder could not be read at this moment. */
 bool index_read_again(Device *device, uint64_t *give_up);
 void index_forget(Stored *stored);
+/* Returns a read of a file, of which the place and the sizes are missing. */
+StoreRead index_read_of(const Stored *stored, const StoredFile *file);
+/* Returns whether no other machine has to answer before the files can be read. */
+bool index_is_local(const Stored *stored);
 /* Adds the places of all records with this fingerprint. Release them with free. */
 enum ReadResult index_look_up(Device *device, uint64_t fingerprint, Places *out, uint64_t *give_up);
 Place place_of(uint32_t file, uint64_t offset);

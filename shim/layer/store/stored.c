@@ -54,6 +54,7 @@ void stored_free(Device *device)
     Stored *stored = &device->stored;
     index_forget(stored);
     free(stored->directory);
+    free(stored->system);
     free(atomic_load(&stored->buffer));
     number_map_free(&stored->places);
     pthread_cond_destroy(&stored->given);
@@ -85,7 +86,7 @@ static bool obey(Device *device, StoredFound *found)
 typedef struct Opening {
     Aside aside;
     Device *device;
-    char above[PATH_BYTES + 8];
+    char above[PATH_BYTES + 8], system_root[PATH_BYTES], system_above[PATH_BYTES + 8];
     StoredFound found;
     bool read;
 } Opening;
@@ -96,6 +97,11 @@ static void read_store(Aside *aside)
     Device *device = opening->device;
     Stored *stored = &device->stored;
     sentinel_outside_name(stored->directory, stored->outside);
+    if (stored->system && !(is_own_root(opening->system_root) && is_own_directory(opening->system_above) &&
+                            is_own_directory(stored->system))) {
+        free(stored->system);
+        stored->system = NULL;
+    }
     opening->read = is_own_directory(opening->above) && is_own_directory(stored->directory) &&
                     index_read_folder(device, &opening->found) &&
                     !sentinels_outside_may_be_dead(stored->outside, stored->program);
@@ -127,11 +133,15 @@ bool stored_open(Device *device, const FileHeader *header, bool every_program, b
     Opening *opening = calloc(1, sizeof *opening);
     if (!opening)
         return false;
+    system_store_path(opening->system_root);
+    snprintf(opening->system_above, sizeof opening->system_above, "%s/store", opening->system_root);
+    if (!*opening->system_root || asprintf(&stored->system, "%s/%s", opening->system_above, name) < 0)
+        stored->system = NULL;
     device_hold(device);
     opening->aside = (Aside){.work = read_store, .discard = discard_opening};
     opening->device = device;
     snprintf(opening->above, sizeof opening->above, "%s", above);
-    found->late = !aside_do(&opening->aside, store_is_local(), ASIDE_WAIT_NS);
+    found->late = !aside_do(&opening->aside, index_is_local(stored), ASIDE_WAIT_NS);
     if (found->late)
         return false;
     *found = opening->found;
@@ -208,12 +218,10 @@ static size_t bytes_of_first(const Chunk *chunk, uint64_t left)
 static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_up)
 {
     Stored *stored = &device->stored;
-    StoreRead read = {.directory = stored->directory,
-                      .name = chunk->file.name,
-                      .number = chunk->file.number,
-                      .offset = chunk->offset,
-                      .size = chunk->wanted,
-                      .needed = sizeof(RecordHeader)};
+    StoreRead read = index_read_of(stored, &chunk->file);
+    read.offset = chunk->offset;
+    read.size = chunk->wanted;
+    read.needed = sizeof(RecordHeader);
     uint64_t left;
     chunk->data = atomic_exchange(&stored->buffer, NULL);
     if (!chunk->data)
