@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from . import layer_files
+from . import installed, layer_files
 from .checks import OK, WARNING, Check
 
 PAGE = "docs/containers.md"
@@ -84,11 +84,11 @@ def check_steam(root: str | None) -> list[Check]:
     checks = []
     if any(os.path.isdir(f"{home}/{place}") for place in STEAM_PLACES):
         package = str(layer_files.package_directory())
-        if package.startswith("/usr/"):
-            found = f"its games see {package} at another path"
-            advice = "pylayer install --implicit works there. With newer loaders, pylayer run does not."
-            checks.append(Check("steam", OK, found, advice))
-        elif not _below(package, (*STEAM_SHARES, home)):
+        is_in_usr = package.startswith("/usr/")
+        if is_in_usr and not installed.is_installed_in_usr():
+            found = f"its games see {package} at another path, and no manifest leads there"
+            checks.append(Check("steam", WARNING, found, "Run pylayer install --system as root."))
+        elif not is_in_usr and not _below(package, (*STEAM_SHARES, home)):
             found = f"its games do not see this installation: {package} is not shared with their containers"
             where = "/" + package.split("/")[1]
             advice = f"Install it below your home, or add PRESSURE_VESSEL_FILESYSTEMS_RO={where} to the launch options."

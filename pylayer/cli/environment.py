@@ -24,12 +24,14 @@ def with_layer(environment: Mapping[str, str], manifest_directory: str) -> dict[
     """Returns ``environment`` with the layer in front of the layers that it already switches on.
 
     VK_ADD_LAYER_PATH adds to the loader's own directories. If VK_LAYER_PATH is set, even to nothing, the loader
-    searches only there and ignores VK_ADD_LAYER_PATH, so the manifest's directory is added to VK_LAYER_PATH.
+    searches only there and ignores VK_ADD_LAYER_PATH, so the manifest's directory is added to VK_LAYER_PATH. An empty
+    ``manifest_directory`` adds none.
     """
     result = dict(environment)
     variable = "VK_LAYER_PATH" if "VK_LAYER_PATH" in environment else "VK_ADD_LAYER_PATH"
     places = [place for place in environment.get(variable, "").split(":") if place and place != manifest_directory]
-    result[variable] = ":".join([manifest_directory, *places])
+    if manifest_directory:
+        result[variable] = ":".join([manifest_directory, *places])
     others = _without_layer(environment.get("VK_INSTANCE_LAYERS", ""), ":")
     result["VK_INSTANCE_LAYERS"] = ":".join([LAYER_NAME, *others])
     return result

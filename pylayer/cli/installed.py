@@ -119,6 +119,12 @@ def in_force(found: list[Manifest], kind: str) -> Manifest | None:
     return next((manifest for manifest in found if manifest.kind == kind), None)
 
 
+def is_installed_in_usr() -> bool:
+    """Returns whether this package is in /usr, and loaders find it by its name."""
+    explicit = in_force(find(), EXPLICIT)
+    return str(layer_files.package_directory()).startswith("/usr/") and explicit is not None and explicit.is_ours
+
+
 def state(manifest: Manifest) -> str:
     """Returns what a manifest leads to, as part of a sentence."""
     if manifest.is_ours:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from cli.user import User
 
-from pylayer.cli import containers, layer_files
+from pylayer import LAYER_NAME
+from pylayer.cli import containers, installed, layer_files, run
 from pylayer.cli.checks import OK, WARNING
 
 
@@ -69,7 +71,7 @@ def test_steam(user: User) -> None:
     ("package", "store", "status", "told"),
     [
         ("/home/me/.venv/lib/pylayer", "/home/me/.cache/pylayer", OK, "pylayer run -- %command%"),
-        ("/usr/lib/python3/dist-packages/pylayer", "/home/me/.cache/pylayer", OK, "install --implicit"),
+        ("/usr/lib/python3/dist-packages/pylayer", "/home/me/.cache/pylayer", WARNING, "pylayer install --system"),
         ("/data/venv/lib/pylayer", "/home/me/.cache/pylayer", WARNING, "PRESSURE_VESSEL_FILESYSTEMS_RO=/data"),
         ("/opt/pylayer/lib/pylayer", "/data/store", WARNING, "below your home"),
     ],
@@ -83,6 +85,29 @@ def test_what_steam_shares(
     monkeypatch.setattr(layer_files, "package_directory", lambda: Path(package))
     (check,) = containers.check_steam(store)
     assert check.status == status and told in check.found + check.advice
+
+
+def test_installed_in_usr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Steam's containers show /usr at another path. If a manifest of the loader's own directories leads to a package
+    there, pylayer run names no other one, and doctor says that games see the layer."""
+    package = Path("/usr/lib/pylayer")
+    manifest = installed.manifest_path(tmp_path / "share", installed.EXPLICIT)
+    manifest.parent.mkdir(parents=True)
+    layer = {"name": LAYER_NAME, "library_path": str(package / layer_files.LIBRARY_NAME)}
+    manifest.write_text(json.dumps({"layer": layer}))
+    (tmp_path / ".steam").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    for variable in ("VK_LAYER_PATH", "VK_ADD_LAYER_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    there = run._environment(str(tmp_path / "store"), {})[0]
+    assert "VK_ADD_LAYER_PATH" in there
+    monkeypatch.setattr(layer_files, "package_directory", lambda: package)
+    environment, is_on = run._environment(str(tmp_path / "store"), {})
+    assert is_on and environment["VK_INSTANCE_LAYERS"] == there["VK_INSTANCE_LAYERS"]
+    assert "VK_ADD_LAYER_PATH" not in environment and "VK_LAYER_PATH" not in environment
+    (check,) = containers.check_steam(str(tmp_path / "store"))
+    assert check.status == OK
 
 
 def test_flatpak(user: User) -> None:
