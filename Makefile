@@ -29,6 +29,7 @@
 # make sdist  the source distribution, in dist/
 # make wheel  from it the wheel for this Python, with all libraries that it needs inside, in dist/
 # make check-wheel  that wheel in an empty environment without a compiler: doctor, a program, its pipelines; a minute
+# make flatpak  an extension with the layer for Flatpak's programs, in dist/; FLATPAK_RUNTIME= their runtime's version
 # make clean  removes what the above made
 #
 # On Debian and Ubuntu each installs the system packages that it needs when run as root, and names them in one line
@@ -64,7 +65,7 @@ VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
 
 # These need what builds need; all but these and the next ones need packages for the tests and their programs.
-BUILD_GOALS := setup install sdist wheel
+BUILD_GOALS := setup install sdist wheel flatpak
 DEMO_GOALS := demo $(BUILD_GOALS) check-wheel fuzz fuzz-shim analyze lint format docs
 GOALS := $(or $(MAKECMDGOALS),demo)
 PACKAGES := $(if $(filter-out $(DEMO_GOALS),$(GOALS)),test,$(if $(filter-out $(BUILD_GOALS),$(GOALS)),demo,build))
@@ -268,6 +269,26 @@ install: setup wheel
 check-wheel: programs-demo wheel
 	@$(BIN)/python tests/packaging/check.py dist
 
+# Freedesktop's runtimes show the extension at this path in every program. It is absolute, because loaders read the
+# manifests through links in another directory.
+EXTENSION := org.freedesktop.Platform.VulkanLayer.pylayer
+EXTENSION_LIBRARY := /usr/lib/extensions/vulkan/pylayer/lib/pylayer
+FLATPAK_RUNTIME ?= 24.08
+flatpak: setup wheel
+	@command -v flatpak-builder >/dev/null || { echo "pylayer: install flatpak-builder" >&2; exit 1; }
+	@rm -rf build/flatpak && mkdir -p build/flatpak/source/lib
+	@$(BIN)/python -m zipfile -e dist/*.whl build/flatpak/source/lib
+	@rm -rf build/flatpak/source/lib/*.dist-info build/flatpak/source/lib/*.data
+	@XDG_DATA_HOME="$(CURDIR)/build/flatpak/source/share" $(BIN)/pylayer install --in-place --implicit --json >/dev/null
+	@for manifest in build/flatpak/source/share/vulkan/*/*.json; do \
+	    sed -i 's|"library_path": ".*/|"library_path": "$(EXTENSION_LIBRARY)/|' "$$manifest" && \
+	    grep -q '$(EXTENSION_LIBRARY)/lib' "$$manifest" || exit 1; done
+	@sed 's/RUNTIME$$/"$(FLATPAK_RUNTIME)"/' flatpak/$(EXTENSION).yml >build/flatpak/$(EXTENSION).yml
+	@cd build/flatpak && flatpak-builder --disable-rofiles-fuse --repo=repo built $(EXTENSION).yml >builder.log 2>&1 || \
+	    { cat builder.log >&2; exit 1; }
+	@flatpak build-bundle --runtime build/flatpak/repo dist/$(EXTENSION)-$(FLATPAK_RUNTIME).flatpak $(EXTENSION) $(FLATPAK_RUNTIME)
+	@ls -1 dist/*.flatpak
+
 # ---- Programs for demo, tests and benchmarks -----------------------------------------------------
 
 programs: $(PROGRAM_SETS)
@@ -317,7 +338,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: descriptor-heap first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: descriptor-heap first environment sdist wheel flatpak check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..common.paths import _base
 from . import installed, layer_files
 from .checks import OK, WARNING, Check
 
@@ -24,6 +25,7 @@ OF_THE_CONTAINER, IN_MEMORY = ("overlay", "aufs", "fuse-overlayfs"), ("tmpfs", "
 #: home.
 STEAM_SHARES = ("/home", "/opt", "/srv", "/mnt", "/media", "/run/media", "/tmp", "/var/tmp", "/nix", "/gnu/store")
 STEAM_PLACES = (".steam", ".local/share/Steam")
+FLATPAK_EXTENSION, FLATPAK_SYSTEM = "org.freedesktop.Platform.VulkanLayer.pylayer", "/var/lib/flatpak"
 STEAM_FLATPAK, STEAM_SNAP = ".var/app/com.valvesoftware.Steam", "snap/steam"
 
 
@@ -104,8 +106,17 @@ def check_steam(root: str | None) -> list[Check]:
     return checks
 
 
+def _extensions() -> list[tuple[str, str]]:
+    """Returns the runtime versions for which the layer's Flatpak extension is installed, with the build id of each."""
+    found = []
+    for place in (f"{_base('XDG_DATA_HOME', '.local/share')}/flatpak", FLATPAK_SYSTEM):
+        for package in sorted(Path(place).glob(f"runtime/{FLATPAK_EXTENSION}/*/*/active/files/lib/pylayer")):
+            found.append((package.parents[3].name, layer_files.build_id(package)))
+    return found
+
+
 def check_flatpak() -> list[Check]:
-    """Checks for Flatpak. Its programs, Steam among them, do not see the host's layers."""
+    """Checks for Flatpak. Its programs, Steam among them, see only the layer of an extension."""
     home = os.path.expanduser("~")
     try:
         programs = sorted(os.listdir(f"{home}/.var/app"))
@@ -114,8 +125,16 @@ def check_flatpak() -> list[Check]:
     if not programs or container() == "flatpak":
         return []
     example = os.path.basename(STEAM_FLATPAK) if os.path.isdir(f"{home}/{STEAM_FLATPAK}") else programs[0]
-    found = "its programs do not see this installation, and pylayer run does not work for them"
-    return [Check("flatpak", OK, found, f"{PAGE} has the commands that give the layer to {example}.")]
+    extensions = _extensions()
+    if not extensions:
+        found = "its programs do not see this installation, and pylayer run does not work for them"
+        return [Check("flatpak", OK, found, f"{PAGE} has the commands that give the layer to {example}.")]
+    versions = ", ".join(version for version, _ in extensions)
+    if any(build != layer_files.build_id() for _, build in extensions):
+        found = f"the layer's extension for the runtimes {versions} is of another build than this command"
+        return [Check("flatpak", WARNING, found, f"Build and install it again: {PAGE}.")]
+    found = f"programs on the Freedesktop runtimes {versions} have the layer in an extension"
+    return [Check("flatpak", OK, found, f"Enable it: flatpak override --user --env=ENABLE_PYLAYER=1 {example}")]
 
 
 def check_containers(root: str | None) -> list[Check]:

@@ -116,3 +116,18 @@ def test_flatpak(user: User) -> None:
     (user.home / ".var" / "app" / "org.example.Game").mkdir(parents=True)
     (check,) = named(user, "flatpak")
     assert "do not see" in check["found"] and "org.example.Game" in check["advice"]
+
+
+@pytest.mark.parametrize("build", [None, "f" * 32])
+def test_flatpak_extension(user: User, build: str | None) -> None:
+    """With the layer's extension, doctor says for which runtimes it is and how to enable it. It warns if the extension
+    is of another build."""
+    (user.home / ".var" / "app" / "org.example.Game").mkdir(parents=True)
+    runtime = user.home / ".local" / "share" / "flatpak" / "runtime" / containers.FLATPAK_EXTENSION / "x86_64" / "24.08"
+    commit, private = runtime / "0123", runtime / "0123" / "files" / "lib" / "pylayer" / "_private"
+    private.mkdir(parents=True)
+    (private / "build_id").write_text(build or layer_files.build_id())
+    (runtime / "active").symlink_to(commit.name)
+    (check,) = named(user, "flatpak")
+    assert check["status"] == (WARNING if build else OK) and "24.08" in check["found"]
+    assert ("again" if build else "ENABLE_PYLAYER=1 org.example.Game") in check["advice"]
