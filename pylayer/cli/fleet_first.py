@@ -3,7 +3,7 @@
 ``pylayer run`` becomes the program. So whatever it left running would be a child of the program, or of a process above
 it that waits for all of them: Steam's, or a container's first one. It waits instead, for a time that the policy file
 limits, and leaves nothing behind. What is pulled is there for this very run. A pull that takes longer is killed, which
-it may be at any moment, and the next one continues.
+it may be at any moment, and the next one continues. A signal that ends this process ends the pull, too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
+
+import click
 
 from ..common.settings import fleet_settings
 from .output import fail
+from .process import EXIT_SIGNAL_BASE
 
 
 def pull_first(document: dict[str, Any], root: str, environment: Mapping[str, str]) -> None:
@@ -37,16 +40,30 @@ def pull_first(document: dict[str, Any], root: str, environment: Mapping[str, st
         _pull(url, seconds, environment)
 
 
+def _end_by(number: int, frame: Any) -> NoReturn:
+    raise click.exceptions.Exit(EXIT_SIGNAL_BASE + number)
+
+
 def _pull(url: str, seconds: int, environment: Mapping[str, str]) -> None:
     """Runs ``pylayer fleet pull``, and ends it with the processes that it started when the time is over."""
     command = [sys.executable, "-P", "-m", "pylayer", "fleet", "pull"]
     null = subprocess.DEVNULL
-    process = subprocess.Popen(command, env=dict(environment), stdin=null, stdout=null, start_new_session=True)
+    # The first process of a container gets only signals that it has a handler for. Without one, a container that is
+    # stopped during the pull starts the program nevertheless, and is killed when the time to stop is over.
+    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, _end_by) for number in ending}
     try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        fail(f"the pull from {url} took longer than {seconds} s (fleet.pull_on_run_seconds); the next one continues")
+        process = subprocess.Popen(command, env=dict(environment), stdin=null, stdout=null, start_new_session=True)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            fail(
+                f"the pull from {url} took longer than {seconds} s (fleet.pull_on_run_seconds); the next one continues"
+            )
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import configparser
 import os
+import signal
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -15,6 +17,7 @@ from cli.stores import GAME, IDENTITY, Store, cell, present, write_run
 from cli.user import DEMO, User
 from fleet.faulty import Faulty, failing, only, serving
 from fleet.fleets import Builder, Machine, nginx
+from namespaces import container
 from world import ROOT
 
 
@@ -264,6 +267,30 @@ def test_run_leaves_no_process(user: User, served: tuple[Faulty, Builder]) -> No
     end.set()
     assert "ChildProcessError" in done.stderr and done.returncode == 1, done.stderr
     assert "took longer than 2 s" in done.stderr and "a process was left" not in done.stderr
+
+
+def test_a_container_is_stopped_during_the_pull(user: User, served: tuple[Faulty, Builder]) -> None:
+    """SIGTERM during the pull ends ``pylayer run`` at once, also as a container's first process, which gets only
+    signals that it has a handler for. The program is not started."""
+    server, builder = served
+    asked, end = Event(), Event()
+
+    def never(path: str, answer: object) -> object:
+        asked.set()
+        end.wait(120)
+        return answer
+
+    server.fault = never  # type: ignore[assignment]
+    write_policy(user, server.url, *builder.keys, more=", pull_on_run_seconds: 30")
+    started = user.process(("run", "--", "echo", "the program"))
+    started["args"] = [*container(), *started["args"]]
+    with subprocess.Popen(**started, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert asked.wait(60)
+        os.kill(int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()), signal.SIGTERM)
+        begun = time.monotonic()
+        printed = process.communicate(timeout=120)
+    end.set()
+    assert (process.returncode, *printed) == (128 + signal.SIGTERM, "", "") and time.monotonic() - begun < 20
 
 
 def test_pulls_at_once(user: User, served: tuple[Faulty, Builder]) -> None:
