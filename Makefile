@@ -1,6 +1,7 @@
 # make demo   the layer at work on an unmodified program, as a table
 # make fleet-demo  a builder publishes what it compiled, and an empty home pulls it from nginx, as a table
 # make fleet-chroot  a chroot with nothing but the wheel, a driver and the URL pulls and runs; two minutes, as root
+# make containers  config/containers in podman: the image, and what Kubernetes would run; minutes, as root
 # make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
@@ -102,6 +103,14 @@ fleet-demo: programs-demo setup
 # Needs root for the chroot.
 fleet-chroot: programs-demo wheel
 	@$(BIN)/python -P tests/fleet/chroot.py
+
+# podman may need options: tests/containers/containers.py.
+containers: programs-demo wheel $(VENV)/extra-test $(VENV)/extra-containers
+	@.ci/system-packages containers
+	$(BIN)/kubernetes-validate --strict --quiet config/containers/kubernetes.yaml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows config/ci/github.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci config/ci/gitlab.yml
+	$(BIN)/pytest -q --timeout 900 tests/containers/containers.py tests/fleet/test_ci_examples.py
 
 # Ceph's radosgw, with a monitor and an object store in memory, on loopback ports (tests/fleet/radosgw.py).
 fleet-s3: setup $(VENV)/extra-test
@@ -338,7 +347,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: descriptor-heap first environment sdist wheel flatpak check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: descriptor-heap first environment sdist wheel flatpak check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint format docs clean containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif
