@@ -282,6 +282,9 @@ def test_a_container_is_stopped_during_the_pull(user: User, served: tuple[Faulty
 
     server.fault = never  # type: ignore[assignment]
     write_policy(user, server.url, *builder.keys, more=", pull_on_run_seconds: 30")
+    policy = user.home / ".config" / "pylayer" / "policy.yaml"
+    for path in (policy, policy.parent):  # whom namespaces make root has no private group
+        path.chmod(path.stat().st_mode & ~0o022)
     started = user.process(("run", "--", "echo", "the program"))
     started["args"] = [*container(), *started["args"]]
     with subprocess.Popen(**started, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
