@@ -1,16 +1,27 @@
-"""Programs that nobody here wrote, each twice under the layer: ``make evidence``.
+"""Programs that nobody here wrote, without the layer and twice under it: ``make evidence``.
 
-Fetches Dawn and llama.cpp from the npm registry to build/evidence. RADV compiles for a GPU that is not there, over the
-test layer of tests/null_hardware, and nothing is executed. Exit status 1 when a second run compiled something."""
+On RADV, which compiles for a GPU that is not there, over the test layer of tests/null_hardware, nothing is executed.
+What a program draws or computes is compared on Lavapipe, without the layer and under it. As root, Debian's programs run
+as nobody. What is not installed is named and left out; packages of PyPI and npm are fetched to build/evidence. Words on
+the command line choose programs. Exit status 1 if the last run of a program compiled something, or something differed.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import hashlib
 import importlib.metadata
 import json
-import shutil
+import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -18,47 +29,410 @@ from world import LAYER_NAME, NULL_HARDWARE, ROOT, World
 
 PROGRAMS = ROOT / "tests" / "programs"
 FETCHED = ROOT / "build" / "evidence"
-PYPI = {"wgpu_compute.py": "wgpu", "wgpu_render.py": "wgpu", "qt_quick.py": "PySide6-Essentials"}
-NPM = {"webgpu": "dawn.mjs", "@node-llama-cpp/linux-x64-vulkan": "llama_vulkan.py"}
+PYTHON = FETCHED / "python" / "bin" / "python"
+NOBODY = 65534
+ZINK = {"MESA_LOADER_DRIVER_OVERRIDE": "zink", "LIBGL_KOPPER_DRI2": "1", "ZINK_DEBUG": "noshobj"}
+CHROMIUM = "chromium --headless=new --use-angle=vulkan --ignore-gpu-blocklist --user-data-dir=$HOME/chromium --dump-dom"
+SCENES = "-b build:duration=1 -b shading:shading=phong:duration=1 -b bump:duration=1"
+VALIDATED = "glmark2 -s 200x200 --validate -b build -b shading:shading=phong -b bump"
+DOLPHIN = "dolphin-emu-nogui -p x11 -v Vulkan -C Main.DSP.Backend=Null -e $PREPARED/loop.dol"
+MPV = "mpv --no-config --no-audio --no-osc --vo=gpu-next --gpu-api=vulkan"  # refuses Lavapipe, unless it is named
+CUBE = "vkcube --c 30 --suppress_popups"
+#: Mesa's disk cache: off, and in a directory that is filled by runs without the layer.
+OFF = {"MESA_SHADER_CACHE_DISABLE": "1"}
+FILLED = {"MESA_SHADER_CACHE_DISABLE": "false"}
 
 
-def fetch() -> None:
-    """Fetches what is not there yet. Nothing of the packages is executed meanwhile."""
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """``package`` names what it needs: packages of Debian (deb), of this environment (pypi) or fetched (pypi+, npm), or
+    the variable with a directory (built). ``command`` is a shell's. ``compared`` is what is compared on Lavapipe: what
+    matches it in the output, "screen" for the last picture of the screen, or nothing. On other ``drivers`` the program
+    crashes without the layer too. ``beside`` is another layer, and whether it is above pylayer. A program that draws
+    what time allows may compile the rest in a third run."""
+
+    name: str
+    package: str
+    command: str
+    compared: str = ""
+    drivers: str = "radv lavapipe"
+    prepare: str = ""
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    on_lavapipe: dict[str, str] = dataclasses.field(default_factory=dict)
+    beside: tuple[str, bool] = ("", False)
+    status: tuple[int, ...] = (0,)
+
+
+def beside(name: str, package: str, layer: str) -> list[Program]:
+    """vkcube with another layer above pylayer, and below."""
+    package = f"deb:vulkan-tools {package}"
+    return [
+        Program(f"vkcube, {name} {where}", package, CUBE, drivers="radv", beside=(layer, where == "above"))
+        for where in ("above", "below")
+    ]
+
+
+def script(name: str, package: str, arguments: str = "", compared: str = "") -> Program:
+    python = "{python}" if package.startswith("pypi+:") else sys.executable
+    interpreter = "node" if name.endswith(".mjs") else python
+    return Program(Path(name).stem, package, f"{interpreter} {PROGRAMS / name} {arguments}", compared)
+
+
+SOFTWARE = {"LIBGL_ALWAYS_SOFTWARE": "1"}  # or zink refuses Lavapipe
+TABLE = [
+    Program("Chromium, WebGL", "deb:chromium", f"{CHROMIUM} file://{PROGRAMS}/webgl.html", r">pixels \d+|^sandbox: .*"),
+    Program(
+        "mpv, gpu-next",
+        "deb:mpv",
+        f"""{MPV} --vulkan-device="$({MPV} --vulkan-device=help | sed -n "s/^ *'\\(.*\\)' (GPU 0.*/\\1/p")" """
+        "av://lavfi:testsrc2=s=96x64:r=1:d=2",
+        "screen",
+    ),
+    Program(
+        "SuperTuxKart, Vulkan",
+        "deb:supertuxkart",
+        "supertuxkart --render-driver=vulkan -N --track=lighthouse --profile-time=2 --screensize=320x200 >/dev/null",
+        drivers="radv",
+    ),
+    Program(
+        "glmark2 over zink",
+        "deb:glmark2-x11",
+        f"if [ $LIBGL_ALWAYS_SOFTWARE ]; then {VALIDATED}; else glmark2 -s 200x200 {SCENES}; fi",
+        r"Validation: \w+",
+        environment=ZINK,
+        on_lavapipe=SOFTWARE,
+    ),
+    Program(
+        "glretrace over zink",
+        "deb:glmark2-x11 apitrace",
+        "glretrace --snapshot-prefix=- $PREPARED/trace | sha256sum",
+        r"^[0-9a-f]{64}",
+        prepare=f"apitrace trace -o $PREPARED/trace glmark2 -s 200x200 {SCENES.replace('duration', 'nframes')}",
+        environment=ZINK,
+        on_lavapipe=SOFTWARE,
+    ),
+    Program("vkcube", "deb:vulkan-tools", CUBE, drivers="radv"),
+    *beside("MangoHud", "mangohud", "MangoHud.json"),
+    *beside("vkBasalt", "vkbasalt", "vkBasalt.json"),
+    *beside("validation", "vulkan-validationlayers", "VkLayer_khronos_validation.json"),
+    Program(
+        "vkcube, RenderDoc above",  # which refuses to be named like the others
+        "deb:vulkan-tools renderdoc",
+        CUBE,
+        drivers="radv",
+        environment={"ENABLE_VULKAN_RENDERDOC_CAPTURE": "1"},
+    ),
+    *beside("GFXReconstruct", "gfxreconstruct", "VkLayer_gfxreconstruct.json"),
+    Program(
+        "GFXReconstruct's replay of vkcube",
+        "deb:vulkan-tools gfxreconstruct",
+        "gfxrecon-replay $PREPARED/capture.gfxr",
+        drivers="radv",
+        prepare=f"VK_INSTANCE_LAYERS=VK_LAYER_LUNARG_gfxreconstruct:{NULL_HARDWARE} "
+        f"GFXRECON_CAPTURE_FILE=$PREPARED/capture.gfxr GFXRECON_CAPTURE_FILE_TIMESTAMP=false {CUBE}",
+    ),
+    script("wgpu_compute.py", "pypi:wgpu"),
+    script("wgpu_render.py", "pypi:wgpu"),
+    script("qt_quick.py", "pypi:PySide6-Essentials"),
+    script("dawn.mjs", "npm:webgpu", str(FETCHED)),
+    script("llama_vulkan.py", "npm:@node-llama-cpp/linux-x64-vulkan", str(FETCHED)),
+    script("taichi_julia.py", "pypi+:taichi", compared="^picture .*"),
+    script("slangpy_functions.py", "pypi+:slangpy", compared="^results .*"),
+    script("sapien_camera.py", "pypi+:sapien", compared="^picture .*"),
+    Program("Deno, WebGPU", "pypi+:deno", f"{PYTHON.parent}/deno run -A {PROGRAMS}/webgpu.js", "^sum .*"),
+    Program(
+        "DXVK native, D3D9 and D3D11",
+        "built:DXVK",
+        "$PREPARED/dxvk",
+        "^result .*",
+        prepare=f"g++ -std=c++17 -w -I$N -I$N/windows -I$N/directx -o $PREPARED/dxvk {PROGRAMS}/dxvk.cpp "
+        "$DXVK/build/src/d3d11/libdxvk_d3d11.so $DXVK/build/src/d3d9/libdxvk_d3d9.so -lglfw "
+        "-Wl,-rpath,$DXVK/build/src/d3d11:$DXVK/build/src/d3d9:$DXVK/build/src/dxgi",
+        environment={
+            "N": f"{os.environ.get('DXVK')}/include/native",
+            "DXVK_WSI_DRIVER": "GLFW",
+            "DXVK_LOG_LEVEL": "none",
+        },
+    ),
+    Program(
+        "Dolphin, Vulkan",
+        "deb:dolphin-emu",
+        f"timeout 10 {DOLPHIN} >/dev/null",
+        "screen",
+        "lavapipe",
+        status=(0, 124),
+    ),
+    Program(
+        "Godot 3 over zink",
+        "deb:godot3-runner",
+        f"godot3-runner --path {PROGRAMS}/godot",
+        "^picture .*",
+        "lavapipe",
+        environment=ZINK | SOFTWARE,
+    ),
+    Program(
+        "Blender, EEVEE over zink",
+        "deb:blender",
+        f"blender --factory-startup --python {PROGRAMS}/blender_cube.py",
+        "^picture .*",
+        "lavapipe",
+        environment=ZINK | SOFTWARE,
+    ),
+]
+
+#: A GameCube program that does nothing for ever: one section of code, at 0x80003100, `b .`.
+LOOP = bytearray(0x100) + bytes.fromhex("48000000") * 8
+LOOP[0:4], LOOP[0x48:0x4C], LOOP[0x90:0x94], LOOP[0xE0:0xE4] = (
+    bytes.fromhex(word) for word in ("00000100", "80003100", "00000020", "80003100")
+)
+
+
+def fetch() -> str:
+    """Fetches packages that are not there yet, and returns why some cannot be had. Nothing of npm's is executed."""
     FETCHED.mkdir(parents=True, exist_ok=True)
-    missing = [name for name in NPM if not (FETCHED / "node_modules" / name).is_dir()]
-    if missing and not shutil.which("npm"):
-        sys.exit("evidence: npm and node are missing (packages nodejs and npm); they fetch and run two of the programs")
-    if missing:
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(FETCHED), *missing]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    npm = [name for name in packages("npm") if not (FETCHED / "node_modules" / name).is_dir()]
+    pypi = [name for name in packages("pypi+") if not version("pypi+", name)]
+    try:
+        if npm:
+            command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(FETCHED), *npm]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        if pypi:
+            subprocess.run([sys.executable, "-m", "venv", str(FETCHED / "python")], check=True)
+            subprocess.run([PYTHON, "-m", "pip", "-q", "--disable-pip-version-check", "install", *pypi], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return str(error)
+    return ""
 
 
-def commands() -> dict[str, list[str]]:
-    """Each program's name and version, and its command."""
-    found = {}
-    for script, package in PYPI.items():
-        name = f"{Path(script).stem} ({package} {importlib.metadata.version(package)})"
-        found[name] = ["xvfb-run", "-a", sys.executable, str(PROGRAMS / script)]
-    for package, script in NPM.items():
-        version = json.loads((FETCHED / "node_modules" / package / "package.json").read_text())["version"]
-        interpreter = "node" if script.endswith(".mjs") else sys.executable
-        found[f"{Path(script).stem} ({package} {version})"] = [interpreter, str(PROGRAMS / script), str(FETCHED)]
-    return found
+def packages(kind: str) -> list[str]:
+    prefix = f"{kind}:"
+    return [one.package.removeprefix(prefix) for one in TABLE if one.package.startswith(prefix)]
+
+
+def version(kind: str, name: str) -> str:
+    """The version of an installed package, or nothing."""
+    with contextlib.suppress(OSError, KeyError, importlib.metadata.PackageNotFoundError):
+        if kind == "built":
+            return re.findall(r"version : '([\d.]+)'", Path(os.environ[name], "meson.build").read_text())[0]
+        if kind == "npm":
+            return str(json.loads((FETCHED / "node_modules" / name / "package.json").read_text())["version"])
+        if kind == "pypi":
+            return importlib.metadata.version(name)
+        if kind == "pypi+":
+            path = [str(one) for one in FETCHED.glob("python/lib/*/site-packages")]
+            return next((one.version for one in importlib.metadata.distributions(name=name, path=path)), "")
+        query = ["dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Version}", name]
+        installed = subprocess.run(query, capture_output=True, text=True).stdout
+        return installed[3:] if installed.startswith("ii") else ""
+    return ""
+
+
+class Screen:
+    """An X server, whose screen is a file."""
+
+    def __init__(self) -> None:
+        self.directory = tempfile.TemporaryDirectory(prefix="pylayer-screen-")
+        read, write = os.pipe()
+        command = ["Xvfb", "-displayfd", str(write), "-screen", "0", "640x480x24", "-fbdir", self.directory.name]
+        command += ["-nolisten", "tcp", "-nocursor", "-ac", "-noreset"]
+        self.server = subprocess.Popen(command, pass_fds=[write], stderr=subprocess.DEVNULL)
+        os.close(write)
+        self.name = ":" + os.read(read, 20).decode().strip()
+
+    def picture(self) -> str:
+        """A digest of what the screen shows, or nothing if it has one colour."""
+        data = (Path(self.directory.name) / "Xvfb_screen0").read_bytes()[-640 * 480 * 4 :]
+        return "" if data == data[:4] * (640 * 480) else hashlib.sha256(data).hexdigest()
+
+    def close(self) -> None:
+        self.server.terminate()
+        self.server.wait()
+        self.directory.cleanup()
+
+
+@dataclasses.dataclass
+class Result:
+    seconds: float
+    output: str
+    pictures: list[str]
+
+
+class Runner:
+    """Runs one program again and again, in one world."""
+
+    def __init__(self, program: Program, directory: Path, driver: str, screen: Screen) -> None:
+        self.program, self.screen, self.driver = program, screen, driver
+        self.world = World(directory, driver)
+        (directory / "loop.dol").write_bytes(LOOP)
+        self.nobody = os.geteuid() == 0 and program.package.startswith("deb:")
+        self.world.environment |= {"DISPLAY": screen.name, "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games"}
+        self.world.environment |= {"PREPARED": str(directory), "ALSA_CONFIG_PATH": "/dev/null"} | program.environment
+        self.world.environment |= program.on_lavapipe if driver == "lavapipe" else {}
+        self.other = self.other_layer()
+        if program.prepare:
+            self.shell(program.prepare, self.layers(pylayer=False))
+
+    def other_layer(self) -> str:
+        """Makes the other layer an explicit one, whose place is said by VK_INSTANCE_LAYERS."""
+        file, _ = self.program.beside
+        if not file:
+            return ""
+        (found,) = Path("/usr/share/vulkan").glob(f"*_layer.d/{file}")
+        manifest = json.loads(found.read_text())
+        layer = manifest.get("layer") or manifest["layers"][0]
+        for key in ("enable_environment", "disable_environment"):
+            layer.pop(key, None)
+        if "/" in layer["library_path"] and not layer["library_path"].startswith("/"):
+            layer["library_path"] = str(found.parent / layer["library_path"])
+        (self.world.manifests / file).write_text(json.dumps({"file_format_version": "1.1.2", "layer": layer}))
+        return str(layer["name"])
+
+    def layers(self, pylayer: bool) -> str:
+        chosen = [LAYER_NAME] if pylayer else []
+        if self.other:
+            chosen.insert(0 if self.program.beside[1] else 1, self.other)
+        return ":".join(chosen + ([NULL_HARDWARE] if self.driver == "radv" else []))
+
+    def run(self, pylayer: bool, cache: dict[str, str]) -> Result:
+        return self.shell(self.program.command.replace("{python}", str(PYTHON)), self.layers(pylayer), cache)
+
+    def shell(self, command: str, layers: str, cache: dict[str, str] = OFF) -> Result:
+        """Runs a command to its end, or for two minutes. Nothing of it is left."""
+        environment = {**self.world.environment, "VK_INSTANCE_LAYERS": layers, **cache}
+        environment["MESA_SHADER_CACHE_DIR"] = str(self.world.directory / "mesa")
+        # Under the layer as without it, a program's own caches are empty in its first run.
+        home = self.world.directory / ("home-under" if LAYER_NAME in layers else "home")
+        home.mkdir(exist_ok=True)
+        environment |= {"HOME": str(home), "XDG_RUNTIME_DIR": str(home)}
+        if self.nobody:
+            own(self.world.directory, NOBODY)
+        begin, pictures = time.monotonic(), [""]
+        process = subprocess.Popen(
+            ["sh", "-c", command],
+            env=environment,
+            cwd=environment["HOME"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            user=NOBODY if self.nobody else None,
+            group=NOBODY if self.nobody else None,
+            extra_groups=[] if self.nobody else None,
+        )
+        done = threading.Event()
+        watchers = [threading.Thread(target=watch, args=(done, process.pid, self.screen, pictures))]
+        watchers.append(threading.Timer(120, os.killpg, (process.pid, signal.SIGKILL)))
+        for one in watchers:
+            one.start()
+        output, _ = process.communicate()
+        seconds = time.monotonic() - begin
+        done.set()
+        watchers[1].cancel()  # type: ignore[attr-defined]
+        for one in watchers:
+            one.join()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if self.nobody:
+            own(self.world.directory, 0)
+        if process.returncode not in self.program.status:
+            raise RuntimeError(f"exit status {process.returncode} with layers {layers}: {output[-300:]}")
+        return Result(seconds, output + (f"\n{pictures[0]}" if pictures[0] else ""), pictures[1:])
+
+
+def own(directory: Path, user: int) -> None:
+    subprocess.run(["chown", "-R", f"{user}:{user}", str(directory)], check=True)
+
+
+def watch(done: threading.Event, session: int, screen: Screen, seen: list[str]) -> None:
+    """Appends each new picture of the screen, and puts what confines a GPU process of this session into the first."""
+    while not done.wait(0.05):
+        picture = screen.picture()
+        if picture and picture != seen[-1]:
+            seen.append(picture)
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if os.getsid(int(process.name)) == session and b"gpu-process" in (process / "cmdline").read_bytes():
+                    seen[0] = sandbox(process)
+
+
+def sandbox(process: Path) -> str:
+    status = dict(re.findall(r"^(\w+):\s*(.*)$", (process / "status").read_text(), re.MULTILINE))
+    kinds = ("pid", "net", "user")
+    own = [kind for kind in kinds if (process / "ns" / kind).readlink() != Path("/proc/self/ns", kind).readlink()]
+    return f"sandbox: seccomp {status['Seccomp']}, no new privileges {status['NoNewPrivs']}, namespaces {own}"
+
+
+def looks(program: Program, result: Result) -> list[str]:
+    if program.compared == "screen":
+        return result.pictures[-1:]
+    return re.findall(program.compared, result.output, re.MULTILINE)
+
+
+@contextlib.contextmanager
+def runner(program: Program, driver: str, screen: Screen) -> Iterator[Runner]:
+    with tempfile.TemporaryDirectory(prefix="pylayer-evidence-") as directory:
+        os.chmod(directory, 0o755)
+        yield Runner(program, Path(directory), driver, screen)
+
+
+def compare(program: Program, screen: Screen) -> str:
+    """Whether the program draws or computes the same on Lavapipe without the layer and under it."""
+    with runner(program, "lavapipe", screen) as running:
+        without, under = (looks(program, running.run(pylayer, OFF)) for pylayer in (False, True))
+        if not without or not running.world.runs():
+            return "nothing was drawn, or the layer was not loaded"
+    return "same" if without == under else f"different: {without} {under}"
+
+
+def compile_twice(program: Program, screen: Screen) -> tuple[list[str], bool]:
+    """The row's columns: pipelines, compiled in each run, and seconds; and whether something was compiled again."""
+    with runner(program, "radv", screen) as running:
+        seconds = [running.run(pylayer, OFF).seconds for pylayer in (False, True, True)]
+        if running.world.runs()[-1]["counters"]["compiled"]:
+            running.run(True, OFF)
+        counters = [run["counters"] for run in running.world.runs()]
+        running.run(False, FILLED)
+        seconds += [running.run(pylayer, FILLED).seconds for pylayer in (False, True)]
+    compiled = ", ".join(str(one["compiled"]) for one in counters)
+    last = counters[-1]
+    again = bool(last["compiled"] or last["failed"] or last["hits"] != last["pipelines"])
+    return [str(last["pipelines"]), compiled, *(f"{one:.1f}" for one in seconds)], again
+
+
+def row(program: Program, screen: Screen) -> tuple[str, bool]:
+    """The program's line, and whether something is wrong."""
+    columns, again, look = ["-"] * 7, False, "-"
+    try:
+        if "radv" in program.drivers:
+            columns, again = compile_twice(program, screen)
+        if program.compared:
+            look = compare(program, screen)
+    except RuntimeError as error:
+        return str(error), True
+    return " | ".join([*columns, look]), again or look not in ("-", "same")
 
 
 def main() -> None:
-    fetch()
-    failed = False
-    print("program | pipelines | compiled in the first run | compiled in the second")
-    for name, command in commands().items():
-        with tempfile.TemporaryDirectory(prefix="pylayer-evidence-") as directory:
-            world = World(Path(directory))
-            for _ in range(2):
-                world.run(command, VK_INSTANCE_LAYERS=f"{LAYER_NAME}:{NULL_HARDWARE}")
-            first, second = (run["counters"] for run in world.runs())
-        failed |= second["compiled"] > 0 or second["hits"] != second["pipelines"]
-        print(f"{name} | {second['pipelines']} | {first['compiled']} | {second['compiled']}", flush=True)
-    sys.exit(1 if failed else 0)
+    missing = fetch()
+    screen = Screen()
+    wrong = []
+    print("program | version | pipelines | compiled | without | first | second | driver's cache filled | under | looks")
+    try:
+        for program in TABLE:
+            if sys.argv[1:] and not any(word in program.name for word in sys.argv[1:]):
+                continue
+            kind, names = program.package.split(":", 1)
+            versions = [version(kind, name) for name in names.split()]
+            if not all(versions):
+                print(f"{program.name}: left out, not installed: {names} ({kind.rstrip('+')}) {missing}", flush=True)
+                continue
+            text, bad = row(program, screen)
+            wrong += [program.name] if bad else []
+            print(f"{program.name} | {versions[-1]} | {text}", flush=True)
+    finally:
+        screen.close()
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":
