@@ -18,9 +18,11 @@ static void check(HRESULT result, const char *what)
     std::exit(1);
 }
 
-// cs_5_0: u0[4 * id] = id + number
+// cs_5_0: u0[4 * id] = id + number. The digests are those of the container behind them, which DXVK checks.
 static std::vector<uint32_t> shader(uint32_t number)
 {
+    const uint32_t digests[2][4] = {{0xE090136B, 0x9A66085F, 0xD5553EF6, 0xBC10B89C},
+                                    {0xAD6A7B78, 0x43A3A804, 0xF1CDF891, 0x5754D99B}};
     const std::vector<uint32_t> code = {
         0x00050050, 0,                                                    // version, length
         0x0100086A,                                                       // dcl_globalFlags refactoringAllowed
@@ -39,6 +41,7 @@ static std::vector<uint32_t> shader(uint32_t number)
     container.insert(container.end(), code.begin(), code.end());
     container[6] = uint32_t(container.size() * 4);
     container[22] = uint32_t(code.size());
+    std::memcpy(&container[1], digests[number == 4], 16);
     return container;
 }
 
@@ -49,8 +52,8 @@ static void direct3d11()
     check(D3D11CreateDevice(nullptr, D3D_DRIVER_TYPE_HARDWARE, nullptr, 0, nullptr, 0, D3D11_SDK_VERSION, &device,
                             nullptr, &context),
           "D3D11CreateDevice");
-    for (uint32_t number = 1; number <= 4; number++) {
-        const auto code = shader(number * number);
+    for (uint32_t number : {1, 4}) {
+        const auto code = shader(number);
         ID3D11ComputeShader *compute;
         check(device->CreateComputeShader(code.data(), code.size() * 4, nullptr, &compute), "CreateComputeShader");
         D3D11_BUFFER_DESC layout = {
@@ -81,7 +84,6 @@ static void direct3d11()
 
 static void direct3d9()
 {
-    glfwInit();
     glfwWindowHint(GLFW_CLIENT_API, GLFW_NO_API);
     GLFWwindow *window = glfwCreateWindow(64, 64, "DXVK", nullptr, nullptr);
     IDirect3D9 *direct3d = Direct3DCreate9(D3D_SDK_VERSION);
@@ -128,6 +130,7 @@ static void direct3d9()
 
 int main()
 {
+    glfwInit();
     direct3d11();
     direct3d9();
     std::fflush(stdout);

@@ -151,7 +151,7 @@ TABLE = [
         environment={
             "N": f"{os.environ.get('DXVK')}/include/native",
             "DXVK_WSI_DRIVER": "GLFW",
-            "DXVK_LOG_LEVEL": "none",
+            "DXVK_LOG_LEVEL": "error",
         },
     ),
     Program(
