@@ -3,6 +3,7 @@
 #include <GLFW/glfw3.h>
 #include <d3d11.h>
 #include <d3d9.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -124,7 +125,6 @@ static void direct3d9()
                 digest = digest * 31 + static_cast<const uint8_t *>(locked.pBits)[y * locked.Pitch + x];
         copy->UnlockRect();
         std::printf("result of Direct3D 9: %u\n", digest);
-        check(device->Present(nullptr, nullptr, nullptr, nullptr), "Present");
     }
 }
 
@@ -134,5 +134,6 @@ int main()
     direct3d11();
     direct3d9();
     std::fflush(stdout);
+    sleep(1); // DXVK compiles on in threads of its own
     std::_Exit(0);
 }

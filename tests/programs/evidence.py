@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -388,13 +389,15 @@ def compare(program: Program, screen: Screen) -> str:
 def compile_twice(program: Program, screen: Screen) -> tuple[list[str], bool]:
     """The row's columns: pipelines, compiled in each run, and seconds; and whether something was compiled again."""
     with runner(program, "radv", screen) as running:
-        seconds = [running.run(pylayer, OFF).seconds for pylayer in (False, True, True)]
-        if running.world.runs()[-1]["counters"]["compiled"]:
-            running.run(True, OFF)
-        counters = [run["counters"] for run in running.world.runs()]
+        seconds, counters = [running.run(False, OFF).seconds], [Counter[str]()]
+        while len(counters) < 3 or (counters[-1]["compiled"] and len(counters) < 4):
+            before = len(running.world.runs())
+            seconds.append(running.run(True, OFF).seconds)
+            counters.append(sum((Counter(run["counters"]) for run in running.world.runs()[before:]), Counter()))
+        del seconds[3:]
         running.run(False, FILLED)
         seconds += [running.run(pylayer, FILLED).seconds for pylayer in (False, True)]
-    compiled = ", ".join(str(one["compiled"]) for one in counters)
+    compiled = ", ".join(str(one["compiled"]) for one in counters[1:])
     last = counters[-1]
     again = bool(last["compiled"] or last["failed"] or last["hits"] != last["pipelines"])
     return [str(last["pipelines"]), compiled, *(f"{one:.1f}" for one in seconds)], again
