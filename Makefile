@@ -29,6 +29,9 @@
 # make install  pylayer for this user: ~/.local/bin/pylayer, which needs nothing of this clone afterwards
 # make sdist  the source distribution, in dist/
 # make wheel  from it the wheel for this Python, with all libraries that it needs inside, in dist/
+# make deb    a package for Debian or Ubuntu, for this release of it, in dist/
+# make arch   one for Arch Linux, in dist/
+# make stage DESTDIR=DIR  the files of a distribution's package, below DIR
 # make check-wheel  that wheel in an empty environment without a compiler: doctor, a program, its pipelines; a minute
 # make flatpak  an extension with the layer for Flatpak's programs, in dist/; FLATPAK_RUNTIME= their runtime's version
 # make clean  removes what the above made
@@ -66,7 +69,7 @@ VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
 
 # These need what builds need; all but these and the next ones need packages for the tests and their programs.
-BUILD_GOALS := setup install sdist wheel flatpak
+BUILD_GOALS := setup install sdist wheel flatpak deb arch stage
 DEMO_GOALS := demo $(BUILD_GOALS) check-wheel fuzz fuzz-shim analyze lint format docs
 GOALS := $(or $(MAKECMDGOALS),demo)
 PACKAGES := $(if $(filter-out $(DEMO_GOALS),$(GOALS)),test,$(if $(filter-out $(BUILD_GOALS),$(GOALS)),demo,build))
@@ -258,7 +261,7 @@ $(VENV)/extra-%: pyproject.toml $(ANEW) | $(VENV)/installed
 # ---- Packages ------------------------------------------------------------------------------------
 
 sdist: $(PACKAGE)/built
-	@rm -rf dist && mkdir -p dist && cp $(PACKAGE)/sdist/* dist
+	@rm -f dist/*.tar.gz dist/*.whl && mkdir -p dist && cp $(PACKAGE)/sdist/* dist
 
 # auditwheel puts the libraries inside that not every system has, and names the wheel after the oldest C library that will
 # do (docs/install.md).
@@ -274,6 +277,37 @@ wheel: sdist $(VENV)/extra-package
 install: setup wheel
 	@$(PIP) install --no-compile --no-deps --force-reinstall dist/*.whl
 	@$(BIN)/pylayer install
+
+stage: setup
+	@[ -n "$(DESTDIR)" ] || { echo "pylayer: make stage DESTDIR=DIR: the directory for the files" >&2; exit 1; }
+	@$(BIN)/python -P packaging/stage.py "$(DESTDIR)"
+
+# $(call copy,DIRECTORY): the sources, for a build with the system's Python, which a package depends on, and not with that
+# of .venv. What was built there stays.
+define copy
+@mkdir -p $(1) dist
+@find $(1) -mindepth 1 -maxdepth 1 ! -name .venv ! -name build -exec rm -rf {} +
+@tar -cf - --exclude=./.venv --exclude=./build --exclude=./dist --exclude=./.git . | tar -C $(1) -xf -
+endef
+WITHOUT_MAKE := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
+
+# Debian wants debian/ at the top of the sources. .ci/system-packages installs less than build-essential.
+deb:
+	@PATH=/usr/sbin:/usr/bin:/sbin:/bin PYTHON= .ci/system-packages deb
+	$(call copy,build/deb/vk-pylayer)
+	@rm -f build/deb/*.deb
+	@cp -r packaging/debian build/deb/vk-pylayer
+	cd build/deb/vk-pylayer && $(WITHOUT_MAKE) dpkg-buildpackage -b --no-sign -nc -d
+	@mv build/deb/*.deb dist
+	@ls -1 dist/*.deb
+
+# Not as root: makepkg refuses that.
+MAKEPKG ?= makepkg
+arch:
+	$(call copy,build/arch/vk-pylayer)
+	@cp packaging/arch/PKGBUILD build/arch
+	cd build/arch && $(WITHOUT_MAKE) PKGDEST='$(abspath dist)' $(MAKEPKG) --force
+	@ls -1 dist/*.pkg.tar*
 
 check-wheel: programs-demo wheel
 	@$(BIN)/python tests/packaging/check.py dist
@@ -347,7 +381,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: descriptor-heap first environment sdist wheel flatpak check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint format docs clean containers
+.PHONY: descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint format docs clean containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

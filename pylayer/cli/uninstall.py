@@ -160,9 +160,14 @@ def _print(found: Installation, left: list[installed.Manifest], dry_run: bool) -
         users = ", ".join(map(str, tree.users(path)))
         click.echo(f"Kept: {path}, because running programs use it (pid {users}); delete it when they have ended.")
     for other in left:
-        how = "pylayer uninstall --system removes it" if _is_systems(other.path) else "this command does not remove it"
+        how = remover(other.path)
         click.echo(f"Still there: {other.path}, which leads to {installed.state(other)}; {how}.")
 
 
-def _is_systems(path: Path) -> bool:
-    return installed.SYSTEM_PREFIX in path.parents
+def remover(path: Path) -> str:
+    """Returns what removes a manifest that is not this installation's, as part of a sentence."""
+    if installed.SYSTEM_PREFIX in path.parents:
+        return "pylayer uninstall --system removes it"
+    if installed.PACKAGES_PREFIX in path.parents:
+        return "a package of the system installed it, so remove that, such as with apt purge vk-pylayer"
+    return "this command does not remove it"

@@ -1,0 +1,86 @@
+"""Packages for distributions: packaging/."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from cli.user import User
+from world import ROOT
+
+from pylayer.cli.uninstall import remover
+from pylayer.common import config
+
+MANIFEST = "vulkan/{}_layer.d/VkLayer_pylayer_pipeline_cache.json"
+LIBRARY = "/usr/lib/pylayer/current/layer/libVkLayer_pylayer_pipeline_cache.so"
+#: What packages have beside what `pylayer install --system` writes.
+ONLY_PACKAGES = {
+    "etc/pylayer/policy.yaml",
+    "usr/lib/systemd/user/pylayer-pull.service",
+    "usr/lib/systemd/user/pylayer-pull.timer",
+    "usr/share/bash-completion/completions/pylayer",
+    "usr/share/fish/vendor_completions.d/pylayer.fish",
+    "usr/share/zsh/site-functions/_pylayer",
+}
+
+
+def names(directory: Path, prefix: str = "") -> set[str]:
+    """Returns the paths of the files and links below a directory."""
+    found = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
+    return {prefix + str(path.relative_to(directory)) for path in found}
+
+
+def test_versions() -> None:
+    """The packages have the version of pyproject.toml."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    debian = re.match(r"vk-pylayer \((\S+)\)", (ROOT / "packaging/debian/changelog").read_text())
+    arch = re.search(r"^pkgver=(\S+)$", (ROOT / "packaging/arch/PKGBUILD").read_text(), re.M)
+    assert debian and arch and debian[1] == arch[1] == version
+
+
+def test_policy_for_all_users() -> None:
+    """The policy file of the packages sets nothing, and each key in its comments may be set."""
+    text = (ROOT / "packaging" / "policy.yaml").read_text()
+    assert config.parse(text, "policy.yaml") == config.parse("", "policy.yaml")
+    keys = "".join(f"{line}\n" for line in re.findall(r"^# ((?:\w+:|  -) .*)", text, re.M))
+    assert {"preset", "max_store_mib", "trusted_keys"} <= set(config.parse_alone(keys, "policy.yaml")[0])
+
+
+def test_stage(user: User, tmp_path: Path) -> None:
+    """A package has the files that `pylayer install` writes, those that only packages have, and no path of the machine
+    that built it. Everything leads to /usr, whatever the umask."""
+    root = tmp_path / "root"
+    before = os.umask(0o077)
+    try:
+        subprocess.run([sys.executable, "-P", ROOT / "packaging/stage.py", root], check=True)
+    finally:
+        os.umask(before)
+    assert user.pylayer("install", "--implicit").returncode == 0
+    installed = names(user.home / ".local" / "bin", "usr/bin/")
+    installed |= names(user.data / "pylayer", "usr/lib/pylayer/") | names(user.data / "vulkan", "usr/share/vulkan/")
+    installed |= names(user.data / "man", "usr/share/man/")
+    assert names(root) == installed | ONLY_PACKAGES
+
+    for kind in ("explicit", "implicit"):
+        bases = (root / "usr/share", user.data)
+        mine, theirs = (json.loads((base / MANIFEST.format(kind)).read_text()) for base in bases)
+        assert mine["layer"].pop("library_path") == LIBRARY and theirs["layer"].pop("library_path")
+        assert mine == theirs
+    assert os.readlink(root / "usr/bin/pylayer") == "/usr/lib/pylayer/current/bin/pylayer"
+    assert (root / LIBRARY[1:]).is_file()
+    assert "ExecStart=/usr/bin/pylayer " in (root / "usr/lib/systemd/user/pylayer-pull.service").read_text()
+    for path in (path for path in root.rglob("*") if not path.is_symlink()):
+        assert path.stat().st_mode & 0o777 in (0o755, 0o644), path
+        assert path.is_dir() or str(root).encode() not in path.read_bytes(), path
+
+
+def test_uninstall_leads_to_the_package() -> None:
+    """`pylayer uninstall` says who removes the manifest of a package."""
+    assert "apt purge vk-pylayer" in remover(Path("/usr/share", MANIFEST.format("explicit")))
+    assert "uninstall --system" in remover(Path("/usr/local/share", MANIFEST.format("explicit")))
+    assert "does not remove" in remover(Path("/etc", MANIFEST.format("explicit")))
