@@ -409,3 +409,17 @@ def test_own_cache_on_a_failing_disk(world: World, unnoticed: Check, tmp_path: P
     world.demo("--count", 20, "--cache", saved)
     assert world.last()["compiled"] == 0
     assert leftovers(world.store) == []
+
+
+@pytest.mark.parametrize("kind", [".closed", ".attest"])
+def test_killed_at_the_first_byte(world: World, tmp_path: Path, kind: str) -> None:
+    """If a program that starts no interpreter is killed before the first byte of a new file, no file has that name: an
+    empty one would be damage."""
+    saved = ["--cache", "object", "--cache-save", tmp_path / "own.cache"] if kind == ".attest" else []
+    before = FailingDisk(world, "clock:BACK=200000")  # uses are noted again after a day
+    world.demo("--count", 10, *saved, **before.environment)
+    disk = FailingDisk(world, f"write:KILL:path={kind}")
+    world.demo("--count", 5, *saved, check=False, **disk.environment)
+    assert len(disk.struck) == 1
+    assert [path for path in world.stored_files(kind) if path.stat().st_size == 0] == []
+    assert warnings(world.demo("--count", 5)) == []

@@ -243,21 +243,17 @@ static size_t make_record(uint8_t *record, const FileHeader *header, uint64_t sa
     return used + record_space(head.size);
 }
 
-/* Opens this device's file. Fills in *header if it is new. */
-static int open_file_locked(Device *device, FileHeader *header, bool *is_new)
+/* Fills in the header and the name of this device's file. */
+static bool begin_file_locked(Device *device, FileHeader *header)
 {
     CacheHistory *history = &device->cache_history;
-    int fd = *history->name ? append_in_store(device->stored.directory, history->name) : -1;
-    *is_new = fd < 0;
-    if (fd >= 0)
-        return fd;
     memcpy(header, device->kept.header, sizeof *header);
     memcpy(header->kind, "ATST", sizeof header->kind);
     header->program = device->stored.program;
     if (!own_file_describe(device, header, ".attest", history->name))
-        return -1;
+        return false;
     history->salt = header->salt;
-    return create_in_store(device->stored.directory, history->name);
+    return true;
 }
 
 /* Returns false if the record cannot be written. */
@@ -267,14 +263,17 @@ static bool write_locked(Device *device, const PylayerCacheRead *read, const voi
     uint64_t sketch_size = 0;
     uint8_t *sketch = device->plan.strict_caches ? NULL : sketch_of(data, read->size, &sketch_size);
     uint8_t *record = calloc(1, sizeof(FileHeader) + record_space(sizeof(Attestation) + PYLAYER_SKETCH_BYTES));
+    const char *directory = device->stored.directory;
     FileHeader header;
-    bool is_new = false;
-    int fd = record ? open_file_locked(device, &header, &is_new) : -1;
     bool written = false;
+    int fd = record && *history->name ? append_in_store(directory, history->name) : -1;
     if (fd >= 0) {
-        size_t size = make_record(record, is_new ? &header : NULL, history->salt, read, sketch, (size_t)sketch_size);
+        size_t size = make_record(record, NULL, history->salt, read, sketch, (size_t)sketch_size);
         written = write_quietly(fd, record, size) == (ssize_t)size;
         close(fd);
+    } else if (record && begin_file_locked(device, &header)) {
+        size_t size = make_record(record, &header, history->salt, read, sketch, (size_t)sketch_size);
+        written = own_file_create(directory, history->name, record, size) == size;
     }
     if (!written)
         *history->name = '\0'; /* nothing is appended to what is torn */

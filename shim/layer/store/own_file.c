@@ -25,6 +25,8 @@ bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns)
     return true;
 }
 
+enum { TEMPORARY_NAME_BYTES = PYLAYER_STORE_NAME_BYTES + 2 * sizeof(Owner) + 24 }; /* a maker's name and .tmp */
+
 typedef struct OwnFile {
     Aside aside;
     char directory[PATH_BYTES + 8], name[PYLAYER_STORE_NAME_BYTES];
@@ -32,16 +34,42 @@ typedef struct OwnFile {
     size_t size;
 } OwnFile;
 
+/* As owner.maker of Python and TEMPORARY name it, so that maintenance deletes what a killed process leaves. */
+static bool temporary_name(char out[TEMPORARY_NAME_BYTES], const char *name)
+{
+    Owner owner = {0};
+    uint64_t random;
+    char maker[2 * sizeof owner + 1];
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        return false;
+    owner_write(&owner);
+    for (size_t i = 0; i < sizeof owner; i++)
+        snprintf(maker + 2 * i, 3, "%02x", ((const uint8_t *)&owner)[i]);
+    snprintf(out, TEMPORARY_NAME_BYTES, "%s.%s-%016llx.tmp", name, maker, (unsigned long long)random);
+    return true;
+}
+
+size_t own_file_create(const char *directory, const char *name, const void *data, size_t size)
+{
+    char temporary[TEMPORARY_NAME_BYTES], path[PATH_BYTES + TEMPORARY_NAME_BYTES], final[sizeof path];
+    int fd = temporary_name(temporary, name) ? create_in_store(directory, temporary) : -1;
+    if (fd < 0)
+        return 0;
+    ssize_t written = write_quietly(fd, data, size);
+    close(fd);
+    snprintf(path, sizeof path, "%s/%s", directory, temporary);
+    snprintf(final, sizeof final, "%s/%s", directory, name);
+    if (written > 0 && rename(path, final) == 0)
+        return (size_t)written;
+    unlink(path);
+    return 0;
+}
+
 static void write_file(Aside *aside)
 {
     const OwnFile *file = (OwnFile *)aside;
     mkdir(file->directory, 0700);
-    int fd = create_in_store(file->directory, file->name);
-    if (fd < 0)
-        return;
-    ssize_t written = write_quietly(fd, file->data, file->size);
-    (void)written;
-    close(fd);
+    own_file_create(file->directory, file->name, file->data, file->size);
 }
 
 static void discard_file(Aside *aside)

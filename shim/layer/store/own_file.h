@@ -15,7 +15,10 @@ uint64_t wall_clock_ns(void);
  * are set already, and created_ns may be. Returns false if there are no random numbers. */
 bool own_file_describe(const Device *device, FileHeader *header, const char *suffix,
                        char name[PYLAYER_STORE_NAME_BYTES]);
-/* Writes a file of this name that is not there yet. `data`: malloc'd, and freed here; NULL: does nothing. Whoever reads
+/* Writes a file of this name that is not there yet. It gets its name when it is written, so that nobody, not even after
+ * a kill, finds one without its header. Returns how many bytes were written. */
+size_t own_file_create(const char *directory, const char *name, const void *data, size_t size);
+/* The same on another thread if the disk is slow. `data`: malloc'd, and freed here; NULL: does nothing. Whoever reads
  * it must take one whose end is missing. */
 void own_file_write(const char *directory, const char *name, void *data, size_t size);
 
