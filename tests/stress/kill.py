@@ -59,6 +59,8 @@ WAYS: list[list[str]] = [
 
 #: What the next start says of a process that was killed there.
 DIED_IN_THE_DRIVER = re.compile(r": .*, because (the|a) program died .*; pylayer quarantine ls shows more")
+#: What the program says then that has made the same data anew.
+GIVEN_AGAIN = re.compile(r": .* used again; pylayer quarantine ls shows more")
 
 
 class Child:
@@ -294,7 +296,7 @@ class Killing:
                 self.counts["own cache files refused"] += count
             elif DIED_IN_THE_DRIVER.search(line):
                 self.counts["kills within the driver"] += count
-            else:
+            elif not GIVEN_AGAIN.search(line):
                 self.violation(f"{count} times in the log: {line}")
 
     def report(self, seconds: float) -> int:
