@@ -460,7 +460,7 @@ def test_policy_file_with_a_thousand_rules(world: World) -> None:
     config = world.directory / "policy.yaml"
     config.write_text(f'rules:\n{rules}  - match: {{executable: "pipe*"}}\n    set: {{carrier: "off"}}\n')
     run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
-    compiled.load(str(config), str(world.store))
+    compiled.load(None, str(config), str(world.store))
     run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
     assert world.runs()[-1]["reason"] == "switched off by the policy file"
     assert world.stored_files() == []
