@@ -68,6 +68,7 @@ EXCLUDED = {
     "test_start.py::test_no_thread_without_a_device": "likewise",
     "test_start.py::test_no_thread_where_the_layer_does_nothing": "likewise",
     "test_start.py::test_two_configurations_of_devices": "likewise",
+    "test_kept_plans.py::test_five_overlay_mounts_share_a_plan": "likewise",
     "test_hosts_limits.py::test_stack_of_device_creation": "it is measured to what the layer needs",
     "test_hosts_limits.py::test_small_stack_that_hits": "likewise",
     "test_hosts_endings.py::test_no_handler_and_no_mask_is_changed": "the runtime has handlers",

@@ -30,7 +30,9 @@
 
 static char lower(char letter)
 {
-    return letter >= 'A' && letter <= 'Z' ? (char)(letter + ('a' - 'A')) : letter;
+    if (letter >= 'A' && letter <= 'Z')
+        return (char)(letter + ('a' - 'A'));
+    return letter;
 }
 
 /* Returns the offset of the next UTF-8 character. */
@@ -258,7 +260,7 @@ static SkipDecision decide(const SkipProgram *program, bool built_in)
         config_file_path(which, policy->files[which]);
     store_root_path(policy->directory);
     if (*policy->directory)
-        strcat(policy->directory, "/policy");
+        memcpy(policy->directory + strlen(policy->directory), "/policy", sizeof "/policy");
     if (!aside_do(&policy->aside, config_is_local() && store_is_local(), ASIDE_WAIT_NS))
         return SKIP_UNDECIDED;
     SkipDecision decision = SKIP_UNDECIDED;

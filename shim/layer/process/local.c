@@ -78,7 +78,7 @@ static bool follow(char done[PATH_BYTES], char left[PATH_BYTES])
     target[length] = '\0';
     if (snprintf(joined, sizeof joined, "%s/%s", target, left) >= PATH_BYTES)
         return false;
-    strcpy(left, joined);
+    memcpy(left, joined, strlen(joined) + 1);
     *(*target == '/' ? done : strrchr(done, '/')) = '\0';
     return true;
 }

@@ -40,7 +40,9 @@ static OwnerState look_up(uint32_t pid, uint64_t *ticks)
     if (read_text(path, text, sizeof text) == 0)
         return errno == ENOENT || errno == ESRCH ? OWNER_DEAD : OWNER_ELSEWHERE;
     /* The name before the last parenthesis may hold anything. */
-    char *field = strrchr(text, ')'), state = field && field[1] ? field[2] : '?';
+    char *field = strrchr(text, ')'), state = '?';
+    if (field && field[1])
+        state = field[2];
     uint64_t threads = 0;
     for (int i = 3; field && i <= 22; i++) {
         field = strchr(field + 1, ' ');

@@ -149,7 +149,7 @@ static void write_run(const char *run_name, const char *about, size_t size, cons
     else
         fputs("died=b:1\n", out);
     bool whole = fclose(out) == 0;
-    strcat(directory, "/runs");
+    memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
     snprintf(name, sizeof name, "%s.run", run_name);
     if (!whole) {
         free(text);
@@ -232,6 +232,6 @@ bool run_files_are_many(void)
     char directory[PATH_BYTES + 8];
     size_t runs = 0;
     store_root_path(directory);
-    strcat(directory, "/runs");
+    memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
     return folder_names(directory, count_run, &runs) && runs > MOST_RUNS;
 }
