@@ -18,6 +18,8 @@ import pytest
 from disk import FailingDisk, content_of, fold_everything, leftovers, loses_nothing, split_journals
 from world import BUILD, LAYER_NAME, Run, World, seen
 
+from pylayer.common import owner
+
 STORING = "pipelines cannot be stored"
 #: Faults under which this run stores no pipelines, or not all, and the text of the only warning.
 NOT_STORED = {
@@ -422,4 +424,6 @@ def test_killed_at_the_first_byte(world: World, tmp_path: Path, kind: str) -> No
     world.demo("--count", 5, *saved, check=False, **disk.environment)
     assert len(disk.struck) == 1
     assert [path for path in world.stored_files(kind) if path.stat().st_size == 0] == []
+    (left,) = world.store.glob("store/*/*.tmp")
+    assert owner.maker_has_ended(left.stem.rpartition(".")[2], 0)  # so that maintenance deletes it
     assert warnings(world.demo("--count", 5)) == []

@@ -43,8 +43,9 @@ static bool temporary_name(char out[TEMPORARY_NAME_BYTES], const char *name)
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
         return false;
     owner_write(&owner);
-    for (size_t i = 0; i < sizeof owner; i++)
-        snprintf(maker + 2 * i, 3, "%02x", ((const uint8_t *)&owner)[i]);
+    _Static_assert(sizeof owner == 2 * PYLAYER_DIGEST_BYTES, "written as two digests are");
+    digest_hex(maker, (const uint8_t *)&owner);
+    digest_hex(maker + DIGEST_HEX_BYTES - 1, (const uint8_t *)&owner + PYLAYER_DIGEST_BYTES);
     snprintf(out, TEMPORARY_NAME_BYTES, "%s.%s-%016llx.tmp", name, maker, (unsigned long long)random);
     return true;
 }
