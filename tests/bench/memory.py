@@ -15,6 +15,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,9 +94,13 @@ class Bench:
         return float(samples[1] - samples[0]) / CACHES
 
     def compiled(self) -> dict[Way, dict[str, Any]]:
-        """Runs once what compiles. Afterwards files and stores have all pipelines, and what a first run learns is
-        known."""
-        found = {way: self.run(way, save=way is OWN_EMPTY) for way in WAYS if way.compiles}
+        """Runs once what compiles, side by side. Afterwards files and stores have all pipelines, and what a first run
+        learns is known."""
+        ways = [way for way in WAYS if way.compiles]
+        for way in ways:
+            self.world(way)
+        with ThreadPoolExecutor() as pool:
+            found = dict(zip(ways, pool.map(lambda way: self.run(way, save=way is OWN_EMPTY), ways), strict=True))
         full = self.world(Way("", "none", "auto")).store
         for way in WAYS:
             world = self.world(way)
