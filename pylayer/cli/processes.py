@@ -14,7 +14,7 @@ from .layer_files import LIBRARY_NAME
 
 #: The C library of a Vulkan program: a process without it has not used Vulkan yet.
 LOADER = "libvulkan.so"
-#: Programs that run another one, which their command line names (shim/layer/instance/program_name.c).
+#: Programs that run another one, which their command line names (shim/layer/process/program_name.c).
 INTERPRETERS = ("python", "pypy", "wine", "ld-linux", "ld-musl", "java", "lua", "node", "perl", "qemu-", "ruby")
 
 

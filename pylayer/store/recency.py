@@ -1,7 +1,7 @@
 """Determines which stored records are still in use.
 
 A hit never reaches policy. So the layer collects the approximate fingerprints of the pipelines that a run created
-(shim/layer/shaders/seen.c), and the run writes them as one USED record when its device is destroyed: 8 bytes each, and
+(shim/layer/run/seen.c), and the run writes them as one USED record when its device is destroyed: 8 bytes each, and
 only those that no run recorded within the last day. A record's last use is the latest of its own time and of USED
 records with its fingerprint. A record without a fingerprint was last used when its program last ran.
 

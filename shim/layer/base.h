@@ -1,4 +1,4 @@
-/* base.h - what every file of the layer uses */
+/* base.h - what every file above process/ uses */
 #ifndef PYLAYER_BASE_H
 #define PYLAYER_BASE_H
 
@@ -14,6 +14,7 @@
 #include <vulkan/vulkan.h>
 
 #include "../boundary.h"
+#include "process/clock.h"
 #include "process/digest.h"
 #include "process/log.h"
 #include "vulkan/vk_compat.h"
@@ -25,22 +26,6 @@
 
 typedef struct Instance Instance;
 typedef struct Device Device;
-
-/* ---- time: CLOCK_MONOTONIC, nanoseconds ---- */
-
-static inline uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
-
-static inline struct timespec deadline_at(uint64_t time_ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(time_ns / 1000000000ull), .tv_nsec = (long)(time_ns % 1000000000ull)};
-}
-
-/* ---- counters ---- */
 
 static inline void count(uint64_t *counter, uint64_t amount)
 {

@@ -61,7 +61,7 @@ def header() -> str:
 
 
 def names_header() -> str:
-    """What shim/layer/instance/layer_settings.c includes."""
+    """What shim/layer/policy/layer_settings.c includes."""
     names = "".join(f"    {text(name)},\n" for name in setting_names())
     return f"/* Written by shim/policy/layer_tables.py. */\nstatic const char *const setting_names[] = {{\n{names}}};\n"
 

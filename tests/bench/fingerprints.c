@@ -5,12 +5,13 @@
 #define _GNU_SOURCE
 #include "../../shim/layer/vulkan/create_info.c"
 #include "../../shim/layer/process/digest.c"
+#include "../../shim/layer/hooks/shaders.c"
 #include "../../shim/layer/shaders/fingerprints.c"
 #include "../../shim/layer/shaders/identifiers.c"
 #include "../../shim/layer/process/number_map.c"
 #include "../../shim/layer/process/patience.c"
 #include "../../shim/layer/vulkan/pnext.c"
-#include "../../shim/layer/shaders/seen.c"
+#include "../../shim/layer/run/seen.c"
 #include "../../shim/layer/shaders/shader_modules.c"
 #include "../../shim/layer/process/shared_map.c"
 #include "../../shim/layer/process/spread_lock.c"
@@ -52,7 +53,7 @@ static double each(PipelineCall *call, enum PylayerPipelineKind kind)
         struct timespec start;
         clock_gettime(CLOCK_MONOTONIC, &start);
         for (uint32_t j = 0; j < call->count; j++)
-            fingerprints_note(&device, fingerprint_of(call, j, kind), SEEN_CREATED);
+            fingerprints_note(&device.run.seen, fingerprint_of(&device.shaders, call, j, kind), SEEN_CREATED);
         double taken = ns_since(&start) / call->count;
         if (i == 0 || taken < fastest)
             fastest = taken;
@@ -76,11 +77,11 @@ int main(void)
     void *key = NULL;
     VkDevice handle = (VkDevice)(void *)&key;
     struct timespec start;
-    atomic_store(&device.counters, device.own_counters);
-    device.carrier = PYLAYER_CARRIER_CELLS;
-    device.create_shader_module = driver_creates;
-    fingerprints_open(&device);
-    shader_modules_open(&device);
+    compose();
+    device.run.carrier = PYLAYER_CARRIER_CELLS;
+    device.driver.create_shader_module = driver_creates;
+    fingerprints_open(&device.run.seen);
+    shader_modules_open(&device.shaders);
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (uint32_t i = 0; i < PIPELINES; i++) {
         code[0] = i;
@@ -104,11 +105,12 @@ int main(void)
                                                      .pRasterizationState = &rasterization,
                                                      .pMultisampleState = &samples};
     }
-    PipelineCall call = {.device = &device, .point = BIND_COMPUTE, .count = PIPELINES, .infos = compute};
+    PipelineCall call = {
+        .driver = &device.driver, .device = &device, .point = BIND_COMPUTE, .count = PIPELINES, .infos = compute};
     double compute_ns = each(&call, PYLAYER_KIND_COMPUTE);
     call.point = BIND_GRAPHICS;
     call.infos = graphics;
     double graphics_ns = each(&call, PYLAYER_KIND_GRAPHICS);
     printf("{\"module_ns\": %.1f, \"compute_ns\": %.1f, \"graphics_ns\": %.1f}\n", module_ns, compute_ns, graphics_ns);
-    return fingerprints_read(&device, NULL, 0) > PIPELINES ? 0 : 1;
+    return fingerprints_read(&device.run.seen, NULL, 0) > PIPELINES ? 0 : 1;
 }

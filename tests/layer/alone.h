@@ -10,10 +10,19 @@ void *dispatch_find(DispatchTable *table, void *key)
     return &device;
 }
 
-void object_names_forget_module(Device *of, VkShaderModule module)
+void object_names_forget_module(Shaders *of, VkShaderModule module)
 {
     (void)of;
     (void)module;
+}
+
+/* Connects the device's subjects, as vkCreateDevice does. */
+static void compose(void)
+{
+    device.shaders.driver = &device.driver;
+    device.shaders.run = &device.run;
+    device.shaders.crash = &device.crash;
+    atomic_store(&device.run.counters, device.run.own_counters);
 }
 
 const char *environment_get(const char *name)
@@ -33,7 +42,13 @@ void log_line(enum PylayerLogLevel level, const char *format, ...)
     (void)format;
 }
 
-Mark mark_added(Device *of, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint)
+void object_names_set(Shaders *of, const VkDebugUtilsObjectNameInfoEXT *info)
+{
+    (void)of;
+    (void)info;
+}
+
+Mark mark_added(Crash *of, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint)
 {
     (void)of;
     (void)call;

@@ -173,7 +173,7 @@ static void test_keys_that_are_not_there(void)
     uint64_t size;
     for (unsigned round = 0; round < 20; round++) {
         atomic_bool over = false;
-        device.plan.index_bytes = 64 << 20;
+        device.run.plan.index_bytes = 64 << 20;
         binary_index_open(&device);
         for (unsigned i = 0; i < THREADS; i++)
             pthread_create(&readers[i], NULL, look_for_what_is_not_there, &over);
@@ -190,15 +190,15 @@ static void test_keys_that_are_not_there(void)
         }
         binary_index_close(&device);
         binary_index_free(&device);
-        memset(&device.index, 0, sizeof device.index);
-        memset(device.own_counters, 0, sizeof device.own_counters);
+        memset(&device.binaries.index, 0, sizeof device.binaries.index);
+        memset(device.run.own_counters, 0, sizeof device.run.own_counters);
     }
 }
 
 static void test_index(void)
 {
     pthread_t threads[THREADS];
-    device.plan.index_bytes = 64 << 20;
+    device.run.plan.index_bytes = 64 << 20;
     binary_index_open(&device);
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, use_index, (void *)(i + 1));
@@ -207,11 +207,11 @@ static void test_index(void)
         pthread_join(threads[i], &bad);
         expect(!bad, "an entry of the index is not what was put in");
     }
-    device.plan.index_bytes = atomic_load(&device.index.bytes);
+    device.run.plan.index_bytes = atomic_load(&device.binaries.index.bytes);
     uint64_t size;
     BinaryRecord *record = record_of(PIPELINES + 1, 1, &size);
     expect(!binary_index_load(&device, record, size), "the index went over its bound");
-    expect(device.counters[thread_slot()].totals.binaries_unindexed == 1, "what has no room is not counted");
+    expect(device.run.counters[thread_slot()].totals.binaries_unindexed == 1, "what has no room is not counted");
     free(record);
     binary_index_close(&device);
     binary_index_free(&device);
@@ -279,9 +279,9 @@ static void test_history(void)
 {
     const char *restored;
     VkPipelineBinaryKeyKHR once = key_of(1), twice = key_of(2), old = key_of(3), never = key_of(4);
-    pthread_mutex_init(&device.history.mutex, NULL);
-    device.plan.restore_binaries = 1;
-    device.plan.index_bytes = 1000;
+    pthread_mutex_init(&device.binaries.history.mutex, NULL);
+    device.run.plan.restore_binaries = 1;
+    device.run.plan.index_bytes = 1000;
     PylayerAttested all[] = {attested_of(&once, "good bytes", false), attested_of(&twice, "one", false),
                              attested_of(&twice, "other", false), attested_of(&old, "of another driver", true)};
     for (unsigned i = 0; i < 4; i++) {
@@ -301,10 +301,10 @@ static void test_history(void)
 int main(int count, char **arguments)
 {
     state = count > 1 ? strtoull(arguments[1], NULL, 10) | 1 : 88172645463325252ull;
-    atomic_store(&device.counters, device.own_counters);
-    device.create_pipeline_binaries = fake_create;
-    device.destroy_pipeline_binary = fake_destroy;
-    device.get_pipeline_binary_data = fake_read;
+    atomic_store(&device.run.counters, device.run.own_counters);
+    device.driver.create_pipeline_binaries = fake_create;
+    device.driver.destroy_pipeline_binary = fake_destroy;
+    device.driver.get_pipeline_binary_data = fake_read;
     unsigned accepted = test_records(100000);
     test_keys_that_are_not_there();
     test_index();

@@ -1,16 +1,17 @@
 /*
- * shim/layer/shaders/seen.c, shader_modules.c and the spread lock by themselves, with more in them than a program brings
+ * shim/layer/run/seen.c, shader_modules.c and the spread lock by themselves, with more in them than a program brings
  * along: prints one JSON object, and ends with 1 where a module was confused with another, or a lock was kept.
  */
 #define _GNU_SOURCE
 #include "../../shim/layer/vulkan/create_info.c"
 #include "../../shim/layer/process/digest.c"
+#include "../../shim/layer/hooks/shaders.c"
 #include "../../shim/layer/shaders/fingerprints.c"
 #include "../../shim/layer/shaders/identifiers.c"
 #include "../../shim/layer/process/number_map.c"
 #include "../../shim/layer/process/patience.c"
 #include "../../shim/layer/vulkan/pnext.c"
-#include "../../shim/layer/shaders/seen.c"
+#include "../../shim/layer/run/seen.c"
 #include "../../shim/layer/shaders/shader_modules.c"
 #include "../../shim/layer/process/shared_map.c"
 #include "../../shim/layer/process/spread_lock.c"
@@ -24,7 +25,7 @@ static uint64_t dropped(void)
 {
     uint64_t sum = 0;
     for (unsigned slot = 0; slot < THREAD_SLOTS; slot++)
-        sum += device.counters[slot].totals.fingerprints_dropped;
+        sum += device.run.counters[slot].totals.fingerprints_dropped;
     return sum;
 }
 
@@ -40,7 +41,7 @@ static void *note_some(void *argument)
     uint64_t first = (uint64_t)(uintptr_t)argument * per_thread;
     for (uint64_t i = first; i < first + 2 * per_thread; i++) {
         uint64_t number = i % (THREADS * per_thread);
-        note_created(&device, digest64(&number, sizeof number, 1), 0);
+        note_created(&device.run, digest64(&number, sizeof number, 1), 0);
     }
     return NULL;
 }
@@ -61,9 +62,9 @@ static uint64_t note_from_threads(uint64_t each)
             return 0;
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    uint64_t kept = fingerprints_read(&device, NULL, 0);
+    uint64_t kept = fingerprints_read(&device.run.seen, NULL, 0);
     uint64_t *all = malloc(kept * sizeof *all);
-    if (!all || fingerprints_read(&device, all, kept) != kept)
+    if (!all || fingerprints_read(&device.run.seen, all, kept) != kept)
         return 0;
     qsort(all, kept, sizeof *all, compare);
     for (uint64_t i = 1; i < kept; i++)
@@ -121,8 +122,8 @@ static bool modules_are_told_apart(void)
             codes[chosen] = step;
         }
         unsigned other = (random >> 32) % HANDLES;
-        if (shared_map_find(&device.modules, next_handle) != expected_code(codes[chosen]) ||
-            shared_map_find(&device.modules, 0x7f0000000000ull + other * 192ull) != expected_code(codes[other]))
+        if (shared_map_find(&device.shaders.modules, next_handle) != expected_code(codes[chosen]) ||
+            shared_map_find(&device.shaders.modules, 0x7f0000000000ull + other * 192ull) != expected_code(codes[other]))
             return false;
     }
     return true;
@@ -152,12 +153,12 @@ static bool cancelled_writer_unlocks(void)
 
 int main(void)
 {
-    atomic_store(&device.counters, device.own_counters);
-    device.carrier = PYLAYER_CARRIER_CELLS;
-    device.create_shader_module = driver_creates;
-    device.destroy_shader_module = driver_destroys;
-    fingerprints_open(&device);
-    shader_modules_open(&device);
+    compose();
+    device.run.carrier = PYLAYER_CARRIER_CELLS;
+    device.driver.create_shader_module = driver_creates;
+    device.driver.destroy_shader_module = driver_destroys;
+    fingerprints_open(&device.run.seen);
+    shader_modules_open(&device.shaders);
     bool good = modules_are_told_apart() && cancelled_writer_unlocks();
     uint64_t few = note_from_threads(1000);
     uint64_t none_dropped = dropped();
@@ -167,7 +168,7 @@ int main(void)
     printf("{\"kept\": [%llu, %llu, %llu], \"dropped\": [%llu, %llu, %llu]}\n", (unsigned long long)few,
            (unsigned long long)many, (unsigned long long)most, (unsigned long long)none_dropped,
            (unsigned long long)few_dropped, (unsigned long long)dropped());
-    fingerprints_close(&device);
-    shader_modules_close(&device);
+    fingerprints_close(&device.run.seen);
+    shader_modules_close(&device.shaders);
     return !good;
 }

@@ -1,5 +1,5 @@
 /*
- * mailbox: shim/layer/policy/mailbox.c by itself. The sender of a request gives up and policy answers afterwards on one thread, so
+ * mailbox: shim/layer/mailbox/mailbox.c by itself. The sender of a request gives up and policy answers afterwards on one thread, so
  * that this is the order for certain; and the time in which nothing happens passes at once. Ends with 1 where something is
  * wrong, and says what.
  */
@@ -15,7 +15,7 @@ static int sleep_for_ever(pthread_cond_t *, pthread_mutex_t *);
 #define now_ns clock_now
 #define pthread_cond_timedwait sleep_until
 #define pthread_cond_wait sleep_for_ever
-#include "../../shim/layer/policy/mailbox.c"
+#include "../../shim/layer/mailbox/mailbox.c"
 #undef now_ns
 #undef pthread_cond_timedwait
 #undef pthread_cond_wait

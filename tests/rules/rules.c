@@ -11,8 +11,8 @@
  */
 #define _GNU_SOURCE
 #include "../../shim/layer/process/digest.c"
-#include "../../shim/layer/instance/layer_settings.c"
-#include "../../shim/layer/instance/program_name.c"
+#include "../../shim/layer/policy/layer_settings.c"
+#include "../../shim/layer/process/program_name.c"
 #include "../../shim/layer/instance/skip.c"
 #include "../../shim/layer/process/trusted.c"
 

@@ -21,10 +21,10 @@ def rows(heading: str) -> list[list[str]]:
 
 def intercepted() -> set[str]:
     """Returns the commands in the table of hooks."""
-    loader = ROOT / "shim/layer/loader"
-    (table,) = re.findall(r"static const Hook \w+\[\] = \{(.*?)\n\};", (loader / "loader.c").read_text(), re.S)
+    layer = ROOT / "shim/layer"
+    (table,) = re.findall(r"static const Hook \w+\[\] = \{(.*?)\n\};", (layer / "loader/loader.c").read_text(), re.S)
     found = {f"vk{name}" for name in re.findall(r"HOOK\((\w+)\)", table)}
-    device_table = (loader / "device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
+    device_table = (layer / "driver/device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
     hooked = {f"vk{name}" for name in re.findall(r"\bHOOKED\([^()]*?(\w+)\)", device_table)}
     assert len(hooked) > 10
     return found | hooked | {"vkGetDeviceProcAddr"}

@@ -113,7 +113,7 @@ def test_cache_users_are_hooked() -> None:
     """The layer hooks every command that uses a VkPipelineCache, because it must not merge into a cache that is in
     use."""
     table = (
-        (ROOT / "shim" / "layer" / "loader" / "device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
+        (ROOT / "shim" / "layer" / "driver" / "device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
     )
     hooks = re.findall(r"\bHOOKED\([^()]*?(\w+)\)", table)
     assert set(CACHE_COMMANDS) - set(hooks) == set()

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/mailbox.h"
+#include "device/device.h"
+#include "mailbox/mailbox.h"
 #include "binaries/binaries.h"
 #include "pipelines/creations.h"
 #include "frames/frames.h"
@@ -26,7 +27,7 @@ static bool crashes_nvidia(const PipelineCall *call, uint32_t index, const Eleme
     case PYLAYER_KIND_GRAPHICS_LIBRARY:
         return true;
     case PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK:
-        return call->device->multiview;
+        return call->device->binaries.multiview;
     case PYLAYER_KIND_GRAPHICS:
         break;
     default:
@@ -36,7 +37,7 @@ static bool crashes_nvidia(const PipelineCall *call, uint32_t index, const Eleme
     const VkPipelineRenderingCreateInfo *rendering =
         (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO);
     bool may_have_views = info->renderPass != VK_NULL_HANDLE || (rendering && rendering->viewMask);
-    return (call->device->multiview && may_have_views) ||
+    return (call->device->binaries.multiview && may_have_views) ||
            (element->flags & VK_PIPELINE_CREATE_VIEW_INDEX_FROM_DEVICE_INDEX_BIT);
 }
 
@@ -52,7 +53,7 @@ static bool crashes_nvidia(const PipelineCall *call, uint32_t index, const Eleme
  */
 static bool is_bypassed(const PipelineCall *call, uint32_t index, const Element *element)
 {
-    if (call->device->info.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY && crashes_nvidia(call, index, element))
+    if (call->device->run.info.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY && crashes_nvidia(call, index, element))
         return true;
     if (element->flags & (CAPTURE_STATISTICS | CAPTURE_REPRESENTATIONS | CAPTURE_REPLAY))
         return true;
@@ -80,7 +81,7 @@ static bool tells_apart(const VkPipelineBinaryKeyKHR *key)
 bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipelineBinaryKeyKHR *key)
 {
     Device *device = call->device;
-    bool off = call_is_off(&device->added_calls, PYLAYER_MARK_KEY, element->kind);
+    bool off = call_is_off(&device->crash.added_calls, PYLAYER_MARK_KEY, element->kind);
     /* RADV crashes when it makes the key of a stage without code (measured). */
     if (off || is_bypassed(call, index, element) || !create_info_has_code(call, index, element->kind))
         return false;
@@ -96,8 +97,8 @@ bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipeli
     if (element_build(element, call, index, change, &info) && feedback_save(&saved, element)) {
         VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
         *key = (VkPipelineBinaryKeyKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-        Mark mark = mark_added(device, PYLAYER_MARK_KEY, element->kind, element->fingerprint);
-        asked = device->get_pipeline_key(device->handle, &of, key) == VK_SUCCESS && tells_apart(key);
+        Mark mark = mark_added(&device->crash, PYLAYER_MARK_KEY, element->kind, element->fingerprint);
+        asked = device->driver.get_pipeline_key(device->driver.handle, &of, key) == VK_SUCCESS && tells_apart(key);
         mark_end(mark);
         feedback_restore(&saved, element);
     }
@@ -119,9 +120,9 @@ static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element
     if (element_build(element, call, index, change, &info)) {
         Mark mark = {0};
         if (from)
-            mark = mark_pipelines(call->device, element, 1, NULL, true, false);
+            mark = mark_pipelines(&call->device->crash, element, 1, 0, true, false);
         else if (set & CAPTURE_DATA)
-            mark = mark_added(call->device, PYLAYER_MARK_CAPTURE, element->kind, element->fingerprint);
+            mark = mark_added(&call->device->crash, PYLAYER_MARK_CAPTURE, element->kind, element->fingerprint);
         uint64_t start = now_ns();
         /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: no VkPipelineCache with binaries or a capture. */
         result = call_driver(call, VK_NULL_HANDLE, 1, &info, pipeline);
@@ -137,8 +138,8 @@ static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element
 
 static void note_failure(Device *device, const Element *element)
 {
-    if (atomic_fetch_add(&device->binary_failures[element->kind], 1) + 1 == MAX_FAILURES)
-        call_switch_off(&device->added_calls, PYLAYER_MARK_KEY, element->kind);
+    if (atomic_fetch_add(&device->binaries.failures[element->kind], 1) + 1 == MAX_FAILURES)
+        call_switch_off(&device->crash.added_calls, PYLAYER_MARK_KEY, element->kind);
 }
 
 static VkResult create_from_entry(PipelineCall *call, uint32_t index, Element *element, BinaryEntry *entry,
@@ -147,7 +148,7 @@ static VkResult create_from_entry(PipelineCall *call, uint32_t index, Element *e
     VkPipelineBinaryInfoKHR from = {.binaryCount = binary_entry_count(entry)};
     if (from.binaryCount == 0)
         return create_without_cache(call, index, element, 0, NULL, pipeline, duration_ns);
-    Mark mark = mark_pipelines(call->device, element, 1, NULL, true, false);
+    Mark mark = mark_pipelines(&call->device->crash, element, 1, 0, true, false);
     from.pPipelineBinaries = binary_entry_handles(call->device, entry);
     mark_end(mark);
     if (!from.pPipelineBinaries)
@@ -174,7 +175,7 @@ bool binaries_create(PipelineCall *call, uint32_t index, Element *element, const
     }
     if (!entry)
         return false;
-    atomic_store_explicit(&device->binary_failures[element->kind], 0, memory_order_relaxed);
+    atomic_store_explicit(&device->binaries.failures[element->kind], 0, memory_order_relaxed);
     /* RADV leaves feedback unwritten when it creates from binaries (measured). The feedback must not report a hit in a
      * cache that the application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
     element_fill_feedback(element, *duration_ns);
@@ -193,7 +194,7 @@ static void destroy_handles(Device *device, Handles *handles)
 {
     for (uint32_t i = 0; i < handles->count; i++)
         if (handles->all[i] != VK_NULL_HANDLE)
-            device->destroy_pipeline_binary(device->handle, handles->all[i], NULL);
+            device->driver.destroy_pipeline_binary(device->driver.handle, handles->all[i], NULL);
     handles->count = 0;
 }
 
@@ -210,7 +211,7 @@ static VkResult fetch(Device *device, const VkPipelineBinaryCreateInfoKHR *of, u
                                           .pPipelineBinaries = handles->all};
     memset(handles->all, 0, room * sizeof *handles->all);
     handles->count = room;
-    VkResult result = device->create_pipeline_binaries(device->handle, of, NULL, &out);
+    VkResult result = device->driver.create_pipeline_binaries(device->driver.handle, of, NULL, &out);
     if (result == VK_SUCCESS && out.pipelineBinaryCount <= room) {
         handles->count = out.pipelineBinaryCount;
         bool whole = true;
@@ -233,7 +234,7 @@ static bool fetch_all(Device *device, const VkPipelineBinaryCreateInfoKHR *of, H
         return result == VK_SUCCESS;
     /* The count begins at 0, because RADV adds to the count that it is given (measured). */
     VkPipelineBinaryHandlesInfoKHR count = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR};
-    result = device->create_pipeline_binaries(device->handle, of, NULL, &count);
+    result = device->driver.create_pipeline_binaries(device->driver.handle, of, NULL, &count);
     if (result != VK_SUCCESS || count.pipelineBinaryCount == 0 || count.pipelineBinaryCount > MAX_HANDLES)
         return false;
     VkPipelineBinaryKHR *more = calloc(count.pipelineBinaryCount, sizeof *more);
@@ -249,7 +250,7 @@ static bool fetch_all(Device *device, const VkPipelineBinaryCreateInfoKHR *of, H
 
 static bool tell_policy(Device *device, PylayerCell *about, BinaryRecord *record, uint64_t size)
 {
-    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->serial);
+    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->run.serial);
     if (!message) {
         free(record);
     } else {
@@ -257,10 +258,10 @@ static bool tell_policy(Device *device, PylayerCell *about, BinaryRecord *record
         message->cell.unit = PYLAYER_UNIT_BINARIES;
         message->cell.size = size;
         message->cell.data = (const uint8_t *)record;
-        if (mailbox_post(message, device->plan.queue_bytes))
+        if (mailbox_post(message, device->run.plan.queue_bytes))
             return true;
     }
-    count(&counters_of(device)->totals.events_dropped, 1);
+    count(&counters_of(&device->run)->totals.events_dropped, 1);
     return false;
 }
 
@@ -269,13 +270,13 @@ static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const 
                  PylayerCell *about)
 {
     Handles handles;
-    Mark mark = mark_added(device, PYLAYER_MARK_BINARIES, about->kind, about->fingerprint);
+    Mark mark = mark_added(&device->crash, PYLAYER_MARK_BINARIES, about->kind, about->fingerprint);
     bool fetched = fetch_all(device, of, &handles);
     mark_end(mark);
     if (!fetched)
         return false;
     uint64_t size = 0;
-    mark = mark_added(device, PYLAYER_MARK_BINARY_DATA, about->kind, about->fingerprint);
+    mark = mark_added(&device->crash, PYLAYER_MARK_BINARY_DATA, about->kind, about->fingerprint);
     BinaryRecord *record = binary_record_read(device, key, handles.count, handles.all, &size);
     mark_end(mark);
     if (record) {
@@ -287,7 +288,7 @@ static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const 
             free(record);
             creation_tell_about(device, about, PYLAYER_OUTCOME_COMPILED);
         } else {
-            count(&counters_of(device)->totals.binaries_kept, 1);
+            count(&counters_of(&device->run)->totals.binaries_kept, 1);
             tell_policy(device, about, record, size);
         }
     }
@@ -303,7 +304,7 @@ bool binaries_keep(PipelineCall *call, uint32_t index, Element *element, const V
     bool kept = false;
     AnyCreateInfo info;
     SavedFeedback saved; /* the driver may write it here too, with a hit in its own cache */
-    if (device->internal_cache &&
+    if (device->binaries.internal_cache &&
         element_build(element, call, index, (Change){.clear = FAIL_ON_COMPILE | EARLY_RETURN, .alone = true}, &info) &&
         feedback_save(&saved, element)) {
         VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
@@ -318,8 +319,8 @@ bool binaries_keep(PipelineCall *call, uint32_t index, Element *element, const V
 
 bool binaries_want_capture(const Device *device, const Element *element)
 {
-    return !device->internal_cache ||
-           atomic_load_explicit(&device->kinds_captured, memory_order_relaxed) >> element->kind & 1;
+    return !device->binaries.internal_cache ||
+           atomic_load_explicit(&device->binaries.kinds_captured, memory_order_relaxed) >> element->kind & 1;
 }
 
 void binaries_keep_captured(PipelineCall *call, uint32_t index, Element *element, PylayerCell *about)
@@ -344,21 +345,21 @@ bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, cons
     about->flags |= PYLAYER_CELL_CAPTURED;
     about->create_ns = *duration_ns;
     about->start_ns = now_ns() - *duration_ns;
-    frames_note_pipeline(device, *duration_ns);
+    frames_note_pipeline(&device->run, *duration_ns);
     VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                             .pipeline = *pipeline};
     if (keep(device, &create, key, about)) {
-        count(&counters_of(device)->totals.binaries_captured, 1);
+        count(&counters_of(&device->run)->totals.binaries_captured, 1);
     } else {
-        count(&counters_of(device)->totals.binaries_missing, 1);
+        count(&counters_of(&device->run)->totals.binaries_missing, 1);
         creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
-        call_switch_off(&device->added_calls, PYLAYER_MARK_KEY, element->kind);
+        call_switch_off(&device->crash.added_calls, PYLAYER_MARK_KEY, element->kind);
     }
     VkReleaseCapturedPipelineDataInfoKHR release = {.sType = VK_STRUCTURE_TYPE_RELEASE_CAPTURED_PIPELINE_DATA_INFO_KHR,
                                                     .pipeline = *pipeline};
-    Mark mark = mark_added(device, PYLAYER_MARK_CAPTURE, element->kind, element->fingerprint);
+    Mark mark = mark_added(&device->crash, PYLAYER_MARK_CAPTURE, element->kind, element->fingerprint);
     /* VUID-vkReleaseCapturedPipelineDataKHR-pipeline-09611 requires the pipeline's allocator. */
-    device->release_captured_pipeline_data(device->handle, &release, call->allocator);
+    device->driver.release_captured_pipeline_data(device->driver.handle, &release, call->allocator);
     mark_end(mark);
     return true;
 }

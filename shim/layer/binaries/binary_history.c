@@ -43,9 +43,9 @@ static KnownBinary *find_locked(BinaryHistory *history, const PylayerAttested *a
 /* Keeps the data if altered copies of it are to be restored and there is room. */
 static void keep_data_locked(Device *device, KnownBinary *known, const PylayerAttested *attested)
 {
-    BinaryHistory *history = &device->history;
-    if (known->data || !attested->data || !device->plan.restore_binaries || attested->size == 0 ||
-        history->bytes + attested->size > device->plan.index_bytes)
+    BinaryHistory *history = &device->binaries.history;
+    if (known->data || !attested->data || !device->run.plan.restore_binaries || attested->size == 0 ||
+        history->bytes + attested->size > device->run.plan.index_bytes)
         return;
     known->data = malloc((size_t)attested->size);
     if (!known->data)
@@ -56,7 +56,7 @@ static void keep_data_locked(Device *device, KnownBinary *known, const PylayerAt
 
 bool binary_history_add(Device *device, const PylayerAttested *attested)
 {
-    BinaryHistory *history = &device->history;
+    BinaryHistory *history = &device->binaries.history;
     if (attested->key_size == 0 || attested->key_size > PYLAYER_BINARY_KEY_BYTES)
         return false;
     pthread_mutex_lock(&history->mutex);
@@ -82,7 +82,7 @@ bool binary_history_add(Device *device, const PylayerAttested *attested)
 enum BinaryOutcome binary_history_judge(Device *device, const VkPipelineBinaryKeyKHR *key,
                                         const VkPipelineBinaryDataKHR *data, VkPipelineBinaryDataKHR *restored)
 {
-    BinaryHistory *history = &device->history;
+    BinaryHistory *history = &device->binaries.history;
     *restored = (VkPipelineBinaryDataKHR){0};
     if (key->keySize == 0 || key->keySize > PYLAYER_BINARY_KEY_BYTES)
         return BINARY_UNKNOWN;
@@ -116,7 +116,7 @@ enum BinaryOutcome binary_history_judge(Device *device, const VkPipelineBinaryKe
 void binary_history_free(Device *device)
 {
     for (unsigned i = 0; i < BINARY_HISTORY_BUCKETS; i++) {
-        KnownBinary *known = device->history.buckets[i];
+        KnownBinary *known = device->binaries.history.buckets[i];
         while (known) {
             KnownBinary *next = known->next;
             free(known->data);
@@ -124,5 +124,5 @@ void binary_history_free(Device *device)
             known = next;
         }
     }
-    pthread_mutex_destroy(&device->history.mutex);
+    pthread_mutex_destroy(&device->binaries.history.mutex);
 }

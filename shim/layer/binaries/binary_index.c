@@ -25,29 +25,29 @@ struct BinaryEntry {
 
 static pthread_mutex_t *lock_of(Device *device, const BinaryEntry *entry)
 {
-    return &device->index.entry_locks[entry->hash % BINARY_ENTRY_LOCKS];
+    return &device->binaries.index.entry_locks[entry->hash % BINARY_ENTRY_LOCKS];
 }
 
 void binary_index_open(Device *device)
 {
-    spread_lock_init(&device->index.lock);
+    spread_lock_init(&device->binaries.index.lock);
     for (unsigned i = 0; i < BINARY_ENTRY_LOCKS; i++)
-        pthread_mutex_init(&device->index.entry_locks[i], NULL);
+        pthread_mutex_init(&device->binaries.index.entry_locks[i], NULL);
 }
 
 void binary_index_close(Device *device)
 {
-    for (BinaryEntry *entry = device->index.entries; entry; entry = entry->next) {
+    for (BinaryEntry *entry = device->binaries.index.entries; entry; entry = entry->next) {
         VkPipelineBinaryKHR *handles = atomic_exchange(&entry->handles, NULL);
         for (uint32_t i = 0; handles && i < entry->count; i++)
-            device->destroy_pipeline_binary(device->handle, handles[i], NULL);
+            device->driver.destroy_pipeline_binary(device->driver.handle, handles[i], NULL);
         free(handles);
     }
 }
 
 void binary_index_free(Device *device)
 {
-    BinaryIndex *index = &device->index;
+    BinaryIndex *index = &device->binaries.index;
     while (index->entries) {
         BinaryEntry *entry = index->entries;
         index->entries = entry->next;
@@ -82,7 +82,7 @@ static BinaryEntry *first_left(BinaryEntry *entry, const uint8_t *key, uint32_t 
 
 BinaryEntry *binary_index_find(Device *device, const VkPipelineBinaryKeyKHR *key)
 {
-    BinaryIndex *index = &device->index;
+    BinaryIndex *index = &device->binaries.index;
     if (key->keySize > PYLAYER_BINARY_KEY_BYTES)
         return NULL;
     uint64_t hash = hash_of(key->key, key->keySize);
@@ -111,13 +111,13 @@ static BinaryEntry *new_entry(const uint8_t *key, uint32_t key_size, uint32_t co
  * entry. Sets *known if the key is in the index already. */
 static bool publish(Device *device, BinaryEntry *entry, bool once_more, bool *known)
 {
-    BinaryIndex *index = &device->index;
+    BinaryIndex *index = &device->binaries.index;
     *known = false;
     if (!spread_try_write(&index->lock))
         return false;
     BinaryEntry *older = newest_of(index, entry->hash);
     *known = first_left(older, entry->key, entry->key_size) != NULL;
-    bool fine = (!*known || once_more) && atomic_load(&index->bytes) + entry->bytes <= device->plan.index_bytes &&
+    bool fine = (!*known || once_more) && atomic_load(&index->bytes) + entry->bytes <= device->run.plan.index_bytes &&
                 number_map_put(&index->newest, entry->hash, (uintptr_t)entry);
     if (fine) {
         entry->older = older;
@@ -146,7 +146,7 @@ bool binary_index_load(Device *device, const void *data, uint64_t size)
         free(entry);
     }
     if (!taken && !known)
-        count(&counters_of(device)->totals.binaries_unindexed, 1);
+        count(&counters_of(&device->run)->totals.binaries_unindexed, 1);
     return taken || known;
 }
 
@@ -166,7 +166,7 @@ BinaryEntry *binary_index_add(Device *device, const VkPipelineBinaryKeyKHR *key,
     free(kept);
     free(entry);
     if (!*known)
-        count(&counters_of(device)->totals.binaries_unindexed, 1);
+        count(&counters_of(&device->run)->totals.binaries_unindexed, 1);
     return NULL;
 }
 
@@ -221,8 +221,8 @@ void binary_entry_evict(Device *device, BinaryEntry *entry)
 {
     if (atomic_exchange(&entry->evicted, true))
         return;
-    count(&counters_of(device)->totals.binaries_evicted, 1);
-    atomic_fetch_sub(&device->index.bytes, entry->bytes);
+    count(&counters_of(&device->run)->totals.binaries_evicted, 1);
+    atomic_fetch_sub(&device->binaries.index.bytes, entry->bytes);
     pthread_mutex_lock(lock_of(device, entry));
     free(entry->record);
     entry->record = NULL;

@@ -52,8 +52,8 @@ static bool read_sizes(Device *device, uint32_t count, const VkPipelineBinaryKHR
                                             .pipelineBinary = handles[i]};
         VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
         size_t bytes = 0;
-        if (device->get_pipeline_binary_data(device->handle, &info, &key, &bytes, NULL) != VK_SUCCESS || bytes == 0 ||
-            bytes > MAX_BINARY_BYTES)
+        if (device->driver.get_pipeline_binary_data(device->driver.handle, &info, &key, &bytes, NULL) != VK_SUCCESS ||
+            bytes == 0 || bytes > MAX_BINARY_BYTES)
             return false;
         head->entries[i].size = bytes;
         *size += padded(bytes);
@@ -71,7 +71,8 @@ static bool read_data(Device *device, uint32_t count, const VkPipelineBinaryKHR 
         VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
         size_t bytes = (size_t)record->entries[i].size;
         /* Unlike a cache's data, a binary's does not grow, so VK_ERROR_NOT_ENOUGH_SPACE_KHR is a driver's fault. */
-        if (device->get_pipeline_binary_data(device->handle, &info, &key, &bytes, (char *)record + at) != VK_SUCCESS ||
+        if (device->driver.get_pipeline_binary_data(device->driver.handle, &info, &key, &bytes, (char *)record + at) !=
+                VK_SUCCESS ||
             bytes == 0 || bytes > record->entries[i].size || key.keySize == 0 || key.keySize > PYLAYER_BINARY_KEY_BYTES)
             return false;
         record->entries[i].size = bytes;
@@ -134,14 +135,14 @@ VkResult binary_record_create(Device *device, const BinaryRecord *record, const 
     VkPipelineBinaryHandlesInfoKHR out = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR,
                                           .pipelineBinaryCount = handle_count,
                                           .pPipelineBinaries = handles};
-    VkResult result = device->create_pipeline_binaries(device->handle, &info, allocator, &out);
+    VkResult result = device->driver.create_pipeline_binaries(device->driver.handle, &info, allocator, &out);
     free(heap);
     if (result == VK_SUCCESS && out.pipelineBinaryCount == handle_count)
         return VK_SUCCESS;
     /* Binaries that failed are VK_NULL_HANDLE; the others were created (Vulkan, vkCreatePipelineBinariesKHR). */
     for (uint32_t i = 0; i < handle_count; i++)
         if (handles[i] != VK_NULL_HANDLE)
-            device->destroy_pipeline_binary(device->handle, handles[i], allocator);
+            device->driver.destroy_pipeline_binary(device->driver.handle, handles[i], allocator);
     memset(handles, 0, handle_count * sizeof *handles);
     return result < 0 ? result : VK_ERROR_INITIALIZATION_FAILED;
 }

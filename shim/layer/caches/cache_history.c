@@ -8,7 +8,7 @@
 #include "caches/sketch.h"
 #include "crash/sentinel.h"
 #include "device/device.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
@@ -45,7 +45,7 @@ void cache_history_free(CacheHistory *history)
 
 bool cache_history_suspect(Device *device, const Verdicts *verdicts)
 {
-    CacheHistory *history = &device->cache_history;
+    CacheHistory *history = &device->caches.history;
     size_t count;
     const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_APPLICATION, &count);
     history->suspected = count > 0 ? malloc(count * sizeof *history->suspected) : NULL;
@@ -69,7 +69,7 @@ static bool is_suspected(const CacheHistory *history, const uint8_t digest[PYLAY
 /* Returns false if policy must see all data: it plans in each run, or a process died. */
 static bool is_usable(const Device *device)
 {
-    return atomic_load_explicit(&device->stored.open, memory_order_relaxed) &&
+    return atomic_load_explicit(&device->store.stored.open, memory_order_relaxed) &&
            store_is_local(); /* policy reads another, while the program waits as long as answer_wait_ms says */
 }
 
@@ -137,8 +137,8 @@ static void look_at(void *to, int fd, const char *name)
 {
     (void)fd;
     Reading *reading = to;
-    const Stored *stored = &reading->device->stored;
-    CacheHistory *history = &reading->device->cache_history;
+    const Stored *stored = &reading->device->store.stored;
+    CacheHistory *history = &reading->device->caches.history;
     if (!name_begins(name, reading->prefix))
         return;
     if (name_ends(name, ".attest")) {
@@ -151,15 +151,15 @@ static void look_at(void *to, int fd, const char *name)
 
 static void read_locked(Device *device)
 {
-    CacheHistory *history = &device->cache_history;
+    CacheHistory *history = &device->caches.history;
     if (history->read)
         return;
     history->read = true;
     Reading reading = {.device = device};
-    program_prefix(reading.prefix, device->stored.program);
-    folder_names(device->stored.directory, look_at, &reading);
+    program_prefix(reading.prefix, device->store.stored.program);
+    folder_names(device->store.stored.directory, look_at, &reading);
     if (reading.files > MANY_FILES)
-        atomic_store(&device->store_wants_work, true);
+        atomic_store(&device->store.wants_work, true);
     history->scattered = reading.files > 2 * MANY_FILES;
 }
 
@@ -184,16 +184,16 @@ static bool header_fits(const PylayerDeviceInfo *info, const uint8_t *data, size
 bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
                          const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
-    CacheHistory *history = &device->cache_history;
-    if (!device->plan.attest_caches || !is_usable(device) || is_suspected(history, digest) || !info->pInitialData ||
-        !header_fits(&device->info, info->pInitialData, info->initialDataSize))
+    CacheHistory *history = &device->caches.history;
+    if (!device->run.plan.attest_caches || !is_usable(device) || is_suspected(history, digest) || !info->pInitialData ||
+        !header_fits(&device->run.info, info->pInitialData, info->initialDataSize))
         return false;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);
     read_locked(device);
     /* Policy notes the first load of all, in a store that it may write to. */
     bool known = !history->scattered && find(history, digest, info->initialDataSize) &&
-                 (history->loads || device->kept.sentinel_outside);
+                 (history->loads || device->store.kept.sentinel_outside);
     pthread_mutex_unlock(&history->mutex);
     cancellation_restore(cancellation);
     return known;
@@ -201,10 +201,10 @@ bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
 
 uint64_t cache_history_restorable(Device *device)
 {
-    CacheHistory *history = &device->cache_history;
-    if (!device->plan.seed_caches)
+    CacheHistory *history = &device->caches.history;
+    if (!device->run.plan.seed_caches)
         return 0;
-    if (!device->plan.attest_caches || !is_usable(device))
+    if (!device->run.plan.attest_caches || !is_usable(device))
         return UINT64_MAX;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);
@@ -246,11 +246,11 @@ static size_t make_record(uint8_t *record, const FileHeader *header, uint64_t sa
 /* Fills in the header and the name of this device's file. */
 static bool begin_file_locked(Device *device, FileHeader *header)
 {
-    CacheHistory *history = &device->cache_history;
-    memcpy(header, device->kept.header, sizeof *header);
+    CacheHistory *history = &device->caches.history;
+    memcpy(header, device->store.kept.header, sizeof *header);
     memcpy(header->kind, "ATST", sizeof header->kind);
-    header->program = device->stored.program;
-    if (!own_file_describe(device, header, ".attest", history->name))
+    header->program = device->store.stored.program;
+    if (!own_file_describe(&device->run, header, ".attest", history->name))
         return false;
     history->salt = header->salt;
     return true;
@@ -259,11 +259,11 @@ static bool begin_file_locked(Device *device, FileHeader *header)
 /* Returns false if the record cannot be written. */
 static bool write_locked(Device *device, const PylayerCacheRead *read, const void *data)
 {
-    CacheHistory *history = &device->cache_history;
+    CacheHistory *history = &device->caches.history;
     uint64_t sketch_size = 0;
-    uint8_t *sketch = device->plan.strict_caches ? NULL : sketch_of(data, read->size, &sketch_size);
+    uint8_t *sketch = device->run.plan.strict_caches ? NULL : sketch_of(data, read->size, &sketch_size);
     uint8_t *record = calloc(1, sizeof(FileHeader) + record_space(sizeof(Attestation) + PYLAYER_SKETCH_BYTES));
-    const char *directory = device->stored.directory;
+    const char *directory = device->store.stored.directory;
     FileHeader header;
     bool written = false;
     int fd = record && *history->name ? append_in_store(directory, history->name) : -1;
@@ -285,16 +285,16 @@ static bool write_locked(Device *device, const PylayerCacheRead *read, const voi
 /* Returns true if the store should have a copy of the data and has none. */
 static bool lacks_copy(const Device *device, const PylayerCacheRead *read)
 {
-    return !read->incomplete && read->slot < 64 && read->size <= device->plan.keep_cache_bytes &&
-           read->size <= device->plan.queue_bytes && !(device->cache_history.blobs >> read->slot & 1);
+    return !read->incomplete && read->slot < 64 && read->size <= device->run.plan.keep_cache_bytes &&
+           read->size <= device->run.plan.queue_bytes && !(device->caches.history.blobs >> read->slot & 1);
 }
 
 bool cache_history_note(Device *device, const PylayerCacheRead *read, const void *data, bool is_new)
 {
-    CacheHistory *history = &device->cache_history;
+    CacheHistory *history = &device->caches.history;
     if (!is_usable(device) || is_suspected(history, read->digest) || mailbox_has_policy())
         return false;
-    if (!device->plan.attest_caches || device->kept.sentinel_outside)
+    if (!device->run.plan.attest_caches || device->store.kept.sentinel_outside)
         return true; /* policy has nothing to note either */
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);

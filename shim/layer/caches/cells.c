@@ -7,53 +7,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "caches/cells.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "pipelines/creations.h"
 #include "caches/driver_cache.h"
 #include "crash/sentinel.h"
 
 bool cells_open(Device *device)
 {
-    if (!device->create_pipeline_cache || !device->get_pipeline_cache_data || !device->merge_pipeline_caches)
+    if (!device->driver.create_pipeline_cache || !device->driver.get_pipeline_cache_data ||
+        !device->driver.merge_pipeline_caches)
         return false;
-    device->merged = driver_cache_create(device, false);
-    if (device->merged == VK_NULL_HANDLE)
+    device->caches.merged = driver_cache_create(device, false);
+    if (device->caches.merged == VK_NULL_HANDLE)
         return false;
-    device->empty_data = driver_cache_read(device, device->merged, &device->empty_size);
+    device->caches.empty_data = driver_cache_read(device, device->caches.merged, &device->caches.empty_size);
     return true;
 }
 
 void cells_close(Device *device)
 {
-    cache_drop_annex(device, &device->merged_use);
-    if (device->merged != VK_NULL_HANDLE)
-        device->destroy_pipeline_cache(device->handle, device->merged, NULL);
-    device->merged = VK_NULL_HANDLE;
-    free(device->empty_data);
-    device->empty_data = NULL;
+    cache_drop_annex(device, &device->caches.merged_use);
+    if (device->caches.merged != VK_NULL_HANDLE)
+        device->driver.destroy_pipeline_cache(device->driver.handle, device->caches.merged, NULL);
+    device->caches.merged = VK_NULL_HANDLE;
+    free(device->caches.empty_data);
+    device->caches.empty_data = NULL;
 }
 
 /* The caller holds merge_mutex. */
 static bool merge_into_layer_locked(Device *device, uint32_t source_count, const VkPipelineCache *sources)
 {
-    VkResult result = cache_merge_locked(device, &device->merged_use, device->merged, source_count, sources);
-    atomic_fetch_add(&device->cells_generation, 1);
+    VkResult result =
+        cache_merge_locked(device, &device->caches.merged_use, device->caches.merged, source_count, sources);
+    atomic_fetch_add(&device->caches.generation, 1);
     return result == VK_SUCCESS;
 }
 
 static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache)
 {
-    if (!patient_lock(&device->merge_mutex))
+    if (!patient_lock(&device->caches.merge_mutex))
         return;
-    bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
+    bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&device->caches.generation);
     merge_into_layer_locked(device, 1, &cell);
     if (app_cache) {
         cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &cell);
         if (up_to_date)
-            atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
+            atomic_store(&app_cache->seeded, atomic_load(&device->caches.generation));
     }
-    patient_unlock(&device->merge_mutex);
+    patient_unlock(&device->caches.merge_mutex);
 }
 
 /* Numbers the records that the driver got from the store, so that policy learns when a compile makes the same bytes again
@@ -61,19 +64,19 @@ static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache
  * where policy does not hand the records over itself. */
 static void note_given(Device *device, const uint8_t *digests, uint32_t record_count)
 {
-    pthread_mutex_lock(&device->given_mutex);
-    uint64_t number = atomic_load(&device->last_given) + 1;
+    pthread_mutex_lock(&device->caches.given_mutex);
+    uint64_t number = atomic_load(&device->caches.last_given) + 1;
     for (uint32_t i = 0; i < record_count; i++)
-        number_map_put(&device->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, number);
-    atomic_store(&device->last_given, number);
-    pthread_mutex_unlock(&device->given_mutex);
+        number_map_put(&device->caches.given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, number);
+    atomic_store(&device->caches.last_given, number);
+    pthread_mutex_unlock(&device->caches.given_mutex);
 }
 
 uint64_t cells_given(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
-    pthread_mutex_lock(&device->given_mutex);
-    uint64_t number = number_map_find(&device->given, digest_id(digest) | 1);
-    pthread_mutex_unlock(&device->given_mutex);
+    pthread_mutex_lock(&device->caches.given_mutex);
+    uint64_t number = number_map_find(&device->caches.given, digest_id(digest) | 1);
+    pthread_mutex_unlock(&device->caches.given_mutex);
     return number;
 }
 
@@ -81,7 +84,7 @@ uint64_t cells_given(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES])
 static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t given_before)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
-    if (!atomic_load_explicit(&device->stored.open, memory_order_relaxed))
+    if (!atomic_load_explicit(&device->store.stored.open, memory_order_relaxed))
         return false;
     digest128(data, size, digest);
     uint64_t number = cells_given(device, digest);
@@ -90,7 +93,7 @@ static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t
 
 VkPipelineCache cell_create(Device *device, const Element *element, bool one_thread)
 {
-    Mark mark = mark_added(device, PYLAYER_MARK_CELL, element->kind, element->fingerprint);
+    Mark mark = mark_added(&device->crash, PYLAYER_MARK_CELL, element->kind, element->fingerprint);
     VkPipelineCache cell = driver_cache_create(device, one_thread);
     mark_end(mark);
     return cell;
@@ -99,28 +102,28 @@ VkPipelineCache cell_create(Device *device, const Element *element, bool one_thr
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before)
 {
     size_t size = 0;
-    Mark mark = mark_added(device, PYLAYER_MARK_CELL, about->kind, about->fingerprint);
+    Mark mark = mark_added(&device->crash, PYLAYER_MARK_CELL, about->kind, about->fingerprint);
     uint8_t *data = driver_cache_read(device, cell, &size);
     mark_end(mark);
-    bool empty =
-        data && device->empty_data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
+    bool empty = data && device->caches.empty_data && size == device->caches.empty_size &&
+                 memcmp(data, device->caches.empty_data, size) == 0;
     if (!empty) {
-        fingerprints_note_merged(device, about->fingerprint, 0);
-        mark = mark_added(device, PYLAYER_MARK_CELL_MERGE, about->kind, about->fingerprint);
+        fingerprints_note_merged(&device->run.seen, about->fingerprint, 0);
+        mark = mark_added(&device->crash, PYLAYER_MARK_CELL_MERGE, about->kind, about->fingerprint);
         merge_cell(device, cell, app_cache);
         mark_end(mark);
     }
-    device->destroy_pipeline_cache(device->handle, cell, NULL);
+    device->driver.destroy_pipeline_cache(device->driver.handle, cell, NULL);
 
-    if (!data && atomic_exchange(&device->said_unreadable, 1) == 0)
+    if (!data && atomic_exchange(&device->caches.said_unreadable, 1) == 0)
         log_line(PYLAYER_LOG_WARN,
                  "the driver does not return the data of a pipeline cache; its pipelines are not stored");
     if (!data)
         creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
-    PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, device->serial) : NULL;
+    PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, device->run.serial) : NULL;
     if (!message) {
         free(data);
-        count(&counters_of(device)->totals.events_dropped, 1);
+        count(&counters_of(&device->run)->totals.events_dropped, 1);
         return !empty;
     }
     if (empty) {
@@ -134,39 +137,39 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
     about->size = size;
     about->data = data;
     message->cell = *about;
-    if (!mailbox_post(message, device->plan.queue_bytes))
-        count(&counters_of(device)->totals.events_dropped, 1);
+    if (!mailbox_post(message, device->run.plan.queue_bytes))
+        count(&counters_of(&device->run)->totals.events_dropped, 1);
     return !empty;
 }
 
 /* Copies all that the layer's cache and its annex hold. The caller holds merge_mutex. */
 static void copy_merged_locked(Device *device, VkPipelineCache into)
 {
-    const VkPipelineCache sources[] = {device->merged, device->merged_use.annex};
-    uint32_t source_count = device->merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
-    device->merge_pipeline_caches(device->handle, into, source_count, sources);
+    const VkPipelineCache sources[] = {device->caches.merged, device->caches.merged_use.annex};
+    uint32_t source_count = device->caches.merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
+    device->driver.merge_pipeline_caches(device->driver.handle, into, source_count, sources);
 }
 
 void cells_seed(Device *device, AppCache *app_cache)
 {
-    if (atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation))
+    if (atomic_load(&app_cache->seeded) == atomic_load(&device->caches.generation))
         return;
-    if (call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&device->merge_mutex))
+    if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&device->caches.merge_mutex))
         return;
     /* Not while a thread compiles with the cache: the next miss tries again. */
     if (cache_try_alone_locked(&app_cache->use)) {
-        Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
+        Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
         copy_merged_locked(device, atomic_load(&app_cache->handle));
         mark_end(mark);
         cache_alone_end_locked(&app_cache->use);
-        atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
+        atomic_store(&app_cache->seeded, atomic_load(&device->caches.generation));
     }
-    patient_unlock(&device->merge_mutex);
+    patient_unlock(&device->caches.merge_mutex);
 }
 
 VkPipelineCache cells_cell(Device *device, const uint8_t *data, size_t size, const uint8_t *digest)
 {
-    Mark mark = mark_records(device, digest, 1);
+    Mark mark = mark_records(&device->crash, digest, 1);
     VkPipelineCache cell = driver_cache_create_from(device, data, size);
     mark_end(mark);
     return cell;
@@ -177,7 +180,7 @@ static uint32_t make_caches(Device *device, const uint8_t *base, const uint64_t 
                             uint32_t record_count, VkPipelineCache caches[CELLS_MERGED_AT_ONCE])
 {
     uint32_t made = 0;
-    const atomic_int *abandoned = &device->loading.abandoned;
+    const atomic_int *abandoned = &device->caches.loading.abandoned;
     for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(abandoned); i++) {
         VkPipelineCache cache = driver_cache_create_from(device, base + offsets[i], sizes[i]);
         if (cache != VK_NULL_HANDLE)
@@ -190,111 +193,112 @@ bool cells_give(Device *device, AppCache *app_cache, const uint8_t *base, const 
                 const uint64_t *sizes, const uint8_t *digests, uint32_t record_count)
 {
     VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
-    Mark mark = mark_records(device, digests, record_count);
+    Mark mark = mark_records(&device->crash, digests, record_count);
     uint32_t made = make_caches(device, base, offsets, sizes, record_count, caches);
     bool given = false;
-    if (made && patient_lock(&device->merge_mutex)) {
+    if (made && patient_lock(&device->caches.merge_mutex)) {
         VkPipelineCache into = atomic_load(&app_cache->handle);
         given = cache_merge_locked(device, &app_cache->use, into, made, caches) == VK_SUCCESS;
-        patient_unlock(&device->merge_mutex);
+        patient_unlock(&device->caches.merge_mutex);
     }
     for (uint32_t i = 0; i < made; i++)
-        device->destroy_pipeline_cache(device->handle, caches[i], NULL);
+        device->driver.destroy_pipeline_cache(device->driver.handle, caches[i], NULL);
     mark_end(mark);
     return given && made == record_count;
 }
 
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
 {
-    if (call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&device->merge_mutex))
+    if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&device->caches.merge_mutex))
         return;
     VkPipelineCache source = atomic_load_explicit(&app_cache->handle, memory_order_acquire);
     if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
-        bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
+        bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->caches.generation);
         const VkPipelineCache sources[] = {source, app_cache->use.annex};
-        fingerprints_note_merged(device, 0, 0);
-        Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
+        fingerprints_note_merged(&device->run.seen, 0, 0);
+        Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
         merge_into_layer_locked(device, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
         mark_end(mark);
-        count(&counters_of(device)->totals.absorbed, at_its_end);
+        count(&counters_of(&device->run)->totals.absorbed, at_its_end);
         /* What was added came from this cache, so it need not be seeded with it. */
         if (up_to_date)
-            atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
+            atomic_store(&app_cache->seeded, atomic_load(&device->caches.generation));
     }
-    patient_unlock(&device->merge_mutex);
+    patient_unlock(&device->caches.merge_mutex);
 }
 
 VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
 {
-    if (call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0))
+    if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_COPY, 0))
         return VK_NULL_HANDLE;
-    Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
+    Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
     VkPipelineCache copy = driver_cache_create(device, false);
-    if (copy == VK_NULL_HANDLE || !patient_lock(&device->merge_mutex)) {
+    if (copy == VK_NULL_HANDLE || !patient_lock(&device->caches.merge_mutex)) {
         mark_end(mark);
         return copy;
     }
     if (app_cache) {
         const VkPipelineCache sources[] = {atomic_load(&app_cache->handle), app_cache->use.annex};
         uint32_t source_count = app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1;
-        device->merge_pipeline_caches(device->handle, copy, source_count, sources);
+        device->driver.merge_pipeline_caches(device->driver.handle, copy, source_count, sources);
     } else {
         copy_merged_locked(device, copy);
     }
     mark_end(mark);
-    patient_unlock(&device->merge_mutex);
+    patient_unlock(&device->caches.merge_mutex);
     return copy;
 }
 
 void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
 {
-    if (patient_lock(&device->merge_mutex)) {
-        Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
+    if (patient_lock(&device->caches.merge_mutex)) {
+        Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
         if (app_cache) {
             cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
         } else {
-            fingerprints_note_merged(device, 0, 0);
+            fingerprints_note_merged(&device->run.seen, 0, 0);
             merge_into_layer_locked(device, 1, &copy);
         }
         mark_end(mark);
-        patient_unlock(&device->merge_mutex);
+        patient_unlock(&device->caches.merge_mutex);
     }
-    device->destroy_pipeline_cache(device->handle, copy, NULL);
+    device->driver.destroy_pipeline_cache(device->driver.handle, copy, NULL);
 }
 
 uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              const uint8_t *digests, uint32_t record_count)
 {
-    Mark mark = mark_records(device, digests, record_count);
+    Mark mark = mark_records(&device->crash, digests, record_count);
     VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
     uint32_t made = make_caches(device, base, offsets, sizes, record_count, caches);
-    const atomic_int *abandoned = &device->loading.abandoned;
+    const atomic_int *abandoned = &device->caches.loading.abandoned;
     bool merged = false;
-    if (made && !atomic_load(abandoned) && patient_lock(&device->merge_mutex)) {
+    if (made && !atomic_load(abandoned) && patient_lock(&device->caches.merge_mutex)) {
         merged = merge_into_layer_locked(device, made, caches);
-        patient_unlock(&device->merge_mutex);
+        patient_unlock(&device->caches.merge_mutex);
     }
     for (uint32_t i = 0; i < made; i++)
-        device->destroy_pipeline_cache(device->handle, caches[i], NULL);
+        device->driver.destroy_pipeline_cache(device->driver.handle, caches[i], NULL);
     mark_end(mark);
     /* Also those that the driver refused: loading_refused keeps them from proving anything. */
-    if (atomic_load_explicit(&device->stored.open, memory_order_relaxed))
+    if (atomic_load_explicit(&device->store.stored.open, memory_order_relaxed))
         note_given(device, digests, record_count);
     return merged ? made : 0;
 }
 
 int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
 {
-    if (device->merged == VK_NULL_HANDLE || call_is_off(&device->added_calls, PYLAYER_MARK_SNAPSHOT, 0))
+    if (device->caches.merged == VK_NULL_HANDLE || call_is_off(&device->crash.added_calls, PYLAYER_MARK_SNAPSHOT, 0))
         return -1;
     size_t bytes = data ? (size_t)size : 0;
-    cache_take_over_annex(device, &device->merged_use, device->merged);
+    cache_take_over_annex(device, &device->caches.merged_use, device->caches.merged);
     /* A snapshot replaces the loaded ones, so it must not lack what is still in the annex. */
-    if (atomic_load(&device->merged_use.has_annex) || !cache_use_begin(&device->merged_use, true))
+    if (atomic_load(&device->caches.merged_use.has_annex) || !cache_use_begin(&device->caches.merged_use, true))
         return -1;
-    Mark mark = mark_added(device, PYLAYER_MARK_SNAPSHOT, 0, 0);
-    VkResult result = device->get_pipeline_cache_data(device->handle, device->merged, &bytes, data);
+    Mark mark = mark_added(&device->crash, PYLAYER_MARK_SNAPSHOT, 0, 0);
+    VkResult result =
+        device->driver.get_pipeline_cache_data(device->driver.handle, device->caches.merged, &bytes, data);
     mark_end(mark);
-    cache_use_end(device, &device->merged_use, device->merged, true);
+    cache_use_end(device, &device->caches.merged_use, device->caches.merged, true);
     return result == VK_SUCCESS ? (int64_t)bytes : -1;
 }

@@ -2,7 +2,7 @@
 #ifndef PYLAYER_CELLS_H
 #define PYLAYER_CELLS_H
 
-#include "device/device.h"
+#include "caches/pipeline_cache.h"
 #include "vulkan/create_info.h"
 
 bool cells_open(Device *device);
@@ -12,7 +12,7 @@ void cells_close(Device *device);
 VkPipelineCache cell_create(Device *device, const Element *element, bool one_thread);
 /* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
  * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. given_before:
- * Device::last_given when the probe that missed began; 0: unknown. Returns false if the driver put nothing into it. */
+ * Caches::last_given when the probe that missed began; 0: unknown. Returns false if the driver put nothing into it. */
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before);
 /* Merges the layer's cache into an application's cache that lacks pipelines which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);

@@ -3,6 +3,7 @@
 
 #include "caches/cells.h"
 #include "caches/contents.h"
+#include "caches/stored.h"
 
 /* A cache with more is given what it lacks at once. */
 #define MOST_CONTENTS 65536

@@ -11,14 +11,15 @@ static VkPipelineCache create_cache(Device *device, const void *data, size_t siz
      * (VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892). */
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
-        .flags = one_thread && device->cache_control ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT : 0,
+        .flags =
+            one_thread && device->driver.cache_control ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT : 0,
         .initialDataSize = size,
         .pInitialData = data,
     };
     VkPipelineCache cache = VK_NULL_HANDLE;
     /* Not the application's allocator: its callbacks may be called only during the application's calls, and this
      * object outlives the call (Vulkan, 'Host Memory'). */
-    if (device->create_pipeline_cache(device->handle, &info, NULL, &cache) != VK_SUCCESS)
+    if (device->driver.create_pipeline_cache(device->driver.handle, &info, NULL, &cache) != VK_SUCCESS)
         return VK_NULL_HANDLE;
     return cache;
 }
@@ -39,13 +40,14 @@ uint8_t *driver_cache_read(Device *device, VkPipelineCache cache, size_t *size)
     *size = 0;
     for (int attempt = 0; attempt < 4; attempt++) {
         size_t wanted = 0;
-        if (device->get_pipeline_cache_data(device->handle, cache, &wanted, NULL) != VK_SUCCESS || wanted == 0)
+        if (device->driver.get_pipeline_cache_data(device->driver.handle, cache, &wanted, NULL) != VK_SUCCESS ||
+            wanted == 0)
             return NULL;
         uint8_t *data = malloc(wanted);
         if (!data)
             return NULL;
         size_t got = wanted;
-        VkResult result = device->get_pipeline_cache_data(device->handle, cache, &got, data);
+        VkResult result = device->driver.get_pipeline_cache_data(device->driver.handle, cache, &got, data);
         if (result == VK_SUCCESS && got <= wanted) {
             *size = got;
             return data;

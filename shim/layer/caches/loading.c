@@ -1,12 +1,13 @@
 /*
  * loading.c - merges stored records that policy hands over into the layer's cache.
  *
- * Only where the layer cannot read the store itself (store/stored.h): in the first run after an update, with a policy
+ * Only where the layer cannot read the store itself (caches/stored.h): in the first run after an update, with a policy
  * class, for snapshots, and for data that the program's own caches get back.
  */
 #include <errno.h>
 #include <limits.h>
 
+#include "device/device.h"
 #include "pipelines/creations.h"
 #include "process/process.h"
 #include "caches/cells.h"
@@ -14,14 +15,14 @@
 int64_t loading_take(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                      const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count)
 {
-    Loading *loading = &device->loading;
-    if (device->merged == VK_NULL_HANDLE)
+    Loading *loading = &device->caches.loading;
+    if (device->caches.merged == VK_NULL_HANDLE)
         return -1;
     atomic_store(&loading->under_way, 1);
     if (record_count > 0)
-        atomic_store(&device->holds_stored, true);
+        atomic_store(&device->crash.holds_stored, true);
     for (uint64_t i = 0; i < record_count; i++)
-        fingerprints_note_merged(device, fingerprint_array[i], 0);
+        fingerprints_note_merged(&device->run.seen, fingerprint_array[i], 0);
     loading->given += record_count;
     for (uint64_t i = 0; i < record_count && !atomic_load(&loading->abandoned); i += CELLS_MERGED_AT_ONCE) {
         uint64_t left = record_count - i;
@@ -33,10 +34,10 @@ int64_t loading_take(Device *device, const uint8_t *base, const uint64_t *offset
 
 void loading_begin(Device *device)
 {
-    Loading *loading = &device->loading;
+    Loading *loading = &device->caches.loading;
     pthread_mutex_lock(&loading->mutex);
     if (loading->expected++ == 0) {
-        atomic_store(&loading->begun_ns, now_ns());
+        atomic_store(&device->run.begun_ns, now_ns());
         atomic_store(&loading->done, 0);
     }
     pthread_mutex_unlock(&loading->mutex);
@@ -52,21 +53,21 @@ static void end_locked(Loading *loading, unsigned loads)
 
 void loading_cancel(Device *device)
 {
-    pthread_mutex_lock(&device->loading.mutex);
-    end_locked(&device->loading, 1);
-    pthread_mutex_unlock(&device->loading.mutex);
+    pthread_mutex_lock(&device->caches.loading.mutex);
+    end_locked(&device->caches.loading, 1);
+    pthread_mutex_unlock(&device->caches.loading.mutex);
 }
 
 void loading_end(Device *device)
 {
-    pthread_mutex_lock(&device->loading.mutex);
-    end_locked(&device->loading, UINT_MAX);
-    pthread_mutex_unlock(&device->loading.mutex);
+    pthread_mutex_lock(&device->caches.loading.mutex);
+    end_locked(&device->caches.loading, UINT_MAX);
+    pthread_mutex_unlock(&device->caches.loading.mutex);
 }
 
 int64_t loading_done(Device *device)
 {
-    Loading *loading = &device->loading;
+    Loading *loading = &device->caches.loading;
     pthread_mutex_lock(&loading->mutex);
     int64_t taken = atomic_load(&loading->abandoned) ? -1 : (int64_t)loading->taken;
     /* Before the load ends: threads read `refused` once they see that it is done. */
@@ -81,19 +82,19 @@ int64_t loading_done(Device *device)
 
 void loading_refused(Device *device, uint64_t records)
 {
-    count(&counters_of(device)->totals.load_failed, records);
-    atomic_store(&device->loading.refused, true);
+    count(&counters_of(&device->run)->totals.load_failed, records);
+    atomic_store(&device->caches.loading.refused, true);
 }
 
 bool loading_is_under_way(const Device *device)
 {
-    return !atomic_load_explicit(&device->loading.done, memory_order_relaxed) ||
-           atomic_load_explicit(&device->loading.under_way, memory_order_relaxed);
+    return !atomic_load_explicit(&device->caches.loading.done, memory_order_relaxed) ||
+           atomic_load_explicit(&device->caches.loading.under_way, memory_order_relaxed);
 }
 
 void loading_abandon(Device *device)
 {
-    Loading *loading = &device->loading;
+    Loading *loading = &device->caches.loading;
     pthread_mutex_lock(&loading->mutex);
     atomic_store(&loading->abandoned, 1);
     pthread_cond_broadcast(&loading->changed);
@@ -104,7 +105,7 @@ void loading_abandon(Device *device)
  * probes. */
 static bool wholly_merged(Device *device)
 {
-    const Loading *loading = &device->loading;
+    const Loading *loading = &device->caches.loading;
     return atomic_load_explicit(&loading->done, memory_order_acquire) &&
            !atomic_load_explicit(&loading->abandoned, memory_order_relaxed) &&
            !atomic_load_explicit(&loading->refused, memory_order_relaxed);
@@ -112,10 +113,10 @@ static bool wholly_merged(Device *device)
 
 bool loading_wait(Device *device)
 {
-    Loading *loading = &device->loading;
+    Loading *loading = &device->caches.loading;
     if (atomic_load_explicit(&loading->done, memory_order_acquire))
         return wholly_merged(device);
-    uint64_t give_up = atomic_load(&loading->begun_ns) + (uint64_t)device->plan.load_wait_ns;
+    uint64_t give_up = atomic_load(&device->run.begun_ns) + (uint64_t)device->run.plan.load_wait_ns;
     uint64_t start = now_ns();
     if (start >= give_up)
         return false;
@@ -128,7 +129,7 @@ bool loading_wait(Device *device)
     pthread_mutex_unlock(&loading->mutex);
     cancellation_restore(cancellation);
     uint64_t duration = now_ns() - start;
-    count(&counters_of(device)->totals.load_wait_ns, duration);
+    count(&counters_of(&device->run)->totals.load_wait_ns, duration);
     creation_tell_wait(device, duration);
     return wholly_merged(device);
 }

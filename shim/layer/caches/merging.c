@@ -7,7 +7,7 @@
  * lookups wait for each other. A compile takes up to seconds, and reading all data milliseconds. A merge that meets one
  * of these goes into an annex of the cache. The thread that was in the way merges the annex when it is done.
  *
- * Device::merge_mutex is held for every merge of the device. So nobody merges into the sources meanwhile, and they need
+ * Caches::merge_mutex is held for every merge of the device. So nobody merges into the sources meanwhile, and they need
  * no lock.
  */
 #include "caches/driver_cache.h"
@@ -26,7 +26,7 @@ void cache_use_destroy(CacheUse *use)
 
 static void drop_annex_locked(Device *device, CacheUse *use)
 {
-    device->destroy_pipeline_cache(device->handle, use->annex, NULL);
+    device->driver.destroy_pipeline_cache(device->driver.handle, use->annex, NULL);
     use->annex = VK_NULL_HANDLE;
     atomic_store(&use->has_annex, false);
 }
@@ -36,7 +36,7 @@ static void take_over_annex_locked(Device *device, CacheUse *use, VkPipelineCach
 {
     if (use->annex == VK_NULL_HANDLE || !cache_try_alone_locked(use))
         return;
-    VkResult result = device->merge_pipeline_caches(device->handle, cache, 1, &use->annex);
+    VkResult result = device->driver.merge_pipeline_caches(device->driver.handle, cache, 1, &use->annex);
     cache_alone_end_locked(use);
     if (result == VK_SUCCESS)
         drop_annex_locked(device, use);
@@ -44,14 +44,14 @@ static void take_over_annex_locked(Device *device, CacheUse *use, VkPipelineCach
 
 void cache_take_over_annex(Device *device, CacheUse *use, VkPipelineCache cache)
 {
-    if (!atomic_load(&use->has_annex) || call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0))
+    if (!atomic_load(&use->has_annex) || call_is_off(&device->crash.added_calls, PYLAYER_MARK_COPY, 0))
         return;
-    if (!patient_lock(&device->merge_mutex))
+    if (!patient_lock(&device->caches.merge_mutex))
         return;
-    Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
+    Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
     take_over_annex_locked(device, use, cache);
     mark_end(mark);
-    patient_unlock(&device->merge_mutex);
+    patient_unlock(&device->caches.merge_mutex);
 }
 
 VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache, uint32_t source_count,
@@ -61,11 +61,11 @@ VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache
     if (!alone && use->annex == VK_NULL_HANDLE && (use->annex = driver_cache_create(device, true)) == VK_NULL_HANDLE)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     if (alone) {
-        VkResult result = device->merge_pipeline_caches(device->handle, cache, source_count, sources);
+        VkResult result = device->driver.merge_pipeline_caches(device->driver.handle, cache, source_count, sources);
         cache_alone_end_locked(use);
         return result;
     }
-    VkResult result = device->merge_pipeline_caches(device->handle, use->annex, source_count, sources);
+    VkResult result = device->driver.merge_pipeline_caches(device->driver.handle, use->annex, source_count, sources);
     atomic_store(&use->has_annex, true);
     /* The thread that was in the way may have left before it could see the flag. */
     take_over_annex_locked(device, use, cache);

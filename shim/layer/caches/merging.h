@@ -2,6 +2,7 @@
 #ifndef PYLAYER_MERGING_H
 #define PYLAYER_MERGING_H
 
+#include "base.h"
 #include "process/spread_lock.h"
 
 /* The users of a VkPipelineCache that the layer merges into. */

@@ -3,16 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "caches/own_data.h"
 #include "caches/sketch.h"
 #include "crash/sentinel.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 
 /* ---- data of which policy has a copy ---------------------------------------------------------- */
 
 static bool is_kept(Device *device, const uint8_t *digest)
 {
-    KeptDigests *kept = &device->kept_digests;
+    KeptDigests *kept = &device->caches.kept_digests;
     bool found = false;
     pthread_mutex_lock(&kept->mutex);
     for (unsigned i = 0; i < kept->count && !found; i++)
@@ -23,7 +24,7 @@ static bool is_kept(Device *device, const uint8_t *digest)
 
 static void remember_kept(Device *device, const uint8_t *digest)
 {
-    KeptDigests *kept = &device->kept_digests;
+    KeptDigests *kept = &device->caches.kept_digests;
     pthread_mutex_lock(&kept->mutex);
     memcpy(kept->digests[kept->next], digest, PYLAYER_DIGEST_BYTES);
     kept->next = (kept->next + 1) % KEPT_DIGESTS;
@@ -36,7 +37,7 @@ static void remember_kept(Device *device, const uint8_t *digest)
 
 static bool post_read(const Device *device, const PylayerCacheRead *read, const void *copied, const void *sketched)
 {
-    PylayerMessage *message = message_new(PYLAYER_MSG_CACHE_READ, device->serial);
+    PylayerMessage *message = message_new(PYLAYER_MSG_CACHE_READ, device->run.serial);
     uint8_t *copy = message && copied ? malloc(read->size) : NULL;
     if (!message || (copied && !copy)) {
         message_done(message);
@@ -48,12 +49,12 @@ static bool post_read(const Device *device, const PylayerCacheRead *read, const 
     message->read.data = copy;
     if (sketched)
         message->read.sketch = sketch_of(sketched, read->size, &message->read.sketch_size);
-    return mailbox_post(message, device->plan.queue_bytes);
+    return mailbox_post(message, device->run.plan.queue_bytes);
 }
 
 void own_data_tell_read(Device *device, PylayerCacheRead read, const void *data, bool holds_plain)
 {
-    const PylayerPlan *plan = &device->plan;
+    const PylayerPlan *plan = &device->run.plan;
     digest128(data, read.size, read.digest);
     if (cache_history_note(device, &read, data, holds_plain))
         return;
@@ -76,7 +77,7 @@ bool own_data_is_absent(const VkPipelineCacheCreateInfo *info)
 static PylayerMessage *describe(const Device *device, enum PylayerMessageType type, const OwnData *data)
 {
     const VkPipelineCacheCreateInfo *info = data->info;
-    PylayerMessage *message = message_new(type, device->serial);
+    PylayerMessage *message = message_new(type, device->run.serial);
     if (!message)
         return NULL;
     PylayerCacheInfo *cache = &message->cache;
@@ -96,10 +97,10 @@ static PylayerMessage *describe(const Device *device, enum PylayerMessageType ty
 /* Returns true if policy fills the cache. What the history says holds until policy says more. */
 static bool is_restored(Device *device, const OwnData *data, bool failed)
 {
-    unsigned long long slots = atomic_load_explicit(&device->restorable_slots, memory_order_relaxed);
+    unsigned long long slots = atomic_load_explicit(&device->caches.restorable_slots, memory_order_relaxed);
     if (slots == UINT64_MAX) {
         unsigned long long known = cache_history_restorable(device);
-        if (atomic_compare_exchange_strong(&device->restorable_slots, &slots, known))
+        if (atomic_compare_exchange_strong(&device->caches.restorable_slots, &slots, known))
             slots = known;
     }
     return failed ? slots != 0 : data->number.slot < 64 && slots >> data->number.slot & 1;
@@ -115,7 +116,7 @@ static void tell_empty(Device *device, const OwnData *data, VkResult result, boo
     }
     if (restores)
         loading_begin(device);
-    if (!mailbox_post(message, device->plan.queue_bytes) && restores)
+    if (!mailbox_post(message, device->run.plan.queue_bytes) && restores)
         loading_cancel(device);
 }
 
@@ -127,24 +128,24 @@ void own_data_tell_failed(Device *device, const OwnData *data, VkResult result)
 void own_data_tell_absent(Device *device, const OwnData *data, AppCache *app_cache)
 {
     bool restores = is_restored(device, data, false);
-    bool reads_store = atomic_load_explicit(&device->stored.open, memory_order_relaxed) && device->plan.seed_caches &&
-                       atomic_load(&device->carrier) == PYLAYER_CARRIER_CELLS;
+    bool reads_store = atomic_load_explicit(&device->store.stored.open, memory_order_relaxed) &&
+                       device->run.plan.seed_caches && atomic_load(&device->run.carrier) == PYLAYER_CARRIER_CELLS;
     if (!restores || !reads_store || !app_cache || mailbox_has_policy()) {
         tell_empty(device, data, VK_SUCCESS, restores);
         return;
     }
     atomic_store(&app_cache->lost, true);
-    atomic_store(&device->has_lost_caches, true);
+    atomic_store(&device->caches.has_lost, true);
 }
 
 void own_data_tell_lost(Device *device)
 {
-    if (!atomic_load_explicit(&device->has_lost_caches, memory_order_relaxed) ||
-        !atomic_exchange(&device->has_lost_caches, false))
+    if (!atomic_load_explicit(&device->caches.has_lost, memory_order_relaxed) ||
+        !atomic_exchange(&device->caches.has_lost, false))
         return;
     VkPipelineCacheCreateInfo absent = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++)
-        for (AppCache *cache = atomic_load(&device->app_caches[i]); cache; cache = cache->next)
+        for (AppCache *cache = atomic_load(&device->caches.apps[i]); cache; cache = cache->next)
             if (atomic_exchange(&cache->lost, false)) {
                 OwnData data = {.number = {cache->serial, cache->slot}, .info = &absent};
                 tell_empty(device, &data, VK_SUCCESS, true);
@@ -162,7 +163,8 @@ static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo 
  * read or judged in this run. */
 static int32_t late_verdict(Device *device, const OwnData *data)
 {
-    return device->plan.strict_caches && !is_kept(device, data->digest) ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
+    return device->run.plan.strict_caches && !is_kept(device, data->digest) ? PYLAYER_VERDICT_EMPTY
+                                                                            : PYLAYER_VERDICT_NONE;
 }
 
 static int32_t ask_for_verdict(Device *device, const OwnData *data, bool sketched)
@@ -171,10 +173,10 @@ static int32_t ask_for_verdict(Device *device, const OwnData *data, bool sketche
     if (sketched)
         add_sketch(message, data->info);
     int32_t verdict = PYLAYER_VERDICT_NONE;
-    if (mailbox_request(message, device->plan.answer_wait_ns)) {
+    if (mailbox_request(message, device->run.plan.answer_wait_ns)) {
         verdict = message->verdict;
     } else {
-        count(&counters_of(device)->totals.answers_late, 1);
+        count(&counters_of(&device->run)->totals.answers_late, 1);
         verdict = late_verdict(device, data);
     }
     if (verdict == PYLAYER_VERDICT_PASS_KEPT)
@@ -185,10 +187,10 @@ static int32_t ask_for_verdict(Device *device, const OwnData *data, bool sketche
 
 static bool policy_refuses(Device *device, const OwnData *data)
 {
-    if (device->plan.report_caches) {
+    if (device->run.plan.report_caches) {
         PylayerMessage *message = describe(device, PYLAYER_MSG_ADMIT_CACHE, data);
         add_sketch(message, data->info);
-        mailbox_post(message, device->plan.queue_bytes);
+        mailbox_post(message, device->run.plan.queue_bytes);
         return false;
     }
     int32_t verdict = ask_for_verdict(device, data, false);
@@ -200,18 +202,18 @@ static bool policy_refuses(Device *device, const OwnData *data)
 bool own_data_is_refused(Device *device, OwnData *data, CacheNumber number, const VkPipelineCacheCreateInfo *info)
 {
     *data = (OwnData){.number = number, .info = info};
-    if (!device->plan.check_caches || own_data_is_absent(info))
+    if (!device->run.plan.check_caches || own_data_is_absent(info))
         return false;
     bool there = info->pInitialData && info->initialDataSize > 0;
     if (there)
         digest128(info->pInitialData, info->initialDataSize, data->digest);
     bool known = there && cache_history_knows(device, info, data->digest);
     if (known)
-        count(&counters_of(device)->totals.caches_attested, 1);
+        count(&counters_of(&device->run)->totals.caches_attested, 1);
     else if (policy_refuses(device, data))
         return true;
     /* Data that is only reported on is not set aside after a crash. */
-    if (there && !device->plan.report_caches)
+    if (there && !device->run.plan.report_caches)
         data->id = digest_id(data->digest);
     return false;
 }

@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "caches/cells.h"
 #include "caches/contents.h"
-#include "loader/dispatch.h"
+#include "driver/dispatch.h"
 #include "caches/own_data.h"
 #include "process/process.h"
 #include "crash/sentinel.h"
-
-static atomic_ullong next_cache_serial = 1;
 
 static unsigned bucket_of(VkPipelineCache handle)
 {
@@ -25,7 +24,7 @@ AppCache *app_cache_find(Device *device, VkPipelineCache handle)
 {
     if (handle == VK_NULL_HANDLE)
         return NULL;
-    AppCache *cache = atomic_load_explicit(&device->app_caches[bucket_of(handle)], memory_order_acquire);
+    AppCache *cache = atomic_load_explicit(&device->caches.apps[bucket_of(handle)], memory_order_acquire);
     while (cache && atomic_load_explicit(&cache->handle, memory_order_acquire) != handle)
         cache = cache->next;
     return cache;
@@ -55,13 +54,12 @@ static AppCache *new_app_cache(void)
     return cache;
 }
 
-/* Returns NULL if there is no memory. The cache is then used as it is, and never seeded or merged into. */
-static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumber number,
-                               VkPipelineCacheCreateFlags flags, bool from_data, uint64_t data_id)
+AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
+                        bool from_data, uint64_t data_id)
 {
     unsigned bucket = bucket_of(handle);
-    pthread_mutex_lock(&device->app_caches_mutex);
-    AppCache *cache = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
+    pthread_mutex_lock(&device->caches.apps_mutex);
+    AppCache *cache = atomic_load_explicit(&device->caches.apps[bucket], memory_order_relaxed);
     /* Acquire: the thread that destroyed the entry's cache read the entry for the last time before this. */
     while (cache && atomic_load_explicit(&cache->handle, memory_order_acquire) != VK_NULL_HANDLE)
         cache = cache->next;
@@ -73,34 +71,32 @@ static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumb
     } else if ((cache = new_app_cache())) {
         describe_app_cache(cache, number, flags, from_data, data_id);
         atomic_store(&cache->handle, handle);
-        cache->next = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
-        atomic_store_explicit(&device->app_caches[bucket], cache, memory_order_release);
+        cache->next = atomic_load_explicit(&device->caches.apps[bucket], memory_order_relaxed);
+        atomic_store_explicit(&device->caches.apps[bucket], cache, memory_order_release);
     }
-    pthread_mutex_unlock(&device->app_caches_mutex);
+    pthread_mutex_unlock(&device->caches.apps_mutex);
     return cache;
 }
 
-/* Returns true if the layer has to keep the whole cache. Under the cells carrier, cells hold nearly everything that an
- * application's cache holds. */
-static bool is_kept_whole(Device *device, AppCache *cache)
+bool app_cache_is_kept_whole(Device *device, AppCache *cache)
 {
-    if (device->merged == VK_NULL_HANDLE) /* the observe carrier keeps nothing */
+    if (device->caches.merged == VK_NULL_HANDLE) /* the observe carrier keeps nothing */
         return false;
-    return atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT || atomic_load(&cache->holds_plain);
+    return atomic_load(&device->run.carrier) == PYLAYER_CARRIER_SNAPSHOT || atomic_load(&cache->holds_plain);
 }
 
 void app_caches_absorb(Device *device)
 {
     for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++)
-        for (AppCache *cache = atomic_load(&device->app_caches[i]); cache; cache = cache->next)
-            if (is_kept_whole(device, cache))
+        for (AppCache *cache = atomic_load(&device->caches.apps[i]); cache; cache = cache->next)
+            if (app_cache_is_kept_whole(device, cache))
                 cells_absorb(device, cache, false);
 }
 
 void app_caches_free(Device *device)
 {
     for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++) {
-        AppCache *cache = atomic_load(&device->app_caches[i]);
+        AppCache *cache = atomic_load(&device->caches.apps[i]);
         while (cache) {
             AppCache *next = cache->next;
             cache_drop_annex(device, &cache->use);
@@ -110,145 +106,4 @@ void app_caches_free(Device *device)
             cache = next;
         }
     }
-}
-
-/* ---- hooks ------------------------------------------------------------------------------------ */
-
-VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const VkPipelineCacheCreateInfo *info,
-                                                         const VkAllocationCallbacks *allocator, VkPipelineCache *cache)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    if (process_is_forked_child())
-        return device->create_pipeline_cache(handle, info, allocator, cache);
-    CacheNumber number = {atomic_fetch_add_explicit(&next_cache_serial, 1, memory_order_relaxed),
-                          atomic_fetch_add_explicit(&device->next_cache_slot, 1, memory_order_relaxed)};
-    VkPipelineCacheCreateInfo empty = *info;
-    empty.initialDataSize = 0;
-    empty.pInitialData = NULL;
-    OwnData data;
-    bool refused = own_data_is_refused(device, &data, number, info);
-    bool mends = device->plan.check_caches && !device->plan.report_caches;
-    Mark mark = mark_application_data(device, data.id);
-    VkResult result = device->create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
-    mark_end(mark);
-    if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && mends) {
-        own_data_tell_failed(device, &data, result);
-        result = device->create_pipeline_cache(handle, &empty, allocator, cache);
-        refused = true;
-        data.id = 0;
-    }
-    if (refused)
-        count(&counters_of(device)->totals.caches_emptied, 1);
-    if (result != VK_SUCCESS)
-        return result;
-    AppCache *app_cache =
-        app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data.id);
-    if (mends && own_data_is_absent(info))
-        own_data_tell_absent(device, &data, app_cache);
-    /* Without a probe a miss cannot be detected, so the snapshot carrier seeds beforehand. */
-    if (app_cache && device->plan.seed_caches && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT) {
-        loading_wait(device);
-        cells_seed(device, app_cache);
-    }
-    return VK_SUCCESS;
-}
-
-VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelineCache cache,
-                                                      const VkAllocationCallbacks *allocator)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
-    if (app_cache) {
-        if (is_kept_whole(device, app_cache))
-            cells_absorb(device, app_cache, true);
-        /* A snapshot that is being taken may be merging this cache: wait for its end. */
-        if (!patient_lock(&device->merge_mutex))
-            return; /* a merge hangs, perhaps with this cache: the cache and its entry stay */
-        cache_drop_annex(device, &app_cache->use);
-        contents_forget(app_cache);
-        atomic_store(&app_cache->lost, false);
-        atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
-        patient_unlock(&device->merge_mutex);
-    }
-    device->destroy_pipeline_cache(handle, cache, allocator);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPipelineCache cache, size_t *size,
-                                                          void *data)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
-    if (app_cache)
-        contents_settle(device, app_cache);
-    if (app_cache && !cache_use_begin(&app_cache->use, true))
-        return VK_ERROR_OUT_OF_HOST_MEMORY;
-    VkResult result = device->get_pipeline_cache_data(handle, cache, size, data);
-    PylayerCacheRead read = {0};
-    if (app_cache) {
-        read = (PylayerCacheRead){.cache = app_cache->serial, .slot = app_cache->slot};
-        cache_use_end(device, &app_cache->use, cache, true);
-    }
-    if (app_cache && device->plan.check_caches && data && *size > 0 &&
-        (result == VK_SUCCESS || result == VK_INCOMPLETE)) {
-        read.size = *size;
-        read.incomplete = result == VK_INCOMPLETE;
-        own_data_tell_read(device, read, data, atomic_load(&app_cache->holds_plain));
-    }
-    return result;
-}
-
-/* The source's annex has pipelines that the source lacks because another thread still compiles with the source. */
-static void merge_annex_of(Device *device, VkPipelineCache destination, VkPipelineCache source)
-{
-    AppCache *from = app_cache_find(device, source);
-    if (!from || from->use.annex == VK_NULL_HANDLE || call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0))
-        return;
-    Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
-    device->merge_pipeline_caches(device->handle, destination, 1, &from->use.annex);
-    mark_end(mark);
-}
-
-static Mark mark_merged_data(Device *device, VkPipelineCache destination, uint32_t source_count,
-                             const VkPipelineCache *sources)
-{
-    uint64_t data_ids[PYLAYER_MARK_IDS];
-    unsigned found = 0;
-    for (uint32_t i = 0; i <= source_count && found < PYLAYER_MARK_IDS; i++) {
-        const AppCache *cache = app_cache_find(device, i < source_count ? sources[i] : destination);
-        if (cache && cache->data_id)
-            data_ids[found++] = cache->data_id;
-    }
-    return mark_merge(device, data_ids, found);
-}
-
-static void settle_sources(Device *device, uint32_t source_count, const VkPipelineCache *sources)
-{
-    for (uint32_t i = 0; i < source_count; i++) {
-        AppCache *from = app_cache_find(device, sources[i]);
-        if (from)
-            contents_settle(device, from);
-    }
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipelineCache destination,
-                                                         uint32_t source_count, const VkPipelineCache *sources)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    if (process_is_forked_child())
-        return device->merge_pipeline_caches(handle, destination, source_count, sources);
-    settle_sources(device, source_count, sources);
-    /* The application keeps its own threads out of the destination, or asked the driver to. Threads of
-     * the layer's use it only while they hold this mutex. */
-    if (!patient_lock(&device->merge_mutex))
-        return device->merge_pipeline_caches(handle, destination, source_count, sources);
-    AppCache *into = app_cache_find(device, destination);
-    if (into)
-        atomic_store(&into->holds_unknown, true);
-    Mark mark = mark_merged_data(device, destination, source_count, sources);
-    VkResult result = device->merge_pipeline_caches(handle, destination, source_count, sources);
-    mark_end(mark);
-    for (uint32_t i = 0; i < source_count; i++)
-        merge_annex_of(device, destination, sources[i]);
-    patient_unlock(&device->merge_mutex);
-    return result;
 }

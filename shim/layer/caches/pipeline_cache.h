@@ -22,7 +22,7 @@ typedef struct AppCache {
     atomic_bool holds_unknown; /* it may hold pipelines that this run did not create with it: data, merges */
     bool from_data;            /* created with initial data, which may not be this driver's own work */
     bool app_synchronized;     /* EXTERNALLY_SYNCHRONIZED: used only within the application's own calls */
-    atomic_uint seeded;        /* Device::cells_generation when last seeded; 0: never */
+    atomic_uint seeded;        /* Caches::generation when last seeded; 0: never */
     SharedMap contents;        /* contents.h */
     atomic_bool holds_plain;   /* a pipeline was compiled into it that is in no cell */
     atomic_bool lost;          /* own_data_tell_lost */
@@ -39,7 +39,19 @@ typedef struct KeptDigests {
     pthread_mutex_t mutex; /* not first: GCC 16 then takes the digests for a part of it, and warns */
 } KeptDigests;
 
+/* Returns AppCache::data_id for marks; 0 without a cache. */
+static inline uint64_t app_cache_data_id(const AppCache *app_cache)
+{
+    return app_cache ? app_cache->data_id : 0;
+}
+
 AppCache *app_cache_find(Device *device, VkPipelineCache handle);
+/* Returns NULL if there is no memory. The cache is then used as it is, and never seeded or merged into. */
+AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
+                        bool from_data, uint64_t data_id);
+/* Returns true if the layer has to keep the whole cache. Under the cells carrier, cells hold nearly everything that an
+ * application's cache holds. */
+bool app_cache_is_kept_whole(Device *device, AppCache *cache);
 void app_caches_free(Device *device);
 /* Merges into the layer's cache what the application's caches now hold and no cell has, for a snapshot. */
 void app_caches_absorb(Device *device);

@@ -12,6 +12,7 @@
 #include <linux/magic.h>
 
 #include "process/process.h"
+#include "process/spread_lock.h"
 #include "crash/sentinel.h"
 
 #ifndef XFS_SUPER_MAGIC
@@ -45,31 +46,31 @@ static bool writes_in_place(unsigned long file_system)
 
 /* A mapping on overlayfs keeps open the file below the overlay, so the kernel would grant others a lease on a living
  * process's file (sentinel_file.c). There a descriptor stays open, too, unless the program closes it. */
-static void keep_open(Device *device, int fd)
+static void keep_open(Crash *crash, int fd)
 {
     struct stat found;
     if (fstat(fd, &found) != 0)
         return;
-    device->sentinel_fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
-    device->sentinel_inode = found.st_ino;
+    crash->sentinel_fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+    crash->sentinel_inode = found.st_ino;
 }
 
 /* The program may have closed it and have a file of its own under the number. */
-static void close_kept(Device *device)
+static void close_kept(Crash *crash)
 {
     struct stat found;
-    int fd = device->sentinel_fd;
-    if (fd >= FIRST_DESCRIPTOR && fstat(fd, &found) == 0 && found.st_ino == device->sentinel_inode)
+    int fd = crash->sentinel_fd;
+    if (fd >= FIRST_DESCRIPTOR && fstat(fd, &found) == 0 && found.st_ino == crash->sentinel_inode)
         close(fd);
-    device->sentinel_fd = 0;
+    crash->sentinel_fd = 0;
 }
 
-int sentinel_open(Device *device, int fd)
+int sentinel_open(Crash *crash, int fd)
 {
     struct statfs file_system;
     if (fstatfs(fd, &file_system) != 0 || !writes_in_place((unsigned long)file_system.f_type))
         return -2;
-    if (atomic_load(&device->marks))
+    if (atomic_load(&crash->marks))
         return -1;
     uint8_t *mapped = mmap(NULL, PYLAYER_LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
@@ -80,17 +81,17 @@ int sentinel_open(Device *device, int fd)
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur >= LOCKABLE_BYTES)
         mlock(mapped, PYLAYER_LIVE_BYTES);
     if ((unsigned long)file_system.f_type == OVERLAYFS_SUPER_MAGIC)
-        keep_open(device, fd);
-    atomic_store(&device->marks, (PylayerMark *)(void *)(mapped + PYLAYER_MARKS_OFFSET));
+        keep_open(crash, fd);
+    atomic_store(&crash->marks, (PylayerMark *)(void *)(mapped + PYLAYER_MARKS_OFFSET));
     return 0;
 }
 
-void sentinel_close(Device *device)
+void sentinel_close(Crash *crash)
 {
-    PylayerMark *marks = atomic_exchange(&device->marks, NULL);
+    PylayerMark *marks = atomic_exchange(&crash->marks, NULL);
     if (marks)
         munmap((uint8_t *)marks - PYLAYER_MARKS_OFFSET, PYLAYER_LIVE_BYTES);
-    close_kept(device);
+    close_kept(crash);
 }
 
 uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES])
@@ -123,16 +124,16 @@ static PylayerMark *take_mark(PylayerMark *marks)
 }
 
 /* A forked child shares the file and passes every call unchanged, so it must not mark. */
-static PylayerMark *marks_of(Device *device)
+static PylayerMark *marks_of(Crash *crash)
 {
-    PylayerMark *marks = atomic_load_explicit(&device->marks, memory_order_acquire);
+    PylayerMark *marks = atomic_load_explicit(&crash->marks, memory_order_acquire);
     return marks && !process_is_forked_child() ? marks : NULL;
 }
 
-static Mark mark_ids(Device *device, uint32_t call, unsigned kind, const uint64_t *ids, unsigned id_count)
+static Mark mark_ids(Crash *crash, uint32_t call, unsigned kind, const uint64_t *ids, unsigned id_count)
 {
     Mark mark = {0};
-    PylayerMark *marks = marks_of(device);
+    PylayerMark *marks = marks_of(crash);
     PylayerMark *taken = marks ? take_mark(marks) : NULL;
     if (!taken)
         return mark;
@@ -145,38 +146,37 @@ static Mark mark_ids(Device *device, uint32_t call, unsigned kind, const uint64_
     return mark;
 }
 
-Mark mark_records(Device *device, const uint8_t *digests, uint32_t record_count)
+Mark mark_records(Crash *crash, const uint8_t *digests, uint32_t record_count)
 {
     uint64_t ids[PYLAYER_MARK_IDS];
     unsigned id_count = record_count < PYLAYER_MARK_IDS ? record_count : PYLAYER_MARK_IDS;
     for (unsigned i = 0; i < id_count; i++)
         ids[i] = digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES);
-    return mark_ids(device, PYLAYER_MARK_RECORDS, 0, ids, id_count);
+    return mark_ids(crash, PYLAYER_MARK_RECORDS, 0, ids, id_count);
 }
 
-Mark mark_application_data(Device *device, uint64_t data_id)
+Mark mark_application_data(Crash *crash, uint64_t data_id)
 {
-    return data_id ? mark_ids(device, PYLAYER_MARK_APPLICATION, 0, &data_id, 1) : (Mark){0};
+    return data_id ? mark_ids(crash, PYLAYER_MARK_APPLICATION, 0, &data_id, 1) : (Mark){0};
 }
 
-Mark mark_merge(Device *device, const uint64_t *data_ids, unsigned id_count)
+Mark mark_merge(Crash *crash, const uint64_t *data_ids, unsigned id_count)
 {
-    return id_count ? mark_ids(device, PYLAYER_MARK_MERGE, 0, data_ids, id_count) : (Mark){0};
+    return id_count ? mark_ids(crash, PYLAYER_MARK_MERGE, 0, data_ids, id_count) : (Mark){0};
 }
 
-Mark mark_added(Device *device, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint)
+Mark mark_added(Crash *crash, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint)
 {
-    return mark_ids(device, call, kind, &fingerprint, 1);
+    return mark_ids(crash, call, kind, &fingerprint, 1);
 }
 
-Mark mark_pipelines(Device *device, const Element *elements, uint32_t count, const AppCache *app_cache, bool foreign,
+Mark mark_pipelines(Crash *crash, const Element *elements, uint32_t count, uint64_t data_id, bool foreign,
                     bool may_compile)
 {
     Mark mark;
     unsigned taken_count = 0;
-    uint64_t data_id = app_cache ? app_cache->data_id : 0;
-    foreign = foreign && atomic_load_explicit(&device->holds_stored, memory_order_relaxed);
-    PylayerMark *marks = foreign || data_id ? marks_of(device) : NULL;
+    foreign = foreign && atomic_load_explicit(&crash->holds_stored, memory_order_relaxed);
+    PylayerMark *marks = foreign || data_id ? marks_of(crash) : NULL;
     for (uint32_t first = 0; marks && first < count && taken_count < MARKS_PER_CALL; first += PYLAYER_MARK_IDS) {
         PylayerMark *taken = take_mark(marks);
         if (!taken)
@@ -201,9 +201,9 @@ void mark_end(Mark mark)
         set_call(mark.taken[i], PYLAYER_MARK_NONE);
 }
 
-bool sentinel_marks_records(Device *device)
+bool sentinel_marks_records(Crash *crash)
 {
-    PylayerMark *marks = marks_of(device);
+    PylayerMark *marks = marks_of(crash);
     for (unsigned i = 0; marks && i < PYLAYER_MARK_COUNT; i++)
         if (__atomic_load_n(&marks[i].call, __ATOMIC_ACQUIRE) == PYLAYER_MARK_RECORDS)
             return true;

@@ -15,7 +15,8 @@
 #ifndef PYLAYER_SENTINEL_H
 #define PYLAYER_SENTINEL_H
 
-#include "pipelines/batch.h"
+#include "crash/crash.h"
+#include "vulkan/create_info.h"
 
 /* The marks of one call. All NULL: the call is not watched. */
 #define MARKS_PER_CALL 8
@@ -24,23 +25,23 @@ typedef struct Mark {
 } Mark;
 
 /* Returns 0 on success, -1 on failure, and -2 if writing to a mapped page may raise SIGBUS when the disk is full. */
-int sentinel_open(Device *device, int fd);
+int sentinel_open(Crash *crash, int fd);
 /* Call it when no thread of the device can be in the driver any more. */
-void sentinel_close(Device *device);
+void sentinel_close(Crash *crash);
 
-Mark mark_records(Device *device, const uint8_t *digests, uint32_t record_count);
-Mark mark_application_data(Device *device, uint64_t data_id);
+Mark mark_records(Crash *crash, const uint8_t *digests, uint32_t record_count);
+Mark mark_application_data(Crash *crash, uint64_t data_id);
 /* data_ids: AppCache::data_id of the merged caches, at most PYLAYER_MARK_IDS of them. */
-Mark mark_merge(Device *device, const uint64_t *data_ids, unsigned id_count);
-/* elements: those of one call; NULL if what the call creates is not known. foreign: the driver also probes stored
+Mark mark_merge(Crash *crash, const uint64_t *data_ids, unsigned id_count);
+/* elements: those of one call; NULL if what the call creates is not known. data_id: of the application's cache. foreign: the driver also probes stored
  * data outside the application's cache. */
-Mark mark_pipelines(Device *device, const Element *elements, uint32_t count, const AppCache *app_cache, bool foreign,
+Mark mark_pipelines(Crash *crash, const Element *elements, uint32_t count, uint64_t data_id, bool foreign,
                     bool may_compile);
 /* A call that the layer adds, without stored data. kind, fingerprint: 0 if it concerns no pipeline. */
-Mark mark_added(Device *device, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint);
+Mark mark_added(Crash *crash, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint);
 void mark_end(Mark mark);
 /* Returns true if the driver is being given stored records now. */
-bool sentinel_marks_records(Device *device);
+bool sentinel_marks_records(Crash *crash);
 
 /* Returns the beginning of a digest, which marks store. */
 uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES]);

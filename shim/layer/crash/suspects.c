@@ -15,10 +15,10 @@ typedef struct Suspects {
     uint64_t numbers[]; /* fingerprints, then records by the beginning of their digests; both ascending */
 } Suspects;
 
-static bool publish(Device *device, Suspects *suspects)
+static bool publish(Crash *crash, Suspects *suspects)
 {
     struct Suspects *none = NULL;
-    if (atomic_compare_exchange_strong(&device->suspects, &none, suspects))
+    if (atomic_compare_exchange_strong(&crash->suspects, &none, suspects))
         return true;
     free(suspects); /* threads may be reading the first list */
     return false;
@@ -35,17 +35,17 @@ static Suspects *make(uint64_t count, uint64_t record_count, uint32_t kinds)
     return suspects;
 }
 
-bool suspects_set(Device *device, const uint64_t *fingerprints, uint64_t count, uint32_t kinds)
+bool suspects_set(Crash *crash, const uint64_t *fingerprints, uint64_t count, uint32_t kinds)
 {
     Suspects *suspects = make(count, 0, kinds);
     if (!suspects)
         return false;
     if (count > 0)
         memcpy(suspects->numbers, fingerprints, count * sizeof *fingerprints);
-    return publish(device, suspects);
+    return publish(crash, suspects);
 }
 
-bool suspects_take(Device *device, const Verdicts *verdicts)
+bool suspects_take(Crash *crash, const Verdicts *verdicts)
 {
     size_t count, record_count, kind_count;
     const VerdictEntry *pipelines = verdicts_of(verdicts, VERDICT_PIPELINE, &count);
@@ -62,7 +62,7 @@ bool suspects_take(Device *device, const Verdicts *verdicts)
         suspects->numbers[count + i] = records[i].subject;
     for (size_t i = 0; i < kind_count; i++)
         suspects->kinds |= kinds[i].kind < PYLAYER_KIND_COUNT ? 1u << kinds[i].kind : 0;
-    return publish(device, suspects);
+    return publish(crash, suspects);
 }
 
 static int compare(const void *left, const void *right)
@@ -71,9 +71,9 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-bool suspects_find(const Device *device, uint64_t fingerprint, enum PylayerPipelineKind kind)
+bool suspects_find(const Crash *crash, uint64_t fingerprint, enum PylayerPipelineKind kind)
 {
-    const Suspects *suspects = atomic_load_explicit(&device->suspects, memory_order_acquire);
+    const Suspects *suspects = atomic_load_explicit(&crash->suspects, memory_order_acquire);
     if (!suspects)
         return false;
     if (fingerprint == 0)
@@ -81,16 +81,16 @@ bool suspects_find(const Device *device, uint64_t fingerprint, enum PylayerPipel
     return bsearch(&fingerprint, suspects->numbers, suspects->count, sizeof fingerprint, compare) != NULL;
 }
 
-bool suspects_find_record(const Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES])
+bool suspects_find_record(const Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
-    const Suspects *suspects = atomic_load_explicit(&device->suspects, memory_order_acquire);
+    const Suspects *suspects = atomic_load_explicit(&crash->suspects, memory_order_acquire);
     if (!suspects || suspects->record_count == 0)
         return false;
     uint64_t id = digest_id(digest);
     return bsearch(&id, suspects->numbers + suspects->count, suspects->record_count, sizeof id, compare) != NULL;
 }
 
-void suspects_free(Device *device)
+void suspects_free(Crash *crash)
 {
-    free(atomic_load(&device->suspects));
+    free(atomic_load(&crash->suspects));
 }

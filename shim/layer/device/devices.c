@@ -7,7 +7,7 @@
 #include "crash/sentinel_file.h"
 #include "device/device.h"
 #include "device/ending.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "process/patience.h"
 #include "process/process.h"
 
@@ -26,7 +26,7 @@ Device *device_command_begin(uint64_t serial)
     Device *found = NULL;
     pthread_mutex_lock(&devices_mutex);
     for (struct DeviceNode *node = devices; node && !found && !commands_ended; node = node->next)
-        if (node->device->serial == serial)
+        if (node->device->run.serial == serial)
             found = node->device;
     if (found)
         pthread_mutex_lock(&found->command_mutex);
@@ -42,10 +42,10 @@ void device_command_end(Device *device)
 /* Returns false if a thread that cannot go on holds a lock that exit() needs: the one whose handler called exit(). */
 static bool locks_can_be_had(Device *device)
 {
-    bool all = mutex_can_be_had(&device->loading.mutex) && mutex_can_be_had(&device->stored.mutex) &&
-               mutex_can_be_had(&device->given_mutex);
+    bool all = mutex_can_be_had(&device->caches.loading.mutex) && mutex_can_be_had(&device->store.stored.mutex) &&
+               mutex_can_be_had(&device->caches.given_mutex);
     for (unsigned i = 0; i < SEEN_SHARDS && all; i++)
-        all = mutex_can_be_had(&device->seen.shards[i].mutex);
+        all = mutex_can_be_had(&device->run.seen.shards[i].mutex);
     return all;
 }
 
@@ -73,7 +73,7 @@ void devices_policy_ended(void)
 {
     pthread_mutex_lock(&devices_mutex);
     for (struct DeviceNode *node = devices; node; node = node->next) {
-        if (atomic_load(&node->device->stored.open))
+        if (atomic_load(&node->device->store.stored.open))
             loading_end(node->device); /* the layer goes on reading */
         else
             loading_abandon(node->device);
@@ -86,7 +86,7 @@ bool devices_end_quietly(void)
     bool all = true;
     pthread_mutex_lock(&devices_mutex);
     for (struct DeviceNode *node = devices; node; node = node->next)
-        all &= !(node->device->store_wants_work && mailbox_is_open()) && device_ends_quietly(node->device);
+        all &= !(node->device->store.wants_work && mailbox_is_open()) && device_ends_quietly(node->device);
     pthread_mutex_unlock(&devices_mutex);
     return all;
 }
@@ -101,8 +101,8 @@ void devices_end_commands(void)
         bool hangs = !mutex_lock_within(&node->device->command_mutex, now < end ? end - now : 0);
         if (!hangs)
             pthread_mutex_unlock(&node->device->command_mutex);
-        if (!hangs && !sentinel_marks_records(node->device))
-            sentinel_remove(node->device);
+        if (!hangs && !sentinel_marks_records(&node->device->crash))
+            sentinel_remove(&node->device->crash);
     }
     pthread_mutex_unlock(&devices_mutex);
 }

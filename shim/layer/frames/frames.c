@@ -2,9 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
 #include "frames/frames.h"
-#include "loader/dispatch.h"
 #include "process/process.h"
 
 /* A frame in the ring. `order` is written last: the frame's place among all, from 1, and its stream. */
@@ -25,16 +23,16 @@ static FrameStream *find_stream(Frames *frames, uint64_t swapchain)
 }
 
 /* Returns NULL if memory is short. */
-static NOT_INLINED Frames *open_frames(Device *device)
+static NOT_INLINED Frames *open_frames(Run *run)
 {
     Frames *made = aligned_alloc(_Alignof(Frames), sizeof *made), *none = NULL;
     if (!made)
         return NULL;
     memset(made, 0, sizeof *made);
     pthread_mutex_init(&made->mutex, NULL);
-    if (device->plan.tell_creations)
+    if (run->plan.tell_creations)
         made->ring = calloc(FRAME_RING, sizeof *made->ring);
-    if (atomic_compare_exchange_strong(&device->frames, &none, made))
+    if (atomic_compare_exchange_strong(&run->frames, &none, made))
         return made;
     free(made->ring);
     free(made);
@@ -72,10 +70,9 @@ static NOT_INLINED FrameStream *begin_stream(Frames *frames, uint64_t swapchain)
     return stream;
 }
 
-/* The frames of a swapchain go on in `next`; 0: they have ended. */
-static void follow(Device *device, uint64_t swapchain, uint64_t next)
+void frames_follow(Run *run, uint64_t swapchain, uint64_t next)
 {
-    Frames *frames = atomic_load_explicit(&device->frames, memory_order_acquire);
+    Frames *frames = atomic_load_explicit(&run->frames, memory_order_acquire);
     if (!frames || !swapchain || process_is_forked_child())
         return;
     pthread_mutex_lock(&frames->mutex);
@@ -110,10 +107,10 @@ static void raise_to(_Atomic(uint64_t) *known, uint64_t value, uint64_t *counter
 }
 
 /* Returns true if the frame took longer than it may. earlier: how many frames before this one have a duration. */
-static NOT_INLINED bool judge(Device *device, Frames *frames, const FrameStream *stream, uint64_t earlier,
-                              uint64_t took_ns, uint64_t pipelines_ns)
+static NOT_INLINED bool judge(Run *run, Frames *frames, const FrameStream *stream, uint64_t earlier, uint64_t took_ns,
+                              uint64_t pipelines_ns)
 {
-    PylayerCounters *totals = &counters_of(device)->totals;
+    PylayerCounters *totals = &counters_of(run)->totals;
     uint64_t usual_ns =
         1000ull * median(stream->recent_us, earlier < FRAME_HISTORY ? (unsigned)earlier : FRAME_HISTORY);
     bool late = 2 * took_ns > 3 * usual_ns;
@@ -140,10 +137,10 @@ static bool went_on(FrameStream *stream, uint64_t since)
     return true;
 }
 
-void frames_note_pipeline(Device *device, uint64_t create_ns)
+void frames_note_pipeline(Run *run, uint64_t create_ns)
 {
     static _Thread_local uint64_t busy_since, busy_until;
-    Frames *frames = atomic_load_explicit(&device->frames, memory_order_acquire);
+    Frames *frames = atomic_load_explicit(&run->frames, memory_order_acquire);
     if (!frames || process_is_forked_child())
         return;
     uint64_t end = now_ns(), start = end - create_ns;
@@ -176,7 +173,7 @@ static void put_into_ring(Frames *frames, const FrameStream *stream, uint64_t nu
                           memory_order_release);
 }
 
-static void note_frame(Device *device, Frames *frames, FrameStream *stream, uint64_t time)
+static void note_frame(Run *run, Frames *frames, FrameStream *stream, uint64_t time)
 {
     uint64_t before = atomic_load_explicit(&stream->frames, memory_order_relaxed);
     uint64_t last = atomic_load_explicit(&stream->last_ns, memory_order_relaxed);
@@ -188,22 +185,22 @@ static void note_frame(Device *device, Frames *frames, FrameStream *stream, uint
     atomic_store_explicit(&stream->frames, before + 1, memory_order_relaxed);
     if (frames->ring)
         put_into_ring(frames, stream, before + 1, time);
-    count(&counters_of(device)->totals.frames, 1);
+    count(&counters_of(run)->totals.frames, 1);
     if (!before && atomic_compare_exchange_strong(&frames->first_ns, &(uint64_t){0}, time))
-        count(&counters_of(device)->totals.first_frame_ns, time);
+        count(&counters_of(run)->totals.first_frame_ns, time);
     uint64_t took_ns = before ? time - last : 0, took_us = took_ns / 1000;
     if (took_us <= FRAME_BUDGET_US ||
-        !judge(device, frames, stream, before - 1, took_ns, pipelines_ns < took_ns ? pipelines_ns : took_ns))
+        !judge(run, frames, stream, before - 1, took_ns, pipelines_ns < took_ns ? pipelines_ns : took_ns))
         atomic_store_explicit(&stream->in_time[stream->in_time_count++ % (FRAME_QUEUE + 1)], time,
                               memory_order_relaxed);
     if (before)
         stream->recent_us[(before - 1) % FRAME_HISTORY] = took_us < UINT32_MAX ? (uint32_t)took_us : UINT32_MAX;
 }
 
-static void see(Device *device, const VkPresentInfoKHR *info)
+void frames_see(Run *run, const VkPresentInfoKHR *info)
 {
-    Frames *frames = atomic_load_explicit(&device->frames, memory_order_acquire);
-    if (!device->sees_frames || process_is_forked_child() || (!frames && !(frames = open_frames(device))))
+    Frames *frames = atomic_load_explicit(&run->frames, memory_order_acquire);
+    if (!run->sees_frames || process_is_forked_child() || (!frames && !(frames = open_frames(run))))
         return;
     uint64_t time = now_ns();
     for (uint32_t i = 0; i < info->swapchainCount; i++) {
@@ -212,42 +209,15 @@ static void see(Device *device, const VkPresentInfoKHR *info)
         if (!stream)
             stream = begin_stream(frames, swapchain);
         if (stream)
-            note_frame(device, frames, stream, time);
+            note_frame(run, frames, stream, time);
     }
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL layer_QueuePresentKHR(VkQueue queue, const VkPresentInfoKHR *info)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(queue));
-    see(device, info);
-    return device->queue_present(queue, info);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL layer_CreateSwapchainKHR(VkDevice handle, const VkSwapchainCreateInfoKHR *info,
-                                                        const VkAllocationCallbacks *allocator,
-                                                        VkSwapchainKHR *swapchain)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    uint64_t old = (uint64_t)info->oldSwapchain;
-    VkResult result = device->create_swapchain(handle, info, allocator, swapchain);
-    if (result == VK_SUCCESS && old)
-        follow(device, old, (uint64_t)*swapchain);
-    return result;
-}
-
-VKAPI_ATTR void VKAPI_CALL layer_DestroySwapchainKHR(VkDevice handle, VkSwapchainKHR swapchain,
-                                                     const VkAllocationCallbacks *allocator)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    follow(device, (uint64_t)swapchain, 0);
-    device->destroy_swapchain(handle, swapchain, allocator);
 }
 
 /* ---- for policy ------------------------------------------------------------------------------------ */
 
-uint64_t frames_take(Device *device, PylayerFrame *out, uint64_t capacity, uint64_t *lost)
+uint64_t frames_take(Run *run, PylayerFrame *out, uint64_t capacity, uint64_t *lost)
 {
-    Frames *frames = atomic_load_explicit(&device->frames, memory_order_acquire);
+    Frames *frames = atomic_load_explicit(&run->frames, memory_order_acquire);
     uint64_t found = 0, written = frames && frames->ring ? atomic_load(&frames->written) : 0;
     if (frames && written - frames->taken > FRAME_RING) {
         *lost += written - frames->taken - FRAME_RING;
@@ -274,9 +244,9 @@ uint64_t frames_take(Device *device, PylayerFrame *out, uint64_t capacity, uint6
     return found;
 }
 
-void frames_free(Device *device)
+void frames_free(Run *run)
 {
-    Frames *frames = atomic_load(&device->frames);
+    Frames *frames = atomic_load(&run->frames);
     if (!frames)
         return;
     pthread_mutex_destroy(&frames->mutex);

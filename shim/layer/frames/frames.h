@@ -8,7 +8,7 @@
 #ifndef PYLAYER_FRAMES_H
 #define PYLAYER_FRAMES_H
 
-#include "base.h"
+#include "run/run.h"
 
 #define FRAME_BUDGET_US 16700u
 /* A frame that takes longer is a pause (a hidden window, a loading screen), unless pipelines took half of it. */
@@ -47,11 +47,15 @@ typedef struct Frames {
     struct FrameSlot *ring;    /* NULL if the run has no timeline */
 } Frames;
 
+/* The program presents. */
+void frames_see(Run *run, const VkPresentInfoKHR *info);
+/* The frames of a swapchain go on in `next`; 0: they have ended. */
+void frames_follow(Run *run, uint64_t swapchain, uint64_t next);
 /* A pipeline's creation took this long, and has just ended. */
-void frames_note_pipeline(Device *device, uint64_t create_ns);
+void frames_note_pipeline(Run *run, uint64_t create_ns);
 /* Copies the frames that were presented since the last call, at most `capacity`. Returns how many, and adds to *lost
  * those that were overwritten. Policy thread only. */
-uint64_t frames_take(Device *device, PylayerFrame *out, uint64_t capacity, uint64_t *lost);
-void frames_free(Device *device);
+uint64_t frames_take(Run *run, PylayerFrame *out, uint64_t capacity, uint64_t *lost);
+void frames_free(Run *run);
 
 #endif

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "loader/dispatch.h"
-#include "policy/mailbox.h"
-#include "instance/layer_settings.h"
+#include "driver/dispatch.h"
+#include "mailbox/mailbox.h"
+#include "instance/instance.h"
+#include "policy/layer_settings.h"
 #include "vulkan/pnext.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"

@@ -17,7 +17,7 @@
 #include "process/aside.h"
 #include "process/local.h"
 #include "process/process.h"
-#include "instance/program_name.h"
+#include "process/program_name.h"
 #include "instance/skip.h"
 #include "process/trusted.h"
 

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "loader/dispatch.h"
+#include "driver/dispatch.h"
+#include "instance/create_device.h"
+#include "instance/instance.h"
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance, const char *);
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice, const char *);
@@ -135,7 +137,7 @@ static const DeviceCommand *find_device_command(const char *name)
 
 static bool is_hooked(const Device *device, enum CommandGroup group)
 {
-    const PylayerPlan *plan = &device->plan;
+    const PylayerPlan *plan = &device->run.plan;
     switch (group) {
     case COMMANDS_DEVICE:
         return true;
@@ -147,11 +149,11 @@ static bool is_hooked(const Device *device, enum CommandGroup group)
         return plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations ||
                (plan->check_caches && !plan->report_caches);
     case COMMANDS_NAMES:
-        return device->set_object_name && plan->tell_creations;
+        return device->driver.set_object_name && plan->tell_creations;
     case COMMANDS_FRAMES:
-        return device->sees_frames;
+        return device->run.sees_frames;
     case COMMANDS_BINARIES:
-        return device->app_binaries && (plan->check_binaries || carrier_keeps(plan->carrier));
+        return device->binaries.app_enabled && (plan->check_binaries || carrier_keeps(plan->carrier));
     }
     return false;
 }
@@ -196,14 +198,14 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
         return NULL;
     if (strcmp(name, "vkGetDeviceProcAddr") == 0)
         return (PFN_vkVoidFunction)layer_GetDeviceProcAddr;
-    PFN_vkVoidFunction next = device->get_device_proc_addr(handle, name);
+    PFN_vkVoidFunction next = device->driver.get_device_proc_addr(handle, name);
     if (!next)
         return NULL;
     const DeviceCommand *command = find_device_command(name);
-    if (carrier_keeps(device->plan.carrier)) {
+    if (carrier_keeps(device->run.plan.carrier)) {
         bool is_binary_command = command && command->group == COMMANDS_BINARIES;
-        if ((is_binary_command && !device->app_binary_extension) ||
-            (!device->app_maintenance5 && is_of_maintenance5(name)))
+        if ((is_binary_command && !device->binaries.app_extension) ||
+            (!device->binaries.app_maintenance5 && is_of_maintenance5(name)))
             return NULL;
     }
     bool hooked = command && command->hook && is_hooked(device, command->group);

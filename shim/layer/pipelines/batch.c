@@ -1,9 +1,12 @@
 /* batch.c - see batch.h */
 #include <string.h>
 
+#include "caches/stored.h"
+#include "device/device.h"
+#include "pipelines/batch.h"
 #include "crash/sentinel.h"
 #include "crash/suspects.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "shaders/fingerprints.h"
 
 void batch_find_suspects(Batch *batch)
@@ -11,7 +14,7 @@ void batch_find_suspects(Batch *batch)
     const PipelineCall *call = batch->call;
     for (uint32_t i = 0; i < call->count; i++) {
         Element *element = &batch->elements[i];
-        element->suspect = suspects_find(call->device, element->fingerprint, element->kind);
+        element->suspect = suspects_find(&call->device->crash, element->fingerprint, element->kind);
         batch->suspects |= element->suspect;
     }
 }
@@ -25,8 +28,8 @@ void batch_wait_for_load(Batch *batch)
 /* Returns NULL for a cell, and for a cache that the layer does not merge into: its use needs no lock. */
 static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
 {
-    if (cache == batch->call->device->merged)
-        return &batch->call->device->merged_use;
+    if (cache == batch->call->device->caches.merged)
+        return &batch->call->device->caches.merged_use;
     return batch->app_cache && cache == batch->call->cache ? &batch->app_cache->use : NULL;
 }
 
@@ -45,12 +48,13 @@ static Mark mark_call(Batch *batch, VkPipelineCache cache, enum Purpose purpose,
     Device *device = batch->call->device;
     const Element *element = &batch->elements[part->first];
     bool in_cell = purpose == CREATE_IN_CELL || purpose == CREATE_TO_ADOPT;
-    Mark mark = mark_pipelines(device, element, part->count, cache == batch->call->cache ? batch->app_cache : NULL,
+    Mark mark = mark_pipelines(&device->crash, element, part->count,
+                               cache == batch->call->cache ? app_cache_data_id(batch->app_cache) : 0,
                                cache != VK_NULL_HANDLE && !in_cell, part->may_compile);
     if (mark.taken[0] || purpose == CREATE_AS_ASKED || purpose == CREATE_IN_CELL)
         return mark;
-    return mark_added(device, purpose == CREATE_TO_ADOPT ? PYLAYER_MARK_ADOPT : PYLAYER_MARK_PROBE, element->kind,
-                      element->fingerprint);
+    return mark_added(&device->crash, purpose == CREATE_TO_ADOPT ? PYLAYER_MARK_ADOPT : PYLAYER_MARK_PROBE,
+                      element->kind, element->fingerprint);
 }
 
 static void note_probe(Batch *batch, bool absent)
@@ -121,21 +125,21 @@ Fetch batch_fetch(Batch *batch, uint32_t index, bool may_be_alone)
 {
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
-    Fetched fetched = stored_fetch(device, element->fingerprint, may_be_alone && device->plan.cells_alone);
+    Fetched fetched = stored_fetch(device, element->fingerprint, may_be_alone && device->run.plan.cells_alone);
     /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
     if (element->kind >= PYLAYER_KIND_RAY_TRACING && fetched.cell == VK_NULL_HANDLE)
         stored_fetch(device, 0, false);
     element->known = fetched.known;
-    if (device->plan.compiles_unknown && !(element->known & SEEN_CREATED))
-        element->stages_met =
-            fingerprints_meet_stages(device, fingerprint_of_stages(batch->call, index, element->kind));
-    batch->given_before = atomic_load_explicit(&device->last_given, memory_order_acquire);
+    if (device->run.plan.compiles_unknown && !(element->known & SEEN_CREATED))
+        element->stages_met = fingerprints_meet_stages(
+            &device->run.seen, fingerprint_of_stages(&batch->call->device->shaders, batch->call, index, element->kind));
+    batch->given_before = atomic_load_explicit(&device->caches.last_given, memory_order_acquire);
     uint32_t stage_count;
     create_info_stages(batch->call, index, element->kind, &stage_count);
     /* What has no fingerprint may have the pipeline of a deferred operation. Without shaders there is nothing that the
      * driver's own cache would find sooner. */
     bool may_be_merged = !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING || stage_count == 0 ||
-                         fingerprint_may_be_merged(device, element->fingerprint, element->known);
+                         fingerprint_may_be_merged(&device->run.seen, element->fingerprint, element->known);
     return (Fetch){may_be_merged, fetched.cell};
 }
 
@@ -150,30 +154,30 @@ VkResult batch_probe(Batch *batch, uint32_t index, Fetch fetch, VkPipelineCache 
     Device *device = batch->call->device;
     VkPipeline *pipeline = &batch->call->pipelines[index];
     if (fetch.alone != VK_NULL_HANDLE) {
-        *probed = device->merged;
+        *probed = device->caches.merged;
         VkResult result = batch_create_one(batch, index, fetch.alone, CREATE_BY_PROBE, pipeline, duration_ns);
-        device->destroy_pipeline_cache(device->handle, fetch.alone, NULL);
+        device->driver.destroy_pipeline_cache(device->driver.handle, fetch.alone, NULL);
         if (is_settled(result, *pipeline))
             return result;
         fetch = batch_fetch(batch, index, false);
     }
-    if (!fetch.may_be_merged && device->plan.cells_alone) {
+    if (!fetch.may_be_merged && device->run.plan.cells_alone) {
         *probed = VK_NULL_HANDLE;
         VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_BY_PROBE, pipeline, duration_ns);
-        bool nothing_merged = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) == 0;
+        bool nothing_merged = atomic_load_explicit(&device->caches.generation, memory_order_relaxed) == 0;
         if (nothing_merged || is_settled(result, *pipeline))
             return result;
     }
-    *probed = device->merged;
-    return batch_create_one(batch, index, device->merged, CREATE_BY_PROBE, pipeline, duration_ns);
+    *probed = device->caches.merged;
+    return batch_create_one(batch, index, device->caches.merged, CREATE_BY_PROBE, pipeline, duration_ns);
 }
 
 void batch_note_created(const Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    count(&counters_of(device)->totals.pipelines, 1);
+    count(&counters_of(&device->run)->totals.pipelines, 1);
     mailbox_stir();
-    note_created(device, batch->elements[index].fingerprint, batch->elements[index].known);
+    note_created(&device->run, batch->elements[index].fingerprint, batch->elements[index].known);
 }
 
 #define CAPTURES                                                                                                       \
@@ -185,7 +189,7 @@ void batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_
     const Element *element = &batch->elements[index];
     if (element->flags & CAPTURES)
         flags |= PYLAYER_CELL_INTERNALS;
-    if (batch->after_load && !atomic_load_explicit(&batch->call->device->loading.refused, memory_order_relaxed))
+    if (batch->after_load && !atomic_load_explicit(&batch->call->device->caches.loading.refused, memory_order_relaxed))
         flags |= PYLAYER_CELL_AFTER_LOAD;
     if (batch->probed == PROBED_ABSENT)
         flags |= PYLAYER_CELL_NOT_FOUND;
@@ -198,13 +202,14 @@ void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t du
     Device *device = batch->call->device;
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
     batch_note_created(batch, index);
-    count(&counters_of(device)->totals.plain, 1);
-    count(&counters_of(device)->totals.plain_ns, duration_ns);
+    count(&counters_of(&device->run)->totals.plain, 1);
+    count(&counters_of(&device->run)->totals.plain_ns, duration_ns);
     /* A driver that gives no feedback although it was asked may have compiled. Drivers give none about fast links. */
-    bool compiled = feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
-                             : device->feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
+    bool compiled = feedback
+                        ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
+                        : device->driver.feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
     if (compiled) {
-        count(&counters_of(device)->totals.plain_compiled, 1);
+        count(&counters_of(&device->run)->totals.plain_compiled, 1);
         if (batch->plain_compiled++ == 0)
             batch->first_compiled = index;
     }
@@ -229,7 +234,7 @@ static void return_early(Batch *batch, uint32_t index)
     PipelineCall *call = batch->call;
     for (uint32_t i = index; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)
-            call->device->destroy_pipeline(call->device->handle, call->pipelines[i], call->allocator);
+            call->device->driver.destroy_pipeline(call->device->driver.handle, call->pipelines[i], call->allocator);
         call->pipelines[i] = VK_NULL_HANDLE;
         element_clear_feedback(&batch->elements[i]);
     }

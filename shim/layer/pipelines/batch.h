@@ -9,6 +9,7 @@
 #ifndef PYLAYER_BATCH_H
 #define PYLAYER_BATCH_H
 
+#include "caches/pipeline_cache.h"
 #include "pipelines/creations.h"
 
 /* What the driver answered to probes of one element. Only VK_PIPELINE_COMPILE_REQUIRED says that a cache lacks it. */
@@ -24,7 +25,7 @@ typedef struct Batch {
     Element *elements;
     char *infos; /* changed copies of the create infos, in the call's own layout */
     VkResult result;
-    uint64_t given_before; /* Device::last_given when the last probe of the layer's cache began; 0: without one */
+    uint64_t given_before; /* Caches::last_given when the last probe of the layer's cache began; 0: without one */
     bool suspects;         /* Element::suspect of any element */
     bool after_load;       /* the probe searched everything that the store holds */
     enum Probed probed;    /* what the probes of this element said */

@@ -2,6 +2,7 @@
  * carrier_binaries.c - creates pipelines by their keys (binaries.c) if the application passed no VkPipelineCache.
  * carrier_cells.c creates those that cannot be made from binaries.
  */
+#include "device/device.h"
 #include "pipelines/carrier_binaries.h"
 
 #include "binaries/binaries.h"
@@ -28,7 +29,7 @@ static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *
 static bool adopt(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key, uint64_t driver_ns)
 {
     Device *device = batch->call->device;
-    if (*device->kept.reason)
+    if (*device->store.kept.reason)
         return keep(batch, index, key, PYLAYER_CELL_ADOPTED, driver_ns);
     Adoption adoption;
     if (!adoption_begin(device, driver_ns, &adoption))
@@ -44,7 +45,7 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
     PipelineCall *call = batch->call;
     Device *device = call->device;
     Element *element = &batch->elements[index];
-    if (!device->cache_control || call_is_off(&device->added_calls, PYLAYER_MARK_PROBE, element->kind))
+    if (!device->driver.cache_control || call_is_off(&device->crash.added_calls, PYLAYER_MARK_PROBE, element->kind))
         return false;
     VkPipelineCache probed;
     uint64_t duration = 0;
@@ -57,9 +58,10 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
         (!feedback || (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT));
     element_clear_application_hit(element);
     batch_note_created(batch, index);
-    count(&counters_of(device)->totals.hit_ns, duration);
-    bool adopted = !in_cells && device->plan.adopt && adopt(batch, index, key, duration);
-    count(adopted ? &counters_of(device)->totals.adopted : &counters_of(device)->kind_hits[element->kind], 1);
+    count(&counters_of(&device->run)->totals.hit_ns, duration);
+    bool adopted = !in_cells && device->run.plan.adopt && adopt(batch, index, key, duration);
+    count(adopted ? &counters_of(&device->run)->totals.adopted : &counters_of(&device->run)->kind_hits[element->kind],
+          1);
     return true;
 }
 
@@ -67,8 +69,8 @@ static void note_compiled(Batch *batch, uint32_t index, uint64_t duration_ns)
 {
     Device *device = batch->call->device;
     batch_note_created(batch, index);
-    count(&counters_of(device)->totals.compiled, 1);
-    count(&counters_of(device)->totals.compile_ns, duration_ns);
+    count(&counters_of(&device->run)->totals.compiled, 1);
+    count(&counters_of(&device->run)->totals.compile_ns, duration_ns);
     element_clear_application_hit(&batch->elements[index]);
 }
 
@@ -85,13 +87,13 @@ static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBina
     SavedFeedback saved;
     if (!element_flags_can_change(element, call, index) || !feedback_save(&saved, element))
         return;
-    atomic_fetch_or(&device->kinds_captured, 1u << element->kind);
+    atomic_fetch_or(&device->binaries.kinds_captured, 1u << element->kind);
     bool captured = capture(batch, index, key, &again, &duration);
     feedback_restore(&saved, element);
     if (captured)
-        device->destroy_pipeline(device->handle, again, call->allocator);
+        device->driver.destroy_pipeline(device->driver.handle, again, call->allocator);
     else /* the driver can create it, but not capture it */
-        call_switch_off(&device->added_calls, PYLAYER_MARK_KEY, element->kind);
+        call_switch_off(&device->crash.added_calls, PYLAYER_MARK_KEY, element->kind);
 }
 
 static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
@@ -107,7 +109,7 @@ static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipel
     }
     VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_AS_ASKED, pipeline, &duration);
     if (result != VK_SUCCESS) {
-        count(&counters_of(device)->totals.failed, 1);
+        count(&counters_of(&device->run)->totals.failed, 1);
         creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);
         return result;
     }
@@ -133,7 +135,7 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
         if (result != VK_SUCCESS)
             return result;
         batch_note_created(batch, index);
-        Counters *counters = counters_of(device);
+        Counters *counters = counters_of(&device->run);
         count(&counters->kind_hits[element->kind], 1);
         count(&counters->totals.binary_hits, 1);
         count(&counters->totals.hit_ns, duration);
@@ -145,7 +147,7 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     if (element->flags & FAIL_ON_COMPILE) {
-        count(&counters_of(device)->totals.compile_required, 1);
+        count(&counters_of(&device->run)->totals.compile_required, 1);
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     }
     return compile_for_binaries(batch, index, &key);

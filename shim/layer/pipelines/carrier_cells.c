@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include "caches/stored.h"
+#include "device/device.h"
 #include "caches/cells.h"
 #include "caches/contents.h"
 #include "caches/own_data.h"
@@ -40,7 +42,7 @@ static bool adopt_now(Batch *batch, uint32_t index)
     SavedFeedback saved;
     VkPipelineCache cell = cell_create(device, element, true);
     if (cell == VK_NULL_HANDLE || !feedback_save(&saved, element)) {
-        device->destroy_pipeline_cache(device->handle, cell, NULL);
+        device->driver.destroy_pipeline_cache(device->driver.handle, cell, NULL);
         return false;
     }
     VkPipeline again = VK_NULL_HANDLE;
@@ -48,24 +50,24 @@ static bool adopt_now(Batch *batch, uint32_t index)
     VkResult result = batch_create_one(batch, index, cell, CREATE_TO_ADOPT, &again, &duration);
     feedback_restore(&saved, element);
     if (again != VK_NULL_HANDLE)
-        device->destroy_pipeline(device->handle, again, call->allocator);
+        device->driver.destroy_pipeline(device->driver.handle, again, call->allocator);
     if (result != VK_SUCCESS) {
         /* Without the layer's cache the driver would have to compile. So that cache had the pipeline, whatever the
          * feedback says, and adopting pipelines of this kind is useless. */
         if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT)
-            call_switch_off(&device->added_calls, PYLAYER_MARK_ADOPT, element->kind);
-        device->destroy_pipeline_cache(device->handle, cell, NULL);
+            call_switch_off(&device->crash.added_calls, PYLAYER_MARK_ADOPT, element->kind);
+        device->driver.destroy_pipeline_cache(device->driver.handle, cell, NULL);
         return false;
     }
     bool kept = keep_cell(batch, index, cell, PYLAYER_CELL_ADOPTED, duration, UINT64_MAX);
     if (kept)
-        count(&counters_of(device)->totals.adopted, 1);
+        count(&counters_of(&device->run)->totals.adopted, 1);
     return kept;
 }
 
 static bool adopts(const Device *device, unsigned kind)
 {
-    return device->plan.adopt && !call_is_off(&device->added_calls, PYLAYER_MARK_ADOPT, kind);
+    return device->run.plan.adopt && !call_is_off(&device->crash.added_calls, PYLAYER_MARK_ADOPT, kind);
 }
 
 /*
@@ -78,7 +80,7 @@ static bool adopt(Batch *batch, uint32_t index, unsigned known, uint64_t driver_
 {
     Device *device = batch->call->device;
     const Element *element = &batch->elements[index];
-    if (!adopts(device, element->kind) || call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
+    if (!adopts(device, element->kind) || call_is_off(&device->crash.added_calls, PYLAYER_MARK_CELL, element->kind))
         return false;
     /* The layer's cache was not probed, so nothing tells the pipeline from a stored one with this fingerprint. */
     if (batch->call->cache && (known & SEEN_MERGED || stored_has(device, element->fingerprint)))
@@ -103,18 +105,18 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
     bool in_cache =
         !feedback || (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
     if (feedback)
-        count(&counters_of(device)->totals.hit_ns, feedback->duration);
+        count(&counters_of(&device->run)->totals.hit_ns, feedback->duration);
     if (from_layer)
         element_clear_application_hit(element);
-    unsigned known = in_cache ? 0 : fingerprint_known(device, element->fingerprint);
+    unsigned known = in_cache ? 0 : fingerprint_known(&device->run.seen, element->fingerprint);
     batch_note_created(batch, index);
     if (!in_cache && adopt(batch, index, known, feedback->duration))
         return;
-    count(&counters_of(device)->kind_hits[element->kind], 1);
+    count(&counters_of(&device->run)->kind_hits[element->kind], 1);
     if (feedback)
         creation_tell_hit(batch, index, feedback->duration);
     if (!from_layer)
-        count(&counters_of(device)->totals.application_hits, 1);
+        count(&counters_of(&device->run)->totals.application_hits, 1);
 }
 
 static bool probe_one(Batch *batch, uint32_t index, VkPipelineCache cache)
@@ -127,13 +129,13 @@ static bool probe_one(Batch *batch, uint32_t index, VkPipelineCache cache)
 static bool probe_annex(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    if (!atomic_load_explicit(&device->merged_use.has_annex, memory_order_relaxed))
+    if (!atomic_load_explicit(&device->caches.merged_use.has_annex, memory_order_relaxed))
         return false;
-    if (!patient_lock(&device->merge_mutex))
+    if (!patient_lock(&device->caches.merge_mutex))
         return false;
-    VkPipelineCache annex = device->merged_use.annex;
+    VkPipelineCache annex = device->caches.merged_use.annex;
     bool found = annex != VK_NULL_HANDLE && probe_one(batch, index, annex);
-    patient_unlock(&device->merge_mutex);
+    patient_unlock(&device->caches.merge_mutex);
     if (found)
         note_hit(batch, index, true);
     return found;
@@ -154,7 +156,7 @@ static void seed(Batch *batch, uint32_t index)
 static void seed_later(Batch *batch, uint32_t index, bool again)
 {
     AppCache *app_cache = batch->app_cache;
-    bool read = atomic_load_explicit(&batch->call->device->stored.open, memory_order_relaxed);
+    bool read = atomic_load_explicit(&batch->call->device->store.stored.open, memory_order_relaxed);
     if (!read || (again && atomic_load(&app_cache->holds_unknown)) ||
         !contents_owe(app_cache, batch->elements[index].fingerprint))
         seed(batch, index);
@@ -164,10 +166,10 @@ static void seed_later(Batch *batch, uint32_t index, bool again)
 static bool probe_layer(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    if (!probe_one(batch, index, device->merged))
+    if (!probe_one(batch, index, device->caches.merged))
         return false;
     bool again = batch->app_cache && contents_has(batch->app_cache, batch->elements[index].fingerprint);
-    if (batch->app_cache && device->plan.seed_caches)
+    if (batch->app_cache && device->run.plan.seed_caches)
         seed_later(batch, index, again);
     note_hit(batch, index, !again);
     return true;
@@ -176,7 +178,8 @@ static bool probe_layer(Batch *batch, uint32_t index)
 /* Returns true if the creation failed and stored data, merged into the application's cache, may be the cause. */
 static bool may_be_the_stores_doing(const Batch *batch, VkPipelineCache cache, VkResult result, VkPipeline pipeline)
 {
-    if (cache == VK_NULL_HANDLE || !atomic_load_explicit(&batch->call->device->holds_stored, memory_order_relaxed))
+    if (cache == VK_NULL_HANDLE ||
+        !atomic_load_explicit(&batch->call->device->crash.holds_stored, memory_order_relaxed))
         return false;
     return result == VK_SUCCESS ? pipeline == VK_NULL_HANDLE : result < 0 && result != VK_ERROR_DEVICE_LOST;
 }
@@ -194,16 +197,16 @@ static VkResult create_as_asked(Batch *batch, uint32_t index)
         result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_AS_ASKED, &call->pipelines[index], &duration);
     if (result == VK_SUCCESS) {
         batch_note_created(batch, index);
-        count(&counters_of(device)->totals.plain, 1);
-        count(&counters_of(device)->totals.plain_ns, duration);
+        count(&counters_of(&device->run)->totals.plain, 1);
+        count(&counters_of(&device->run)->totals.plain_ns, duration);
         const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
         if (feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
                      : duration > PYLAYER_TOLD_NS)
             creation_tell(batch, index, PYLAYER_OUTCOME_PLAIN, duration, 1);
     } else if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT) {
-        count(&counters_of(device)->totals.compile_required, 1);
+        count(&counters_of(&device->run)->totals.compile_required, 1);
     } else {
-        count(&counters_of(device)->totals.failed, 1);
+        count(&counters_of(&device->run)->totals.failed, 1);
         creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);
     }
     return result;
@@ -214,15 +217,15 @@ static void note_found(Batch *batch, uint32_t index, VkPipelineCache cell, uint6
 {
     Device *device = batch->call->device;
     unsigned kind = batch->elements[index].kind;
-    count(&counters_of(device)->totals.hit_ns, duration_ns);
+    count(&counters_of(&device->run)->totals.hit_ns, duration_ns);
     bool wanted = adopts(device, kind);
     if (wanted && keep_cell(batch, index, cell, PYLAYER_CELL_ADOPTED, duration_ns, UINT64_MAX)) {
-        count(&counters_of(device)->totals.adopted, 1);
+        count(&counters_of(&device->run)->totals.adopted, 1);
         return;
     }
     if (!wanted)
-        device->destroy_pipeline_cache(device->handle, cell, NULL);
-    count(&counters_of(device)->kind_hits[kind], 1);
+        device->driver.destroy_pipeline_cache(device->driver.handle, cell, NULL);
+    count(&counters_of(&device->run)->kind_hits[kind], 1);
     creation_tell_hit(batch, index, duration_ns);
 }
 
@@ -238,7 +241,7 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index, bool unprobed)
     uint64_t duration = 0;
     VkResult result = batch_create_one(batch, index, cell, CREATE_IN_CELL, &call->pipelines[index], &duration);
     if (result != VK_SUCCESS) {
-        device->destroy_pipeline_cache(device->handle, cell, NULL);
+        device->driver.destroy_pipeline_cache(device->driver.handle, cell, NULL);
         return create_as_asked(batch, index);
     }
     batch_note_created(batch, index);
@@ -247,9 +250,9 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index, bool unprobed)
         note_found(batch, index, cell, duration);
         return VK_SUCCESS;
     }
-    count(&counters_of(device)->totals.compile_ns, duration);
+    count(&counters_of(&device->run)->totals.compile_ns, duration);
     bool kept = keep_cell(batch, index, cell, 0, duration, batch->given_before);
-    count(kept ? &counters_of(device)->totals.compiled : &counters_of(device)->totals.uncacheable, 1);
+    count(kept ? &counters_of(&device->run)->totals.compiled : &counters_of(&device->run)->totals.uncacheable, 1);
     return VK_SUCCESS;
 }
 
@@ -267,9 +270,10 @@ static bool may_go_unprobed(const Batch *batch, uint32_t index, Fetch fetch)
     const PipelineCall *call = batch->call;
     Device *device = call->device;
     const Element *element = &batch->elements[index];
-    if (!device->plan.compiles_unknown || !device->feedback || fetch.may_be_merged || fetch.alone != VK_NULL_HANDLE ||
-        element->stages_met || element->kind > PYLAYER_KIND_GRAPHICS_LIBRARY || element->flags & FAIL_ON_COMPILE ||
-        call->probe_after_load || call_is_off(&device->added_calls, PYLAYER_MARK_CELL, element->kind))
+    if (!device->run.plan.compiles_unknown || !device->driver.feedback || fetch.may_be_merged ||
+        fetch.alone != VK_NULL_HANDLE || element->stages_met || element->kind > PYLAYER_KIND_GRAPHICS_LIBRARY ||
+        element->flags & FAIL_ON_COMPILE || call->probe_after_load ||
+        call_is_off(&device->crash.added_calls, PYLAYER_MARK_CELL, element->kind))
         return false;
     uint32_t stage_count;
     create_info_stages(call, index, element->kind, &stage_count);
@@ -283,9 +287,9 @@ static bool is_new_to_cache(const Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     uint64_t fingerprint = batch->elements[index].fingerprint;
-    return device->plan.compiles_unknown && batch->app_cache && !atomic_load(&batch->app_cache->holds_unknown) &&
+    return device->run.plan.compiles_unknown && batch->app_cache && !atomic_load(&batch->app_cache->holds_unknown) &&
            adopts(device, batch->elements[index].kind) && fingerprint &&
-           !(fingerprint_known(device, fingerprint) & (SEEN_CREATED | SEEN_MERGED));
+           !(fingerprint_known(&device->run.seen, fingerprint) & (SEEN_CREATED | SEEN_MERGED));
 }
 
 /* The layer's cache is not probed. If it holds the pipeline all the same, under another fingerprint alone, the pipeline is
@@ -317,10 +321,11 @@ static VkResult create_absent(Batch *batch, uint32_t index)
     if (batch->call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     if (element->flags & FAIL_ON_COMPILE) {
-        count(&counters_of(batch->call->device)->totals.compile_required, 1);
+        count(&counters_of(&batch->call->device->run)->totals.compile_required, 1);
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     }
-    bool kept = !element->plain && !call_is_off(&batch->call->device->added_calls, PYLAYER_MARK_CELL, element->kind);
+    bool kept =
+        !element->plain && !call_is_off(&batch->call->device->crash.added_calls, PYLAYER_MARK_CELL, element->kind);
     return kept ? compile_into_cell(batch, index, false) : create_as_asked(batch, index);
 }
 
@@ -329,7 +334,7 @@ static void seed_before(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     batch_wait_for_load(batch);
-    if (device->plan.seed_caches &&
+    if (device->run.plan.seed_caches &&
         !loading_is_under_way(device)) /* not in a load: each 8 records would cause a merge */
         seed(batch, index);
 }
@@ -348,7 +353,7 @@ static VkResult create_without_probe(Batch *batch, uint32_t index)
     if (batch->elements[index].suspect)
         return create_absent(batch, index);
     uint64_t duration = 0;
-    VkResult result = batch_create_one(batch, index, from_layer ? device->merged : call->cache, CREATE_AS_ASKED,
+    VkResult result = batch_create_one(batch, index, from_layer ? device->caches.merged : call->cache, CREATE_AS_ASKED,
                                        &call->pipelines[index], &duration);
     if (result == VK_ERROR_DEVICE_LOST)
         return result;
@@ -378,7 +383,7 @@ static VkResult create_with_layer(Batch *batch, uint32_t index)
 static bool layer_has_all(const Batch *batch)
 {
     return batch->app_cache && !atomic_load_explicit(&batch->app_cache->holds_unknown, memory_order_relaxed) &&
-           atomic_load_explicit(&batch->call->device->stored.open, memory_order_relaxed);
+           atomic_load_explicit(&batch->call->device->store.stored.open, memory_order_relaxed);
 }
 
 /* Probes the layer's cache before the application's if the store has the pipeline. */
@@ -397,7 +402,7 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
     Device *device = call->device;
     Element *element = &batch->elements[index];
     bool from_layer = call->cache == VK_NULL_HANDLE;
-    element->plain = call_is_off(&device->added_calls, PYLAYER_MARK_PROBE, element->kind) ||
+    element->plain = call_is_off(&device->crash.added_calls, PYLAYER_MARK_PROBE, element->kind) ||
                      !element_flags_can_change(element, call, index);
     if (element->suspect)
         return create_absent(batch, index);
@@ -439,7 +444,7 @@ VkResult carrier_cells_create(Batch *batch)
      * probes, and verdicts of earlier deaths are not known. */
     batch_wait_for_load(batch);
     /* Policy may have learnt from the store that this driver's caches keep nothing. */
-    if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
+    if (atomic_load_explicit(&call->device->run.carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
         return pass_pipelines(call);
     for (uint32_t i = 0; i < call->count; i++)
         call->pipelines[i] = VK_NULL_HANDLE;

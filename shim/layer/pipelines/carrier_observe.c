@@ -6,6 +6,7 @@
  * layer asks for it in addition to what the application chained. Feedback reports what the driver did and changes
  * nothing.
  */
+#include "device/device.h"
 #include "pipelines/carrier_observe.h"
 
 /* Counts a hit in the application's own cache, if the driver's feedback reports one. */
@@ -14,8 +15,8 @@ static void note_own_hit(Batch *batch, uint32_t index)
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
     if (!feedback || !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT))
         return;
-    count(&counters_of(batch->call->device)->kind_hits[batch->elements[index].kind], 1);
-    count(&counters_of(batch->call->device)->totals.application_hits, 1);
+    count(&counters_of(&batch->call->device->run)->kind_hits[batch->elements[index].kind], 1);
+    count(&counters_of(&batch->call->device->run)->totals.application_hits, 1);
 }
 
 VkResult carrier_observe_create(Batch *batch)
@@ -27,11 +28,11 @@ VkResult carrier_observe_create(Batch *batch)
     for (uint32_t i = 0; i < call->count; i++) {
         bool must_not_compile = batch->elements[i].flags & FAIL_ON_COMPILE;
         if (call->pipelines[i] == VK_NULL_HANDLE) {
-            count(must_not_compile ? &counters_of(device)->totals.compile_required
-                                   : &counters_of(device)->totals.failed,
+            count(must_not_compile ? &counters_of(&device->run)->totals.compile_required
+                                   : &counters_of(&device->run)->totals.failed,
                   1);
         } else if (batch->elements[i].from_binaries) {
-            count(&counters_of(device)->totals.passed, 1); /* there was nothing to compile */
+            count(&counters_of(&device->run)->totals.passed, 1); /* there was nothing to compile */
         } else {
             batch_note_plain(batch, i, false, i == 0 ? duration : 0);
             note_own_hit(batch, i);

@@ -2,6 +2,7 @@
  * carrier_snapshot.c - passes the application's call, with the layer's cache if the application passed none. For
  * devices without pipelineCreationCacheControl, where a miss cannot be detected.
  */
+#include "device/device.h"
 #include "caches/cells.h"
 #include "pipelines/carrier_snapshot.h"
 
@@ -55,10 +56,10 @@ VkResult carrier_snapshot_create(Batch *batch)
         batch_find_suspects(batch);
     if (batch->suspects)
         return create_without_caches(batch);
-    if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
+    if (batch->app_cache && device->run.plan.seed_caches && !loading_is_under_way(device))
         cells_seed(device, batch->app_cache); /* not in a load: each 8 records would cause a merge */
     uint64_t duration = 0;
-    VkResult result = batch_create_together(batch, from_layer ? device->merged : call->cache, &duration);
+    VkResult result = batch_create_together(batch, from_layer ? device->caches.merged : call->cache, &duration);
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)
             batch_note_plain(batch, i, from_layer, i == 0 ? duration : 0);

@@ -31,7 +31,7 @@ static VkResult pass_untouched(Batch *batch)
 {
     PipelineCall *call = batch->call;
     VkResult result = pass_pipelines(call);
-    if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
+    if (atomic_load_explicit(&call->device->run.carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
         return result;
     /* The index keeps what the application captures itself, so that a later request by create info finds it. */
     for (uint32_t i = 0; i < call->count; i++) {
@@ -63,7 +63,7 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
 VkResult pipelines_create(const PipelineCall *asked)
 {
     PipelineCall call = *asked;
-    int carrier = atomic_load_explicit(&call.device->carrier, memory_order_relaxed);
+    int carrier = atomic_load_explicit(&call.device->run.carrier, memory_order_relaxed);
     if (carrier == PYLAYER_CARRIER_OFF || call.deferred != VK_NULL_HANDLE || call.count == 0 ||
         process_is_forked_child())
         return pass_pipelines(&call);
@@ -80,14 +80,14 @@ VkResult pipelines_create(const PipelineCall *asked)
     }
     for (uint32_t i = 0; i < call.count; i++) {
         element_read(&batch.elements[i], &call, i);
-        batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
+        batch.elements[i].fingerprint = fingerprint_of(&call.device->shaders, &call, i, batch.elements[i].kind);
     }
     VkResult result = create_by_carrier(&batch, carrier);
     for (uint32_t i = 0; i < call.count; i++) {
-        if (call.device->set_object_name)
-            object_names_note(call.device, call.pipelines[i], batch.elements[i].fingerprint);
+        if (call.device->driver.set_object_name)
+            object_names_note(&call.device->shaders, call.pipelines[i], batch.elements[i].fingerprint);
         if (batch.elements[i].flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR && call.pipelines[i] != VK_NULL_HANDLE)
-            fingerprint_note_library(call.device, call.pipelines[i], batch.elements[i].fingerprint);
+            fingerprint_note_library(&call.device->shaders, call.pipelines[i], batch.elements[i].fingerprint);
     }
     free(heap);
     return result;
@@ -96,8 +96,8 @@ VkResult pipelines_create(const PipelineCall *asked)
 bool needs_internal_cache(const PipelineCall *call)
 {
     const Device *device = call->device;
-    return call->cache == VK_NULL_HANDLE && atomic_load_explicit(&device->keeps_binaries, memory_order_relaxed) &&
-           atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES;
+    return call->cache == VK_NULL_HANDLE && atomic_load_explicit(&device->binaries.app_keeps, memory_order_relaxed) &&
+           atomic_load_explicit(&device->run.carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES;
 }
 
 VkResult pipelines_probe(const PipelineCall *call, bool *after_load)

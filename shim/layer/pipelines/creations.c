@@ -6,11 +6,12 @@
 
 #include "device/device.h"
 #include "frames/frames.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "process/process.h"
 #include "pipelines/batch.h"
 #include "pipelines/creations.h"
 #include "shaders/fingerprints.h"
+#include "shaders/shader_modules.h"
 
 /* Fills in what people recognize a pipeline by. */
 static void name(Device *device, PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages,
@@ -22,7 +23,7 @@ static void name(Device *device, PylayerCell *about, const VkPipelineShaderStage
         entry_point = stages[i].pName;
         if (i < PYLAYER_SHADERS)
             about->shaders[i] =
-                (PylayerShader){.code = shader_code_of_stage(device, &stages[i]), .stage = stages[i].stage};
+                (PylayerShader){.code = shader_code_of_stage(&device->shaders, &stages[i]), .stage = stages[i].stage};
     }
     if (entry_point)
         strncpy(about->entry_point, entry_point, sizeof about->entry_point - 1);
@@ -39,26 +40,26 @@ void creation_describe(PylayerCell *about, const PipelineCall *call, uint32_t in
     about->start_ns = now_ns() - create_ns;
     about->thread = thread_id();
     about->pipelines = 1;
-    frames_note_pipeline(call->device, create_ns);
+    frames_note_pipeline(&call->device->run, create_ns);
     name(call->device, about, stages, stage_count);
-    object_names_describe(call->device, about, stages);
+    object_names_describe(&call->device->shaders, about, stages);
 }
 
 static void tell(Device *device, const PylayerCell *about, enum PylayerOutcome outcome)
 {
-    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->serial);
+    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->run.serial);
     if (message) {
         message->cell = *about;
         message->cell.unit = PYLAYER_UNIT_NONE;
         message->cell.outcome = (uint8_t)outcome;
     }
-    if (!mailbox_post(message, device->plan.queue_bytes))
-        count(&counters_of(device)->untold, 1);
+    if (!mailbox_post(message, device->run.plan.queue_bytes))
+        count(&counters_of(&device->run)->untold, 1);
 }
 
 void creation_tell_about(Device *device, const PylayerCell *about, enum PylayerOutcome outcome)
 {
-    if (device->plan.tell_creations)
+    if (device->run.plan.tell_creations)
         tell(device, about, outcome);
 }
 
@@ -66,8 +67,8 @@ void creation_tell(const Batch *batch, uint32_t index, enum PylayerOutcome outco
                    uint32_t pipelines)
 {
     Device *device = batch->call->device;
-    if (!device->plan.tell_creations) {
-        frames_note_pipeline(device, create_ns);
+    if (!device->run.plan.tell_creations) {
+        frames_note_pipeline(&device->run, create_ns);
         return;
     }
     PylayerCell about = {0};
@@ -85,7 +86,7 @@ void creation_tell_hit(const Batch *batch, uint32_t index, uint64_t create_ns)
 void creation_tell_plain(Batch *batch, uint64_t create_ns)
 {
     /* Without creation feedback, only the duration suggests that the driver compiled. */
-    bool perhaps = !batch->call->device->feedback && create_ns > PYLAYER_TOLD_NS;
+    bool perhaps = !batch->call->device->driver.feedback && create_ns > PYLAYER_TOLD_NS;
     if (batch->plain_compiled)
         creation_tell(batch, batch->first_compiled, PYLAYER_OUTCOME_PLAIN, create_ns, batch->plain_compiled);
     else if (perhaps)
@@ -97,20 +98,20 @@ void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t cr
 {
     if (create_ns < PYLAYER_TOLD_NS || call->count == 0)
         return;
-    if (!call->device->plan.tell_creations) {
-        frames_note_pipeline(call->device, create_ns);
+    if (!call->device->run.plan.tell_creations) {
+        frames_note_pipeline(&call->device->run, create_ns);
         return;
     }
     Element element;
     PylayerCell about = {0};
     element_read(&element, call, 0);
-    element.fingerprint = fingerprint_of(call, 0, element.kind);
+    element.fingerprint = fingerprint_of(&call->device->shaders, call, 0, element.kind);
     creation_describe(&about, call, 0, &element, create_ns);
     element_release(&element);
     about.pipelines = call->count;
     /* The driver still writes the handles of a deferred operation. */
     if (result != VK_OPERATION_DEFERRED_KHR)
-        object_names_note(call->device, call->pipelines[0], element.fingerprint);
+        object_names_note(&call->device->shaders, call->pipelines[0], element.fingerprint);
     tell(call->device, &about, result < 0 ? PYLAYER_OUTCOME_FAILED : PYLAYER_OUTCOME_PASSED);
 }
 
@@ -118,8 +119,8 @@ void creation_tell_wait(Device *device, uint64_t waited_ns)
 {
     if (waited_ns < PYLAYER_TOLD_NS)
         return;
-    frames_note_pipeline(device, waited_ns);
-    if (!device->plan.tell_creations)
+    frames_note_pipeline(&device->run, waited_ns);
+    if (!device->run.plan.tell_creations)
         return;
     PylayerCell about = {.create_ns = waited_ns, .start_ns = now_ns() - waited_ns, .thread = thread_id()};
     tell(device, &about, PYLAYER_OUTCOME_WAITED);

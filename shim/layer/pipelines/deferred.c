@@ -10,7 +10,8 @@
  * (Vulkan, 'Requesting Deferral'). That thread, or one that asks for the result first, keeps what was compiled before
  * the application can know that the operation is complete. Other threads wait for it.
  */
-#include "loader/dispatch.h"
+#include "device/device.h"
+#include "driver/dispatch.h"
 #include "process/process.h"
 #include "pipelines/deferred.h"
 
@@ -23,7 +24,7 @@
 #include "caches/driver_cache.h"
 #include "crash/sentinel.h"
 #include "pipelines/pass.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "shaders/fingerprints.h"
 
 /* The VkPipelineCache that the driver uses for an operation. */
@@ -135,21 +136,21 @@ static uint32_t hand_out(DeferredOperation *operation)
         VkPipeline pipeline = operation->pipelines[i];
         operation->call.pipelines[operation->indices[i]] = pipeline;
         if (pipeline == VK_NULL_HANDLE) {
-            count(element->flags & FAIL_ON_COMPILE ? &counters_of(device)->totals.compile_required
-                                                   : &counters_of(device)->totals.failed,
+            count(element->flags & FAIL_ON_COMPILE ? &counters_of(&device->run)->totals.compile_required
+                                                   : &counters_of(&device->run)->totals.failed,
                   1);
             continue;
         }
         created++;
-        note_created(device, element->fingerprint, 0);
+        note_created(&device->run, element->fingerprint, 0);
         if (element->flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR)
-            fingerprint_note_library(device, pipeline, element->fingerprint);
+            fingerprint_note_library(&device->shaders, pipeline, element->fingerprint);
         if (operation->cache_is == CACHE_CELL || operation->call.cache == VK_NULL_HANDLE)
             element_clear_application_hit(element);
     }
-    count(&counters_of(device)->totals.pipelines, created);
+    count(&counters_of(&device->run)->totals.pipelines, created);
     mailbox_stir();
-    count(&counters_of(device)->totals.deferred, created);
+    count(&counters_of(&device->run)->totals.deferred, created);
     return created;
 }
 
@@ -204,16 +205,16 @@ static void keep_cell(DeferredOperation *operation, uint32_t created)
 {
     Device *device = operation->call.device;
     if (created == 0) {
-        device->destroy_pipeline_cache(device->handle, operation->cache, NULL);
+        device->driver.destroy_pipeline_cache(device->driver.handle, operation->cache, NULL);
         return;
     }
     PylayerCell about = about_cell(operation);
-    count(&counters_of(device)->totals.compile_ns, about.create_ns);
+    count(&counters_of(&device->run)->totals.compile_ns, about.create_ns);
     bool adopted = about.flags & PYLAYER_CELL_ADOPTED;
     bool kept = cell_finish(device, operation->cache, operation->app_cache, &about, 0);
-    count(!kept     ? &counters_of(device)->totals.uncacheable
-          : adopted ? &counters_of(device)->totals.adopted
-                    : &counters_of(device)->totals.compiled,
+    count(!kept     ? &counters_of(&device->run)->totals.uncacheable
+          : adopted ? &counters_of(&device->run)->totals.adopted
+                    : &counters_of(&device->run)->totals.compiled,
           created);
 }
 
@@ -230,10 +231,10 @@ static void finish(DeferredOperation *operation)
     }
     if (operation->cache_is == CACHE_COPY)
         cells_copy_end(device, operation->cache, operation->app_cache);
-    count(&counters_of(device)->totals.plain, created);
-    count(&counters_of(device)->totals.plain_ns, __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
-    if (device->feedback)
-        count(&counters_of(device)->totals.plain_compiled, created - hits);
+    count(&counters_of(&device->run)->totals.plain, created);
+    count(&counters_of(&device->run)->totals.plain_ns, __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
+    if (device->driver.feedback)
+        count(&counters_of(&device->run)->totals.plain_compiled, created - hits);
     if (created > hits) {
         PylayerCell about = about_cell(operation);
         creation_tell_about(device, &about, PYLAYER_OUTCOME_PLAIN);
@@ -297,7 +298,7 @@ typedef struct Wishes {
 static Wishes read_wishes(const PipelineCall *call)
 {
     Wishes wishes = {.untouchable = needs_internal_cache(call)};
-    const AddedCalls *calls = &call->device->added_calls;
+    const AddedCalls *calls = &call->device->crash.added_calls;
     for (uint32_t i = 0; i < call->count; i++) {
         Element element;
         AnyCreateInfo info;
@@ -354,7 +355,7 @@ static bool collect_missing(DeferredOperation *operation)
         AnyCreateInfo info;
         operation->indices[place] = i;
         element_read(element, call, i);
-        element->fingerprint = fingerprint_of(call, i, element->kind);
+        element->fingerprint = fingerprint_of(&call->device->shaders, call, i, element->kind);
         element_build(element, call, i, (Change){.feedback = true}, &info);
         operation->infos[place] = info.ray_tracing;
         move_base(operation, place);
@@ -377,7 +378,7 @@ static void choose_cache(DeferredOperation *operation, bool can_keep)
         operation->cache_is = CACHE_APPLICATIONS;
         operation->cache = cache;
     } else {
-        if (operation->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
+        if (operation->app_cache && device->run.plan.seed_caches && !loading_is_under_way(device))
             cells_seed(device, operation->app_cache);
         operation->cache_is = CACHE_COPY;
         operation->cache =
@@ -404,7 +405,7 @@ static void destroy_pipelines(const PipelineCall *call)
 {
     for (uint32_t i = 0; i < call->count; i++)
         if (call->pipelines[i] != VK_NULL_HANDLE)
-            call->device->destroy_pipeline(call->device->handle, call->pipelines[i], call->allocator);
+            call->device->driver.destroy_pipeline(call->device->driver.handle, call->pipelines[i], call->allocator);
 }
 
 /* For a call that cannot be deferred, or in which the driver failed. Executing at once is always allowed ('Requesting
@@ -416,7 +417,7 @@ static VkResult create_now(const PipelineCall *call)
     now.deferred = VK_NULL_HANDLE;
     VkResult result = pipelines_create(&now);
     for (uint32_t i = 0; i < call->count; i++)
-        count(&counters_of(call->device)->totals.deferred, call->pipelines[i] != VK_NULL_HANDLE);
+        count(&counters_of(&call->device->run)->totals.deferred, call->pipelines[i] != VK_NULL_HANDLE);
     return result == VK_SUCCESS ? VK_OPERATION_NOT_DEFERRED_KHR : result;
 }
 
@@ -437,7 +438,7 @@ static VkResult execute_now(DeferredOperation *operation)
 static bool is_pending(const PipelineCall *call)
 {
     const Device *device = call->device;
-    return device->get_deferred_operation_result(device->handle, call->deferred) == VK_NOT_READY;
+    return device->driver.get_deferred_operation_result(device->driver.handle, call->deferred) == VK_NOT_READY;
 }
 
 static VkResult start(DeferredOperation *operation)
@@ -447,12 +448,12 @@ static VkResult start(DeferredOperation *operation)
     if (operation->cache == VK_NULL_HANDLE)
         return execute_now(operation);
     if (operation->cache_is == CACHE_COPY)
-        operation->mark =
-            mark_pipelines(device, operation->elements, operation->count, operation->app_cache, true, true);
+        operation->mark = mark_pipelines(&device->crash, operation->elements, operation->count,
+                                         app_cache_data_id(operation->app_cache), true, true);
     uint64_t begin = operation->began_ns = now_ns();
-    VkResult result =
-        device->create_ray_tracing_pipelines(device->handle, call->deferred, operation->cache, operation->count,
-                                             operation->infos, call->allocator, operation->pipelines);
+    VkResult result = device->driver.create_ray_tracing_pipelines(device->driver.handle, call->deferred,
+                                                                  operation->cache, operation->count, operation->infos,
+                                                                  call->allocator, operation->pipelines);
     count(&operation->create_ns, now_ns() - begin);
     if (result == VK_OPERATION_DEFERRED_KHR && is_pending(call)) {
         add_pending(operation);
@@ -461,7 +462,7 @@ static VkResult start(DeferredOperation *operation)
     if (result < 0) {
         mark_end(operation->mark);
         if (operation->cache_is != CACHE_APPLICATIONS)
-            device->destroy_pipeline_cache(device->handle, operation->cache, NULL);
+            device->driver.destroy_pipeline_cache(device->driver.handle, operation->cache, NULL);
         return execute_now(operation);
     }
     finish(operation);
@@ -477,7 +478,7 @@ static VkResult start(DeferredOperation *operation)
 static VkResult answer_finished(const PipelineCall *call)
 {
     Device *device = call->device;
-    VkResult result = device->get_deferred_operation_result(device->handle, call->deferred);
+    VkResult result = device->driver.get_deferred_operation_result(device->driver.handle, call->deferred);
     return result == VK_SUCCESS ? VK_OPERATION_DEFERRED_KHR : VK_OPERATION_NOT_DEFERRED_KHR;
 }
 
@@ -486,21 +487,21 @@ VkResult deferred_create(const PipelineCall *call)
     Device *device = call->device;
     loading_wait(device); /* verdicts are not known before */
     Wishes wishes = read_wishes(call);
-    if (wishes.untouchable || !device->get_deferred_operation_result)
+    if (wishes.untouchable || !device->driver.get_deferred_operation_result)
         return pass_pipelines(call);
-    bool snapshot = atomic_load_explicit(&device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_SNAPSHOT;
+    bool snapshot = atomic_load_explicit(&device->run.carrier, memory_order_relaxed) == PYLAYER_CARRIER_SNAPSHOT;
     bool can_keep = !snapshot && !wishes.plain, after_load = false;
     for (uint32_t i = 0; i < call->count; i++)
         call->pipelines[i] = VK_NULL_HANDLE;
     if (can_keep && pipelines_probe(call, &after_load) == VK_SUCCESS) {
-        count(&counters_of(device)->totals.deferred, call->count);
+        count(&counters_of(&device->run)->totals.deferred, call->count);
         return answer_finished(call);
     }
     DeferredOperation *operation = operation_new(call, can_keep, after_load);
     if (!operation)
         return create_now(call);
     /* The pipelines that the probe found. */
-    count(&counters_of(device)->totals.deferred, call->count - operation->count);
+    count(&counters_of(&device->run)->totals.deferred, call->count - operation->count);
     return start(operation);
 }
 
@@ -511,7 +512,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_DeferredOperationJoinKHR(VkDevice handle, V
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     uint64_t serial = pending_serial(device, operation);
     uint64_t begin = serial ? now_ns() : 0;
-    VkResult result = device->deferred_operation_join(handle, operation);
+    VkResult result = device->driver.deferred_operation_join(handle, operation);
     if (serial)
         add_time(device, serial, now_ns() - begin);
     if (serial && result == VK_SUCCESS)
@@ -523,7 +524,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetDeferredOperationResultKHR(VkDevice hand
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     uint64_t serial = pending_serial(device, operation);
-    VkResult result = device->get_deferred_operation_result(handle, operation);
+    VkResult result = device->driver.get_deferred_operation_result(handle, operation);
     if (serial && result != VK_NOT_READY)
         complete(device, serial);
     return result;
@@ -534,9 +535,9 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDeferredOperationKHR(VkDevice handle, Vk
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     uint64_t serial = pending_serial(device, operation);
-    if (serial && device->get_deferred_operation_result(handle, operation) == VK_NOT_READY)
+    if (serial && device->driver.get_deferred_operation_result(handle, operation) == VK_NOT_READY)
         abandon(device, serial);
     else if (serial)
         complete(device, serial);
-    device->destroy_deferred_operation(handle, operation, allocator);
+    device->driver.destroy_deferred_operation(handle, operation, allocator);
 }

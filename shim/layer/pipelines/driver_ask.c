@@ -5,12 +5,13 @@
  * 0.3 if it does not. The store takes 0.002. So one of ASK_EVERY is asked for, which costs at most 4 percent of the hits.
  * It is asked for before it is read, because a driver may put what it is given into its own cache.
  */
+#include "device/device.h"
 #include "pipelines/driver_ask.h"
 
 #include <string.h>
 
 #include "process/process.h"
-#include "store/stored.h"
+#include "caches/stored.h"
 
 #define ASK_EVERY 512
 
@@ -18,7 +19,7 @@
 static bool is_unread(Device *device, const Element *element)
 {
     return element->fingerprint && element->kind <= PYLAYER_KIND_GRAPHICS &&
-           !(fingerprint_known(device, element->fingerprint) &
+           !(fingerprint_known(&device->run.seen, element->fingerprint) &
              (SEEN_CREATED | SEEN_MERGED | SEEN_FETCHED | SEEN_ALONE)) &&
            stored_has(device, element->fingerprint);
 }
@@ -36,7 +37,7 @@ static bool is_switched_off(void)
 NOT_INLINED static void ask(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    PylayerCounters *totals = &counters_of(device)->totals;
+    PylayerCounters *totals = &counters_of(&device->run)->totals;
     SavedFeedback saved;
     VkPipeline found = VK_NULL_HANDLE;
     if (!feedback_save(&saved, &batch->elements[index]))
@@ -45,7 +46,7 @@ NOT_INLINED static void ask(Batch *batch, uint32_t index)
     feedback_restore(&saved, &batch->elements[index]);
     batch->probed = PROBED_NOT;
     if (found != VK_NULL_HANDLE)
-        device->destroy_pipeline(device->handle, found, batch->call->allocator);
+        device->driver.destroy_pipeline(device->driver.handle, found, batch->call->allocator);
     count(&totals->driver_asked, 1); /* with an error, too, so that the next one is not asked for at once */
     count(&totals->driver_lacked, result == VK_PIPELINE_COMPILE_REQUIRED_EXT);
 }
@@ -53,9 +54,9 @@ NOT_INLINED static void ask(Batch *batch, uint32_t index)
 void driver_ask(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    if (device->driver_cache_off || !atomic_load_explicit(&device->stored.open, memory_order_relaxed))
+    if (device->binaries.driver_cache_off || !atomic_load_explicit(&device->store.stored.open, memory_order_relaxed))
         return;
-    const PylayerCounters *totals = &counters_of(device)->totals; /* of this group of threads */
+    const PylayerCounters *totals = &counters_of(&device->run)->totals; /* of this group of threads */
     uint64_t fetched = __atomic_load_n(&totals->fetched, __ATOMIC_RELAXED),
              asked = __atomic_load_n(&totals->driver_asked, __ATOMIC_RELAXED);
     if (fetched / ASK_EVERY > asked && !is_switched_off() && is_unread(device, &batch->elements[index]))

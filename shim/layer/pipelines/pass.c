@@ -1,4 +1,5 @@
 /* pass.c - see pass.h */
+#include "device/device.h"
 #include "pipelines/pass.h"
 
 #include "pipelines/creations.h"
@@ -11,7 +12,7 @@ PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_co
     /* The child of a fork shares its parent's counters, and no lock may be taken there. */
     bool forked = process_is_forked_child();
     if (!forked)
-        count(&counters_of(device)->totals.passed, pipeline_count);
+        count(&counters_of(&device->run)->totals.passed, pipeline_count);
     /* The layer may merge into this cache for other calls, so the use is counted. */
     AppCache *app_cache = forked ? NULL : app_cache_find(device, cache);
     /* The driver gets no cache if its stored data would reach a suspect, or if a merge into it hangs. */
@@ -21,7 +22,8 @@ PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_co
     }
     if (app_cache && deferred)
         cache_use_for_ever(&app_cache->use);
-    return (PassedUse){app_cache, cache, mark_pipelines(device, NULL, 1, app_cache, false, true)};
+    return (PassedUse){app_cache, cache,
+                       mark_pipelines(&device->crash, NULL, 1, app_cache_data_id(app_cache), false, true)};
 }
 
 void pass_end(Device *device, const PassedUse *use)
@@ -33,12 +35,13 @@ void pass_end(Device *device, const PassedUse *use)
 
 bool pass_has_suspects(const PipelineCall *call)
 {
-    if (!atomic_load_explicit(&call->device->suspects, memory_order_acquire))
+    if (!atomic_load_explicit(&call->device->crash.suspects, memory_order_acquire))
         return false;
     for (uint32_t i = 0; i < call->count; i++) {
         Element element;
         element_read(&element, call, i);
-        if (suspects_find(call->device, fingerprint_of(call, i, element.kind), element.kind))
+        if (suspects_find(&call->device->crash, fingerprint_of(&call->device->shaders, call, i, element.kind),
+                          element.kind))
             return true;
     }
     return false;
@@ -50,7 +53,7 @@ VkResult pass_pipelines(const PipelineCall *call)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     Device *device = call->device;
     bool forked = process_is_forked_child();
-    bool told = (device->plan.tell_creations || device->sees_frames) && !forked;
+    bool told = (device->run.plan.tell_creations || device->run.sees_frames) && !forked;
     PassedUse use = pass_begin(device, call->cache, call->count, call->deferred != VK_NULL_HANDLE,
                                call->cache != VK_NULL_HANDLE && !forked && pass_has_suspects(call));
     uint64_t start = told ? now_ns() : 0;

@@ -1,5 +1,6 @@
 /* pipelines.c - the hooks of all commands that create pipelines. */
-#include "loader/dispatch.h"
+#include "device/device.h"
+#include "driver/dispatch.h"
 #include "pipelines/create.h"
 #include "pipelines/deferred.h"
 #include "pipelines/pass.h"
@@ -11,7 +12,10 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice handle, Vk
                                                              const VkAllocationCallbacks *allocator,
                                                              VkPipeline *pipelines)
 {
-    return pipelines_create(&(PipelineCall){.device = dispatch_find(&device_table, dispatch_key(handle)),
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    return pipelines_create(&(PipelineCall){.driver = &device->driver,
+                                            .said_unknown = &device->said_unknown,
+                                            .device = device,
                                             .point = BIND_GRAPHICS,
                                             .cache = cache,
                                             .count = info_count,
@@ -25,7 +29,10 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice handle, VkP
                                                             const VkAllocationCallbacks *allocator,
                                                             VkPipeline *pipelines)
 {
-    return pipelines_create(&(PipelineCall){.device = dispatch_find(&device_table, dispatch_key(handle)),
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    return pipelines_create(&(PipelineCall){.driver = &device->driver,
+                                            .said_unknown = &device->said_unknown,
+                                            .device = device,
                                             .point = BIND_COMPUTE,
                                             .cache = cache,
                                             .count = info_count,
@@ -40,7 +47,10 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handl
                                                                   const VkAllocationCallbacks *allocator,
                                                                   VkPipeline *pipelines)
 {
-    PipelineCall call = {.device = dispatch_find(&device_table, dispatch_key(handle)),
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    PipelineCall call = {.driver = &device->driver,
+                         .said_unknown = &device->said_unknown,
+                         .device = device,
                          .point = BIND_RAY_TRACING,
                          .deferred = deferred,
                          .cache = cache,
@@ -49,7 +59,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handl
                          .allocator = allocator,
                          .pipelines = pipelines};
     if (deferred != VK_NULL_HANDLE && info_count > 0 && !process_is_forked_child() &&
-        carrier_keeps(atomic_load_explicit(&call.device->carrier, memory_order_relaxed)))
+        carrier_keeps(atomic_load_explicit(&device->run.carrier, memory_order_relaxed)))
         return deferred_create(&call);
     return pipelines_create(&call);
 }
@@ -63,7 +73,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handl
     {                                                                                                                  \
         Device *device = dispatch_find(&device_table, dispatch_key(handle));                                           \
         PassedUse use = pass_begin(device, cache, info_count, false, false);                                           \
-        VkResult result = device->member(handle, use.cache, info_count, infos, allocator, pipelines);                  \
+        VkResult result = device->driver.member(handle, use.cache, info_count, infos, allocator, pipelines);           \
         pass_end(device, &use);                                                                                        \
         return result;                                                                                                 \
     }
@@ -76,7 +86,7 @@ UNKNOWN_PIPELINES(CREATE_UNKNOWN)
     {                                                                                                                  \
         Device *device = dispatch_find(&device_table, dispatch_key(handle));                                           \
         PassedUse use = pass_begin(device, cache, info_count, deferred != VK_NULL_HANDLE, false);                      \
-        VkResult result = device->member(handle, deferred, use.cache, info_count, infos, allocator, pipelines);        \
+        VkResult result = device->driver.member(handle, deferred, use.cache, info_count, infos, allocator, pipelines); \
         pass_end(device, &use);                                                                                        \
         return result;                                                                                                 \
     }

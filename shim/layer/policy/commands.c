@@ -3,14 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "caches/cells.h"
-#include "policy/mailbox.h"
-#include "device/counters.h"
+#include "mailbox/mailbox.h"
+#include "run/counters.h"
 #include "device/devices.h"
 #include "frames/frames.h"
 #include "policy/commands.h"
 #include "process/process.h"
-#include "instance/program_name.h"
+#include "process/program_name.h"
 #include "crash/sentinel.h"
 #include "crash/suspects.h"
 
@@ -45,7 +46,7 @@ static int64_t load_binaries(uint64_t serial, const uint8_t *base, const uint64_
     for (uint64_t i = 0; i < record_count; i++)
         taken += binary_index_load(device, base + offsets[i], sizes[i]);
     if (taken > 0)
-        atomic_store(&device->holds_stored, true);
+        atomic_store(&device->crash.holds_stored, true);
     device_command_end(device);
     return taken;
 }
@@ -87,7 +88,7 @@ static int32_t restorable(uint64_t serial, uint64_t slots)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    atomic_store(&device->restorable_slots, slots);
+    atomic_store(&device->caches.restorable_slots, slots);
     device_command_end(device);
     return 0;
 }
@@ -97,7 +98,7 @@ static int32_t watch(uint64_t serial, int32_t fd)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    int result = sentinel_open(device, fd);
+    int result = sentinel_open(&device->crash, fd);
     device_command_end(device);
     return result;
 }
@@ -107,7 +108,7 @@ static int32_t suspect(uint64_t serial, const uint64_t *fingerprint_array, uint6
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    bool set = suspects_set(device, fingerprint_array, fingerprint_count, kinds);
+    bool set = suspects_set(&device->crash, fingerprint_array, fingerprint_count, kinds);
     device_command_end(device);
     return set ? 0 : -1;
 }
@@ -117,7 +118,7 @@ static int32_t call_off(uint64_t serial, int32_t call, int32_t kind)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    bool known = call_switch_off(&device->added_calls, (unsigned)call, (unsigned)kind);
+    bool known = call_switch_off(&device->crash.added_calls, (unsigned)call, (unsigned)kind);
     device_command_end(device);
     return known ? 0 : -1;
 }
@@ -127,7 +128,7 @@ static int32_t switch_off(uint64_t serial)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    atomic_store(&device->carrier, PYLAYER_CARRIER_OFF);
+    atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF);
     loading_end(device);
     device_command_end(device);
     return 0;
@@ -151,9 +152,9 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    bool ended = atomic_load(&device->run_written); /* the layer has written the run's statistics */
+    bool ended = atomic_load(&device->run.written); /* the layer has written the run's statistics */
     if (!ended)
-        counters_add_up(device->counters, out);
+        counters_add_up(device->run.counters, out);
     device_command_end(device);
     return ended ? -1 : 0;
 }
@@ -163,7 +164,7 @@ static int32_t read_activity(uint64_t serial, PylayerActivity *out)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    activity_add_up(device->counters, out);
+    activity_add_up(device->run.counters, out);
     device_command_end(device);
     mailbox_measure(out);
     return 0;
@@ -174,7 +175,7 @@ static int64_t take_frames(uint64_t serial, PylayerFrame *out, uint64_t capacity
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    uint64_t taken = frames_take(device, out, capacity, lost);
+    uint64_t taken = frames_take(&device->run, out, capacity, lost);
     device_command_end(device);
     return (int64_t)taken;
 }
@@ -184,7 +185,7 @@ static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    uint64_t seen = fingerprints_read(device, out, capacity);
+    uint64_t seen = fingerprints_read(&device->run.seen, out, capacity);
     device_command_end(device);
     return (int64_t)seen;
 }

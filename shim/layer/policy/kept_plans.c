@@ -18,8 +18,8 @@
 
 #include "policy/kept_plans.h"
 
-#include "instance/layer_settings.h"
-#include "instance/program_name.h"
+#include "policy/layer_settings.h"
+#include "process/program_name.h"
 #include "process/aside.h"
 #include "process/local.h"
 #include "process/process.h"

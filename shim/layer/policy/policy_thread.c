@@ -19,7 +19,7 @@
 #include "device/devices.h"
 #include "policy/commands.h"
 #include "policy/kept_plans.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"
 

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "base.h"
+#include <stdatomic.h>
+
+#include "process/clock.h"
 #include "process/aside.h"
 #include "process/process.h"
 

@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base.h"
+#include <stdatomic.h>
+
+#include "process/clock.h"
+#include "process/log.h"
 #include "process/process.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

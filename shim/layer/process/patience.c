@@ -6,7 +6,10 @@
  * without stored data.
  */
 #define _GNU_SOURCE
-#include "device/device.h"
+#include "process/patience.h"
+
+#include "process/clock.h"
+#include "process/log.h"
 
 /* Any merge that ends takes less: NVIDIA's driver merges 2,000 pipelines in 18 ms (measured). */
 #define PATIENCE_S 2ull

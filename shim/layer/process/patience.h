@@ -2,7 +2,10 @@
 #ifndef PYLAYER_PATIENCE_H
 #define PYLAYER_PATIENCE_H
 
-#include "base.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* Locks a mutex. Returns false if that takes longer than this. */
 bool mutex_lock_within(pthread_mutex_t *mutex, uint64_t duration_ns);

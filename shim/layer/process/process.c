@@ -19,7 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base.h"
+#include <stdatomic.h>
+
+#include "process/clock.h"
+#include "process/log.h"
 #include "process/patience.h"
 #include "process/process.h"
 

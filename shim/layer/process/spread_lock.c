@@ -6,9 +6,11 @@
  * flag or the writer sees the reader, because both write first and then read, sequentially consistent.
  */
 #define _GNU_SOURCE /* sem_clockwait */
+#include "process/spread_lock.h"
+
 #include <errno.h>
 
-#include "device/device.h"
+#include "process/clock.h"
 #include "process/process.h"
 
 /* A reader that holds the lock for long counts this much. A slot always has fewer threads than this. */

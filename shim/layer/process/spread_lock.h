@@ -2,6 +2,8 @@
 #ifndef PYLAYER_SPREAD_LOCK_H
 #define PYLAYER_SPREAD_LOCK_H
 
+#include <semaphore.h>
+
 #include "process/patience.h"
 
 #define CACHE_LINE_BYTES 64

@@ -11,10 +11,9 @@
  * ignore may be an invalid pointer, so it is not read.
  */
 #include "shaders/fingerprints.h"
+#include "shaders/shader_modules.h"
 
 #include <string.h>
-
-#include "device/device.h"
 
 /* Pipelines that are linked from further libraries have no fingerprint. */
 #define MAX_LIBRARIES 65536
@@ -93,12 +92,12 @@ static void add_mappings(Description *description, const VkPipelineShaderStageCr
 }
 
 /* Returns false if a stage's code is unknown. */
-static bool add_stages(Description *description, Device *device, uint32_t stage_count,
+static bool add_stages(Description *description, Shaders *shaders, uint32_t stage_count,
                        const VkPipelineShaderStageCreateInfo *stages)
 {
     for (uint32_t i = 0; i < stage_count; i++) {
         const VkPipelineShaderStageCreateInfo *stage = &stages[i];
-        uint64_t code = shader_code_of_stage(device, stage);
+        uint64_t code = shader_code_of_stage(shaders, stage);
         if (!code)
             return false;
         add(description, stage->stage);
@@ -226,10 +225,10 @@ static void add_blending(Description *description, const VkGraphicsPipelineCreat
 }
 
 /* Returns false if a library's fingerprint is unknown. */
-static bool add_libraries(Description *description, Device *device, const VkPipelineLibraryCreateInfoKHR *libraries)
+static bool add_libraries(Description *description, Shaders *shaders, const VkPipelineLibraryCreateInfoKHR *libraries)
 {
     for (uint32_t i = 0; i < libraries->libraryCount; i++) {
-        uint64_t fingerprint = shared_map_find(&device->libraries, (uint64_t)libraries->pLibraries[i]);
+        uint64_t fingerprint = shared_map_find(&shaders->libraries, (uint64_t)libraries->pLibraries[i]);
         if (!fingerprint)
             return false;
         add(description, fingerprint);
@@ -238,7 +237,7 @@ static bool add_libraries(Description *description, Device *device, const VkPipe
 }
 
 /* What tells pipelines without stages of their own apart. Returns false if it is unknown. */
-static bool add_parts(Description *description, const PipelineCall *call, const AnyCreateInfo *info,
+static bool add_parts(Description *description, Shaders *shaders, const PipelineCall *call, const AnyCreateInfo *info,
                       const States *states)
 {
     const VkPipelineLibraryCreateInfoKHR *libraries =
@@ -247,7 +246,7 @@ static bool add_parts(Description *description, const PipelineCall *call, const 
             : (const void *)pnext_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
     /* A linked library may make states of the pipeline invalid pointers: those of its vertices, if it has a mesh shader. */
     if (libraries && libraries->libraryCount > 0)
-        return add_libraries(description, call->device, libraries);
+        return add_libraries(description, shaders, libraries);
     if (states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT)
         add_vertex_input(description, &info->graphics);
     if (states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT)
@@ -255,12 +254,12 @@ static bool add_parts(Description *description, const PipelineCall *call, const 
     return states->subsets != 0;
 }
 
-void fingerprint_note_library(Device *device, VkPipeline library, uint64_t fingerprint)
+void fingerprint_note_library(Shaders *shaders, VkPipeline library, uint64_t fingerprint)
 {
-    shared_map_put(&device->libraries, (uint64_t)library, fingerprint, MAX_LIBRARIES);
+    shared_map_put(&shaders->libraries, (uint64_t)library, fingerprint, MAX_LIBRARIES);
 }
 
-uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
+uint64_t fingerprint_of(Shaders *shaders, const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
 {
     const AnyCreateInfo *info = create_info_at(call, index);
     uint32_t stage_count;
@@ -275,20 +274,21 @@ uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPi
     Description description;
     description.hash = description.used = 0;
     add_states(&description, &states);
-    if (!(stage_count > 0 ? add_stages(&description, call->device, stage_count, stages)
-                          : add_parts(&description, call, info, &states)))
+    if (!(stage_count > 0 ? add_stages(&description, shaders, stage_count, stages)
+                          : add_parts(&description, shaders, call, info, &states)))
         return 0;
     uint64_t hash = hash_of(&description);
     return hash ? hash : 1;
 }
 
-uint64_t fingerprint_of_stages(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
+uint64_t fingerprint_of_stages(Shaders *shaders, const PipelineCall *call, uint32_t index,
+                               enum PylayerPipelineKind kind)
 {
     uint32_t stage_count;
     const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
     Description description;
     description.hash = description.used = 0;
-    if (stage_count == 0 || !add_stages(&description, call->device, stage_count, stages))
+    if (stage_count == 0 || !add_stages(&description, shaders, stage_count, stages))
         return 0;
     return hash_of(&description);
 }

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "crash/sentinel.h"
-#include "device/counters.h"
-#include "device/device.h"
+#include "run/counters.h"
 #include "process/process.h"
 
 /* Gives an identifier another digest than code of the same bytes. */
@@ -19,15 +18,15 @@
 
 /* VUID-vkGetShaderModuleIdentifierEXT-shaderModuleIdentifier-06884 and -vkGetShaderModuleCreateInfoIdentifierEXT-
  * shaderModuleIdentifier-06885 require the feature. */
-void identifiers_open(Device *device)
+void identifiers_open(Driver *driver)
 {
     const char *wish = environment_get("PYLAYER_SHADER_IDENTIFIERS");
     if (wish && strcmp(wish, "ignore") == 0)
         return;
-    device->get_module_identifier = (PFN_vkGetShaderModuleIdentifierEXT)device->get_device_proc_addr(
-        device->handle, "vkGetShaderModuleIdentifierEXT");
-    device->get_code_identifier = (PFN_vkGetShaderModuleCreateInfoIdentifierEXT)device->get_device_proc_addr(
-        device->handle, "vkGetShaderModuleCreateInfoIdentifierEXT");
+    driver->get_module_identifier = (PFN_vkGetShaderModuleIdentifierEXT)driver->get_device_proc_addr(
+        driver->handle, "vkGetShaderModuleIdentifierEXT");
+    driver->get_code_identifier = (PFN_vkGetShaderModuleCreateInfoIdentifierEXT)driver->get_device_proc_addr(
+        driver->handle, "vkGetShaderModuleCreateInfoIdentifierEXT");
 }
 
 uint64_t identifier_digest(const uint8_t *identifier, uint32_t size)
@@ -35,29 +34,30 @@ uint64_t identifier_digest(const uint8_t *identifier, uint32_t size)
     return size && size <= VK_MAX_SHADER_MODULE_IDENTIFIER_SIZE_EXT ? digest64(identifier, size, IDENTIFIER_SEED) : 0;
 }
 
-uint64_t identifier_of_module(Device *device, VkShaderModule module)
+uint64_t identifier_of_module(Shaders *shaders, VkShaderModule module)
 {
-    if (!device->get_module_identifier || call_is_off(&device->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
+    if (!shaders->driver->get_module_identifier ||
+        call_is_off(&shaders->crash->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
         return 0;
     VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
-    Mark mark = mark_added(device, PYLAYER_MARK_IDENTIFIER, 0, 0);
-    device->get_module_identifier(device->handle, module, &found);
+    Mark mark = mark_added(shaders->crash, PYLAYER_MARK_IDENTIFIER, 0, 0);
+    shaders->driver->get_module_identifier(shaders->driver->handle, module, &found);
     mark_end(mark);
-    count(&counters_of(device)->totals.identified_shaders, 1);
+    count(&counters_of(shaders->run)->totals.identified_shaders, 1);
     return identifier_digest(found.identifier, found.identifierSize);
 }
 
-uint64_t identifier_of_code(Device *device, const VkShaderModuleCreateInfo *info)
+uint64_t identifier_of_code(Shaders *shaders, const VkShaderModuleCreateInfo *info)
 {
-    if (!device->get_code_identifier || call_is_off(&device->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
+    if (!shaders->driver->get_code_identifier || call_is_off(&shaders->crash->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
         return 0;
     /* If it is chained to a stage, its pNext is the rest of the stage's chain. */
     VkShaderModuleCreateInfo alone = *info;
     alone.pNext = NULL;
     VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
-    Mark mark = mark_added(device, PYLAYER_MARK_IDENTIFIER, 0, 0);
-    device->get_code_identifier(device->handle, &alone, &found);
+    Mark mark = mark_added(shaders->crash, PYLAYER_MARK_IDENTIFIER, 0, 0);
+    shaders->driver->get_code_identifier(shaders->driver->handle, &alone, &found);
     mark_end(mark);
-    count(&counters_of(device)->totals.identified_shaders, 1);
+    count(&counters_of(shaders->run)->totals.identified_shaders, 1);
     return identifier_digest(found.identifier, found.identifierSize);
 }

@@ -2,14 +2,14 @@
 #ifndef PYLAYER_IDENTIFIERS_H
 #define PYLAYER_IDENTIFIERS_H
 
-#include "base.h"
+#include "shaders/shaders.h"
 
 /* For a device whose application enabled the feature: finds its commands, unless PYLAYER_SHADER_IDENTIFIERS is
  * "ignore". Then shaders that have code are known by that, as in a program that does not enable the feature. */
-void identifiers_open(Device *device);
+void identifiers_open(Driver *driver);
 /* Each returns a digest of an identifier, the same in every process; 0 if there is none. */
 uint64_t identifier_digest(const uint8_t *identifier, uint32_t size);
-uint64_t identifier_of_module(Device *device, VkShaderModule module);
-uint64_t identifier_of_code(Device *device, const VkShaderModuleCreateInfo *info);
+uint64_t identifier_of_module(Shaders *shaders, VkShaderModule module);
+uint64_t identifier_of_code(Shaders *shaders, const VkShaderModuleCreateInfo *info);
 
 #endif

@@ -3,39 +3,37 @@
  * name of a pipeline if it was told of that before. So a run that only hits sends no message.
  */
 #define _GNU_SOURCE
-#include "shaders/object_names.h"
+#include "shaders/shaders.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
-#include "loader/dispatch.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "process/process.h"
 
 /* Pipelines that may be named. Later ones get no name. */
 #define MOST_PIPELINES 65536
 
-void object_names_open(Device *device)
+void object_names_open(Shaders *shaders)
 {
-    pthread_mutex_init(&device->names.mutex, NULL);
+    pthread_mutex_init(&shaders->names.mutex, NULL);
 }
 
-void object_names_close(Device *device)
+void object_names_close(Shaders *shaders)
 {
-    NumberMap *modules = &device->names.modules;
+    NumberMap *modules = &shaders->names.modules;
     for (size_t i = 0; i < modules->capacity; i++)
         if (modules->slots[i].key)
             free((char *)(uintptr_t)modules->slots[i].value);
     number_map_free(modules);
-    number_map_free(&device->names.pipelines);
-    pthread_mutex_destroy(&device->names.mutex);
+    number_map_free(&shaders->names.pipelines);
+    pthread_mutex_destroy(&shaders->names.mutex);
 }
 
 /* Without the extension the member is NULL. */
-static bool is_wanted(const Device *device)
+static bool is_wanted(const Shaders *shaders)
 {
-    return device->set_object_name && device->plan.tell_creations && !process_is_forked_child();
+    return shaders->driver->set_object_name && shaders->run->plan.tell_creations && !process_is_forked_child();
 }
 
 static void name_module(ObjectNames *names, uint64_t module, const char *text)
@@ -49,46 +47,46 @@ static void name_module(ObjectNames *names, uint64_t module, const char *text)
     pthread_mutex_unlock(&names->mutex);
 }
 
-void object_names_forget_module(Device *device, VkShaderModule module)
+void object_names_forget_module(Shaders *shaders, VkShaderModule module)
 {
-    if (is_wanted(device))
-        name_module(&device->names, (uint64_t)module, NULL);
+    if (is_wanted(shaders))
+        name_module(&shaders->names, (uint64_t)module, NULL);
 }
 
-void object_names_describe(Device *device, PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages)
+void object_names_describe(Shaders *shaders, PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages)
 {
-    if (!is_wanted(device))
+    if (!is_wanted(shaders))
         return;
-    pthread_mutex_lock(&device->names.mutex);
+    pthread_mutex_lock(&shaders->names.mutex);
     for (uint32_t i = 0; i < PYLAYER_SHADERS && about->shaders[i].stage; i++) {
         uint64_t module = (uint64_t)stages[i].module;
-        const char *text = module ? (char *)(uintptr_t)number_map_find(&device->names.modules, module) : NULL;
+        const char *text = module ? (char *)(uintptr_t)number_map_find(&shaders->names.modules, module) : NULL;
         if (text)
             strncpy(about->shaders[i].name, text, sizeof about->shaders[i].name - 1);
     }
-    pthread_mutex_unlock(&device->names.mutex);
-    fingerprints_note(device, about->fingerprint, SEEN_RECORDED);
+    pthread_mutex_unlock(&shaders->names.mutex);
+    fingerprints_note(&shaders->run->seen, about->fingerprint, SEEN_RECORDED);
 }
 
-void object_names_note(Device *device, VkPipeline pipeline, uint64_t fingerprint)
+void object_names_note(Shaders *shaders, VkPipeline pipeline, uint64_t fingerprint)
 {
-    if (!is_wanted(device) || pipeline == VK_NULL_HANDLE)
+    if (!is_wanted(shaders) || pipeline == VK_NULL_HANDLE)
         return;
-    NumberMap *pipelines = &device->names.pipelines;
-    pthread_mutex_lock(&device->names.mutex);
+    NumberMap *pipelines = &shaders->names.pipelines;
+    pthread_mutex_lock(&shaders->names.mutex);
     if (pipelines->used < MOST_PIPELINES || number_map_find(pipelines, (uint64_t)pipeline))
         number_map_put(pipelines, (uint64_t)pipeline, fingerprint);
-    pthread_mutex_unlock(&device->names.mutex);
+    pthread_mutex_unlock(&shaders->names.mutex);
 }
 
-static void name_pipeline(Device *device, uint64_t pipeline, const char *text)
+static void name_pipeline(Shaders *shaders, uint64_t pipeline, const char *text)
 {
-    pthread_mutex_lock(&device->names.mutex);
-    uint64_t fingerprint = number_map_find(&device->names.pipelines, pipeline);
-    pthread_mutex_unlock(&device->names.mutex);
-    if (!text || !*text || !fingerprint || !(fingerprint_known(device, fingerprint) & SEEN_RECORDED))
+    pthread_mutex_lock(&shaders->names.mutex);
+    uint64_t fingerprint = number_map_find(&shaders->names.pipelines, pipeline);
+    pthread_mutex_unlock(&shaders->names.mutex);
+    if (!text || !*text || !fingerprint || !(fingerprint_known(&shaders->run->seen, fingerprint) & SEEN_RECORDED))
         return;
-    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->serial);
+    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, shaders->run->serial);
     if (message) {
         message->cell.unit = PYLAYER_UNIT_NONE;
         message->cell.outcome = PYLAYER_OUTCOME_NAMED;
@@ -96,16 +94,15 @@ static void name_pipeline(Device *device, uint64_t pipeline, const char *text)
         message->cell.start_ns = now_ns();
         strncpy(message->cell.shaders[0].name, text, sizeof message->cell.shaders[0].name - 1);
     }
-    mailbox_post(message, device->plan.queue_bytes);
+    mailbox_post(message, shaders->run->plan.queue_bytes);
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL layer_SetDebugUtilsObjectNameEXT(VkDevice handle,
-                                                                const VkDebugUtilsObjectNameInfoEXT *info)
+void object_names_set(Shaders *shaders, const VkDebugUtilsObjectNameInfoEXT *info)
 {
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    if (is_wanted(device) && info->objectType == VK_OBJECT_TYPE_SHADER_MODULE)
-        name_module(&device->names, info->objectHandle, info->pObjectName);
-    else if (is_wanted(device) && info->objectType == VK_OBJECT_TYPE_PIPELINE)
-        name_pipeline(device, info->objectHandle, info->pObjectName);
-    return device->set_object_name ? device->set_object_name(handle, info) : VK_SUCCESS;
+    if (!is_wanted(shaders))
+        return;
+    if (info->objectType == VK_OBJECT_TYPE_SHADER_MODULE)
+        name_module(&shaders->names, info->objectHandle, info->pObjectName);
+    else if (info->objectType == VK_OBJECT_TYPE_PIPELINE)
+        name_pipeline(shaders, info->objectHandle, info->pObjectName);
 }

@@ -12,12 +12,16 @@ typedef struct ObjectNames {
     NumberMap pipelines; /* fingerprints: a pipeline is named after it was created */
 } ObjectNames;
 
-void object_names_open(Device *device);
-void object_names_close(Device *device);
+typedef struct Shaders Shaders;
+
+void object_names_open(Shaders *shaders);
+void object_names_close(Shaders *shaders);
+/* Notes a name that the program gives. */
+void object_names_set(Shaders *shaders, const VkDebugUtilsObjectNameInfoEXT *info);
 /* Adds the names of a pipeline's shaders, of which policy is told. */
-void object_names_describe(Device *device, PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages);
+void object_names_describe(Shaders *shaders, PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages);
 /* Notes a created pipeline, which may get a name later. */
-void object_names_note(Device *device, VkPipeline pipeline, uint64_t fingerprint);
-void object_names_forget_module(Device *device, VkShaderModule module);
+void object_names_note(Shaders *shaders, VkPipeline pipeline, uint64_t fingerprint);
+void object_names_forget_module(Shaders *shaders, VkShaderModule module);
 
 #endif

@@ -2,11 +2,15 @@
 #ifndef PYLAYER_SHADER_MODULES_H
 #define PYLAYER_SHADER_MODULES_H
 
-#include "base.h"
+#include "shaders/shaders.h"
 
-void shader_modules_open(Device *device);
-void shader_modules_close(Device *device);
+void shader_modules_open(Shaders *shaders);
+void shader_modules_close(Shaders *shaders);
+/* Notes the code of a new module. */
+void shader_module_note(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info);
+/* Forgets a module's code and name. */
+void shader_module_forget(Shaders *shaders, VkShaderModule module);
 /* Returns a digest of the stage's code, the same in every process; 0 if it is unknown. */
-uint64_t shader_code_of_stage(Device *device, const VkPipelineShaderStageCreateInfo *stage);
+uint64_t shader_code_of_stage(Shaders *shaders, const VkPipelineShaderStageCreateInfo *stage);
 
 #endif

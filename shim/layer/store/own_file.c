@@ -7,8 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/device.h"
-#include "instance/program_name.h"
+#include "process/program_name.h"
 #include "process/aside.h"
 #include "process/local.h"
 #include "process/process.h"
@@ -104,8 +103,7 @@ uint64_t wall_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-bool own_file_describe(const Device *device, FileHeader *header, const char *suffix,
-                       char name[PYLAYER_STORE_NAME_BYTES])
+bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, char name[PYLAYER_STORE_NAME_BYTES])
 {
     char unique[PYLAYER_RUN_NAME_BYTES];
     if (header->created_ns == 0)
@@ -115,7 +113,7 @@ bool own_file_describe(const Device *device, FileHeader *header, const char *suf
         return false;
     header->salt |= 1;
     owner_write(&header->owner);
-    char *title = program_title(device->instance->info.application_name);
+    char *title = program_title(run->info.instance.application_name);
     strncpy(header->application, title ? title : "", sizeof header->application);
     free(title);
     file_header_seal(header);

@@ -8,8 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "device/counters.h"
-#include "device/device.h"
+#include "run/counters.h"
 #include "process/aside.h"
 #include "process/local.h"
 #include "store/patient_read.h"
@@ -19,23 +18,23 @@
 #define DISK_LOOK_NS 100000
 
 /* As long as the run's compiles took. */
-static uint64_t disk_patience_ns(const Device *device)
+static uint64_t disk_patience_ns(const Run *run)
 {
     PylayerCounters totals;
-    counters_add_up(device->counters, &totals);
+    counters_add_up(run->counters, &totals);
     uint64_t one = totals.compiled ? totals.compile_ns / totals.compiled : DISK_PATIENCE_NS;
     return store_is_local() ? one : FETCH_RECORDS * one;
 }
 
-uint64_t read_deadline(const Device *device, uint64_t *give_up)
+uint64_t read_deadline(const Run *run, uint64_t *give_up)
 {
     if (*give_up == 0)
-        *give_up = now_ns() + disk_patience_ns(device);
+        *give_up = now_ns() + disk_patience_ns(run);
     return *give_up;
 }
 
 /* Reads what the system has in memory. If that is not enough, has it read the rest from the disk, and looks again. */
-static enum ReadResult read_patiently(const Device *device, const StoreRead *read, int fd, void *out, uint64_t *give_up,
+static enum ReadResult read_patiently(const Run *run, const StoreRead *read, int fd, void *out, uint64_t *give_up,
                                       size_t *got)
 {
     struct iovec into = {.iov_base = out, .iov_len = read->size};
@@ -50,7 +49,7 @@ static enum ReadResult read_patiently(const Device *device, const StoreRead *rea
             return READ_DONE;
         if (!asked)
             posix_fadvise(fd, (off_t)read->offset, (off_t)read->needed, POSIX_FADV_WILLNEED);
-        if (now_ns() >= read_deadline(device, give_up))
+        if (now_ns() >= read_deadline(run, give_up))
             return READ_LATE;
         nanosleep(&(struct timespec){0, DISK_LOOK_NS}, NULL);
     }
@@ -96,11 +95,11 @@ static void discard(Aside *aside)
     free(aside);
 }
 
-static enum ReadResult read_remote(const Device *device, const StoreRead *read, void *out, uint64_t *give_up,
-                                   size_t *got, uint64_t *left)
+static enum ReadResult read_remote(const Run *run, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
+                                   uint64_t *left)
 {
     ReadAside *wanted = aside_hangs() ? NULL : malloc(sizeof *wanted + read->size);
-    uint64_t now = now_ns(), end = read_deadline(device, give_up);
+    uint64_t now = now_ns(), end = read_deadline(run, give_up);
     if (!wanted)
         return READ_LATE;
     wanted->aside = (Aside){.work = read_aside, .discard = discard};
@@ -121,17 +120,17 @@ static enum ReadResult read_remote(const Device *device, const StoreRead *read, 
     return result;
 }
 
-enum ReadResult patient_read(const Device *device, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
+enum ReadResult patient_read(const Run *run, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
                              uint64_t *left)
 {
     int fd;
     *got = 0;
     *left = 0;
     if (!read->local)
-        return read_remote(device, read, out, give_up, got, left);
+        return read_remote(run, read, out, give_up, got, left);
     enum ReadResult result = open_file(read, &fd, left);
     if (result == READ_DONE)
-        result = read_patiently(device, read, fd, out, give_up, got);
+        result = read_patiently(run, read, fd, out, give_up, got);
     if (fd >= 0)
         close(fd);
     return result;

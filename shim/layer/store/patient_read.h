@@ -2,7 +2,7 @@
 #ifndef PYLAYER_PATIENT_READ_H
 #define PYLAYER_PATIENT_READ_H
 
-#include "base.h"
+#include "run/run.h"
 #include "process/trusted.h"
 
 enum ReadResult {
@@ -18,7 +18,7 @@ enum ReadResult {
 
 /* Fills in *give_up if it is 0. Returns until when a pipeline waits for the disk: no longer than compiling takes. From a
  * file system that is not local, no longer than compiling all that the read brings. */
-uint64_t read_deadline(const Device *device, uint64_t *give_up);
+uint64_t read_deadline(const Run *run, uint64_t *give_up);
 
 /* What is read: of which file, from where, at most `size` bytes, of which `needed` must come. */
 typedef struct StoreRead {
@@ -31,7 +31,7 @@ typedef struct StoreRead {
 
 /* *got says how many bytes came, *left how many the file has from there on. Waits for the disk until *give_up, which a
  * pipeline sets to 0 and its first wait fills in. */
-enum ReadResult patient_read(const Device *device, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
+enum ReadResult patient_read(const Run *run, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
                              uint64_t *left);
 
 #endif

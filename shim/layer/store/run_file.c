@@ -6,9 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/counters.h"
-#include "device/device.h"
-#include "instance/program_name.h"
+#include "run/counters.h"
+#include "process/program_name.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "../../../build/run_names.h"
@@ -65,7 +64,7 @@ static uint64_t wall_clock(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-static void write_process(FILE *out, const Device *device, const char *identity)
+static void write_process(FILE *out, const Store *store, const char *identity)
 {
     Owner owner;
     uint8_t place[PYLAYER_DIGEST_BYTES];
@@ -73,7 +72,7 @@ static void write_process(FILE *out, const Device *device, const char *identity)
     owner_write(&owner);
     memcpy(place, &owner, sizeof place); /* machine and boot */
     digest_hex(machine, place);
-    uint64_t begun = atomic_load(&device->loading.begun_ns);
+    uint64_t begun = atomic_load(&store->run->begun_ns);
     write_text(out, "machine", machine);
     const char *session = environment_get("PYLAYER_SESSION");
     if (session && strlen(session) <= SESSION_BYTES)
@@ -108,7 +107,7 @@ static void write_counters(FILE *out, const Counters *counters)
 }
 
 /* Returns text of this size, malloc'd; NULL if memory is short. What the run has counted, and its end, are not in it. */
-static char *describe_run(const Device *device, size_t *size)
+static char *describe_run(const Store *store, size_t *size)
 {
     static const char *const carriers[] = {"off", "cells", "snapshot", "binaries", "observe"};
     char *text = NULL, identity[DIGEST_HEX_BYTES];
@@ -116,18 +115,18 @@ static char *describe_run(const Device *device, size_t *size)
     if (!out)
         return NULL;
     FileHeader header;
-    memcpy(&header, device->kept.header, sizeof header);
+    memcpy(&header, store->kept.header, sizeof header);
     digest_hex(identity, header.identity);
     fprintf(out, "version=i:1\n");
     write_text(out, "pylayer", PYLAYER_VERSION);
-    write_program(out, &device->instance->info);
-    write_process(out, device, identity);
-    write_text(out, "device", device->info.device_name);
-    write_text(out, "driver", device->info.driver_name);
-    write_text(out, "driver_info", device->info.driver_info);
-    write_text(out, "carrier", carriers[atomic_load(&device->carrier)]);
-    write_text(out, "reason", device->kept.reason);
-    fprintf(out, "feedback=b:%d\nread_only=b:%d\n", device->feedback, device->kept.sentinel_outside);
+    write_program(out, &store->run->info.instance);
+    write_process(out, store, identity);
+    write_text(out, "device", store->run->info.device_name);
+    write_text(out, "driver", store->run->info.driver_name);
+    write_text(out, "driver_info", store->run->info.driver_info);
+    write_text(out, "carrier", carriers[atomic_load(&store->run->carrier)]);
+    write_text(out, "reason", store->kept.reason);
+    fprintf(out, "feedback=b:%d\nread_only=b:%d\n", store->driver->feedback, store->kept.sentinel_outside);
     if (fclose(out) == 0)
         return text;
     free(text);
@@ -159,22 +158,22 @@ static void write_run(const char *run_name, const char *about, size_t size, cons
     own_file_write(directory, name, text, strlen(text));
 }
 
-void run_file_write(Device *device)
+void run_file_write(Store *store)
 {
     size_t size = 0;
-    if (atomic_exchange(&device->run_written, true) || !*device->kept.reason ||
-        !(*device->run_name || unique_name(device->run_name, wall_clock() * 1000)))
+    if (atomic_exchange(&store->run->written, true) || !*store->kept.reason ||
+        !(*store->run->name || unique_name(store->run->name, wall_clock() * 1000)))
         return;
-    char *about = describe_run(device, &size);
+    char *about = describe_run(store, &size);
     if (about)
-        write_run(device->run_name, about, size, device->counters, wall_clock());
+        write_run(store->run->name, about, size, store->run->counters, wall_clock());
     free(about);
 }
 
 /* ---- in the crash sentinel ---------------------------------------------------------------------- */
 
 /* Behind the marks: text, which says first where each number is and what it counts, and then the counters. */
-#define COUNTERS_AT (PYLAYER_LIVE_BYTES - sizeof((Device *)NULL)->own_counters)
+#define COUNTERS_AT (PYLAYER_LIVE_BYTES - sizeof((Run *)NULL)->own_counters)
 #define TEXT_BYTES (COUNTERS_AT - PYLAYER_RUN_OFFSET)
 _Static_assert(PYLAYER_RUN_OFFSET + 4096 < COUNTERS_AT && COUNTERS_AT % _Alignof(Counters) == 0, "see sentinel.h");
 _Static_assert(sizeof(Counters) > sizeof(PylayerCounters) + PYLAYER_KIND_COUNT * sizeof(uint64_t), "no gap in between");
@@ -188,11 +187,11 @@ static size_t write_layout(char text[LAYOUT_BYTES])
                             COUNTERS_AT, THREAD_SLOTS, sizeof(Counters));
 }
 
-void run_begin(const Device *device, uint8_t live[PYLAYER_LIVE_BYTES])
+void run_begin(const Store *store, uint8_t live[PYLAYER_LIVE_BYTES])
 {
     char *text = (char *)live + PYLAYER_RUN_OFFSET;
     size_t size = 0, head = write_layout(text);
-    char *about = describe_run(device, &size);
+    char *about = describe_run(store, &size);
     if (about && head + size < TEXT_BYTES)
         memcpy(text + head, about, size);
     else
@@ -200,11 +199,11 @@ void run_begin(const Device *device, uint8_t live[PYLAYER_LIVE_BYTES])
     free(about);
 }
 
-void run_count_in(Device *device, uint8_t *live)
+void run_count_in(Run *run, uint8_t *live)
 {
     Counters *counters = (Counters *)(void *)(live + COUNTERS_AT);
-    memcpy(counters, device->own_counters, sizeof device->own_counters);
-    atomic_store(&device->counters, counters);
+    memcpy(counters, run->own_counters, sizeof run->own_counters);
+    atomic_store(&run->counters, counters);
 }
 
 bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_name)

@@ -8,15 +8,15 @@
 #ifndef PYLAYER_RUN_FILE_H
 #define PYLAYER_RUN_FILE_H
 
-#include "base.h"
+#include "store/store.h"
 
 /* Writes the run's file, for a device with a kept plan (docs/internals/format.md, 'Runs'). */
-void run_file_write(Device *device);
+void run_file_write(Store *store);
 
 /* Fills in a new sentinel's bytes in which the run will be counted. */
-void run_begin(const Device *device, uint8_t live[PYLAYER_LIVE_BYTES]);
+void run_begin(const Store *store, uint8_t live[PYLAYER_LIVE_BYTES]);
 /* The device counts in this mapped sentinel from now on. */
-void run_count_in(Device *device, uint8_t *live);
+void run_count_in(Run *run, uint8_t *live);
 /* Writes the file of a run whose process died: `live` is its sentinel, aligned as Counters is. Returns false if only
  * the commands can do that, because another build of the layer counted there. */
 bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_name);

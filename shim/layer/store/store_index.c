@@ -7,14 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "crash/sentinel_file.h"
-#include "device/device.h"
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "process/aside.h"
 #include "process/local.h"
 #include "process/trusted.h"
 #include "store/folder.h"
-#include "store/store_index.h"
+#include "store/store.h"
 
 /* A larger table stays in its file, of which a lookup reads a page or two. */
 #define TABLE_IN_MEMORY 4096
@@ -23,21 +21,21 @@
 /* How names of files begin that concern all programs. */
 #define EVERY_PROGRAM "0000000000000000-"
 
-static void tell_damage(const Device *device, const char *name)
+static void tell_damage(const Store *store, const char *name)
 {
-    PylayerMessage *message = message_new(PYLAYER_MSG_STORE_DAMAGED, device->serial);
+    PylayerMessage *message = message_new(PYLAYER_MSG_STORE_DAMAGED, store->run->serial);
     if (!message)
         return;
     snprintf(message->file, sizeof message->file, "%s", name);
-    mailbox_post(message, device->plan.queue_bytes);
+    mailbox_post(message, store->run->plan.queue_bytes);
 }
 
 /* Nobody here can repair the system's store, so no run starts policy for it: the first one, which policy reads for, and
  * pylayer verify say what is wrong. */
-static void tell_damage_of(const Device *device, const StoredFile *file)
+static void tell_damage_of(const Store *store, const StoredFile *file)
 {
     if (!file->system)
-        tell_damage(device, file->name);
+        tell_damage(store, file->name);
 }
 
 StoreRead index_read_of(const Stored *stored, const StoredFile *file)
@@ -93,7 +91,7 @@ static int by_fingerprint(const void *left, const void *right)
 }
 
 /* What a record that is no pipeline says. Returns false if policy must read the folder. */
-static bool take_note(Device *device, int fd, const RecordHeader *header, uint64_t offset, StoredFound *found)
+static bool take_note(Store *store, int fd, const RecordHeader *header, uint64_t offset, StoredFound *found)
 {
     if (record_is(header, "SNAP"))
         return false;
@@ -106,14 +104,14 @@ static bool take_note(Device *device, int fd, const RecordHeader *header, uint64
         for (uint64_t at = 0; at + sizeof(uint64_t) <= header->size; at += sizeof(uint64_t)) {
             uint64_t fingerprint;
             memcpy(&fingerprint, data + at, sizeof fingerprint);
-            fingerprints_note(device, fingerprint, known);
+            fingerprints_note(&store->run->seen, fingerprint, known);
         }
     free(data);
     return true;
 }
 
 /* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. */
-static bool read_headers(Device *device, int fd, uint64_t size, StoredFile *file, StoredFound *found)
+static bool read_headers(Store *store, int fd, uint64_t size, StoredFile *file, StoredFound *found)
 {
     Growing table = {0};
     RecordHeader header;
@@ -126,10 +124,10 @@ static bool read_headers(Device *device, int fd, uint64_t size, StoredFile *file
         if (record_is(&header, "CELL"))
             grow(&table, (TableEntry){header.fingerprint, at});
         else if (!file->system) /* what others used says nothing about this user's programs */
-            fine = take_note(device, fd, &header, at, found);
+            fine = take_note(store, fd, &header, at, found);
     }
     if (fine && at < size)
-        tell_damage_of(device, file);
+        tell_damage_of(store, file);
     if (table.count > 0)
         qsort(table.entries, table.count, sizeof *table.entries, by_fingerprint);
     file->entries = table.entries;
@@ -138,7 +136,7 @@ static bool read_headers(Device *device, int fd, uint64_t size, StoredFile *file
 }
 
 /* Records without a fingerprint come first in a table, and those that are no pipelines are among them. */
-static bool read_notes(Device *device, int fd, uint64_t size, const StoredFile *file, StoredFound *found)
+static bool read_notes(Store *store, int fd, uint64_t size, const StoredFile *file, StoredFound *found)
 {
     TableEntry entry;
     RecordHeader header;
@@ -150,7 +148,7 @@ static bool read_notes(Device *device, int fd, uint64_t size, const StoredFile *
         if (entry.fingerprint != 0)
             return true;
         if (entry.offset <= size && read_at(fd, &header, sizeof header, entry.offset) &&
-            record_header_is_whole(&header, file->salt) && !take_note(device, fd, &header, entry.offset, found))
+            record_header_is_whole(&header, file->salt) && !take_note(store, fd, &header, entry.offset, found))
             return false;
     }
     return true;
@@ -172,15 +170,15 @@ static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
            record_data_is_whole(&header, (const uint8_t *)file->entries);
 }
 
-static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *found)
+static bool read_file(Store *store, int fd, StoredFile *file, StoredFound *found)
 {
-    const Stored *stored = &device->stored;
+    const Stored *stored = &store->stored;
     struct stat status;
     FileHeader header;
     bool whole = fstat(fd, &status) == 0 && read_at(fd, &header, sizeof header, 0) &&
                  file_header_is_whole(&header, stored->identity);
     if (!whole) {
-        tell_damage_of(device, file);
+        tell_damage_of(store, file);
         return true;
     }
     uint64_t size = (uint64_t)status.st_size;
@@ -188,15 +186,15 @@ static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *fou
     file->salt = header.salt;
     file->size = size;
     if (memcmp(header.kind, "PACK", 4) != 0 || header.table == 0)
-        return read_headers(device, fd, size, file, found);
+        return read_headers(store, fd, size, file, found);
     if (header.size != size)
-        tell_damage_of(device, file);
+        tell_damage_of(store, file);
     if (read_table(fd, size, header.table, file))
-        return read_notes(device, fd, size, file, found);
+        return read_notes(store, fd, size, file, found);
     free(file->entries);
     file->entries = NULL;
-    tell_damage_of(device, file);
-    return read_headers(device, fd, size, file, found);
+    tell_damage_of(store, file);
+    return read_headers(store, fd, size, file, found);
 }
 
 /* ---- the folder -------------------------------------------------------------------------------- */
@@ -224,9 +222,9 @@ static bool make_room(Stored *stored, const char *name)
 }
 
 /* Returns false if policy must read the folder. */
-static bool add_file(Device *device, const char *name, bool system, StoredFound *found)
+static bool add_file(Store *store, const char *name, bool system, StoredFound *found)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &store->stored;
     size_t length = strlen(name);
     if (length >= PYLAYER_STORE_NAME_BYTES || !make_room(stored, name))
         return true;
@@ -234,12 +232,12 @@ static bool add_file(Device *device, const char *name, bool system, StoredFound 
     if (fd < 0 && (errno == ENOENT || open_may_succeed_later(errno))) /* or its records have another name now */
         atomic_store(&stored->behind, true);
     else if (fd < 0 && !system) /* somebody else's, or the disk fails */
-        tell_damage(device, name);
+        tell_damage(store, name);
     if (fd < 0)
         return true;
     StoredFile file = {.system = system};
     memcpy(file.name, name, length + 1);
-    bool fine = read_file(device, fd, &file, found);
+    bool fine = read_file(store, fd, &file, found);
     close(fd);
     found->records += file.entry_count;
     if (file.table == 0 && !system) {
@@ -253,7 +251,7 @@ static bool add_file(Device *device, const char *name, bool system, StoredFound 
 }
 
 typedef struct Reading {
-    Device *device;
+    Store *store;
     StoredFound *found;
     char prefix[PROGRAM_PREFIX_BYTES];
     bool fine; /* policy need not read the folder */
@@ -262,11 +260,11 @@ typedef struct Reading {
 static void look_at(void *to, int directory, const char *name)
 {
     Reading *reading = to;
-    Device *device = reading->device;
-    const Stored *stored = &device->stored;
+    Store *store = reading->store;
+    const Stored *stored = &store->stored;
     StoredFound *found = reading->found;
     bool own = name_begins(name, reading->prefix);
-    if (name_ends(name, ".live") && sentinel_may_be_dead(directory, name, own, &found->ended)) {
+    if (name_ends(name, ".live") && live_may_be_dead(directory, name, own, &found->ended)) {
         reading->fine = false;
         return;
     }
@@ -278,50 +276,50 @@ static void look_at(void *to, int directory, const char *name)
     if (name_ends(name, ".snapshot"))
         reading->fine = false;
     else if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
-        reading->fine &= add_file(device, name, false, found);
+        reading->fine &= add_file(store, name, false, found);
 }
 
 static void look_at_system(void *to, int directory, const char *name)
 {
     (void)directory;
     Reading *reading = to;
-    if ((reading->device->stored.every_program || name_begins(name, reading->prefix)) && name_ends(name, ".pack"))
-        add_file(reading->device, name, true, reading->found);
+    if ((reading->store->stored.every_program || name_begins(name, reading->prefix)) && name_ends(name, ".pack"))
+        add_file(reading->store, name, true, reading->found);
 }
 
 /* Returns false if the names could not be read. *fine: as index_read_folder returns. */
-static bool read_names(Device *device, StoredFound *found, bool *fine)
+static bool read_names(Store *store, StoredFound *found, bool *fine)
 {
-    Reading reading = {.device = device, .found = found, .fine = true};
-    program_prefix(reading.prefix, device->stored.program);
-    bool read = folder_names(device->stored.directory, look_at, &reading);
+    Reading reading = {.store = store, .found = found, .fine = true};
+    program_prefix(reading.prefix, store->stored.program);
+    bool read = folder_names(store->stored.directory, look_at, &reading);
     *fine &= reading.fine;
-    if (read && *fine && device->stored.system)
-        folder_names(device->stored.system, look_at_system, &reading);
+    if (read && *fine && store->stored.system)
+        folder_names(store->stored.system, look_at_system, &reading);
     return read;
 }
 
-bool index_read_folder(Device *device, StoredFound *found)
+bool index_read_folder(Store *store, StoredFound *found)
 {
     bool fine = true;
-    return read_names(device, found, &fine) && fine;
+    return read_names(store, found, &fine) && fine;
 }
 
 /* The folder is read again. On a file system that is not local this may go on when the device has ended. */
 typedef struct Again {
     Aside aside;
-    Device *device;
+    Store *store;
     bool read;
 } Again;
 
 static void read_again(Aside *aside)
 {
     Again *again = (Again *)aside;
-    Stored *stored = &again->device->stored;
+    Stored *stored = &again->store->stored;
     StoredFound found = {0};
     bool fine = true;
     atomic_store(&stored->behind, false);
-    again->read = read_names(again->device, &found, &fine);
+    again->read = read_names(again->store, &found, &fine);
     verdicts_free(&found.verdicts); /* what they said at the start holds for this process */
     if (!again->read)
         atomic_store(&stored->behind, true);
@@ -338,18 +336,18 @@ static void end_reading(Stored *stored)
 static void discard_again(Aside *aside)
 {
     Again *again = (Again *)aside;
-    end_reading(&again->device->stored);
-    device_release(again->device);
+    end_reading(&again->store->stored);
+    run_release(again->store->run);
     free(again);
 }
 
-bool index_read_again(Device *device, uint64_t *give_up)
+bool index_read_again(Store *store, uint64_t *give_up)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &store->stored;
     pthread_mutex_lock(&stored->mutex);
     bool mine = !stored->reading;
     stored->reading = true;
-    struct timespec deadline = deadline_at(mine ? 0 : read_deadline(device, give_up));
+    struct timespec deadline = deadline_at(mine ? 0 : read_deadline(store->run, give_up));
     int waited = 0;
     while (!mine && stored->reading && waited == 0)
         waited = pthread_cond_timedwait(&stored->given, &stored->mutex, &deadline);
@@ -361,10 +359,10 @@ bool index_read_again(Device *device, uint64_t *give_up)
         end_reading(stored);
         return false;
     }
-    device_hold(device);
-    *again = (Again){.aside = {.work = read_again, .discard = discard_again}, .device = device};
+    run_hold(store->run);
+    *again = (Again){.aside = {.work = read_again, .discard = discard_again}, .store = store};
     bool local = index_is_local(stored);
-    uint64_t now = now_ns(), end = local ? now : read_deadline(device, give_up);
+    uint64_t now = now_ns(), end = local ? now : read_deadline(store->run, give_up);
     if (!aside_do(&again->aside, local, end > now ? end - now : 0))
         return false;
     bool read = again->read;
@@ -372,12 +370,12 @@ bool index_read_again(Device *device, uint64_t *give_up)
     return read && !atomic_load(&stored->behind);
 }
 
-void index_tell_damage(Device *device, uint32_t file, enum ReadResult result)
+void index_tell_damage(Store *store, uint32_t file, enum ReadResult result)
 {
     /* A process in a sandbox, which can open no file any more, may not be allowed a thread either. */
     if (result != READ_FAILED && !(result == READ_REFUSED && mailbox_has_policy()))
         return;
-    Stored *stored = &device->stored;
+    Stored *stored = &store->stored;
     char name[PYLAYER_STORE_NAME_BYTES];
     pthread_mutex_lock(&stored->mutex);
     bool told = stored->files[file].damage_told || stored->files[file].system || !*stored->files[file].name;
@@ -385,7 +383,7 @@ void index_tell_damage(Device *device, uint32_t file, enum ReadResult result)
     memcpy(name, stored->files[file].name, sizeof name);
     pthread_mutex_unlock(&stored->mutex);
     if (!told)
-        tell_damage(device, name);
+        tell_damage(store, name);
 }
 
 void index_forget_file(Stored *stored, uint32_t file)
@@ -453,11 +451,11 @@ static void take_equal(Places *out, uint32_t file, const TableEntry *entries, si
 #define PAGE_ENTRIES 256
 
 /* Fingerprints are hashes, so a fingerprint's value says where in the table it stands, give or take a page. */
-static enum ReadResult find_in_file(const Device *device, const StoredFile *file, uint32_t number, uint64_t fingerprint,
+static enum ReadResult find_in_file(const Store *store, const StoredFile *file, uint32_t number, uint64_t fingerprint,
                                     Places *out, uint64_t *give_up)
 {
     TableEntry page[PAGE_ENTRIES];
-    StoreRead read = index_read_of(&device->stored, file);
+    StoreRead read = index_read_of(&store->stored, file);
     enum ReadResult result = READ_DONE;
     uint64_t low = 0, high = file->entry_count;
     uint64_t at = (uint64_t)((unsigned __int128)fingerprint * high >> 64);
@@ -467,7 +465,7 @@ static enum ReadResult find_in_file(const Device *device, const StoredFile *file
         uint64_t left;
         read.size = read.needed = entries * sizeof *page;
         read.offset = file->table + first * sizeof *page;
-        result = patient_read(device, &read, page, give_up, &got, &left);
+        result = patient_read(store->run, &read, page, give_up, &got, &left);
         if (result != READ_DONE)
             break;
         uint64_t least = page[0].fingerprint, most = page[entries - 1].fingerprint;
@@ -488,9 +486,9 @@ static enum ReadResult find_in_file(const Device *device, const StoredFile *file
 }
 
 /* Stored::mutex is not held while the disk is read. */
-enum ReadResult index_look_up(Device *device, uint64_t fingerprint, Places *out, uint64_t *give_up)
+enum ReadResult index_look_up(Store *store, uint64_t fingerprint, Places *out, uint64_t *give_up)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &store->stored;
     enum ReadResult worst = READ_DONE;
     uint32_t count = 1;
     for (uint32_t i = 0; i < count; i++) {
@@ -502,11 +500,11 @@ enum ReadResult index_look_up(Device *device, uint64_t fingerprint, Places *out,
         pthread_mutex_unlock(&stored->mutex);
         enum ReadResult result = READ_DONE;
         if (!file.entries && file.entry_count > 0)
-            result = find_in_file(device, &file, i, fingerprint, out, give_up);
+            result = find_in_file(store, &file, i, fingerprint, out, give_up);
         if (result == READ_GONE)
             index_forget_file(stored, i);
         else
-            index_tell_damage(device, i, result);
+            index_tell_damage(store, i, result);
         worst = result > worst ? result : worst;
     }
     return worst;

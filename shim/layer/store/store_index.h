@@ -11,12 +11,14 @@
 #define PYLAYER_STORE_INDEX_H
 
 #include "base.h"
-#include "crash/sentinel_file.h"
 #include "process/number_map.h"
 #include "process/trusted.h"
+#include "store/live_file.h"
 #include "store/patient_read.h"
 #include "store/store_format.h"
 #include "store/verdicts.h"
+
+typedef struct Store Store;
 
 typedef struct StoredFile {
     char name[PYLAYER_STORE_NAME_BYTES];
@@ -40,7 +42,7 @@ typedef struct Stored {
     uint64_t program;
     char *directory;
     char *system; /* the same folder of the system's store; NULL if there is none that can be trusted */
-    char outside[SENTINEL_OUTSIDE_BYTES]; /* how the folder's sentinels in the runtime directory begin */
+    char outside[LIVE_OUTSIDE_BYTES]; /* how the folder's sentinels in the runtime directory begin */
     _Atomic(uint8_t *) buffer; /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
     pthread_mutex_t mutex;     /* guards what follows */
     pthread_cond_t given;
@@ -76,21 +78,21 @@ typedef struct Places {
 /* Reads what was not read yet. Returns false if policy must read the folder instead: a process died over something in it
  * since the last start, it holds snapshots, or not all verdicts can be read at this moment. One thread at a time may call
  * it, and frees found->verdicts. */
-bool index_read_folder(Device *device, StoredFound *found);
+bool index_read_folder(Store *store, StoredFound *found);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
  * the pack's was listed. One thread reads, without Stored::mutex; others wait for it as for the disk. Returns false if
  * it took too long, or the folder could not be read at this moment. */
-bool index_read_again(Device *device, uint64_t *give_up);
+bool index_read_again(Store *store, uint64_t *give_up);
 void index_forget(Stored *stored);
 /* Returns a read of a file, of which the place and the sizes are missing. */
 StoreRead index_read_of(const Stored *stored, const StoredFile *file);
 /* Returns whether no other machine has to answer before the files can be read. */
 bool index_is_local(const Stored *stored);
 /* Adds the places of all records with this fingerprint. Release them with free. */
-enum ReadResult index_look_up(Device *device, uint64_t fingerprint, Places *out, uint64_t *give_up);
+enum ReadResult index_look_up(Store *store, uint64_t fingerprint, Places *out, uint64_t *give_up);
 Place place_of(uint32_t file, uint64_t offset);
 /* If a read failed, has policy read the file, once, say what is wrong with it, and repair it when there is time. */
-void index_tell_damage(Device *device, uint32_t file, enum ReadResult result);
+void index_tell_damage(Store *store, uint32_t file, enum ReadResult result);
 /* The file is gone. */
 void index_forget_file(Stored *stored, uint32_t file);
 

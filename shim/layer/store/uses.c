@@ -4,8 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/counters.h"
-#include "device/device.h"
+#include "run/counters.h"
 #include "process/trusted.h"
 #include "store/own_file.h"
 #include "store/store_format.h"
@@ -18,13 +17,13 @@ typedef struct UsesHead {
 _Static_assert(sizeof(UsesHead) == sizeof(FileHeader) + sizeof(RecordHeader), "no gap");
 
 /* Fills in both headers and the file's name. */
-static bool make_head(UsesHead *head, const Device *device, const uint64_t *fingerprints, uint64_t count,
+static bool make_head(UsesHead *head, const Store *store, const uint64_t *fingerprints, uint64_t count,
                       char name[PYLAYER_STORE_NAME_BYTES])
 {
-    memcpy(&head->file, device->kept.header, sizeof head->file);
+    memcpy(&head->file, store->kept.header, sizeof head->file);
     memcpy(head->file.kind, "JRNL", sizeof head->file.kind);
-    head->file.program = device->stored.program;
-    if (!own_file_describe(device, &head->file, ".closed", name))
+    head->file.program = store->stored.program;
+    if (!own_file_describe(store->run, &head->file, ".closed", name))
         return false;
     memcpy(head->record.magic, "USED", sizeof head->record.magic);
     head->record.size = count * sizeof *fingerprints;
@@ -35,31 +34,31 @@ static bool make_head(UsesHead *head, const Device *device, const uint64_t *fing
 }
 
 /* `journal`: malloc'd, with room for the head before the fingerprints. */
-static void write_journal(const Device *device, uint8_t *journal, uint64_t count)
+static void write_journal(const Store *store, uint8_t *journal, uint64_t count)
 {
     char name[PYLAYER_STORE_NAME_BYTES];
     UsesHead head = {0};
-    if (!make_head(&head, device, (const uint64_t *)(void *)(journal + sizeof head), count, name)) {
+    if (!make_head(&head, store, (const uint64_t *)(void *)(journal + sizeof head), count, name)) {
         free(journal);
         return;
     }
     memcpy(journal, &head, sizeof head);
     /* Without disk space the end is missing. Then only the order of eviction suffers. */
-    own_file_write(device->stored.directory, name, journal, sizeof head.file + record_space(head.record.size));
+    own_file_write(store->stored.directory, name, journal, sizeof head.file + record_space(head.record.size));
 }
 
-void uses_write(Device *device)
+void uses_write(Store *store)
 {
     PylayerCounters totals;
-    counters_add_up(device->counters, &totals);
-    uint64_t count = fingerprints_read(device, NULL, 0);
-    bool is_new = totals.pipelines > 0 && (count > 0 || !device->used_recently);
-    if (!is_new || !atomic_load(&device->stored.open) || device->kept.sentinel_outside)
+    counters_add_up(store->run->counters, &totals);
+    uint64_t count = fingerprints_read(&store->run->seen, NULL, 0);
+    bool is_new = totals.pipelines > 0 && (count > 0 || !store->used_recently);
+    if (!is_new || !atomic_load(&store->stored.open) || store->kept.sentinel_outside)
         return;
     uint8_t *journal = calloc(1, sizeof(UsesHead) + (count + 1) * sizeof(uint64_t));
     if (!journal)
         return;
     uint64_t *fingerprints = (uint64_t *)(void *)(journal + sizeof(UsesHead));
-    uint64_t found = fingerprints_read(device, fingerprints, count);
-    write_journal(device, journal, found < count ? found : count);
+    uint64_t found = fingerprints_read(&store->run->seen, fingerprints, count);
+    write_journal(store, journal, found < count ? found : count);
 }

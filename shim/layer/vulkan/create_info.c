@@ -66,7 +66,7 @@ bool element_flags_can_change(const Element *element, const PipelineCall *call, 
     const AnyCreateInfo *info = create_info_at(call, index);
     if (!element->flags2 || !pnext_unknown_until(info->head.pNext, element->flags2))
         return true;
-    pnext_say_unknown(call->device, info->head.pNext, element->flags2);
+    pnext_say_unknown(call->said_unknown, info->head.pNext, element->flags2);
     return false;
 }
 
@@ -173,7 +173,7 @@ void element_clear_feedback(const Element *element)
 
 /* Copies the chain up to the later of two structs that are to change, if there are any. A second struct of the same
  * type would be invalid (VUIDs sType-unique). */
-static bool copy_chain(Element *element, Device *device, const void *one, const void *other, AnyCreateInfo *out)
+static bool copy_chain(Element *element, SaidUnknown *said, const void *one, const void *other, AnyCreateInfo *out)
 {
     const void *last = NULL;
     for (const VkBaseInStructure *node = one || other ? out->head.pNext : NULL; node; node = node->pNext)
@@ -190,7 +190,7 @@ static bool copy_chain(Element *element, Device *device, const void *one, const 
     if (element->copies)
         out->head.pNext = element->copies;
     else
-        pnext_say_unknown(device, out->head.pNext, last);
+        pnext_say_unknown(said, out->head.pNext, last);
     return element->copies;
 }
 
@@ -229,12 +229,12 @@ static void set_binaries(Element *element, const VkPipelineBinaryInfoKHR *binari
     own->pPipelineBinaries = binaries->pPipelineBinaries;
 }
 
-static bool change_chain(Element *element, Device *device, uint64_t flags, const VkPipelineBinaryInfoKHR *binaries,
+static bool change_chain(Element *element, SaidUnknown *said, uint64_t flags, const VkPipelineBinaryInfoKHR *binaries,
                          AnyCreateInfo *out)
 {
     bool other_flags = flags != element->flags;
     const void *changed_flags = other_flags ? element->flags2 : NULL;
-    if (!copy_chain(element, device, changed_flags, binaries ? element->app_binaries : NULL, out))
+    if (!copy_chain(element, said, changed_flags, binaries ? element->app_binaries : NULL, out))
         return false;
     if (other_flags)
         set_flags(element, flags, out);
@@ -243,11 +243,11 @@ static bool change_chain(Element *element, Device *device, uint64_t flags, const
     return true;
 }
 
-static void ask_for_feedback(Element *element, const Device *device, AnyCreateInfo *out)
+static void ask_for_feedback(Element *element, const Driver *driver, AnyCreateInfo *out)
 {
     if (element->app_feedback) {
         element_clear_feedback(element);
-    } else if (device->feedback) {
+    } else if (driver->feedback) {
         element->feedback.flags = 0;
         /* VUID-VkGraphicsPipelineCreateInfo-pipelineStageCreationFeedbackCount-06594: 0 stages are allowed. */
         element->own_feedback = (VkPipelineCreationFeedbackCreateInfoEXT){
@@ -266,9 +266,10 @@ bool element_build(Element *element, const PipelineCall *call, uint32_t index, C
     element_release(element);
     memcpy(out, create_info_at(call, index), create_info_size(call->point));
     uint64_t clear = change.clear | (change.alone ? detach(call, index, element->flags, out) : 0);
-    bool changed = change_chain(element, call->device, (element->flags | change.set) & ~clear, change.binaries, out);
+    bool changed =
+        change_chain(element, call->said_unknown, (element->flags | change.set) & ~clear, change.binaries, out);
     if (change.feedback)
-        ask_for_feedback(element, call->device, out);
+        ask_for_feedback(element, call->driver, out);
     return changed;
 }
 
@@ -402,14 +403,14 @@ bool create_info_has_code(const PipelineCall *call, uint32_t index, enum Pylayer
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
                      VkPipeline *pipelines)
 {
-    Device *device = call->device;
+    const Driver *driver = call->driver;
     switch (call->point) {
     case BIND_GRAPHICS:
-        return device->create_graphics_pipelines(device->handle, cache, count, infos, call->allocator, pipelines);
+        return driver->create_graphics_pipelines(driver->handle, cache, count, infos, call->allocator, pipelines);
     case BIND_COMPUTE:
-        return device->create_compute_pipelines(device->handle, cache, count, infos, call->allocator, pipelines);
+        return driver->create_compute_pipelines(driver->handle, cache, count, infos, call->allocator, pipelines);
     default:
-        return device->create_ray_tracing_pipelines(device->handle, call->deferred, cache, count, infos,
+        return driver->create_ray_tracing_pipelines(driver->handle, call->deferred, cache, count, infos,
                                                     call->allocator, pipelines);
     }
 }

@@ -7,6 +7,7 @@
 #ifndef PYLAYER_CREATE_INFO_H
 #define PYLAYER_CREATE_INFO_H
 
+#include "driver/driver.h"
 #include "vulkan/pnext.h"
 
 enum BindPoint { BIND_GRAPHICS, BIND_COMPUTE, BIND_RAY_TRACING };
@@ -27,7 +28,9 @@ typedef union AnyCreateInfo {
 
 /* One call of the application. */
 typedef struct PipelineCall {
-    Device *device;
+    const Driver *driver;
+    SaidUnknown *said_unknown;
+    Device *device; /* of the floors above */
     enum BindPoint point;
     VkDeferredOperationKHR deferred;
     VkPipelineCache cache;

@@ -73,14 +73,14 @@ VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, VkBase
     return NULL;
 }
 
-void pnext_say_unknown(Device *device, const void *chain, const void *last)
+void pnext_say_unknown(SaidUnknown *said, const void *chain, const void *last)
 {
     const VkBaseInStructure *unknown = pnext_unknown_until(chain, last);
     if (!unknown) /* memory was short */
         return;
-    for (size_t i = 0; i < sizeof device->said_unknown / sizeof device->said_unknown[0]; i++) {
-        unsigned said = 0;
-        if (atomic_compare_exchange_strong(&device->said_unknown[i], &said, (unsigned)unknown->sType)) {
+    for (size_t i = 0; i < sizeof said->types / sizeof said->types[0]; i++) {
+        unsigned type = 0;
+        if (atomic_compare_exchange_strong(&said->types[i], &type, (unsigned)unknown->sType)) {
             log_line(
                 PYLAYER_LOG_WARN,
                 "the pNext chain of a pipeline's create info has a structure that the layer does not know (sType %u). "
@@ -89,7 +89,7 @@ void pnext_say_unknown(Device *device, const void *chain, const void *last)
                 (unsigned)unknown->sType);
             return;
         }
-        if (said == (unsigned)unknown->sType)
+        if (type == (unsigned)unknown->sType)
             return;
     }
 }

@@ -7,7 +7,7 @@
 #ifndef PYLAYER_PNEXT_H
 #define PYLAYER_PNEXT_H
 
-#include "device/device.h"
+#include "base.h"
 
 static inline const VkBaseInStructure *pnext_find(const void *chain, VkStructureType type)
 {
@@ -31,8 +31,13 @@ const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last
 VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, VkBaseOutStructure **last_copy);
 void pnext_free_copies(VkBaseOutStructure *first, VkBaseOutStructure *last_copy);
 
+/* The unknown sTypes that the log has named, for a device; 0: free. */
+typedef struct SaidUnknown {
+    atomic_uint types[16];
+} SaidUnknown;
+
 /* Logs that a struct in a pipeline's chain had to change and could not: one line for each sType that the layer does
  * not know. */
-void pnext_say_unknown(Device *device, const void *chain, const void *last);
+void pnext_say_unknown(SaidUnknown *said, const void *chain, const void *last);
 
 #endif

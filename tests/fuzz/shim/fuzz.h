@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shim/layer/device/device.h"
 #include "shim/layer/vulkan/create_info.h"
 
 /* Ends the process where what follows from the specification, or from the headers of shim/layer, does not hold. */

@@ -6,7 +6,7 @@
  * Each pipeline that the driver's cache returns earns a part of its own time. What is not adopted in this run is
  * adopted, without a limit, in the next one that creates it.
  */
-#include "pipelines/adoption.h"
+#include "caches/adoption.h"
 
 #include "device/device.h"
 
@@ -17,7 +17,7 @@
 
 bool adoption_begin(Device *device, uint64_t driver_ns, Adoption *adoption)
 {
-    AdoptionBudget *budget = &device->adoption;
+    AdoptionBudget *budget = &device->caches.adoption;
     uint64_t earned = driver_ns / EARNED_PART;
     uint64_t last = atomic_load_explicit(&budget->last_ns, memory_order_relaxed);
     uint64_t expected = last ? last : FIRST_NS;
@@ -33,6 +33,6 @@ bool adoption_begin(Device *device, uint64_t driver_ns, Adoption *adoption)
 void adoption_end(Device *device, const Adoption *adoption)
 {
     uint64_t took = now_ns() - adoption->start_ns;
-    atomic_store_explicit(&device->adoption.last_ns, took, memory_order_relaxed);
-    atomic_fetch_add_explicit(&device->adoption.spent_ns, took - adoption->expected_ns, memory_order_relaxed);
+    atomic_store_explicit(&device->caches.adoption.last_ns, took, memory_order_relaxed);
+    atomic_fetch_add_explicit(&device->caches.adoption.spent_ns, took - adoption->expected_ns, memory_order_relaxed);
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "instance/features.h"
+#include "instance/instance.h"
 #include "vulkan/pnext.h"
 
 #define CACHE_CONTROL_EXTENSION "VK_EXT_pipeline_creation_cache_control"

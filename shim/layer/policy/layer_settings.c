@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "instance/layer_settings.h"
+#include "policy/layer_settings.h"
 #include "vulkan/pnext.h"
 #include "process/process.h"
 #include "process/trusted.h"

@@ -1,5 +1,5 @@
 /*
- * device.c - vkCreateDevice asks policy for a plan and enables what the plan needs. vkDestroyDevice waits, up to a
+ * create_device.c - vkCreateDevice asks policy for a plan and enables what the plan needs. vkDestroyDevice waits, up to a
  * limit, until policy has written what is queued.
  */
 #define _GNU_SOURCE /* dladdr */
@@ -8,11 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "instance/create_device.h"
+#include "pipelines/deferred.h"
+#include "device/device.h"
+#include "caches/stored.h"
+#include "instance/features.h"
+#include "instance/instance.h"
+#include "shaders/shader_modules.h"
 #include "caches/cells.h"
-#include "loader/dispatch.h"
-#include "policy/mailbox.h"
+#include "driver/dispatch.h"
+#include "mailbox/mailbox.h"
 #include "device/devices.h"
-#include "device/allocator.h"
+#include "driver/allocator.h"
 #include "device/ending.h"
 #include "frames/frames.h"
 #include "shaders/identifiers.h"
@@ -22,7 +29,7 @@
 #include "process/process.h"
 #include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
-#include "instance/program_name.h"
+#include "process/program_name.h"
 #include "crash/suspects.h"
 #include "process/local.h"
 #include "store/own_file.h"
@@ -41,9 +48,9 @@ static void leave_to_driver(Device *device)
 {
     log_line(PYLAYER_LOG_ERROR, "the driver hangs while it handles stored data; the layer does not destroy its device");
     Dl_info code;
-    if (dladdr((void *)(uintptr_t)device->create_pipeline_cache, &code) && code.dli_fname)
+    if (dladdr((void *)(uintptr_t)device->driver.create_pipeline_cache, &code) && code.dli_fname)
         dlopen(code.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    dispatch_remove(&device_table, dispatch_key(device->handle));
+    dispatch_remove(&device_table, dispatch_key(device->driver.handle));
 }
 
 static VkLayerDeviceCreateInfo *find_link(const VkDeviceCreateInfo *info)
@@ -79,8 +86,8 @@ static void describe_physical_device(PylayerDeviceInfo *out, const Instance *ins
     snprintf(out->driver_info, sizeof out->driver_info, "%s", driver.driverInfo);
 }
 
-void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
-                     const VkDeviceCreateInfo *info, FeatureSupport *support)
+static void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
+                            const VkDeviceCreateInfo *info, FeatureSupport *support)
 {
     describe_physical_device(out, instance, physical);
     *support = features_query(instance, physical, info, out->api_version);
@@ -99,7 +106,7 @@ void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysica
     out->internal_cache_disabled = control && control->disableInternalCache;
 }
 
-void describe_instance(PylayerMessage *message, const Instance *instance)
+static void describe_instance(PylayerMessage *message, const Instance *instance)
 {
     message->skip = instance->skip;
     message->layer_settings = instance->layer_settings ? strdup(instance->layer_settings) : NULL;
@@ -124,21 +131,21 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
                  "their data; the layer does nothing for the device");
         return;
     }
-    PylayerMessage *message = message_new(PYLAYER_MSG_PLAN_DEVICE, device->serial);
+    PylayerMessage *message = message_new(PYLAYER_MSG_PLAN_DEVICE, device->run.serial);
     if (!message)
         return;
     describe_device(&message->info, device->instance, device->physical, info, support);
-    device->info = message->info;
+    device->run.info = message->info;
     describe_instance(message, device->instance);
     kept_plans_describe(message);
     /* A kept plan may be one for a process that is not skipped, so use none while policy must still decide that. */
-    message->kept = message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->kept);
+    message->kept = message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->store.kept);
     if (message->kept) {
-        device->plan = device->kept.plan;
-        device->planned = mailbox_post(message, UINT64_MAX);
-        if (!device->planned) {
-            device->plan = (PylayerPlan){0};
-            device->kept = (PylayerKept){0};
+        device->run.plan = device->store.kept.plan;
+        device->run.planned = mailbox_post(message, UINT64_MAX);
+        if (!device->run.planned) {
+            device->run.plan = (PylayerPlan){0};
+            device->store.kept = (PylayerKept){0};
         }
         return;
     }
@@ -147,9 +154,9 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         message_done(message);
         return;
     }
-    device->planned = mailbox_request(message, PLAN_WAIT_NS);
-    if (device->planned)
-        device->plan = message->plan;
+    device->run.planned = mailbox_request(message, PLAN_WAIT_NS);
+    if (device->run.planned)
+        device->run.plan = message->plan;
     else
         log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; the device runs without the layer");
     message_done(message);
@@ -169,28 +176,28 @@ static VkResult call_down(Device *device, VkLayerDeviceLink *mine, const VkDevic
 static void take_features(Device *device, const DeviceRequest *request, const FeatureSupport *support)
 {
     const VkPhysicalDevicePipelineBinaryPropertiesKHR *properties = &support->binary_properties;
-    device->cache_control = request->cache_control;
-    device->feedback = request->feedback;
-    device->binaries = request->binaries;
-    device->driver_cache_off = request->driver_cache_off;
-    device->app_binaries = support->binaries_requested;
-    device->app_binary_extension = support->binary_extension;
-    device->app_maintenance5 = support->maintenance5_core || support->maintenance5_requested;
+    device->driver.cache_control = request->cache_control;
+    device->driver.feedback = request->feedback;
+    device->binaries.enabled = request->binaries;
+    device->binaries.driver_cache_off = request->driver_cache_off;
+    device->binaries.app_enabled = support->binaries_requested;
+    device->binaries.app_extension = support->binary_extension;
+    device->binaries.app_maintenance5 = support->maintenance5_core || support->maintenance5_requested;
     /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610 */
-    device->internal_cache = properties->pipelineBinaryInternalCache && !request->driver_cache_off;
+    device->binaries.internal_cache = properties->pipelineBinaryInternalCache && !request->driver_cache_off;
 }
 
 static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator,
                              const FeatureSupport *support, VkLayerDeviceLink *mine, VkDevice *handle)
 {
-    bool keeps = carrier_keeps(device->plan.carrier);
+    bool keeps = carrier_keeps(device->run.plan.carrier);
     FeatureSupport wanted = *support;
     wanted.feedback = keeps ? support->feedback : support->feedback_enabled;
     FeatureWishes wishes = {
         .cache_control =
-            device->plan.carrier == PYLAYER_CARRIER_CELLS || device->plan.carrier == PYLAYER_CARRIER_BINARIES,
-        .binaries = device->plan.carrier == PYLAYER_CARRIER_BINARIES,
-        .driver_cache_off = keeps && device->plan.driver_cache_off,
+            device->run.plan.carrier == PYLAYER_CARRIER_CELLS || device->run.plan.carrier == PYLAYER_CARRIER_BINARIES,
+        .binaries = device->run.plan.carrier == PYLAYER_CARRIER_BINARIES,
+        .driver_cache_off = keeps && device->run.plan.driver_cache_off,
     };
     DeviceRequest request;
     VkDevice untouched = *handle;
@@ -220,16 +227,16 @@ static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, con
 
 static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
 {
-    VkDevice handle = device->handle;
-    device->get_device_proc_addr = next;
-#define RESOLVE(group, member, type, name) device->member = (type)next(handle, "vk" #name);
+    VkDevice handle = device->driver.handle;
+    device->driver.get_device_proc_addr = next;
+#define RESOLVE(group, member, type, name) device->driver.member = (type)next(handle, "vk" #name);
     DEVICE_COMMANDS(RESOLVE, RESOLVE)
 #undef RESOLVE
     if (!device->instance->debug_utils)
-        device->set_object_name = NULL; /* the loader returns it in any case */
-    device->binaries = device->binaries && device->create_pipeline_binaries && device->destroy_pipeline_binary &&
-                       device->get_pipeline_key && device->get_pipeline_binary_data &&
-                       device->release_captured_pipeline_data;
+        device->driver.set_object_name = NULL; /* the loader returns it in any case */
+    device->binaries.enabled = device->binaries.enabled && device->driver.create_pipeline_binaries &&
+                               device->driver.destroy_pipeline_binary && device->driver.get_pipeline_key &&
+                               device->driver.get_pipeline_binary_data && device->driver.release_captured_pipeline_data;
 }
 
 static void init_locks(Device *device)
@@ -237,32 +244,33 @@ static void init_locks(Device *device)
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&device->loading.changed, &monotonic);
+    pthread_cond_init(&device->caches.loading.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&device->loading.mutex, NULL);
-    pthread_mutex_init(&device->given_mutex, NULL);
-    device->loading.expected = 1;
-    atomic_store(&device->restorable_slots, UINT64_MAX);
-    patient_init(&device->merge_mutex);
-    pthread_mutex_init(&device->app_caches_mutex, NULL);
-    pthread_mutex_init(&device->kept_digests.mutex, NULL);
-    cache_history_init(&device->cache_history);
+    pthread_mutex_init(&device->caches.loading.mutex, NULL);
+    pthread_mutex_init(&device->caches.given_mutex, NULL);
+    device->caches.loading.expected = 1;
+    atomic_store(&device->caches.restorable_slots, UINT64_MAX);
+    patient_init(&device->caches.merge_mutex);
+    pthread_mutex_init(&device->caches.apps_mutex, NULL);
+    pthread_mutex_init(&device->caches.kept_digests.mutex, NULL);
+    cache_history_init(&device->caches.history);
     pthread_mutex_init(&device->command_mutex, NULL);
-    fingerprints_open(device);
+    fingerprints_open(&device->run.seen);
     stored_init(device);
-    shader_modules_open(device);
-    object_names_open(device);
+    shader_modules_open(&device->shaders);
+    object_names_open(&device->shaders);
     binary_index_open(device);
-    pthread_mutex_init(&device->history.mutex, NULL);
+    pthread_mutex_init(&device->binaries.history.mutex, NULL);
     deferred_open(device);
-    cache_use_init(&device->merged_use);
+    cache_use_init(&device->caches.merged_use);
 }
 
 /* Without a create info the command returns the global key (Vulkan, vkGetPipelineKeyKHR). */
 static void read_global_key(Device *device, PylayerDeviceCreated *created)
 {
     VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-    if (device->get_pipeline_key(device->handle, NULL, &key) != VK_SUCCESS || key.keySize > sizeof created->global_key)
+    if (device->driver.get_pipeline_key(device->driver.handle, NULL, &key) != VK_SUCCESS ||
+        key.keySize > sizeof created->global_key)
         return;
     created->global_key_size = key.keySize;
     memcpy(created->global_key, key.key, key.keySize);
@@ -270,64 +278,64 @@ static void read_global_key(Device *device, PylayerDeviceCreated *created)
 
 static bool checks_binaries(const Device *device)
 {
-    return device->plan.check_binaries && device->app_binaries && device->binaries;
+    return device->run.plan.check_binaries && device->binaries.app_enabled && device->binaries.enabled;
 }
 
 /* Returns false if the layer does nothing on this device. */
 static bool is_watched(const Device *device)
 {
-    return device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches || device->plan.tell_creations ||
-           checks_binaries(device);
+    return device->run.plan.carrier != PYLAYER_CARRIER_OFF || device->run.plan.check_caches ||
+           device->run.plan.tell_creations || checks_binaries(device);
 }
 
 /* Returns true if the layer can read the store by itself and now does so. Policy then hands over no stored cells. */
 static bool read_store(Device *device, int carrier, StoredFound *found)
 {
-    if (device->kept.reads_store == PYLAYER_READS_NOTHING || carrier != PYLAYER_CARRIER_CELLS)
+    if (device->store.kept.reads_store == PYLAYER_READS_NOTHING || carrier != PYLAYER_CARRIER_CELLS)
         return false;
     FileHeader header;
-    memcpy(&header, device->kept.header, sizeof header);
+    memcpy(&header, device->store.kept.header, sizeof header);
     /* Before the verdicts are read: a death of this run says nothing new about what is decided from now on. */
     header.created_ns = wall_clock_ns();
     return program_id(device->instance->info.application_name, &header.program) &&
-           stored_open(device, &header, device->kept.reads_store == PYLAYER_READS_ALL, device->kept.sentinel_outside,
-                       found);
+           stored_open(device, &header, device->store.kept.reads_store == PYLAYER_READS_ALL,
+                       device->store.kept.sentinel_outside, found);
 }
 
 /* Selects the carrier: the plan's if this device supports it, otherwise the fallback. */
 static void open_carrier(Device *device)
 {
-    int carrier = device->plan.carrier;
+    int carrier = device->run.plan.carrier;
     /* Binaries need cache control too: a pipeline that cannot be a binary is kept as a cell. */
-    if ((carrier == PYLAYER_CARRIER_CELLS && !device->cache_control) ||
-        (carrier == PYLAYER_CARRIER_BINARIES && !(device->binaries && device->cache_control)))
-        carrier = device->plan.fallback_carrier;
-    if (carrier == PYLAYER_CARRIER_CELLS && !device->cache_control)
+    if ((carrier == PYLAYER_CARRIER_CELLS && !device->driver.cache_control) ||
+        (carrier == PYLAYER_CARRIER_BINARIES && !(device->binaries.enabled && device->driver.cache_control)))
+        carrier = device->run.plan.fallback_carrier;
+    if (carrier == PYLAYER_CARRIER_CELLS && !device->driver.cache_control)
         carrier = PYLAYER_CARRIER_SNAPSHOT;
     if (carrier_keeps(carrier) && !cells_open(device)) {
         log_line(PYLAYER_LOG_WARN,
                  "the driver refused an empty pipeline cache; the layer stores nothing for the device");
         carrier = PYLAYER_CARRIER_OFF;
     }
-    atomic_store(&device->carrier, carrier);
-    added_calls_open(&device->added_calls, device->plan.plain_kinds);
+    atomic_store(&device->run.carrier, carrier);
+    added_calls_open(&device->crash.added_calls, device->run.plan.plain_kinds);
     /* Without a carrier a load is still expected if binaries are checked: what the application read of them before. */
     bool loads = carrier_keeps(carrier) || checks_binaries(device);
     StoredFound found = {0};
     bool reads_store = read_store(device, carrier, &found);
     if (found.off || found.late) {
         carrier = PYLAYER_CARRIER_OFF;
-        atomic_store(&device->carrier, carrier);
+        atomic_store(&device->run.carrier, carrier);
         loads = checks_binaries(device);
-        snprintf(device->kept.reason, sizeof device->kept.reason, "%s",
+        snprintf(device->store.kept.reason, sizeof device->store.kept.reason, "%s",
                  found.late ? "the store's file system is slow" : verdict_reason(found.off));
         if (found.late)
             say_late();
         else
             log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer quarantine forget switches it on again",
-                     device->info.device_name, device->kept.reason);
+                     device->run.info.device_name, device->store.kept.reason);
     }
-    PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
+    PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
     if (message) {
         message->created.reads_store = reads_store;
         /* A program that is killed each time deletes no old statistics at its end. */
@@ -335,62 +343,63 @@ static void open_carrier(Device *device)
         message->created.needs_nothing = !loads || (reads_store && !prunes);
         message->created.used_recently = found.used_recently;
         message->created.off_by = found.off;
-        memcpy(message->created.run_name, device->run_name, sizeof device->run_name);
+        memcpy(message->created.run_name, device->run.name, sizeof device->run.name);
         message->created.stored_cells = found.records;
         message->created.carrier = (uint8_t)carrier;
-        message->created.cache_control = device->cache_control;
-        message->created.feedback = device->feedback;
-        message->created.empty_cache_bytes = device->empty_size;
-        message->created.binaries = device->binaries;
-        message->created.driver_cache_off = device->driver_cache_off;
-        if (device->binaries)
+        message->created.cache_control = device->driver.cache_control;
+        message->created.feedback = device->driver.feedback;
+        message->created.empty_cache_bytes = device->caches.empty_size;
+        message->created.binaries = device->binaries.enabled;
+        message->created.driver_cache_off = device->binaries.driver_cache_off;
+        if (device->binaries.enabled)
             read_global_key(device, &message->created);
     }
-    device->used_recently = found.used_recently;
-    device->has_undecided = found.undecided;
-    device->store_wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
+    device->store.used_recently = found.used_recently;
+    device->store.has_undecided = found.undecided;
+    device->store.wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
     if (reads_store && !found.blobs)
-        atomic_store(&device->restorable_slots, 0);
+        atomic_store(&device->caches.restorable_slots, 0);
     if (!mailbox_post(message, UINT64_MAX) || !loads || reads_store)
         loading_end(device);
 }
 
-static void device_free(Device *device)
+static void device_free(Run *run)
 {
-    pthread_cond_destroy(&device->loading.changed);
-    pthread_mutex_destroy(&device->loading.mutex);
-    pthread_mutex_destroy(&device->given_mutex);
-    number_map_free(&device->given);
-    patient_destroy(&device->merge_mutex);
-    pthread_mutex_destroy(&device->app_caches_mutex);
-    pthread_mutex_destroy(&device->kept_digests.mutex);
-    cache_history_free(&device->cache_history);
+    Device *device = (Device *)(void *)((char *)run - offsetof(Device, run));
+    pthread_cond_destroy(&device->caches.loading.changed);
+    pthread_mutex_destroy(&device->caches.loading.mutex);
+    pthread_mutex_destroy(&device->caches.given_mutex);
+    number_map_free(&device->caches.given);
+    patient_destroy(&device->caches.merge_mutex);
+    pthread_mutex_destroy(&device->caches.apps_mutex);
+    pthread_mutex_destroy(&device->caches.kept_digests.mutex);
+    cache_history_free(&device->caches.history);
     pthread_mutex_destroy(&device->command_mutex);
-    fingerprints_close(device);
+    fingerprints_close(&device->run.seen);
     stored_free(device);
-    shader_modules_close(device);
-    object_names_close(device);
+    shader_modules_close(&device->shaders);
+    object_names_close(&device->shaders);
     binary_index_free(device);
     binary_history_free(device);
     deferred_close(device);
-    cache_use_destroy(&device->merged_use);
-    sentinel_close(device);
-    frames_free(device);
-    suspects_free(device);
+    cache_use_destroy(&device->caches.merged_use);
+    sentinel_close(&device->crash);
+    frames_free(&device->run);
+    suspects_free(&device->crash);
     free(device);
 }
 
 static void device_end(Device *device)
 {
-    sentinel_remove(device);
-    device_release(device);
+    sentinel_remove(&device->crash);
+    run_release(&device->run);
 }
 
 /* Nobody waits, but policy frees what it holds for the device. */
 static void tell_end(const Device *device)
 {
-    if (device->planned && !process_is_forked_child() && !mailbox_withdraw(device->serial, false))
-        mailbox_post(message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial), UINT64_MAX);
+    if (device->run.planned && !process_is_forked_child() && !mailbox_withdraw(device->run.serial, false))
+        mailbox_post(message_new(PYLAYER_MSG_FLUSH_DEVICE, device->run.serial), UINT64_MAX);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
@@ -406,42 +415,48 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     memset(device, 0, sizeof *device);
     init_locks(device);
-    atomic_init(&device->holders, 1);
-    device->free = device_free;
+    atomic_init(&device->run.holders, 1);
+    device->run.free = device_free;
     device->instance = instance;
     device->physical = physical;
-    device->serial = atomic_fetch_add(&next_serial, 1);
-    atomic_store(&device->counters, device->own_counters);
+    device->run.serial = atomic_fetch_add(&next_serial, 1);
+    atomic_store(&device->run.counters, device->run.own_counters);
+    device->store.driver = &device->driver;
+    device->store.run = &device->run;
+    device->shaders.driver = &device->driver;
+    device->shaders.run = &device->run;
+    device->shaders.crash = &device->crash;
 
     FeatureSupport support = {0};
     if (instance->active)
         ask_for_plan(device, info, &support);
-    if (carrier_keeps(device->plan.carrier) && (allocator || instance->application_allocates))
-        device->own_allocator = own_allocator();
-    const VkAllocationCallbacks *below = device->own_allocator ? device->own_allocator : allocator;
+    if (carrier_keeps(device->run.plan.carrier) && (allocator || instance->application_allocates))
+        device->driver.own_allocator = own_allocator();
+    const VkAllocationCallbacks *below = device->driver.own_allocator ? device->driver.own_allocator : allocator;
     VkResult result = create_below(device, info, below, &support, mine, handle);
     if (result != VK_SUCCESS) {
         tell_end(device);
         device_end(device);
         return result;
     }
-    device->handle = *handle;
-    atomic_store(&device->loading.begun_ns, now_ns());
+    device->driver.handle = *handle;
+    atomic_store(&device->run.begun_ns, now_ns());
     resolve(device, mine->pfnNextGetDeviceProcAddr);
     if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
-        device->destroy_device(*handle, below);
+        device->driver.destroy_device(*handle, below);
         tell_end(device);
         device_end(device);
         return VK_ERROR_TOO_MANY_OBJECTS;
     }
     if (is_watched(device)) {
         if (!devices_add(device))
-            device->plan = (PylayerPlan){0};
-        device->sees_frames =
-            (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.tell_creations) && features_swapchain(info);
-        device->multiview = features_multiview(info);
+            device->run.plan = (PylayerPlan){0};
+        device->run.sees_frames =
+            (device->run.plan.carrier != PYLAYER_CARRIER_OFF || device->run.plan.tell_creations) &&
+            features_swapchain(info);
+        device->binaries.multiview = features_multiview(info);
         if (features_shader_module_identifiers(info))
-            identifiers_open(device);
+            identifiers_open(&device->driver);
         open_carrier(device);
         policy_flush_at_exit();
     }
@@ -450,8 +465,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
 
 static void wait_for_policy(Device *device)
 {
-    PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial);
-    if (!mailbox_request(message, device->plan.flush_wait_ns))
+    PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->run.serial);
+    if (!mailbox_request(message, device->run.plan.flush_wait_ns))
         log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
     message_done(message);
 }
@@ -478,6 +493,6 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     binary_index_close(device);
     app_caches_free(device);
     dispatch_remove(&device_table, dispatch_key(handle));
-    device->destroy_device(handle, device->own_allocator ? device->own_allocator : allocator);
+    device->driver.destroy_device(handle, device->driver.own_allocator ? device->driver.own_allocator : allocator);
     device_end(device);
 }

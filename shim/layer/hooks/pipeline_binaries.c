@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/dispatch.h"
-#include "policy/mailbox.h"
+#include "device/device.h"
+#include "driver/dispatch.h"
+#include "mailbox/mailbox.h"
 #include "process/process.h"
 #include "binaries/binaries.h"
 #include "shaders/fingerprints.h"
@@ -23,8 +24,8 @@ static Device *find_device(VkDevice handle)
 /* Only the first call writes: threads that create pipelines read the flag. */
 static void note_use_of_binaries(Device *device)
 {
-    if (!atomic_load_explicit(&device->keeps_binaries, memory_order_relaxed))
-        atomic_store_explicit(&device->keeps_binaries, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&device->binaries.app_keeps, memory_order_relaxed))
+        atomic_store_explicit(&device->binaries.app_keeps, true, memory_order_relaxed);
 }
 
 /* ---- data -------------------------------------------------------------------------------------- */
@@ -33,24 +34,24 @@ static void note_use_of_binaries(Device *device)
 static bool admit(Device *device, const VkPipelineBinaryKeyKHR *key, VkPipelineBinaryDataKHR *data)
 {
     VkPipelineBinaryDataKHR restored;
-    count(&counters_of(device)->totals.application_binaries, 1);
+    count(&counters_of(&device->run)->totals.application_binaries, 1);
     switch (binary_history_judge(device, key, data, &restored)) {
     case BINARY_ATTESTED:
-        count(&counters_of(device)->totals.binaries_attested, 1);
+        count(&counters_of(&device->run)->totals.binaries_attested, 1);
         return true;
     case BINARY_UNKNOWN:
         /* No driver gives empty data, and RADV crashes on it (measured). */
         return data->dataSize > 0 && data->pData;
     case BINARY_STALE:
-        count(&counters_of(device)->totals.binaries_stale, 1);
+        count(&counters_of(&device->run)->totals.binaries_stale, 1);
         return false;
     case BINARY_ALTERED:
         break;
     }
-    count(&counters_of(device)->totals.binaries_altered, 1);
+    count(&counters_of(&device->run)->totals.binaries_altered, 1);
     if (!restored.pData)
         return false;
-    count(&counters_of(device)->totals.binaries_restored, 1);
+    count(&counters_of(&device->run)->totals.binaries_restored, 1);
     *data = restored;
     return true;
 }
@@ -78,7 +79,7 @@ static void *admit_all(Device *device, const VkPipelineBinaryKeysAndDataKHR *fro
     for (uint32_t i = 0; i < room; i++) {
         VkPipelineBinaryDataKHR data = from->pPipelineBinaryData[i];
         if (!admit(device, &from->pPipelineBinaryKeys[i], &data)) {
-            count(&counters_of(device)->totals.binaries_refused, 1);
+            count(&counters_of(&device->run)->totals.binaries_refused, 1);
             continue;
         }
         admitted->places[admitted->count] = i;
@@ -114,7 +115,7 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
         create.pKeysAndDataInfo = &both;
         made.pipelineBinaryCount = admitted.count;
         made.pPipelineBinaries = admitted.handles;
-        result = device->create_pipeline_binaries(device->handle, &create, allocator, &made);
+        result = device->driver.create_pipeline_binaries(device->driver.handle, &create, allocator, &made);
     }
     memset(out->pPipelineBinaries, 0, room * sizeof *out->pPipelineBinaries);
     for (uint32_t i = 0; i < admitted.count; i++)
@@ -139,9 +140,13 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
 
 static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateInfoKHR *info, Element *element)
 {
-    if (atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
+    if (atomic_load_explicit(&device->run.carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
         return NULL;
-    PipelineCall call = {.device = device, .count = 1, .infos = info->pNext};
+    PipelineCall call = {.driver = &device->driver,
+                         .said_unknown = &device->said_unknown,
+                         .device = device,
+                         .count = 1,
+                         .infos = info->pNext};
     const VkBaseInStructure *head = info->pNext;
     switch (head ? (int)head->sType : 0) {
     case VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO:
@@ -163,7 +168,7 @@ static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateIn
     loading_wait(device);
     BinaryEntry *entry = binary_index_find(device, &key);
     if (entry)
-        element->fingerprint = fingerprint_of(&call, 0, element->kind);
+        element->fingerprint = fingerprint_of(&call.device->shaders, &call, 0, element->kind);
     return entry;
 }
 
@@ -195,19 +200,19 @@ static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCr
     BinaryEntry *entry = find_by_create_info(device, info->pPipelineCreateInfo, &element);
     uint32_t room = out->pipelineBinaryCount;
     if (entry) {
-        Mark mark = mark_pipelines(device, &element, 1, NULL, true, false);
+        Mark mark = mark_pipelines(&device->crash, &element, 1, 0, true, false);
         VkResult result = create_from_entry(device, entry, allocator, out);
         mark_end(mark);
         if (result >= 0) {
-            count(&counters_of(device)->totals.create_info_hits, out->pPipelineBinaries != NULL);
+            count(&counters_of(&device->run)->totals.create_info_hits, out->pPipelineBinaries != NULL);
             return result;
         }
         binary_entry_evict(device, entry);
         out->pipelineBinaryCount = room;
     }
     /* VUID-VkPipelineBinaryCreateInfoKHR-device-09610: the layer may have switched the driver's internal cache off. */
-    if (device->internal_cache)
-        return device->create_pipeline_binaries(device->handle, info, allocator, out);
+    if (device->binaries.internal_cache)
+        return device->driver.create_pipeline_binaries(device->driver.handle, info, allocator, out);
     out->pipelineBinaryCount = 0;
     return VK_PIPELINE_BINARY_MISSING_KHR;
 }
@@ -220,7 +225,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineKeyKHR(VkDevice handle, const Vk
     Device *device = find_device(handle);
     if (info)
         note_use_of_binaries(device);
-    return device->get_pipeline_key(handle, info, key);
+    return device->driver.get_pipeline_key(handle, info, key);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
@@ -229,13 +234,13 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
                                                                VkPipelineBinaryHandlesInfoKHR *out)
 {
     Device *device = find_device(handle);
-    if (!process_is_forked_child() && device->app_binaries) {
-        if (info->pKeysAndDataInfo && device->plan.check_binaries)
+    if (!process_is_forked_child() && device->binaries.app_enabled) {
+        if (info->pKeysAndDataInfo && device->run.plan.check_binaries)
             return create_from_data(device, info, allocator, out);
-        if (info->pPipelineCreateInfo && carrier_keeps(device->plan.carrier))
+        if (info->pPipelineCreateInfo && carrier_keeps(device->run.plan.carrier))
             return create_from_create_info(device, info, allocator, out);
     }
-    return device->create_pipeline_binaries(handle, info, allocator, out);
+    return device->driver.create_pipeline_binaries(handle, info, allocator, out);
 }
 
 static void tell_read(Device *device, const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
@@ -247,8 +252,8 @@ static void tell_read(Device *device, const VkPipelineBinaryKeyKHR *key, const v
     digest128(data, size, attested.digest);
     if (!binary_history_add(device, &attested))
         return; /* policy knows it already */
-    PylayerMessage *message = message_new(PYLAYER_MSG_BINARY_READ, device->serial);
-    uint8_t *copy = message && size <= device->plan.keep_cache_bytes ? malloc(size) : NULL;
+    PylayerMessage *message = message_new(PYLAYER_MSG_BINARY_READ, device->run.serial);
+    uint8_t *copy = message && size <= device->run.plan.keep_cache_bytes ? malloc(size) : NULL;
     if (copy)
         memcpy(copy, data, size);
     if (message) {
@@ -256,16 +261,16 @@ static void tell_read(Device *device, const VkPipelineBinaryKeyKHR *key, const v
         memcpy(message->binary.key, attested.key, sizeof attested.key);
         memcpy(message->binary.digest, attested.digest, sizeof attested.digest);
     }
-    if (!mailbox_post(message, device->plan.queue_bytes))
-        count(&counters_of(device)->totals.events_dropped, 1);
+    if (!mailbox_post(message, device->run.plan.queue_bytes))
+        count(&counters_of(&device->run)->totals.events_dropped, 1);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice handle, const VkPipelineBinaryDataInfoKHR *info,
                                                               VkPipelineBinaryKeyKHR *key, size_t *size, void *data)
 {
     Device *device = find_device(handle);
-    VkResult result = device->get_pipeline_binary_data(handle, info, key, size, data);
-    if (result == VK_SUCCESS && data && *size > 0 && device->app_binaries && device->plan.check_binaries &&
+    VkResult result = device->driver.get_pipeline_binary_data(handle, info, key, size, data);
+    if (result == VK_SUCCESS && data && *size > 0 && device->binaries.app_enabled && device->run.plan.check_binaries &&
         !process_is_forked_child())
         tell_read(device, key, data, *size);
     return result;

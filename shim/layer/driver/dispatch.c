@@ -5,7 +5,7 @@
  * passed it still finds the entries after it. Keys are pointers that the loader reuses after destruction, so entries
  * must be removed explicitly.
  */
-#include "loader/dispatch.h"
+#include "driver/dispatch.h"
 #include "process/process.h"
 
 DispatchTable instance_table, device_table;

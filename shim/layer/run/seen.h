@@ -31,22 +31,22 @@ enum Seen {
     SEEN_BEFORE = 128,  /* an earlier run created or stored a pipeline with it */
 };
 
-void fingerprints_open(Device *device);
-void fingerprints_close(Device *device);
+void fingerprints_open(SeenFingerprints *seen);
+void fingerprints_close(SeenFingerprints *seen);
 /* Notes what is known of a fingerprint. 0, unknown, is not noted. Returns all that is known; 0 if it could not be noted. */
-unsigned fingerprints_note(Device *device, uint64_t fingerprint, unsigned what);
+unsigned fingerprints_note(SeenFingerprints *seen, uint64_t fingerprint, unsigned what);
 /* Returns the bits of what is known of a fingerprint. */
-unsigned fingerprint_known(Device *device, uint64_t fingerprint);
+unsigned fingerprint_known(SeenFingerprints *seen, uint64_t fingerprint);
 /* Returns false if the layer's cache probably holds no pipeline of which this is known. */
-bool fingerprint_may_be_merged(Device *device, uint64_t fingerprint, unsigned known);
+bool fingerprint_may_be_merged(SeenFingerprints *seen, uint64_t fingerprint, unsigned known);
 /* Notes that the layer's cache gets a pipeline with this fingerprint, and what more is known of it. 0: it gets pipelines
  * that are not known. */
-void fingerprints_note_merged(Device *device, uint64_t fingerprint, unsigned more);
+void fingerprints_note_merged(SeenFingerprints *seen, uint64_t fingerprint, unsigned more);
 /* Returns true if this run was asked for a pipeline with these stages (fingerprint_of_stages) before, or if that cannot
  * be known. */
-bool fingerprints_meet_stages(Device *device, uint64_t stages);
+bool fingerprints_meet_stages(SeenFingerprints *seen, uint64_t stages);
 /* Writes at most `capacity` fingerprints of created pipelines of which the store does not know that they were used
  * within a day. Returns how many there are. */
-uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity);
+uint64_t fingerprints_read(SeenFingerprints *seen, uint64_t *out, uint64_t capacity);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "policy/mailbox.h"
+#include "mailbox/mailbox.h"
 #include "process/process.h"
 
 /* Cells wait this long so that a burst of compiles costs one wake-up and one write. Nothing else waits, because a

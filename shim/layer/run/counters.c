@@ -1,9 +1,7 @@
 /* counters.c - see counters.h */
-#include "device/counters.h"
+#include "run/counters.h"
 
 #include <string.h>
-
-#include "device/device.h"
 
 void counters_add_up(const Counters *counters, PylayerCounters *out)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "instance/program_name.h"
+#include "process/program_name.h"
 #include "process/digest.h"
 #include "process/trusted.h"
 

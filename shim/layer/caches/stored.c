@@ -9,18 +9,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device/device.h"
 #include "caches/cells.h"
 #include "crash/sentinel_file.h"
 #include "caches/cache_history.h"
 #include "crash/suspects.h"
-#include "device/counters.h"
+#include "run/counters.h"
 #include "store/patient_read.h"
 #include "process/aside.h"
 #include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "store/store_index.h"
-#include "store/stored.h"
+#include "caches/stored.h"
 
 /* What is read at once, from the record that is wanted: pipelines that were stored together are created together. A
  * read for few records means a merge for few, and nobody looks into the cache during a merge. Three records a read, of
@@ -40,7 +41,7 @@
 
 void stored_init(Device *device)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -51,7 +52,7 @@ void stored_init(Device *device)
 
 void stored_free(Device *device)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     index_forget(stored);
     free(stored->directory);
     free(stored->system);
@@ -75,11 +76,11 @@ static bool obey(Device *device, StoredFound *found)
     }
     const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_PLAIN_KIND, &count);
     for (size_t i = 0; i < count; i++)
-        call_switch_off(&device->added_calls, PYLAYER_MARK_PROBE, entry[i].kind);
+        call_switch_off(&device->crash.added_calls, PYLAYER_MARK_PROBE, entry[i].kind);
     entry = verdicts_of(verdicts, VERDICT_ADDED_CALL, &count);
     for (size_t i = 0; i < count; i++)
-        call_switch_off(&device->added_calls, (unsigned)entry[i].subject, entry[i].kind);
-    return cache_history_suspect(device, verdicts) && suspects_take(device, verdicts);
+        call_switch_off(&device->crash.added_calls, (unsigned)entry[i].subject, entry[i].kind);
+    return cache_history_suspect(device, verdicts) && suspects_take(&device->crash, verdicts);
 }
 
 /* Reading the folder. On a file system that is not local this may go on when the device has ended. */
@@ -95,30 +96,30 @@ static void read_store(Aside *aside)
 {
     Opening *opening = (Opening *)aside;
     Device *device = opening->device;
-    Stored *stored = &device->stored;
-    sentinel_outside_name(stored->directory, stored->outside);
+    Stored *stored = &device->store.stored;
+    live_outside_name(stored->directory, stored->outside);
     if (stored->system && !(is_own_root(opening->system_root) && is_own_directory(opening->system_above) &&
                             is_own_directory(stored->system))) {
         free(stored->system);
         stored->system = NULL;
     }
     opening->read = is_own_directory(opening->above) && is_own_directory(stored->directory) &&
-                    index_read_folder(device, &opening->found) &&
-                    !sentinels_outside_may_be_dead(stored->outside, stored->program);
+                    index_read_folder(&device->store, &opening->found) &&
+                    !live_outside_may_be_dead(stored->outside, stored->program);
 }
 
 static void discard_opening(Aside *aside)
 {
     Opening *opening = (Opening *)aside;
     verdicts_free(&opening->found.verdicts);
-    device_release(opening->device);
+    run_release(&opening->device->run);
     free(opening);
 }
 
 bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
     store_root_path(root);
     snprintf(above, sizeof above, "%s/store", root);
@@ -137,7 +138,7 @@ bool stored_open(Device *device, const FileHeader *header, bool every_program, b
     snprintf(opening->system_above, sizeof opening->system_above, "%s/store", opening->system_root);
     if (!*opening->system_root || asprintf(&stored->system, "%s/%s", opening->system_above, name) < 0)
         stored->system = NULL;
-    device_hold(device);
+    run_hold(&device->run);
     opening->aside = (Aside){.work = read_store, .discard = discard_opening};
     opening->device = device;
     snprintf(opening->above, sizeof opening->above, "%s", above);
@@ -147,7 +148,8 @@ bool stored_open(Device *device, const FileHeader *header, bool every_program, b
     *found = opening->found;
     opening->found.verdicts = (Verdicts){0};
     bool read = opening->read && obey(device, found) &&
-                sentinel_create(device, stored->directory, *header, sentinel_outside || !store_is_local());
+                sentinel_create(&device->crash, &device->store, stored->directory, *header,
+                                sentinel_outside || !store_is_local());
     discard_opening(&opening->aside);
     verdicts_free(&found->verdicts);
     if (!read)
@@ -217,7 +219,7 @@ static size_t bytes_of_first(const Chunk *chunk, uint64_t left)
 /* Reads from a record on as many bytes as are wanted, or that record, if it is whole and longer. */
 static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_up)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     StoreRead read = index_read_of(stored, &chunk->file);
     read.offset = chunk->offset;
     read.size = chunk->wanted;
@@ -228,7 +230,7 @@ static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_u
         chunk->data = malloc(FETCH_BYTES_MOST);
     if (!chunk->data)
         return READ_LATE;
-    enum ReadResult result = patient_read(device, &read, chunk->data, give_up, &chunk->size, &left);
+    enum ReadResult result = patient_read(&device->run, &read, chunk->data, give_up, &chunk->size, &left);
     read.size = read.needed = result == READ_DONE ? bytes_of_first(chunk, left) : 0;
     if (read.needed > FETCH_BYTES_MOST) {
         free(chunk->data);
@@ -236,7 +238,7 @@ static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_u
         chunk->large = true;
     }
     if (chunk->size < read.needed)
-        result = chunk->data ? patient_read(device, &read, chunk->data, give_up, &chunk->size, &left) : READ_LATE;
+        result = chunk->data ? patient_read(&device->run, &read, chunk->data, give_up, &chunk->size, &left) : READ_LATE;
     if (result == READ_GONE)
         index_forget_file(stored, chunk->number);
     return result;
@@ -268,7 +270,7 @@ static bool data_is_whole(const Chunk *chunk, uint64_t at, const RecordHeader *h
 
 static void note_given(Device *device, const Place *places, uint32_t count)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     pthread_mutex_lock(&stored->mutex);
     for (uint32_t i = 0; i < count; i++)
         number_map_put(&stored->places, places[i], GIVEN);
@@ -297,7 +299,7 @@ static unsigned known_of(const RecordHeader *header)
 /* The driver has the record's data from another one: under another fingerprint, or of a fold that was cut short. */
 static void note_twice(Device *device, Place place, const RecordHeader *header)
 {
-    fingerprints_note_merged(device, header->fingerprint, known_of(header));
+    fingerprints_note_merged(&device->run.seen, header->fingerprint, known_of(header));
     note_given(device, &place, 1); /* so that nobody waits for it */
 }
 
@@ -315,8 +317,8 @@ static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHea
 
 static bool is_suspect(const Device *device, const RecordHeader *header)
 {
-    return suspects_find_record(device, header->digest) ||
-           (header->fingerprint && suspects_find(device, header->fingerprint, PYLAYER_KIND_COMPUTE));
+    return suspects_find_record(&device->crash, header->digest) ||
+           (header->fingerprint && suspects_find(&device->crash, header->fingerprint, PYLAYER_KIND_COMPUTE));
 }
 
 /* Takes records from *at on, until one that somebody else has taken. The caller has taken the chunk's first. Returns
@@ -332,7 +334,7 @@ static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
         Place place = place_of(chunk->number, chunk->offset + *at);
         if (!record_is(&header, "CELL") || is_suspect(device, &header))
             continue;
-        if (*at > 0 && !take(&device->stored, place))
+        if (*at > 0 && !take(&device->store.stored, place))
             return false;
         chunk->damaged = !data_is_whole(chunk, *at, &header);
         if (chunk->damaged)
@@ -350,12 +352,12 @@ static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
 
 static void give_slice(Device *device, const Chunk *chunk, const Slice *slice)
 {
-    PylayerCounters *totals = &counters_of(device)->totals;
-    atomic_store(&device->holds_stored, true);
+    PylayerCounters *totals = &counters_of(&device->run)->totals;
+    atomic_store(&device->crash.holds_stored, true);
     uint64_t taken =
         cells_merge_records(device, chunk->data, slice->offsets, slice->sizes, slice->digests, slice->count);
     for (uint32_t i = 0; i < slice->count; i++) {
-        fingerprints_note_merged(device, slice->fingerprints[i], slice->known[i]);
+        fingerprints_note_merged(&device->run.seen, slice->fingerprints[i], slice->known[i]);
         count(&totals->fetched_bytes, slice->sizes[i]);
     }
     if (taken < slice->count)
@@ -390,28 +392,28 @@ static void give_chunk(Device *device, Chunk *chunk)
 /* Gives the record at a place, which the caller has taken, and those behind it. */
 static enum ReadResult give_from(Device *device, Place place, uint64_t *give_up)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     uint64_t start = now_ns();
     Chunk chunk = chunk_at(stored, place);
     enum ReadResult result = read_chunk(device, &chunk, give_up);
     if (result == READ_DONE)
         give_chunk(device, &chunk);
-    index_tell_damage(device, chunk.number, chunk.damaged ? READ_FAILED : result);
+    index_tell_damage(&device->store, chunk.number, chunk.damaged ? READ_FAILED : result);
     if (result == READ_LATE)
         note_late(stored, place);
     else
         note_given(device, &place, 1); /* also if it did not verify, so that nobody waits for it or reads it again */
     release_chunk(stored, &chunk);
-    count(&counters_of(device)->totals.fetch_ns, now_ns() - start);
+    count(&counters_of(&device->run)->totals.fetch_ns, now_ns() - start);
     return result;
 }
 
 /* Waits until another thread has given a record. Releases the mutex meanwhile; the caller holds it. */
 static void await_given_locked(Device *device, Place place)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     uint64_t begin = now_ns();
-    struct timespec deadline = deadline_at(begin + (uint64_t)device->plan.load_wait_ns);
+    struct timespec deadline = deadline_at(begin + (uint64_t)device->run.plan.load_wait_ns);
     int waited = 0;
     while (waited != ETIMEDOUT && number_map_find(&stored->places, place) == GIVING) {
         if (now_ns() - begin > SPIN_NS) {
@@ -427,7 +429,7 @@ static void await_given_locked(Device *device, Place place)
 /* Gives a record, unless somebody else does. */
 static enum ReadResult give(Device *device, Place place, uint64_t *give_up)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     if (take(stored, place))
         return give_from(device, place, give_up);
     pthread_mutex_lock(&stored->mutex);
@@ -440,7 +442,7 @@ static enum ReadResult give(Device *device, Place place, uint64_t *give_up)
 /* Reads one record, with a second read if it is far longer than the file's others. release_chunk afterwards. */
 static enum ReadResult read_cell(Device *device, Place place, Chunk *chunk, RecordHeader *header, uint64_t *give_up)
 {
-    *chunk = chunk_at(&device->stored, place);
+    *chunk = chunk_at(&device->store.stored, place);
     chunk->wanted = record_bytes(&chunk->file, 1);
     enum ReadResult result = read_chunk(device, chunk, give_up);
     if (result != READ_DONE)
@@ -452,16 +454,16 @@ static enum ReadResult read_cell(Device *device, Place place, Chunk *chunk, Reco
 /* Makes a cache of the record at a place. */
 static enum ReadResult make_cell(Device *device, Place place, Fetched *fetched, uint64_t *give_up)
 {
-    PylayerCounters *totals = &counters_of(device)->totals;
+    PylayerCounters *totals = &counters_of(&device->run)->totals;
     uint64_t start = now_ns();
     Chunk chunk;
     RecordHeader header;
     enum ReadResult result = read_cell(device, place, &chunk, &header, give_up);
     if (result == READ_DONE && !is_suspect(device, &header)) {
-        atomic_store(&device->holds_stored, true);
+        atomic_store(&device->crash.holds_stored, true);
         fetched->cell = cells_cell(device, chunk.data + sizeof header, header.size, header.digest);
     }
-    release_chunk(&device->stored, &chunk);
+    release_chunk(&device->store.stored, &chunk);
     if (fetched->cell != VK_NULL_HANDLE) {
         fetched->known |= SEEN_ALONE | SEEN_BEFORE | (record_is_recent(&header) ? SEEN_TOLD : 0);
         count(&totals->fetched, 1);
@@ -477,10 +479,10 @@ static enum ReadResult make_cell(Device *device, Place place, Fetched *fetched, 
 static enum ReadResult give_all(Device *device, uint64_t fingerprint, bool alone, Fetched *fetched, uint64_t *give_up)
 {
     Places found = {0};
-    enum ReadResult worst = index_look_up(device, fingerprint, &found, give_up);
+    enum ReadResult worst = index_look_up(&device->store, fingerprint, &found, give_up);
     if (alone && found.count == 1 && worst == READ_DONE)
         worst = make_cell(device, found.places[0], fetched, give_up);
-    uint64_t deadline = fingerprint ? UINT64_MAX : read_deadline(device, give_up);
+    uint64_t deadline = fingerprint ? UINT64_MAX : read_deadline(&device->run, give_up);
     for (size_t i = 0; i < found.count && worst != READ_LATE && fetched->cell == VK_NULL_HANDLE; i++) {
         enum ReadResult result = now_ns() < deadline ? give(device, found.places[i], give_up) : READ_LATE;
         worst = result > worst ? result : worst;
@@ -491,28 +493,28 @@ static enum ReadResult give_all(Device *device, uint64_t fingerprint, bool alone
 
 static Fetched fetch(Device *device, uint64_t fingerprint, bool alone, unsigned known)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     Fetched fetched = {.known = known};
     alone = alone && fingerprint && !(known & (SEEN_MERGED | SEEN_ALONE));
     uint64_t give_up = 0;
     enum ReadResult result = give_all(device, fingerprint, alone, &fetched, &give_up);
     if (result != READ_LATE && fetched.cell == VK_NULL_HANDLE && atomic_load(&stored->behind))
-        result =
-            index_read_again(device, &give_up) ? give_all(device, fingerprint, alone, &fetched, &give_up) : READ_LATE;
+        result = index_read_again(&device->store, &give_up) ? give_all(device, fingerprint, alone, &fetched, &give_up)
+                                                            : READ_LATE;
     if (result == READ_LATE)
         return fetched;
     if (!fingerprint)
         atomic_store(&stored->unnamed_fetched, true);
     else
-        fetched.known =
-            fingerprints_note(device, fingerprint, fetched.cell != VK_NULL_HANDLE ? fetched.known : SEEN_FETCHED);
+        fetched.known = fingerprints_note(&device->run.seen, fingerprint,
+                                          fetched.cell != VK_NULL_HANDLE ? fetched.known : SEEN_FETCHED);
     return fetched;
 }
 
 Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone)
 {
-    const Stored *stored = &device->stored;
-    unsigned known = fingerprint ? fingerprint_known(device, fingerprint) : 0;
+    const Stored *stored = &device->store.stored;
+    unsigned known = fingerprint ? fingerprint_known(&device->run.seen, fingerprint) : 0;
     bool done = fingerprint ? known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
     if (done || !atomic_load_explicit(&stored->open, memory_order_relaxed))
         return (Fetched){.known = known};
@@ -530,12 +532,12 @@ static int by_place(const void *left, const void *right)
 
 bool stored_has(Device *device, uint64_t fingerprint)
 {
-    if (!atomic_load_explicit(&device->stored.open, memory_order_relaxed) || !fingerprint)
+    if (!atomic_load_explicit(&device->store.stored.open, memory_order_relaxed) || !fingerprint)
         return false;
     Places found = {0};
     uint64_t give_up = 0;
     int cancellation = cancellation_off();
-    index_look_up(device, fingerprint, &found, &give_up);
+    index_look_up(&device->store, fingerprint, &found, &give_up);
     cancellation_restore(cancellation);
     bool any = found.count > 0;
     free(found.places);
@@ -546,7 +548,7 @@ bool stored_has(Device *device, uint64_t fingerprint)
  * once. Returns how many places that is. *all becomes false if a record could not be given. */
 static size_t give_some(Device *device, AppCache *app_cache, const Place *places, size_t count, bool *all)
 {
-    Chunk chunk = chunk_at(&device->stored, places[0]);
+    Chunk chunk = chunk_at(&device->store.stored, places[0]);
     Slice slice = {0};
     RecordHeader header;
     uint64_t give_up = 0;
@@ -566,13 +568,13 @@ static size_t give_some(Device *device, AppCache *app_cache, const Place *places
     }
     *all &= done > 0 && (slice.count == 0 || cells_give(device, app_cache, chunk.data, slice.offsets, slice.sizes,
                                                         slice.digests, slice.count));
-    release_chunk(&device->stored, &chunk);
+    release_chunk(&device->store.stored, &chunk);
     return done > 0 ? done : 1;
 }
 
 bool stored_give_to(Device *device, AppCache *app_cache, const uint64_t *fingerprints, size_t count)
 {
-    Stored *stored = &device->stored;
+    Stored *stored = &device->store.stored;
     if (!atomic_load_explicit(&stored->open, memory_order_relaxed))
         return false;
     int cancellation = cancellation_off();
@@ -582,7 +584,7 @@ bool stored_give_to(Device *device, AppCache *app_cache, const uint64_t *fingerp
     for (size_t i = 0; i < count; i++) {
         size_t before = found.count;
         if (fingerprints[i])
-            index_look_up(device, fingerprints[i], &found, &give_up);
+            index_look_up(&device->store, fingerprints[i], &found, &give_up);
         all &= found.count > before;
     }
     if (found.count > 1)

@@ -2,7 +2,7 @@
  * device_commands.h - the one list of the device commands that the layer hooks or calls.
  *
  * HOOKED(group, member, type, name): vkGetDeviceProcAddr returns layer_<name> if the device hooks the group (is_hooked
- * in loader.c). CALLED: the layer only calls the command. Device::member is the next layer's function, or NULL if it
+ * in loader.c). CALLED: the layer only calls the command. Driver::member is the next layer's function, or NULL if it
  * has none. To support a command, add its line here, and if it is hooked, define layer_<name>, which is declared below.
  */
 #ifndef PYLAYER_DEVICE_COMMANDS_H

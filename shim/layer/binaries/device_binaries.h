@@ -1,0 +1,25 @@
+/* device_binaries.h - the pipeline binaries of a device, and what is known of the driver's */
+#ifndef PYLAYER_DEVICE_BINARIES_H
+#define PYLAYER_DEVICE_BINARIES_H
+
+#include "binaries/binary_history.h"
+#include "binaries/binary_index.h"
+
+typedef struct Binaries {
+    /* enabled: pipelineBinaries is enabled. app_enabled: the application enabled it. */
+    bool enabled, app_enabled;
+    bool multiview; /* the application enabled it */
+    /* The application asked for a pipeline's key or, by its create info, for its binaries: it keeps binaries itself. It
+     * may get them from the driver's internal cache, which lacks what went through a VkPipelineCache. So from then on the
+     * layer adds no cache, unless it stores binaries itself. */
+    atomic_bool app_keeps;
+    bool app_extension, app_maintenance5; /* the application enabled these, so it may use their commands */
+    bool internal_cache;   /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
+    bool driver_cache_off; /* disableInternalCache */
+    BinaryIndex index;
+    BinaryHistory history;
+    atomic_uint kinds_captured; /* bit mask: the internal cache does not return the binaries; capture at once */
+    atomic_uint failures[PYLAYER_KIND_COUNT]; /* in a row */
+} Binaries;
+
+#endif

@@ -1,0 +1,38 @@
+/* caches.h - a device's VkPipelineCache objects: the layer's own, and what it knows of the application's */
+#ifndef PYLAYER_CACHES_H
+#define PYLAYER_CACHES_H
+
+#include "base.h"
+#include "caches/adoption.h"
+#include "caches/cache_history.h"
+#include "caches/loading.h"
+#include "caches/pipeline_cache.h"
+
+typedef struct Caches {
+    /* The layer's own cache: all cells merged. Created with the device and never passed to the application. */
+    VkPipelineCache merged; /* VK_NULL_HANDLE if no carrier keeps pipelines */
+    CacheUse merged_use;
+    atomic_uint generation; /* raised by every merge into merged */
+    /* Allows one merge at a time in a device. A merge locks its destination and its sources, so two merges in
+     * opposite directions could wait for each other for ever: Mesa locks the destination, then the source. */
+    PatientMutex merge_mutex;
+    uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache, to recognise that nothing was kept */
+    size_t empty_size;
+    atomic_int said_unreadable; /* the log has said that the driver does not return data */
+    AdoptionBudget adoption;
+
+    pthread_mutex_t given_mutex;
+    NumberMap given;          /* numbers of stored records that the driver got, by digest_id; not those from policy */
+    atomic_ullong last_given; /* of these numbers */
+    Loading loading;
+    atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */
+    atomic_bool has_lost;           /* AppCache::lost */
+
+    pthread_mutex_t apps_mutex; /* writers only */
+    _Atomic(AppCache *) apps[APP_CACHE_BUCKETS];
+    atomic_uint next_slot;
+    KeptDigests kept_digests;
+    CacheHistory history;
+} Caches;
+
+#endif

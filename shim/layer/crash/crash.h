@@ -1,0 +1,17 @@
+/* crash.h - what a device has of crashes: the sentinel that tells the next process, and what earlier ones told this */
+#ifndef PYLAYER_CRASH_H
+#define PYLAYER_CRASH_H
+
+#include "crash/added_calls.h"
+
+typedef struct Crash {
+    AddedCalls added_calls;              /* which of them are switched off */
+    _Atomic(PylayerMark *) marks;        /* the crash sentinel; NULL if there is none */
+    char *sentinel_path;                 /* the sentinel's file, if the layer made it */
+    int sentinel_fd;                     /* open on overlayfs alone; 0: none */
+    ino_t sentinel_inode;                /* of that file */
+    atomic_bool holds_stored;            /* stored data was given to the driver */
+    _Atomic(struct Suspects *) suspects; /* NULL if no pipeline is suspected */
+} Crash;
+
+#endif

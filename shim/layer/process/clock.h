@@ -1,0 +1,20 @@
+/* clock.h - CLOCK_MONOTONIC in nanoseconds */
+#ifndef PYLAYER_CLOCK_H
+#define PYLAYER_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+static inline struct timespec deadline_at(uint64_t time_ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(time_ns / 1000000000ull), .tv_nsec = (long)(time_ns % 1000000000ull)};
+}
+
+#endif

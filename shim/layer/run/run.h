@@ -1,0 +1,64 @@
+/*
+ * run.h - a device's run: what policy decided about it, what it counts, and what it knows of fingerprints. All subjects
+ * read it and count in it.
+ */
+#ifndef PYLAYER_RUN_H
+#define PYLAYER_RUN_H
+
+#include "run/counters.h"
+#include "run/seen.h"
+
+struct Frames;
+
+typedef struct Run {
+    uint64_t serial; /* the device's number in messages */
+    PylayerPlan plan;
+    bool planned;                    /* policy gave a plan, so it must be told when this device ends */
+    atomic_int carrier;              /* PylayerCarrier in force; changes only to OFF */
+    PylayerDeviceInfo info;          /* as policy got it */
+    atomic_ullong begun_ns;          /* a thread waits for stored records at most until this plus load_wait_ns */
+    bool sees_frames;                /* the commands of swapchains are hooked */
+    atomic_bool written;             /* the layer has written the run's file */
+    _Atomic(struct Frames *) frames; /* NULL until the first present */
+
+    void (*free)(struct Run *run); /* called by the last of its holders */
+    atomic_uint holders;           /* vkDestroyDevice, and threads that read the store for it (process/aside.h) */
+
+    SeenFingerprints seen;
+    char name[PYLAYER_RUN_NAME_BYTES]; /* of the sentinel that the layer made; empty if there is none */
+    _Atomic(Counters *) counters;      /* THREAD_SLOTS of them: these, or those in the sentinel's file */
+    Counters own_counters[THREAD_SLOTS];
+} Run;
+
+/* Returns false if the carrier keeps no pipelines and uses no stored ones, so that the layer must add nothing to
+ * the device and hold nothing for it. */
+static inline bool carrier_keeps(int carrier)
+{
+    return carrier != PYLAYER_CARRIER_OFF && carrier != PYLAYER_CARRIER_OBSERVE;
+}
+
+/* Keeps what the layer has of a device until as many calls of run_release. */
+static inline void run_hold(Run *run)
+{
+    atomic_fetch_add(&run->holders, 1);
+}
+
+static inline void run_release(Run *run)
+{
+    if (atomic_fetch_sub(&run->holders, 1) == 1)
+        run->free(run);
+}
+
+static inline Counters *counters_of(Run *run)
+{
+    return atomic_load_explicit(&run->counters, memory_order_acquire) + thread_slot();
+}
+
+/* Notes that a pipeline with this fingerprint was created, of which so much is known. 0 is unknown, and not noted. */
+static inline void note_created(Run *run, uint64_t fingerprint, unsigned known)
+{
+    if (fingerprint && !(known & SEEN_CREATED) && !fingerprints_note(&run->seen, fingerprint, SEEN_CREATED))
+        count(&counters_of(run)->totals.fingerprints_dropped, 1);
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* live_file.c - see live_file.h */
+#define _GNU_SOURCE
+#include "store/live_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "process/process.h"
+#include "run/counters.h"
+#include "store/owner.h"
+#include "store/run_file.h"
+
+void live_outside_name(const char *folder, char beginning[LIVE_OUTSIDE_BYTES])
+{
+    char real[PATH_BYTES];
+    *beginning = '\0';
+    if (realpath(folder, real))
+        snprintf(beginning, LIVE_OUTSIDE_BYTES, "%016llx-", (unsigned long long)digest64(real, strlen(real), 0));
+}
+
+bool live_outside_directory(char directory[PATH_BYTES])
+{
+    const char *base = environment_get("XDG_RUNTIME_DIR");
+    int length = base && *base == '/' ? snprintf(directory, PATH_BYTES, "%s/pylayer-live", base)
+                                      : snprintf(directory, PATH_BYTES, "/dev/shm/pylayer-live-%u", geteuid());
+    return length < PATH_BYTES;
+}
+
+uint8_t *live_bytes(void)
+{
+    uint8_t *bytes = aligned_alloc(_Alignof(Counters), PYLAYER_LIVE_BYTES);
+    if (bytes)
+        memset(bytes, 0, PYLAYER_LIVE_BYTES);
+    return bytes;
+}
+
+/* Returns true if the process was in a call to the driver that is marked with `least` or a higher number. */
+static bool has_marks(const uint8_t *file, unsigned least)
+{
+    for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++) {
+        PylayerMark mark;
+        memcpy(&mark, file + PYLAYER_MARKS_OFFSET + i * sizeof mark, sizeof mark);
+        if (mark.call >= least)
+            return true;
+    }
+    return false;
+}
+
+/* Asks the kernel for a lease, which it grants only while nobody has the file open for writing. The mapping of a living
+ * process keeps the file open, whatever descriptors the program closes, and in any container: these files are on file
+ * systems of one kernel (sentinel_open). The lease ends with the descriptor. */
+static OwnerState state_of_mapping(int fd)
+{
+    fcntl(fd, F_SETSIG, SIGURG); /* programs ignore it. Without this, whoever breaks the lease would send SIGIO */
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
+        return OWNER_DEAD;
+    return errno == EAGAIN ? OWNER_ALIVE : OWNER_ELSEWHERE;
+}
+
+const char *live_run_name(char run_name[PYLAYER_RUN_NAME_BYTES], const char *name)
+{
+    size_t length = strlen(name), used = strlen(LIVE_SUFFIX) + PYLAYER_RUN_NAME_BYTES - 1;
+    snprintf(run_name, PYLAYER_RUN_NAME_BYTES, "%s", length > used ? name + length - used : "");
+    return run_name;
+}
+
+/* Returns as live_may_be_dead. file: zeros. */
+static bool judge(int directory, const char *name, bool own, int fd, uint8_t *file, bool *ended)
+{
+    FileHeader header;
+    char run_name[PYLAYER_RUN_NAME_BYTES];
+    bool readable = read(fd, file, PYLAYER_LIVE_BYTES) >= 0;
+    memcpy(&header, file, sizeof header);
+    if (file_header_is_newer(&header))
+        return false;
+    OwnerState state = owner_state(&header.owner);
+    if (state == OWNER_ELSEWHERE)
+        state = state_of_mapping(fd);
+    if (state == OWNER_ALIVE)
+        return false;
+    /* A program that ends by _exit or by a kill leaves such a file each time. */
+    bool harmless = readable && !has_marks(file, PYLAYER_MARK_RECORDS);
+    if (harmless && state == OWNER_DEAD && run_file_of_dead(file, live_run_name(run_name, name))) {
+        unlinkat(directory, name, 0);
+        *ended = true;
+    }
+    return !harmless && (own || has_marks(file, PYLAYER_MARK_ADDED));
+}
+
+bool live_may_be_dead(int directory, const char *name, bool own, bool *ended)
+{
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return errno != ENOENT;
+    uint8_t *file = live_bytes();
+    bool dead = !file || judge(directory, name, own, fd, file, ended);
+    free(file);
+    close(fd);
+    return dead;
+}
+
+bool live_outside_may_be_dead(const char *beginning, uint64_t program)
+{
+    char path[PATH_BYTES], own[18];
+    snprintf(own, sizeof own, "%016llx-", (unsigned long long)program);
+    if (!*beginning || !live_outside_directory(path) || !is_own_directory(path))
+        return false;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    bool dead = false, ended = false;
+    while (directory && !dead && (entry = readdir(directory)))
+        dead = strncmp(entry->d_name, beginning, strlen(beginning)) == 0 &&
+               live_may_be_dead(fd, entry->d_name, strncmp(entry->d_name + strlen(beginning), own, strlen(own)) == 0,
+                                &ended);
+    if (directory)
+        closedir(directory);
+    else if (fd >= 0)
+        close(fd);
+    return dead;
+}

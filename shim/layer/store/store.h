@@ -1,0 +1,19 @@
+/* store.h - what a device has of the store */
+#ifndef PYLAYER_STORE_H
+#define PYLAYER_STORE_H
+
+#include "driver/driver.h"
+#include "run/run.h"
+#include "store/store_index.h"
+
+struct Store {
+    const Driver *driver;
+    Run *run;
+    PylayerKept kept;       /* what policy kept of an earlier process; zero if nothing */
+    bool used_recently;     /* a run said within a day what it used */
+    bool has_undecided;     /* only policy can judge what this run shows about the driver (verdicts.h) */
+    atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
+    Stored stored;
+};
+
+#endif
