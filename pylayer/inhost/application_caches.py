@@ -185,10 +185,7 @@ class ApplicationCaches:
             return None
         self.restored += 1
         batch = Batch(data)
-        batch.offsets.append(0)
-        batch.sizes.append(len(data))
-        batch.digests.append(blob.digest)
-        batch.fingerprints.append(0)
+        batch.add(0, len(data), blob.digest)
         return batch
 
     def close(self) -> None:

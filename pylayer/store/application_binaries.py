@@ -30,8 +30,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .reader import Record
-
 #: Key size, whether data follows, size of the data, key, digest of the data.
 HEAD = struct.Struct("<IIQ32s16s")
 assert HEAD.size == 64
@@ -147,8 +145,8 @@ class ApplicationBinaries:
                 found.append(Damage(path, outcome))
                 return
             for part in reader.parts(found):
-                records = (record for record in part.records if record[0] == format.APPLICATION_BINARY)
-                batch = [one for record in records if (one := self._take(part.data, record)) is not None]
+                records = (record for record in part.records if record.magic == format.APPLICATION_BINARY)
+                batch = [one for record in records if (one := self._take(part.data_of(record))) is not None]
                 if batch:
                     yield batch
         except FileNotFoundError:
@@ -158,11 +156,10 @@ class ApplicationBinaries:
         finally:
             self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
 
-    def _take(self, data: bytes | bytearray, record: Record) -> Attested | None:
+    def _take(self, data: memoryview) -> Attested | None:
         """Returns the binary in a record, without its data if that exceeds the limit. Returns None if the binary is
         impossible or adds nothing to what is known."""
-        start, size = record[3], record[4]
-        one = parse(memoryview(data)[start : start + size])
+        one = parse(data)
         if one is None:
             return None
         has_data = one.data is not None and self._data_bytes + one.size <= self._most_bytes

@@ -151,10 +151,10 @@ def read_attestations(
             return []
         for part in reader.parts(damage, start):
             for record in part.records:
-                if record[0] == format.ATTEST and record[4] >= format.ATTESTATION.size:
-                    found.append(Attestation.read(bytes(part.data[record[3] : record[3] + record[4]])))
+                if record.magic == format.ATTEST and record.size >= format.ATTESTATION.size:
+                    found.append(Attestation.read(bytes(part.data_of(record))))
                 if read_to is not None:
-                    read_to[path] = part.place(record) + format.record_size(record[4])
+                    read_to[path] = part.place(record) + format.record_size(record.size)
     except FileNotFoundError:
         pass  # another process combined it with others meanwhile: the reader opens it for each part
     except OSError as error:
@@ -329,7 +329,7 @@ class Attestations:
             found = reader.record_at(format.FILE_HEADER.size) if header is not None else None
         except OSError:
             return None
-        if found is None or found[0][6] != blob.digest:
+        if found is None or found[0].digest != blob.digest:
             self.damage.append(Damage(blob.path, outcome if header is None else "damaged-data"))
             return None
         return found[1]

@@ -50,9 +50,8 @@ class PackWriter:
 
     def add(self, record: Record, data: bytes | memoryview, fingerprint: int, last_used: int) -> None:
         """Adds one record with its magic, kind, flags, create_ns and digest."""
-        magic, kind, flags, _, _, create_ns, digest, _, _ = record
-        parts = format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used)
-        self.add_parts(parts, fingerprint)
+        head = (record.digest, record.kind, record.flags, record.create_ns, fingerprint, last_used)
+        self.add_parts(format.record_parts(record.magic, data, *head), fingerprint)
 
     def add_parts(self, parts: list[bytes | memoryview], fingerprint: int = 0) -> None:
         """Adds one record, given as the pieces of ``format.record_parts``."""

@@ -14,13 +14,44 @@ from .format import ALIGNMENT, HASHED_RECORD_HEADER, RECORD_HEADER, Damage, File
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    #: One record: magic, kind, flags, offset of its data in the part, data size, create_ns, digest, fingerprint,
-    #: last_used.
-    Record = tuple[bytes, int, int, int, int, int, bytes, int, int]
+    from typing import Any
 
 #: Bytes read at once: small enough to be in the processor's cache when hashed, large enough for few system calls.
 PART_BYTES = 128 << 10
+
+
+class Record:
+    """A verified record, as its header has it. ``start``: where its data begins in the part that was read."""
+
+    __slots__ = ("create_ns", "digest", "fingerprint", "flags", "kind", "last_used", "magic", "size", "start")
+    magic: bytes
+    kind: int
+    flags: int
+    size: int
+    create_ns: int
+    digest: bytes
+    fingerprint: int
+    last_used: int
+
+    def __init__(self, header: tuple[Any, ...], start: int) -> None:
+        self.magic, self.kind, self.flags, self.size, self.create_ns = header[:5]
+        self.digest, self.fingerprint, self.last_used = header[5:8]
+        self.start = start
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether it holds one pipeline."""
+        return self.magic in format.PIPELINES
+
+    @property
+    def is_pulled(self) -> bool:
+        """Whether it is a pipeline that came from a fleet."""
+        return self.is_pipeline and bool(self.flags & format.PULLED)
+
+    @property
+    def name(self) -> tuple[bytes, int]:
+        """Digest and fingerprint. Equal content is stored once for each fingerprint, by which the layer finds it."""
+        return self.digest, self.fingerprint
 
 
 class Part:
@@ -35,7 +66,11 @@ class Part:
 
     def place(self, record: Record) -> int:
         """Returns the offset in the file of a record of this part."""
-        return self.base + record[3] - RECORD_HEADER.size
+        return self.base + record.start - RECORD_HEADER.size
+
+    def data_of(self, record: Record) -> memoryview:
+        """Returns the data of a record of this part. It is valid as long as the part is."""
+        return memoryview(self.data)[record.start : record.start + record.size]
 
 
 class Reader:
@@ -164,7 +199,7 @@ class Reader:
         data = head + self.bytes_at(offset + RECORD_HEADER.size, size)
         found: list[Record] = []
         Scan(self.path, [], self.salt).part(data, len(data), 0, None, found)
-        if len(found) != 1 or found[0][4] != size:
+        if len(found) != 1 or found[0].size != size:
             return None
         return found[0], data[RECORD_HEADER.size :]
 
@@ -193,8 +228,9 @@ class Scan:
         places: dict[bytes, int] = {}
         at = 0
         while at + header_size <= end:
-            magic, kind, flags, size, create_ns, digest, fingerprint, last_used, hashed = unpack(view, at)
-            if hash64(view[at : at + HASHED_RECORD_HEADER], salt) != hashed:
+            header = unpack(view, at)
+            size = header[3]
+            if hash64(view[at : at + HASHED_RECORD_HEADER], salt) != header[8]:
                 next_one = next_record(data, at + ALIGNMENT, end, limit is None, places, salt)
                 self._unverified(view, at, next_one, base)
                 at = next_one
@@ -211,8 +247,8 @@ class Scan:
                 )
                 at = next_one
                 continue
-            if hash128(view[start:stop]) == digest:
-                take((magic, kind, flags, start, size, create_ns, digest, fingerprint, last_used))
+            if hash128(view[start:stop]) == header[5]:
+                take(Record(header, start))
             else:
                 self._damage.append(Damage(self._path, "damaged-data", base + at, format.record_size(size)))
             at = stop + -size % ALIGNMENT

@@ -200,17 +200,17 @@ def _collect(
     try:
         for part in Reader(source.path).verified(identity_digest, []):
             source.is_readable = True
-            for magic, _, _, start, size, _, digest, fingerprint, last_used in part.records:
-                if magic == format.USED:
-                    fingerprints = fingerprints_of(bytes(part.data[start : start + size]))
-                    uses.note(fingerprints, last_used)
+            for record in part.records:
+                if record.magic == format.USED:
+                    fingerprints = fingerprints_of(part.data_of(record))
+                    uses.note(fingerprints, record.last_used)
                     source.only_pipelines &= not fingerprints
-                elif magic not in format.PIPELINES:
-                    source.only_pipelines &= magic == format.TABLE
-                elif seen is None or (digest, fingerprint) not in seen:
+                elif not record.is_pipeline:
+                    source.only_pipelines &= record.magic == format.TABLE
+                elif seen is None or record.name not in seen:
                     if seen is not None:
-                        seen.add((digest, fingerprint))
-                    found += RECORD.pack(fingerprint, last_used, format.record_size(size))
+                        seen.add(record.name)
+                    found += RECORD.pack(record.fingerprint, record.last_used, format.record_size(record.size))
             yield
     except OSError:
         return

@@ -291,14 +291,14 @@ class Timeline:
     def take_part(self, part: Part) -> int:
         """Appends what verified in a part of a file; returns the file offset where that ends."""
         end = 0
-        for magic, _, _, start, size, *_ in part.records:
-            data = bytes(memoryview(part.data)[start : start + size])
-            end = part.base + start + size + -size % format.ALIGNMENT
-            if magic == format.NOTE:
+        for record in part.records:
+            data = bytes(part.data_of(record))
+            end = part.place(record) + format.record_size(record.size)
+            if record.magic == format.NOTE:
                 self.take_note(data)
-            elif magic == format.EVENTS:
+            elif record.magic == format.EVENTS:
                 self.take_events(data)
-            elif magic == format.FRAMES:
+            elif record.magic == format.FRAMES:
                 self.take_frames(data)
         return end
 

@@ -51,9 +51,8 @@ def _read_file(path: str, folder: Folder) -> tuple[str, list[Verdict], bool] | N
         entries = []
         for part in reader.content(header, []):
             for record in part.records:
-                data = memoryview(part.data)[record[3] : record[3] + record[4]]
-                if record[0] == format.VERDICTS and len(data) % ENTRY.size == 0:
-                    entries += [Verdict(*fields) for fields in ENTRY.iter_unpack(data)]
+                if record.magic == format.VERDICTS and record.size % ENTRY.size == 0:
+                    entries += [Verdict(*fields) for fields in ENTRY.iter_unpack(part.data_of(record))]
     except FileNotFoundError:
         raise
     except OSError:
@@ -197,8 +196,8 @@ def _accuse_records(folder: Folder, finding: Finding, found_ns: int) -> None:
         try:
             for part in Reader(path).verified(folder.identity.digest, []):
                 for record in part.records:
-                    if record[0] in format.PIPELINES and record[7] in pipelines:
-                        number, flags = verdicts.number_of(record[6]), pipelines[record[7]]
+                    if record.is_pipeline and record.fingerprint in pipelines:
+                        number, flags = verdicts.number_of(record.digest), pipelines[record.fingerprint]
                         decision = finding.known.accuse(RECORD, 0, number, found_ns, found_ns, flags)
                         if decision is not None:
                             finding.new.append(decision)

@@ -336,7 +336,7 @@ class Verdicts:
         kept: list[Record] = []
         left: list[Record] = []
         for record in records:
-            aside = record[0] in format.LOADED and self.takes_record(record[6], record[7])
+            aside = record.magic in format.LOADED and self.takes_record(*record.name)
             (left if aside else kept).append(record)
         return kept, left
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import xxhash
 from cli import stores
 from cli.stores import GAME, IDENTITY, TOOL, Store, cell, record
 from cli.user import User
@@ -151,7 +150,7 @@ def forged(path: Path, identity: Identity, magic: bytes, data: bytes, **fields: 
     writer = pack.PackWriter(str(path), identity, kind=format.EXPORT)
 
     def add(magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
-        writer.add((magic, kind, flags, 0, len(data), 1000, xxhash.xxh3_128_digest(data), 1, 5), data, 1, 5)
+        writer.add_parts(format.record_parts(magic, data, None, kind, flags, 1000, 1, 5), 1)
 
     add(format.NOTE, flat.dumps({"identity": identity.fields}).encode())
     add(format.NOTE, flat.dumps({"program": f"{program_id(*GAME):016x}", "name": "game"}).encode())

@@ -135,7 +135,7 @@ def test_uses_travel(user: User, elsewhere: User) -> None:
     header, _ = reader.header()
     assert header is not None
     records = [record for part in reader.content(header, []) for record in part.records]
-    last = sorted(record[8] for record in records if record[0] == format.CELL)
+    last = sorted(record.last_used for record in records if record.magic == format.CELL)
     assert last[0] == 0 and [round((NOW - used) / DAY) for used in last[1:]] == [50, 3]
 
 
@@ -354,7 +354,7 @@ class Forger:
 
     def add(self, magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
         digest = xxhash.xxh3_128_digest(data)
-        self.writer.add((magic, kind, flags, 0, len(data), 1000, digest, 1, NOW), data, 1, NOW)
+        self.writer.add_parts(format.record_parts(magic, data, digest, kind, flags, 1000, 1, NOW), 1)
 
 
 def other_vendor(forger: Forger) -> None:

@@ -291,9 +291,9 @@ def test_pulled_records(builder: Builder, machine: Machine) -> None:
     machine.pull(builder.url)
     (path,) = Store(machine.root).folder.files(None, (".pack",))
     (record,) = (
-        record for part in Reader(path).verified(IDENTITY.digest, []) for record in part.records if record[0] == b"CELL"
+        one for part in Reader(path).verified(IDENTITY.digest, []) for one in part.records if one.magic == b"CELL"
     )
-    assert record[2] == format.PULLED and record[5] == 2_000_000 and record[8] == format.NEVER_USED
+    assert (record.flags, record.create_ns, record.last_used) == (format.PULLED, 2_000_000, format.NEVER_USED)
 
 
 def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:

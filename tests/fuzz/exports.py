@@ -45,7 +45,8 @@ def export_bytes() -> bytes:
         ]
         for magic, data in (*notes, programs[0], *cells, programs[1], *cells[:1]):
             digest = xxhash.xxh3_128_digest(data)
-            writer.add((magic, 0, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+            parts = format.record_parts(magic, data, digest, create_ns=1000, fingerprint=5, last_used=1000)
+            writer.add_parts(parts, 5)
         writer.finish()
         with open(path, "rb") as file:
             return file.read()

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-import xxhash
 from fuzz.exports import IDENTITY, KEY, PUBLIC
 
 from pylayer.common.cache_header import HEADER
@@ -40,9 +39,8 @@ def pack_bytes(count: int = 4) -> bytes:
         writer = pack.PackWriter(os.path.join(directory, "x.pack"), IDENTITY, PROGRAM, "seven")
         for number in range(count):
             data = head + bytes([number]) * 60
-            digest = xxhash.xxh3_128_digest(data)
-            record = (format.CELL, 1, format.PULLED, 0, len(data), 1000, digest, number, 1)
-            writer.add(record, data, number, format.NEVER_USED)
+            fields = (None, 1, format.PULLED, 1000, number, format.NEVER_USED)
+            writer.add_parts(format.record_parts(format.CELL, data, *fields), number)
         writer.finish()
         with open(os.path.join(directory, "x.pack"), "rb") as file:
             return file.read()
@@ -144,10 +142,10 @@ def admit(path: str, root: str, data: bytes) -> str:
     header = HEADER.pack(32, 1, 0x1002, 0x73BF, bytes(range(16)))
     for part in Reader(there).verified(IDENTITY.digest, damage):
         for record in part.records:
-            content = bytes(part.data[record[3] : record[3] + record[4]])
-            if record[0] == format.CELL and (content[4:32] != header[4:] or not record[2] & format.PULLED):
+            content = bytes(part.data_of(record))
+            if record.magic == format.CELL and (content[4:32] != header[4:] or not record.is_pulled):
                 return "a cell of another device, or one that was not published"
-            if record[0] not in (format.CELL, format.NOTE, format.TABLE):
-                return f"a record of kind {record[0]!r}"
+            if record.magic not in (format.CELL, format.NOTE, format.TABLE):
+                return f"a record of kind {record.magic!r}"
     os.unlink(there)
     return "something damaged is in the store" if damage else ""

@@ -345,7 +345,8 @@ def pack_bytes(datas: list[bytes]) -> bytes:
         writer.add_parts(recency.used_parts([5, 6], 1000))
         for data in datas:
             digest = xxhash.xxh3_128_digest(data)
-            writer.add((format.CELL, 0, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+            parts = format.record_parts(format.CELL, data, digest, create_ns=1000, fingerprint=5, last_used=1000)
+            writer.add_parts(parts, 5)
         writer.finish()
         with open(path, "rb") as file:
             return file.read()

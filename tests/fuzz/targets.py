@@ -226,17 +226,17 @@ def check_records(part: reader.Part, size: int) -> list[tuple[Any, ...]]:
     """Every record of a part verifies and lies in the file; returns what was found."""
     found = []
     for one in part.records:
-        magic, kind, flags, start, length, create_ns, digest, fingerprint, last_used = one
-        data = bytes(part.data[start : start + length])
-        require(len(data) == length, "a record outside its part")
-        require(xxhash.xxh3_128_digest(data) == digest, "a record whose data does not match its digest")
-        head = bytes(part.data[start - 64 : start - 8])
-        fits = xxhash.xxh3_64_intdigest(head) == struct.unpack_from("<Q", part.data, start - 8)[0]
-        require(fits and head[:4] == magic, "a record whose header does not match its hash")
+        data = bytes(part.data_of(one))
+        require(len(data) == one.size, "a record outside its part")
+        require(xxhash.xxh3_128_digest(data) == one.digest, "a record whose data does not match its digest")
+        head = bytes(part.data[one.start - 64 : one.start - 8])
+        fits = xxhash.xxh3_64_intdigest(head) == struct.unpack_from("<Q", part.data, one.start - 8)[0]
+        require(fits and head[:4] == one.magic, "a record whose header does not match its hash")
         offset = part.place(one)
         require(offset >= 256 and offset % 16 == 0, "a record at an odd place")
-        require(offset + 64 + length <= size, "a record outside the file")
-        found.append((offset, magic, kind, flags, length, create_ns, digest, fingerprint, last_used))
+        require(offset + 64 + one.size <= size, "a record outside the file")
+        names = ("magic", "kind", "flags", "size", "create_ns", "digest", "fingerprint", "last_used")
+        found.append((offset, *(getattr(one, name) for name in names)))
     return found
 
 

@@ -199,7 +199,7 @@ def test_damage_elsewhere(make: Make, root: str) -> None:
     read(make(driver_version=1), *(binary_read(b"%d" % number) for number in range(4)))
     (path,) = files(root)
     data = bytearray(path.read_bytes())
-    places = [start for _, _, _, start, *_ in scan(bytes(data), [])]
+    places = [one.start for one in scan(bytes(data), [])]
     data[places[2] - 60] ^= 1
     path.write_bytes(data)
     assert told(make()) == [known(b"%d" % number, stale=True, with_data=False) for number in range(2)]

@@ -140,8 +140,8 @@ def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int
     found = []
     for path in Folder(root, session.identity).files(None):
         data = Path(path).read_bytes()
-        for magic, kind, flags, start, size, create_ns, *_ in scan(data, []):
-            found.append((magic, kind, flags, create_ns, data[start : start + size]))
+        for one in scan(data, []):
+            found.append((one.magic, one.kind, one.flags, one.create_ns, data[one.start : one.start + one.size]))
     return found
 
 

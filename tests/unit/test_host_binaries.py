@@ -58,7 +58,7 @@ def test_a_device_of_binaries(send: Send, boundary: FakeBoundary, root: str, wan
     assert messages[0].plan.carrier == CARRIER_BINARIES
     assert (boundary.binaries, boundary.loaded, boundary.done) == ([binaries(b"stored")], [b"a cell"], [SERIAL])
     folder = Folder(root, IDENTITY)
-    magics = [magic for path in folder.files(None) for magic, *_ in scan(Path(path).read_bytes(), [])]
+    magics = [one.magic for path in folder.files(None) for one in scan(Path(path).read_bytes(), [])]
     assert (magics.count(format.BINARIES), magics.count(format.CELL)) == (2, 2)
     (run,) = runs.read_all(root)
     assert (run["carrier"], run["loaded_binaries"], run["stored_records"]) == ("binaries", 1, 2)
@@ -138,7 +138,7 @@ def test_binaries_that_the_program_reads(
     send(*device(CARRIER_CELLS, binaries_requested=True), *reads, gone, message("CELL", data=b"a pipeline"))
     assert writes == [5 * 4 + 3, 3]
     (path,) = Path(root).rglob("*.binaries")
-    assert [magic for magic, *_ in scan(path.read_bytes(), [])] == [format.APPLICATION_BINARY] * 6
+    assert [one.magic for one in scan(path.read_bytes(), [])] == [format.APPLICATION_BINARY] * 6
 
 
 def test_binaries_of_no_device(send: Send, root: str) -> None:

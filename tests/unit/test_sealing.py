@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import xxhash
 from unit.things import facts
 
 from pylayer.common.identity import Identity
@@ -76,7 +75,7 @@ def test_a_record_inside_of_a_packs_data_is_none(folder: Folder) -> None:
     path = Path(folder.path) / f"{7:016x}-1.pack"
     writer = pack.PackWriter(str(path), IDENTITY, 7)
     for data in (embedded(), b"the next"):
-        writer.add((format.CELL, 0, 0, 0, len(data), 1, xxhash.xxh3_128_digest(data), 0, 0), data, 0, 0)
+        writer.add_parts(format.record_parts(format.CELL, data, create_ns=1))
     writer.finish()
     change(path, path.read_bytes().index(format.CELL) + 20)
     assert loaded(folder)[0] == [b"the next"]

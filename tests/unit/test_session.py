@@ -107,9 +107,9 @@ def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int
     found = []
     for path in Folder(root, session.identity).files(None):
         data = Path(path).read_bytes()
-        for magic, kind, flags, start, size, create_ns, *_ in scan(data, []):
-            if magic != format.NOTE:
-                found.append((data[start : start + size], kind, flags, create_ns))
+        for one in scan(data, []):
+            if one.magic != format.NOTE:
+                found.append((data[one.start : one.start + one.size], one.kind, one.flags, one.create_ns))
     return found
 
 

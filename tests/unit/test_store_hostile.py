@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import xxhash
 
 from pylayer.common.identity import Identity
 from pylayer.store import attestation, bounds, fold, format, pack, quarantine, reader
@@ -30,8 +29,7 @@ def file_of(*records: bytes, kind: bytes = format.JOURNAL) -> bytes:
 def write_pack(path: str, datas: list[bytes], program: int = 7) -> None:
     writer = pack.PackWriter(path, IDENTITY, program)
     for data in datas:
-        digest = xxhash.xxh3_128_digest(data)
-        writer.add((format.CELL, 0, 0, 0, len(data), 1, digest, 0, 0), data, 0, 0)
+        writer.add_parts(format.record_parts(format.CELL, data, create_ns=1))
     writer.finish()
 
 

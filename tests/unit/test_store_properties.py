@@ -75,8 +75,8 @@ def write_journal(directory: str, records: list[tuple[dict[str, Any], bytes]], p
 def write_pack(path: str, datas: list[bytes], program: int = 7) -> str:
     writer = pack.PackWriter(path, IDENTITY, program, "name")
     for data in datas:
-        digest = xxhash.xxh3_128_digest(data)
-        writer.add((format.CELL, 1, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+        parts = format.record_parts(format.CELL, data, kind=1, create_ns=1000, fingerprint=5, last_used=1000)
+        writer.add_parts(parts, 5)
     return writer.finish()
 
 
@@ -87,20 +87,19 @@ def read(path: str, part_bytes: int = reader.PART_BYTES) -> tuple[list[tuple[dic
     one = reader.Reader(path)
     with mock.patch.object(reader, "PART_BYTES", part_bytes):
         for part in one.parts(damage):
-            for magic, kind, flags, start, size, create_ns, _, fingerprint, last_used in part.records:
-                values = (magic, kind, flags, create_ns, fingerprint, last_used)
+            for record in part.records:
                 names = ("magic", "kind", "flags", "create_ns", "fingerprint", "last_used")
-                found.append((dict(zip(names, values, strict=True)), bytes(part.data[start : start + size])))
+                found.append(({name: getattr(record, name) for name in names}, bytes(part.data_of(record))))
     return found, [what.outcome for what in damage]
 
 
 def cells_of(path: str) -> list[bytes]:
     """Returns the cells that a load takes from one file."""
     return [
-        bytes(part.data[record[3] : record[3] + record[4]])
+        bytes(part.data_of(record))
         for part in reader.Reader(path).verified(IDENTITY.digest, [])
         for record in part.records
-        if record[0] == format.CELL
+        if record.magic == format.CELL
     ]
 
 
@@ -112,11 +111,11 @@ def stretches(path: str) -> list[tuple[int, int, bytes]]:
     found = []
     for part in one.content(header, []):
         for record in part.records:
-            if record[0] == format.TABLE:
+            if record.magic == format.TABLE:
                 continue
             at = part.place(record)
             size = format.RECORD_HEADER.unpack(one.bytes_at(at, 64))[3]
-            found.append((at, at + format.record_size(size), record[6]))
+            found.append((at, at + format.record_size(size), record.digest))
     return found
 
 
@@ -241,7 +240,7 @@ def test_pack_round_trip(datas: list[bytes]) -> None:
         header, _ = one.header()
         assert header is not None and header.size == os.path.getsize(path)
         records = [(part.place(record), record) for part in one.content(header, []) for record in part.records]
-        places = [place for place, record in records if record[0] != format.TABLE]
+        places = [place for place, record in records if record.magic != format.TABLE]
         found = [one.record_at(offset) for offset in places]
         assert [pair[1] for pair in found if pair] == datas
 

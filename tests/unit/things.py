@@ -16,7 +16,7 @@ from pylayer.inhost.boundary import COUNTER_NAMES
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import format, sentinel
 from pylayer.store.format import Damage
-from pylayer.store.reader import Scan
+from pylayer.store.reader import Record, Scan
 from pylayer.values import (
     CARRIER_CELLS,
     UNIT_CELL,
@@ -194,10 +194,10 @@ def counters(**changes: int) -> dict[str, int]:
     return {**dict.fromkeys(COUNTER_NAMES, 0), **changes}
 
 
-def scan(data: bytes, damage: list[Damage]) -> list[tuple[bytes, int, int, int, int, int, bytes, int, int]]:
-    """Returns every record of a whole journal that verifies, with the offset of its data. Adds all damage to
-    ``damage``."""
-    found: list[tuple[bytes, int, int, int, int, int, bytes, int, int]] = []
+def scan(data: bytes, damage: list[Damage]) -> list[Record]:
+    """Returns every record of a whole journal that verifies; ``start`` is the offset of its data in ``data``. Adds all
+    damage to ``damage``."""
+    found: list[Record] = []
     head = format.FILE_HEADER.size
     here: list[Damage] = []
     header, _ = format.read_file_header(data)
@@ -205,7 +205,9 @@ def scan(data: bytes, damage: list[Damage]) -> list[tuple[bytes, int, int, int, 
         data[head:], max(len(data) - head, 0), head, None, found
     )
     damage += here
-    return [(*one[:3], one[3] + head, *one[4:]) for one in found]
+    for one in found:
+        one.start += head
+    return found
 
 
 def record(data: bytes, magic: bytes = format.CELL, **fields: int) -> bytes:
