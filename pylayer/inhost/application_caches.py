@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from ..store.attestation import Attestations, Blob
+    from ..store.cache_history import Attestations, Blob
     from ..store.folder import Folder
     from ..store.format import Damage
     from ..values import CacheData, CacheRead
+    from .journal_writer import JournalWriter
     from .learning import Learning
-    from .storing import Storing
 
 
 class ApplicationCaches:
@@ -29,7 +29,7 @@ class ApplicationCaches:
         program_id: int,
         program_name: str,
         settings: dict[str, Any],
-        storing: Storing,
+        writer: JournalWriter,
         learning: Learning,
         say_damage: Callable[[list[Damage]], None],
         read_only: bool = False,
@@ -38,7 +38,7 @@ class ApplicationCaches:
         self._program_id = program_id
         self._program_name = program_name
         self._settings = settings
-        self._storing = storing
+        self._writer = writer
         self._learning = learning
         self._say_damage = say_damage
         self._read_only = read_only
@@ -58,10 +58,10 @@ class ApplicationCaches:
         if self._settings["application_caches"] not in ("attest", "strict", "report"):
             return None
         if self._attestations is None and self._folder is not None:
-            from ..store.attestation import Attestations
+            from ..store.cache_history import Attestations
 
             self._attestations = Attestations(
-                self._folder, self._program_id, self._program_name, self._storing.syncer, self._read_only
+                self._folder, self._program_id, self._program_name, self._writer.syncer, self._read_only
             )
             self._say_damage(self._attestations.damage)
         return self._attestations
@@ -78,18 +78,18 @@ class ApplicationCaches:
         attests = self._settings["application_caches"] != "strict" and self.attestations is not None
         return attests and data.history == "unknown" and not data.sketch and not data.data_is_null
 
-    def given(self, data: CacheData) -> None:
+    def note_load(self, data: CacheData) -> None:
         """Records that the program gave initial data to vkCreatePipelineCache. Compacts a scattered history: a program
         that is killed each time never gets to ``close``."""
         attestations = self.attestations
-        if attestations is None or data.data_is_null or self._storing.paused or self._read_only:
+        if attestations is None or data.data_is_null or self._writer.paused or self._read_only:
             return
         try:
             attestations.note_load()
             if self._is_scattered():
                 attestations.compact()
         except OSError as error:
-            self._storing.failed(error)
+            self._writer.failed(error)
 
     def count(self, outcome: str, refused: bool) -> None:
         """Counts the outcome of initial data."""
@@ -113,16 +113,16 @@ class ApplicationCaches:
 
     def read(self, read: CacheRead) -> None:
         """Records what the program read from one of its caches, so that data it loads later can be compared."""
-        self._learning.given_out(read.digest)
+        self._learning.note_returned(read.digest)
         attestations = self.attestations
-        if attestations is None or self._storing.paused or self._read_only:
+        if attestations is None or self._writer.paused or self._read_only:
             return
         try:
             attestations.attest(read.digest, read.size, read.slot, read.incomplete, read.sketch)
             if read.data is not None and not read.incomplete:
                 attestations.keep(read.digest, read.slot, read.data)
         except OSError as error:
-            self._storing.failed(error)
+            self._writer.failed(error)
 
     def keeps(self, data: CacheData) -> bool:
         """Returns whether the store has a copy of this initial data. If so, the layer need not send the data again

@@ -102,7 +102,7 @@ class Device:
         """Whether the carrier in force is binaries."""
         return self.state is not None and self.state.carrier == CARRIER_BINARIES
 
-    def give_up(self, reason: str) -> None:
+    def switch_off(self, reason: str) -> None:
         """Switches the carrier off for this device."""
         self.reason = reason
         self.commands.switch_off(self.serial)

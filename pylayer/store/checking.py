@@ -6,7 +6,7 @@ the padding between records, which nothing reads.
 
 from __future__ import annotations
 
-from . import application_binaries, binaries, format
+from . import binaries, binary_history, format
 from .format import Damage
 from .reader import Part, Reader
 
@@ -90,7 +90,7 @@ def _is_impossible(part: Part, record: Record, result: Checked) -> bool:
     what = ""
     if record.magic == format.BINARIES:
         what = binaries.problem(part.data_of(record))
-    elif record.magic == format.APPLICATION_BINARY and application_binaries.parse(part.data_of(record)) is None:
+    elif record.magic == format.APPLICATION_BINARY and binary_history.parse(part.data_of(record)) is None:
         what = "no binary of an application"
     if what:
         result.wrong(what, part.place(record), format.record_size(record.size))

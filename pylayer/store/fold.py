@@ -134,7 +134,7 @@ class Fold:
         """Does the fold, one piece for each item yielded. Raises OSError; every source is then still there."""
         claim = Claim(self.folder)
         self.folder.check()
-        if not self._dry_run and not claim.take():
+        if not self._dry_run and not claim.acquire():
             self.result.claimed = False
             return
         try:
@@ -153,7 +153,7 @@ class Fold:
             if self._writer is not None:
                 self._writer.abandon()
             if not self._dry_run:
-                claim.drop()
+                claim.release()
 
     # ---- reading ---------------------------------------------------------------------------------
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from .fleet_packs import Binding as Binding
     from .fleet_packs import Bound as Bound
     from .format import Damage as Damage
-    from .inventory import Holding as Holding
-    from .inventory import Learn
-    from .inventory import Shelf as Shelf
-    from .inventory import Stored as Stored
+    from .holdings import Holding as Holding
+    from .holdings import Learn
+    from .holdings import Shelf as Shelf
+    from .holdings import Stored as Stored
     from .portable import Export
     from .portable import Import as Import
     from .portable import Moved as Moved
@@ -78,16 +78,16 @@ class Store:
 
     def tree_bytes(self, *folders: str) -> tuple[int, int]:
         """Returns the size in bytes and the number of all files below a folder of the store."""
-        from .inventory import tree_bytes
+        from .holdings import tree_bytes
 
         return tree_bytes(os.path.join(self.root, *folders))
 
     def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
         """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each
         program that a file names."""
-        from . import inventory, runs
+        from . import holdings, runs
 
-        shelves = [inventory.survey(self.root, name, learn) for name in self.identities() if takes(name)]
+        shelves = [holdings.survey(self.root, name, learn) for name in self.identities() if takes(name)]
         pulled = [(shelf.name, held) for shelf in shelves for held in shelf.holdings.values() if held.pulled]
         unrecorded = runs.unrecorded(self.root) if pulled else set()
         for name, holding in pulled:
@@ -96,9 +96,9 @@ class Store:
 
     def stored(self, fingerprint: int) -> list[Stored]:
         """Returns the stored records of a pipeline, one for each identity and program."""
-        from . import inventory, runs
+        from . import holdings, runs
 
-        found = [one for name in self.identities() for one in inventory.stored(self.root, name, fingerprint)]
+        found = [one for name in self.identities() for one in holdings.stored(self.root, name, fingerprint)]
         unrecorded = runs.unrecorded(self.root) if any(one.is_pulled for one in found) else set()
         for one in found:
             one.uses_recorded = not one.is_pulled or one.identity not in unrecorded

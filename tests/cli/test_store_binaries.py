@@ -13,7 +13,7 @@ from unit.things import binaries, binary_read, facts
 
 from pylayer.common import flat
 from pylayer.common.identity import Identity, program_id
-from pylayer.store import application_binaries, format, pack, portable
+from pylayer.store import binary_history, format, pack, portable
 from pylayer.store.folder import Loaded
 from pylayer.store.runs import RunFile
 
@@ -28,7 +28,7 @@ def of_pipeline(number: int, **fields: int) -> bytes:
 
 def own_binary(data: bytes) -> bytes:
     """Returns a record of what a program read out of a binary of its own."""
-    return b"".join(application_binaries.record_parts(binary_read(data), memoryview(data)))
+    return b"".join(binary_history.record_parts(binary_read(data), memoryview(data)))
 
 
 @pytest.fixture

@@ -174,9 +174,9 @@ def test_while_another_folds(user: User, store: Store, words: str) -> None:
     """A folder that a running process folds is not changed. The command says so with status 1."""
     before = store.sizes()
     claim = Claim(store.folder)
-    assert claim.take()
+    assert claim.acquire()
     done = user.pylayer("clear", *words.split(), "--yes")
-    claim.drop()
+    claim.release()
     assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
 
 

@@ -23,9 +23,9 @@ from fuzz import exports, fleets, shapes
 
 from pylayer.common import cache_header, compiled, config, flat, outcomes
 from pylayer.store import (
-    application_binaries,
-    attestation,
     binaries,
+    binary_history,
+    cache_history,
     fold,
     folder,
     format,
@@ -367,7 +367,7 @@ def attestations(data: bytes) -> None:
     write(f"{base}/{7:016x}-0001-a.blob", good)
     write(f"{base}/{7:016x}-0002-b.blob", data)
     write(f"{base}/{7:016x}-0003-c.attest", data)
-    known = attestation.Attestations(place, 7, "")
+    known = cache_history.Attestations(place, 7, "")
     linear_work(len(data))
     for digest, one in known.history.known.items():
         require(len(digest) == 16 and digest == one.digest, "an attestation of something else")
@@ -403,13 +403,13 @@ def structures(data: bytes) -> None:
 
 
 def own_binary(data: bytes) -> None:
-    """application_binaries.parse: what it finds is exactly the record's bytes."""
-    found = application_binaries.parse(data)
+    """binary_history.parse: what it finds is exactly the record's bytes."""
+    found = binary_history.parse(data)
     if found is None:
         return
     content = None if found.data is None else bytes(found.data)
     require(content is None or xxhash.xxh3_128_digest(content) == found.digest, "data that does not match its digest")
-    again = application_binaries.HEAD.pack(len(found.key), content is not None, found.size, found.key, found.digest)
+    again = binary_history.HEAD.pack(len(found.key), content is not None, found.size, found.key, found.digest)
     require(again + (content or b"") == data, "other bytes than its parts")
     require(content is None or len(content) == found.size, "another size")
 
@@ -428,7 +428,7 @@ def own_binaries(data: bytes) -> None:
         base = os.path.relpath(which.path, Place.root())
         write(f"{base}/{7:016x}-0002-b.binaries", data)
     write(f"{os.path.relpath(place.path, Place.root())}/{7:016x}-0001-a.binaries", good)
-    known = application_binaries.ApplicationBinaries(place, 7, "", 1 << 20)
+    known = binary_history.BinaryHistory(place, 7, "", 1 << 20)
     found = []
     for batch in known.load():
         for one in batch:
@@ -549,8 +549,8 @@ def claims(data: bytes) -> None:
     if chosen(data, True, False):
         os.utime(held, (1, 1))
     claim = Claim(place)
-    if claim.take():
-        claim.drop()
+    if claim.acquire():
+        claim.release()
         require(not os.path.exists(path), "a claim that was dropped is there")
     shutil.rmtree(path, ignore_errors=True)
     with open(os.path.join(place.path, "identity"), "wb") as file:

@@ -88,8 +88,8 @@ def of_pipeline(*data: bytes, **fields: Any) -> Cell:
 def keep(session: DeviceSession, *cells: Cell) -> None:
     parts: list[bytes | memoryview] = []
     for one in cells:
-        parts += session.keeping.new(one)
-    session.keeping.write(parts)
+        parts += session.pipelines.new(one)
+    session.pipelines.write(parts)
 
 
 # ---- their structure ---------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_known_binaries_say_nothing_of_probes(make: Make, commands: FakeCommands
     for flags in (CELL_AFTER_LOAD, *[CELL_ADOPTED] * 8):
         keep(session, of_pipeline(b"one", flags=flags))
     assert (commands.plain, commands.not_adopted) == ([], [])
-    assert session.keeping.duplicates == 9
+    assert session.pipelines.duplicates == 9
 
 
 def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:

@@ -25,7 +25,7 @@ def session(root: str, on: DeviceFacts, commands: FakeCommands, global_key: byte
 
 def keep(root: str, on: DeviceFacts, data: bytes, global_key: bytes = b"") -> None:
     one = session(root, on, FakeCommands(), global_key)
-    one.keeping.write(one.keeping.new(cell(data)))
+    one.pipelines.write(one.pipelines.new(cell(data)))
     one.close()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pylayer.common.identity import Identity
-from pylayer.store import attestation, bounds, fold, format, pack, quarantine, reader
+from pylayer.store import bounds, cache_history, fold, format, pack, quarantine, reader
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, Loaded
 
@@ -140,16 +140,16 @@ def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
     """A claim that names no process of this machine is abandoned after a day."""
     path = os.path.join(folder.path, "folding", name)
     os.makedirs(path)
-    assert not Claim(folder).take()
+    assert not Claim(folder).acquire()
     os.utime(path, (0, 0))
-    assert Claim(folder).take()
+    assert Claim(folder).acquire()
 
 
 def test_claim_that_cannot_be_looked_at(folder: Folder) -> None:
     """If the claim's place is a link that points to itself, nothing is folded and only OSError is raised."""
     os.symlink("folding", os.path.join(folder.path, "folding"))
     with pytest.raises(OSError):
-        Claim(folder).take()
+        Claim(folder).acquire()
 
 
 def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
@@ -190,7 +190,7 @@ def test_blob_with_a_damaged_header_takes_no_slot(folder: Folder) -> None:
     data = bytearray(Path(paths[1]).read_bytes())
     data[format.FILE_HEADER.size + 4] ^= 1  # slot 3 becomes 2
     Path(paths[1]).write_bytes(data)
-    known = attestation.Attestations(folder, 7, "")
+    known = cache_history.Attestations(folder, 7, "")
     assert set(known.blobs) == {2}
     assert known.read_blob(known.blobs[2]) == b"data of slot 2"
     assert os.path.exists(paths[0])

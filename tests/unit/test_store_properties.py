@@ -336,7 +336,7 @@ def test_two_folds_and_a_reader(
     order: list[int],
 ) -> None:
     """Two processes that fold at once, each taking itself for the only one, and a third that loads, lose nothing."""
-    with a_folder() as folder, mock.patch.object(Claim, "take", return_value=True):
+    with a_folder() as folder, mock.patch.object(Claim, "acquire", return_value=True):
         for some in packed:
             fill(folder, some)
             with mock.patch.object(fold, "PACK_FACTOR", 0):  # packs that share records

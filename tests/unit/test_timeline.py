@@ -12,7 +12,7 @@ from unit.things import FakeCommands, cell, counters, facts, program
 
 from pylayer.common import outcomes
 from pylayer.common.identity import Identity
-from pylayer.inhost.recording import Recording
+from pylayer.inhost.run_log import RunLog
 from pylayer.store import format, runs, timeline
 from pylayer.store.timeline import Event, TimelineFile
 from pylayer.values import CELL_ADOPTED, CELL_EMPTY, OUTCOME_NAMES, UNIT_NONE, Activity
@@ -227,11 +227,11 @@ def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
 # ---- recording ---------------------------------------------------------------------------------------
 
 
-def recording(root: Path, commands: FakeCommands, mib: int = 1) -> Recording:
-    return Recording(commands, 5, str(root), IDENTITY, program(), 7, mib)  # type: ignore[arg-type]
+def recording(root: Path, commands: FakeCommands, mib: int = 1) -> RunLog:
+    return RunLog(commands, 5, str(root), IDENTITY, program(), 7, mib)  # type: ignore[arg-type]
 
 
-def write(what: Recording, root: Path, **totals: int) -> list[Event]:
+def write(what: RunLog, root: Path, **totals: int) -> list[Event]:
     what.write({"version": 1}, counters(**totals), str(root))
     ((name, _),) = runs.read_named(str(root))
     line = timeline.read(str(root), name)

@@ -66,7 +66,7 @@ def _bytes_in(path: str) -> int:
     return total
 
 
-class Recording:
+class RunLog:
     """The files of one run on one device. ``timeline_mib`` is the timeline's limit; 0: write totals only."""
 
     def __init__(

@@ -87,7 +87,7 @@ def _files(directory: str, program: int) -> list[str]:
     return [os.path.join(directory, name) for name in sorted(names)]
 
 
-class ApplicationBinaries:
+class BinaryHistory:
     """The binaries of one program under one identity."""
 
     def __init__(
@@ -294,7 +294,7 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
     if not ended:
         return
     target = folder.new_path(program, file_kinds.BINARIES)
-    binaries = ApplicationBinaries(folder, program, "", most_bytes)
+    binaries = BinaryHistory(folder, program, "", most_bytes)
     fd, temporary = create_temporary(target)
     try:
         try:

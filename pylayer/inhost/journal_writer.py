@@ -21,7 +21,7 @@ RETRY_SECONDS = 10.0
 CLOSE_SYNC_SECONDS = 0.5
 
 
-class Storing:
+class JournalWriter:
     """The journal of one device. ``folder`` is None without a store, or if the store is read-only.
     ``fsync_interval_ms``: as in the policy file."""
 
