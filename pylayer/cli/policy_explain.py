@@ -101,14 +101,7 @@ def program_to_ask(name: str | None) -> Program:
     if runs:
         newest = max(runs, key=lambda run: run.started)
         executable, application, engine = newest.executable, newest.application, newest.texts["engine"]
-    return Program(
-        api_version=0,
-        application=application,
-        application_version=0,
-        engine=engine,
-        engine_version=0,
-        executable=executable,
-    )
+    return Program(executable, application, engine)
 
 
 def _assumed() -> DeviceFacts:

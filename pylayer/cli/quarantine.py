@@ -23,7 +23,7 @@ from .output import (
 from .selection import confirm, dry_run_option, require_store, yes_option
 
 if TYPE_CHECKING:
-    from ..store.store import Item, Told
+    from ..store.store import QuarantinedFile, VerdictText
 
 
 @click.group(context_settings=HELP, epilog=EXIT_STATUSES)
@@ -41,13 +41,13 @@ def quarantine() -> None:
     """
 
 
-def _told(item: Item) -> str:
+def _told(item: QuarantinedFile) -> str:
     """Returns two lines about a damaged file."""
     reason = printable(item.reason) or "no reason is known"
     return f"{verdicts.when(item.time)}  {human_bytes(item.size)}  {printable(item.path)}\n  {reason}"
 
 
-def _print_verdicts(found: list[Told]) -> None:
+def _print_verdicts(found: list[VerdictText]) -> None:
     """Prints a line for each verdict and what became of it."""
     from rich.text import Text
 

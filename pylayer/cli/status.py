@@ -126,8 +126,7 @@ def _skipped(name: str, process: Process | None) -> str:
 
     program = program_to_ask(name)
     if process is not None and not program.application:
-        none = {"api_version": 0, "application_version": 0, "engine_version": 0, "application": "", "engine": ""}
-        program = Program(**none, executable=process.name)
+        program = Program(process.name)
     return skip_rule(read_policy()[0], program)
 
 

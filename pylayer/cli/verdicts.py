@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..store.store import Told
+    from ..store.store import VerdictText
 
 
 def when(seconds: float) -> str:
@@ -17,7 +17,7 @@ def when(seconds: float) -> str:
         return "?"
 
 
-def line(told: Told) -> str:
+def line(told: VerdictText) -> str:
     """Returns a line about a verdict."""
     after = {
         "in force": f"; until {when(told.until_s)}",
@@ -27,6 +27,6 @@ def line(told: Told) -> str:
     return f"{when(told.since_s)}  {told.program}: {told.text}{after.get(told.state, '')}"
 
 
-def as_json(told: Told) -> dict[str, Any]:
+def as_json(told: VerdictText) -> dict[str, Any]:
     """Returns a verdict as JSON."""
     return {name: getattr(told, name) for name in told.__slots__}

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from ..values import Record
+    from ..values import Value
 
-    T = TypeVar("T", bound=Record)
+    T = TypeVar("T", bound=Value)
 
 CREATE_INSTANCE = lib.PYLAYER_MSG_CREATE_INSTANCE
 PLAN_DEVICE = lib.PYLAYER_MSG_PLAN_DEVICE

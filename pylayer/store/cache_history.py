@@ -17,6 +17,7 @@ import xxhash
 
 from ..common import file_kinds
 from ..common.files import date_of, remove, replace_file
+from ..values import Value
 from . import format, sketch
 from .ended import has_writer
 from .folder import Folder, identity_names, read_identity
@@ -43,18 +44,15 @@ INCOMPLETE = 1
 LOADS = 2
 
 
-class Attestation:
+class Attestation(Value):
     """One blob that an application read. ``sketch`` is empty if there is none."""
 
-    __slots__ = ("digest", "flags", "size", "sketch", "slot", "time")
-
-    def __init__(self, digest: bytes, size: int, when: int, slot: int, flags: int, sketch: bytes = b"") -> None:
-        self.digest = digest
-        self.size = size
-        self.time = when
-        self.slot = slot
-        self.flags = flags
-        self.sketch = sketch
+    digest: bytes
+    size: int
+    time: int
+    slot: int
+    flags: int
+    sketch: bytes = b""
 
     @classmethod
     def read(cls, data: bytes) -> Attestation:

@@ -8,6 +8,7 @@ import xxhash
 
 from ..common.files import open_foreign
 from ..common.paths import open_in_store
+from ..values import Value
 from . import format
 from .format import ALIGNMENT, HASHED_RECORD_HEADER, RECORD_HEADER, Damage, FileHeader
 
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
 PART_BYTES = 128 << 10
 
 
-class Record:
+class Record(Value):
     """A verified record, as its header has it. ``start``: where its data begins in the part that was read."""
 
-    __slots__ = ("create_ns", "digest", "fingerprint", "flags", "kind", "last_used", "magic", "size", "start")
     magic: bytes
     kind: int
     flags: int
@@ -32,6 +32,7 @@ class Record:
     digest: bytes
     fingerprint: int
     last_used: int
+    start: int
 
     def __init__(self, header: tuple[Any, ...], start: int) -> None:
         self.magic, self.kind, self.flags, self.size, self.create_ns = header[:5]
@@ -54,15 +55,12 @@ class Record:
         return self.digest, self.fingerprint
 
 
-class Part:
+class Part(Value):
     """Verified records of a piece of a file. ``base``: offset of the piece in the file."""
 
-    __slots__ = ("base", "data", "records")
-
-    def __init__(self, data: bytearray | bytes, records: list[Record], base: int) -> None:
-        self.data = data
-        self.records = records
-        self.base = base
+    data: bytearray | bytes
+    records: list[Record]
+    base: int
 
     def place(self, record: Record) -> int:
         """Returns the offset in the file of a record of this part."""

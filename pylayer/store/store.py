@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from .portable import Export
     from .portable import Import as Import
     from .portable import Moved as Moved
-    from .quarantine import Item as Item
+    from .quarantine import QuarantinedFile as QuarantinedFile
     from .removal import Removal as Removal
     from .room import Room as Room
     from .timeline import Event as Event
     from .timeline import Follower
     from .timeline import Timeline as Timeline
     from .trimming import Trim as Trim
-    from .verdict_words import Told as Told
+    from .verdict_words import VerdictText as VerdictText
     from .verdicts import Verdicts as Verdicts
     from .verification import Repair as Repair
     from .verification import TakesIdentity
@@ -271,13 +271,13 @@ class Store:
 
     # ---- what is set aside -------------------------------------------------------------------------------
 
-    def quarantined(self) -> list[Item]:
+    def quarantined(self) -> list[QuarantinedFile]:
         """Returns the damaged files, oldest first."""
         from .quarantine import items
 
         return items(self.root)
 
-    def verdicts(self) -> list[Told]:
+    def verdicts(self) -> list[VerdictText]:
         """Returns what makes later runs worse, and what did until lately, by identity and program. Only reads: what
         follows from a death that no later start of the layer has found is missing."""
         from . import verdict_files, verdict_words

@@ -47,8 +47,8 @@ def test_round_trip(tmp_path: Path) -> None:
     file.add(last)
     file.flush()
     found = events(tmp_path)
-    assert [timeline.as_dict(event) for event in (found[0], found[1], found[2], found[4])] == [
-        timeline.as_dict(event) for event in (first, second, third, last)
+    assert [event.as_dict() for event in (found[0], found[1], found[2], found[4])] == [
+        event.as_dict() for event in (first, second, third, last)
     ]
     assert (found[3].type, found[3].text) == ("count", "altered")
     line = timeline.read(str(tmp_path), "run")
