@@ -62,33 +62,16 @@ class DeviceSession(Device):
         self.run_log: RunLog | None = None
         if root:
             mib = int(settings["timeline_mib"])
-            self.run_log = RunLog(commands, serial, root, self.identity, program, self.program_id, mib)
+            self.run_log = RunLog(self, root, mib)
         self._totals: dict[str, int] = {}
         self._warned: set[str] = set()
         self._make_parts()
 
     def _make_parts(self) -> None:
         """Makes the parts that work on the identity's folder."""
-        storing_to = None if self.read_only else self.folder
-        self.writer = JournalWriter(
-            storing_to,
-            self.identity,
-            self.program_id,
-            self.program.name,
-            self.settings["fsync_interval_ms"],
-            self.log,
-        )
+        self.writer = JournalWriter(self)
         self.learning = Learning(self)
-        self.caches = ApplicationCaches(
-            self.folder,
-            self.program_id,
-            self.program.name,
-            self.settings,
-            self.writer,
-            self.learning,
-            self._say_damage,
-            self.read_only,
-        )
+        self.caches = ApplicationCaches(self, self.writer, self.learning, self._say_damage)
         self.binaries = ApplicationBinaries(self, self.writer, self._say_damage)
         self.load = StoreLoad(self, self.writer, self.learning, self.caches, self.binaries, self._load_all)
         self.pipelines = Pipelines(self, self.load, self.writer, self.learning)

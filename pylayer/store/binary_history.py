@@ -22,9 +22,8 @@ from ..values import Attested, BinaryRead
 from . import format
 from .folder import Folder, identity_names
 from .format import Damage
-from .journal import Journal
 from .reader import Reader
-from .syncing import Syncer
+from .syncing import SyncedJournal, Syncer, fsync_in_steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,8 +95,8 @@ class BinaryHistory:
         self.damage: list[Damage] = []
         self._folder = folder
         self._program = program
-        self._application = application
-        self._syncer = syncer or Syncer(None, lambda error: None)
+        syncer = syncer or Syncer(None, lambda error: None)
+        self._journal = SyncedJournal(folder, program, application, syncer, file_kinds.BINARIES)
         self._most_bytes = most_bytes
         self._data_bytes = 0
         #: By key and digest: whether the binary's data is kept.
@@ -105,7 +104,6 @@ class BinaryHistory:
         #: Binaries that ``new`` returned since the last ``write``: key and digest, their previous value in ``_known``,
         #: bytes of data.
         self._unwritten: list[tuple[tuple[bytes, bytes], bool | None, int]] = []
-        self._journal: Journal | None = None
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -215,7 +213,7 @@ class BinaryHistory:
         again."""
         unwritten, self._unwritten = self._unwritten, []
         try:
-            self._append(parts)
+            self._journal.append(parts)
         except BaseException:
             for name, before, size in reversed(unwritten):
                 self._data_bytes -= size
@@ -225,25 +223,9 @@ class BinaryHistory:
                     self._known[name] = before
             raise
 
-    def _append(self, parts: list[bytes | memoryview]) -> None:
-        self._folder.prepare()
-        if self._journal is None:
-            self._journal = Journal(
-                self._folder.path,
-                self._folder.identity,
-                self._program,
-                self._application,
-                file_kinds.BINARIES,
-            )
-        self._journal.append(parts)
-        self._syncer.written(self._journal)
-
     def close(self) -> None:
         """Closes the file of this process."""
-        if self._journal is not None:
-            self._syncer.start(self._journal)
-            self._journal.close()
-            self._journal = None
+        self._journal.close()
 
 
 def _beginnings(path: str) -> Iterator[Attested]:
@@ -288,7 +270,6 @@ def compact(folder: Folder, most_bytes: int) -> Iterator[None]:
 
 def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) -> Iterator[None]:
     from .ended import has_writer
-    from .syncing import fsync_in_steps
 
     ended = [path for path in paths if not has_writer(path)]
     if not ended:

@@ -22,9 +22,8 @@ from . import format, sketch
 from .ended import has_writer
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
-from .journal import Journal
 from .reader import Reader
-from .syncing import Syncer
+from .syncing import SyncedJournal, Syncer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -184,9 +183,7 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
 class Attestations:
     """Attestations and blobs of one program under one identity. The constructor reads them from the store."""
 
-    def __init__(
-        self, folder: Folder, program: int, application: str, syncer: Syncer | None = None, read_only: bool = False
-    ) -> None:
+    def __init__(self, folder: Folder, program: int, application: str, syncer: Syncer | None = None) -> None:
         self._syncer = syncer or Syncer(None, lambda error: None)
         self.folder = folder
         self.program = program
@@ -194,8 +191,7 @@ class Attestations:
         self.blobs: dict[int, Blob] = {}
         self.damage: list[Damage] = []
         self._application = application
-        self._read_only = read_only
-        self._journal: Journal | None = None
+        self._journal = SyncedJournal(folder, program, application, self._syncer, file_kinds.ATTEST)
         self._newest: dict[int, Attestation] = {}
         self._others: dict[str, History] = {}
         self._read()
@@ -254,17 +250,7 @@ class Attestations:
     # ---- keeping ---------------------------------------------------------------------------------
 
     def _append(self, attestation: Attestation) -> None:
-        self.folder.prepare()
-        if self._journal is None:
-            self._journal = Journal(
-                self.folder.path,
-                self.folder.identity,
-                self.program,
-                self._application,
-                file_kinds.ATTEST,
-            )
         self._journal.append(attestation.parts())
-        self._syncer.written(self._journal)
         self.history.take(attestation)
 
     def attest(self, data_digest: bytes, size: int, slot: int, incomplete: bool, data_sketch: bytes = b"") -> None:
@@ -371,10 +357,7 @@ class Attestations:
 
     def close(self) -> None:
         """Closes the journal of this process."""
-        if self._journal is not None:
-            self._syncer.start(self._journal)
-            self._journal.close()
-            self._journal = None
+        self._journal.close()
 
 
 def _without_key(fields: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from unit.things import FakeCommands, cell, counters, facts, program
@@ -228,7 +229,8 @@ def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
 
 
 def recording(root: Path, commands: FakeCommands, mib: int = 1) -> RunLog:
-    return RunLog(commands, 5, str(root), IDENTITY, program(), 7, mib)  # type: ignore[arg-type]
+    device = SimpleNamespace(commands=commands, serial=5, identity=IDENTITY, program=program(), program_id=7)
+    return RunLog(device, str(root), mib)  # type: ignore[arg-type]
 
 
 def write(what: RunLog, root: Path, **totals: int) -> list[Event]:
