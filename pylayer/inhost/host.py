@@ -528,29 +528,15 @@ class Host:
             session.warn(counters)
         return counters
 
+    def create_instance(self, message: boundary.Message) -> None:
+        """CREATE_INSTANCE: policy started early, because somebody wants to see its log."""
+        boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
+
     def handle(self, message: boundary.Message) -> None:
         """Handles one message of any type except CELL and BINARY_READ."""
-        kind = message.type
-        if kind == boundary.PLAN_DEVICE:
-            self.plan_device(message)
-        elif kind == boundary.DEVICE_CREATED:
-            self.device_created(message)
-        elif kind == boundary.ADMIT_CACHE:
-            self.admit_cache(message)
-        elif kind == boundary.STORE_DAMAGED:
-            self.store_damaged(message)
-        elif kind == boundary.CACHE_REFUSED:
-            self.cache_refused(message)
-        elif kind == boundary.CACHE_EMPTY:
-            self.cache_empty(message)
-        elif kind == boundary.CACHE_READ:
-            self.cache_read(message)
-        elif kind == boundary.FLUSH_DEVICE:
-            self.flush_device(message)
-        elif kind == boundary.FLUSH_PROCESS:
-            self.flush_process(message)
-        elif kind == boundary.CREATE_INSTANCE:
-            boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
+        handler = HANDLERS.get(message.type)
+        if handler is not None:
+            handler(self, message)
 
     # ---- loop ------------------------------------------------------------------------------------
 
@@ -671,6 +657,20 @@ class Host:
             if loading.device_exists:
                 del self.loading[serial]
                 boundary.load_done(serial)
+
+
+HANDLERS = {
+    boundary.CREATE_INSTANCE: Host.create_instance,
+    boundary.PLAN_DEVICE: Host.plan_device,
+    boundary.DEVICE_CREATED: Host.device_created,
+    boundary.ADMIT_CACHE: Host.admit_cache,
+    boundary.STORE_DAMAGED: Host.store_damaged,
+    boundary.CACHE_REFUSED: Host.cache_refused,
+    boundary.CACHE_EMPTY: Host.cache_empty,
+    boundary.CACHE_READ: Host.cache_read,
+    boundary.FLUSH_DEVICE: Host.flush_device,
+    boundary.FLUSH_PROCESS: Host.flush_process,
+}
 
 
 def prepare() -> Callable[[], None]:

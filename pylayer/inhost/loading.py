@@ -7,7 +7,7 @@ import time
 
 from ..store.folder import Batch, Loaded
 from ..store.format import Damage
-from ..store.reader import Reader
+from ..store.reader import parts_of
 from ..values import LOG_DEBUG, LOG_INFO, LOG_WARN
 
 TYPE_CHECKING = False
@@ -111,13 +111,8 @@ class StoreLoad:
             return
         damage: list[Damage] = []
         path = os.path.join(folder.path, name)
-        try:
-            for _ in Reader(path).verified(folder.identity.digest, damage):
-                pass
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+        for _ in parts_of(path, folder.identity.digest, damage):
+            pass
         self.loaded.torn += [what for what in damage if what.is_torn_end]
         self.say_damage([what for what in damage if not what.is_torn_end])
 

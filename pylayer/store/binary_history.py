@@ -17,13 +17,15 @@ import time
 import xxhash
 
 from ..common import file_kinds
-from ..common.files import append, create_temporary, remove, write_all, write_at_start
+from ..common.files import remove
 from ..values import Attested, BinaryRead
 from . import format
+from .ended import has_writer
 from .folder import Folder, identity_names
 from .format import Damage
-from .reader import Reader
-from .syncing import SyncedJournal, Syncer, fsync_in_steps
+from .pack import PackWriter
+from .reader import Reader, parts_of
+from .syncing import SyncedJournal, Syncer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def parse(data: bytes | bytearray | memoryview) -> Attested | None:
     return Attested(data=view, digest=digest, key=key[:key_size], size=size, stale=False)
 
 
-def record_parts(read: BinaryRead, data: memoryview | None) -> list[bytes | memoryview]:
+def record_parts(read: BinaryRead | Attested, data: memoryview | None) -> list[bytes | memoryview]:
     """Returns the record as the pieces to write."""
     head = HEAD.pack(len(read.key), data is not None, read.size, read.key, read.digest)
     if data is None:
@@ -130,29 +132,12 @@ class BinaryHistory:
     def load_file(self, path: str) -> Iterator[list[Attested]]:
         """Yields batches of a file's binaries that are not known yet."""
         found: list[Damage] = []
-        try:
-            reader = Reader(path)
-        except FileNotFoundError:
-            return  # another process combined it with others
-        except OSError as error:
-            self.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
-            return
-        try:
-            header, outcome = reader.header(self._folder.identity.digest)
-            if header is None:
-                found.append(Damage(path, outcome))
-                return
-            for part in reader.parts(found):
-                records = (record for record in part.records if record.magic == format.APPLICATION_BINARY)
-                batch = [one for record in records if (one := self._take(part.data_of(record))) is not None]
-                if batch:
-                    yield batch
-        except FileNotFoundError:
-            pass  # combined meanwhile: the reader opens it for each part
-        except OSError as error:
-            found.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
-        finally:
-            self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
+        for part in parts_of(path, self._folder.identity.digest, found):
+            records = (record for record in part.records if record.magic == format.APPLICATION_BINARY)
+            batch = [one for record in records if (one := self._take(part.data_of(record))) is not None]
+            if batch:
+                yield batch
+        self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
 
     def _take(self, data: memoryview) -> Attested | None:
         """Returns the binary in a record, without its data if that exceeds the limit. Returns None if the binary is
@@ -256,48 +241,27 @@ def compact(folder: Folder, most_bytes: int) -> Iterator[None]:
     """Combines the files of each program in a folder into one and drops duplicates and what exceeds the limits, in
     steps of about a millisecond. A file to which a process still appends is not touched. Raises OSError; every file is
     then still there."""
-    by_program: dict[int, list[str]] = {}
-    for path in folder.files(None, (file_kinds.BINARIES,)):
-        try:
-            by_program.setdefault(int(os.path.basename(path)[:16], 16), []).append(path)
-        except ValueError:
-            continue  # not named after a program
-    for program, paths in by_program.items():
+    for program, paths in folder.files_by_program((file_kinds.BINARIES,)).items():
         size = sum(os.stat(path).st_size for path in paths)
         if len(paths) > MAX_FILES or size > most_bytes + MAX_BINARIES * RECORD_BYTES:
             yield from _compact(folder, program, paths, most_bytes)
 
 
 def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) -> Iterator[None]:
-    from .ended import has_writer
-
-    ended = [path for path in paths if not has_writer(path)]
+    ended = [path for path in reversed(paths) if not has_writer(path)]
     if not ended:
         return
-    target = folder.new_path(program, file_kinds.BINARIES)
     binaries = BinaryHistory(folder, program, "", most_bytes)
-    fd, temporary = create_temporary(target)
+    target = folder.new_path(program, file_kinds.BINARIES)
+    writer = PackWriter(target, folder.identity, program, _name_in(ended), format.APPLICATION_BINARIES_FILE)
     try:
-        try:
-            write_all(fd, [bytes(format.FILE_HEADER.size)])
-        finally:
-            os.close(fd)
-        name, salt = "", format.new_salt()
-        for path in reversed(ended):
-            name = name or _name_in(path)
+        for path in ended:
             for batch in binaries.load_file(path):
-                parts: list[bytes | memoryview] = []
-                for one in batch:
-                    read = BinaryRead(data=one.data, digest=one.digest, key=one.key, size=one.size)
-                    parts += record_parts(read, one.data)
-                append(temporary, format.seal(parts, salt))
+                writer.add_parts([part for one in batch for part in record_parts(one, one.data)])
                 yield
-        head = format.file_header(format.APPLICATION_BINARIES_FILE, folder.identity, program, name, salt=salt)
-        write_at_start(temporary, head)
-        yield from fsync_in_steps(temporary)
-        os.rename(temporary, target)
+        yield from writer.finishing()
     except BaseException:
-        remove(temporary)
+        writer.abandon()
         raise
     damaged = {what.path for what in binaries.damage}
     for path in ended:
@@ -305,6 +269,6 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
             remove(path)
 
 
-def _name_in(path: str) -> str:
-    header, _ = Reader(path).header()
-    return header.application if header is not None else ""
+def _name_in(paths: list[str]) -> str:
+    headers = (Reader(path).header()[0] for path in paths)
+    return next((header.application for header in headers if header is not None and header.application), "")

@@ -16,13 +16,13 @@ import time
 import xxhash
 
 from ..common import file_kinds
-from ..common.files import date_of, remove, replace_file
+from ..common.files import date_of, remove
 from ..values import Value
 from . import format, sketch
 from .ended import has_writer
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
-from .reader import Reader
+from .reader import Reader, parts_of
 from .syncing import SyncedJournal, Syncer
 
 TYPE_CHECKING = False
@@ -133,29 +133,13 @@ def read_attestations(
     read_to: dict[str, int] | None = None,
 ) -> list[Attestation]:
     """Returns the attestations of a file that verify. Sets ``read_to[path]`` to the offset where they end."""
-    try:
-        reader = Reader(path)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
-        return []
     found = []
-    try:
-        header, outcome = reader.header(identity_digest)
-        if header is None:
-            damage.append(Damage(path, outcome))
-            return []
-        for part in reader.parts(damage, start):
-            for record in part.records:
-                if record.magic == format.ATTEST and record.size >= format.ATTESTATION.size:
-                    found.append(Attestation.read(bytes(part.data_of(record))))
-                if read_to is not None:
-                    read_to[path] = part.place(record) + format.record_size(record.size)
-    except FileNotFoundError:
-        pass  # another process combined it with others meanwhile: the reader opens it for each part
-    except OSError as error:
-        damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+    for part in parts_of(path, identity_digest, damage, start):
+        for record in part.records:
+            if record.magic == format.ATTEST and record.size >= format.ATTESTATION.size:
+                found.append(Attestation.read(bytes(part.data_of(record))))
+            if read_to is not None:
+                read_to[path] = part.place(record) + format.record_size(record.size)
     return found
 
 
@@ -339,19 +323,16 @@ class Attestations:
         if len(combined) <= MAX_FILES:
             return
         newest.pop(bytes(format.DIGEST_BYTES), None)
-        salt = format.new_salt()
-        head = format.file_header(format.ATTEST_FILE, self.folder.identity, self.program, self._application, salt=salt)
-        parts: list[bytes | memoryview] = [head]
+        parts: list[bytes | memoryview] = []
         if loads:
-            parts += format.seal(Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS).parts(), salt)
+            parts += Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS).parts()
         room = MAX_SKETCH_BYTES
         for attestation in sorted(newest.values(), key=lambda one: date_of(one.time), reverse=True)[:MAX_ATTESTATIONS]:
             room -= len(attestation.sketch)
             if room < 0:
                 attestation.sketch = b""
-            parts += format.seal(attestation.parts(), salt)
-        path = self.folder.new_path(self.program, file_kinds.ATTEST)
-        replace_file(path, b"".join(parts), sync=True)
+            parts += attestation.parts()
+        self.folder.write_file(file_kinds.ATTEST, self.program, self._application, parts, sync=True)
         for old in combined:
             remove(old)
 

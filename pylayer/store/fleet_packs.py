@@ -17,7 +17,7 @@ from . import checking, format, judging, verdict_files
 from .folder import Folder, read_identity
 from .format import Refused
 from .pack import PackWriter
-from .reader import Reader
+from .reader import Reader, parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,13 +85,9 @@ def present(root: str, identity: str, programs: Container[int]) -> dict[int, set
     known = read_identity(root, identity)
     for program, paths in Folder(root, known).files_by_program().items() if known is not None else ():
         for path in paths if program in programs else ():
-            try:
-                for part in Reader(path).verified(bytes.fromhex(identity), []):
-                    for record in part.records:
-                        if record.is_pipeline:
-                            found.setdefault(program, set()).add(record.digest[:8])
-            except OSError:
-                continue
+            for part in parts_of(path, bytes.fromhex(identity), []):
+                digests = {record.digest[:8] for record in part.records if record.is_pipeline}
+                found.setdefault(program, set()).update(digests)
     return found
 
 

@@ -225,7 +225,7 @@ class Fold:
         except FileNotFoundError:
             return  # another process folded it
         except OSError as error:
-            self.result.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            self.result.damage.append(Damage.unreadable(path, error))
             return
         index = len(self._sources)
         self._sources.append(reader)
@@ -245,7 +245,7 @@ class Fold:
             self._kept_sources.add(index)
         except OSError as error:
             self._kept_sources.add(index)
-            damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            damage.append(Damage.unreadable(path, error))
         self.result.damage += damage
 
     def _whole_file(self, index: int, outcome: str) -> None:
@@ -325,7 +325,7 @@ class Fold:
             return
         except OSError as error:
             self._kept_sources.add(planned.source)
-            self.result.damage.append(Damage(reader.path, "unreadable", planned.offset, detail=str(error.strerror)))
+            self.result.damage.append(Damage.unreadable(reader.path, error, planned.offset))
             return
         if found is None or found[0].digest != digest:  # it verified when it was planned
             damage = Damage(reader.path, "damaged-data", planned.offset, format.record_size(planned.size))

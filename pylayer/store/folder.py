@@ -195,7 +195,7 @@ class Folder:
             try:
                 yield from self._load_file(path, pack)
             except OSError as error:
-                pack.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+                pack.damage.append(Damage.unreadable(path, error))
             loaded.system_damage += pack.damage
             loaded.bytes += pack.bytes
             loaded.create_ns += pack.create_ns
@@ -244,7 +244,7 @@ class Folder:
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    loaded.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+                    loaded.damage.append(Damage.unreadable(path, error))
 
     def _is_missing(self) -> bool:
         try:
@@ -278,25 +278,29 @@ class Folder:
 
     # ---- snapshots and blobs ---------------------------------------------------------------------
 
-    def _write_single(self, kind: Kind, program: int, application: str, record: list[bytes | memoryview]) -> str:
+    def write_file(
+        self, kind: Kind, program: int, application: str, parts: list[bytes | memoryview], sync: bool = False
+    ) -> str:
+        """Writes a file of whole records, given as the pieces of ``format.record_parts``; returns its path. ``sync``:
+        waits until it is on the disk. Raises OSError."""
         self.prepare()
         path = self.new_path(program, kind)
         salt = format.new_salt()
         head = format.file_header(kind.magic, self.identity, program, application, salt=salt)
-        replace_file(path, [head, *format.seal(record, salt)])
+        replace_file(path, [head, *format.seal(parts, salt)], sync)
         return path
 
     def write_snapshot(self, program: int, application: str, data: bytes, create_ns: int) -> str:
         """Stores the data of a whole VkPipelineCache; returns the file's path. The caller deletes snapshots that it
         contains. Raises OSError."""
         record = format.record_parts(format.SNAPSHOT, data, create_ns=create_ns)
-        return self._write_single(file_kinds.SNAPSHOT, program, application, record)
+        return self.write_file(file_kinds.SNAPSHOT, program, application, record)
 
     def write_blob(self, program: int, application: str, slot: int, data: bytes | memoryview) -> str:
         """Stores what an application read of its cache; returns the file's path. The caller deletes the blobs that it
         replaces. Raises OSError."""
         record = format.record_parts(format.BLOB, data, kind=min(slot, 0xFFFF))
-        return self._write_single(file_kinds.BLOB, program, application, record)
+        return self.write_file(file_kinds.BLOB, program, application, record)
 
 
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:

@@ -112,6 +112,11 @@ class Damage(Value):
     size: int = -1
     detail: str = ""
 
+    @classmethod
+    def unreadable(cls, path: str, error: OSError, offset: int = 0) -> Damage:
+        """Returns the damage of a file that the system does not give."""
+        return cls(path, "unreadable", offset, detail=str(error.strerror or error))
+
     @property
     def is_torn_end(self) -> bool:
         """Whether this is the torn end of a file to which a process appends, or appended when it was killed."""

@@ -10,7 +10,7 @@ from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import format
 from .folder import read_identity
-from .reader import Reader
+from .reader import Reader, parts_of
 from .recency import Uses, fingerprints_of, missing
 from .survey import files_of
 
@@ -222,20 +222,15 @@ def stored(root: str, identity: str, fingerprint: int) -> list[Stored]:
     for file in files_of(root, identity):
         if file.program is None or file.kind is None or not file.kind.folded:
             continue
-        try:
-            reader = Reader(file.path)
-            header, _ = reader.header(bytes.fromhex(identity))
-            for part in reader.content(header, []) if header is not None else ():
-                for record in part.records:
-                    if record.is_pipeline and record.fingerprint == fingerprint:
-                        one = Stored(identity, file.program, record)
-                        if file.program not in found or one.last_use >= found[file.program].last_use:
-                            found[file.program] = one
-                    elif record.magic == format.USED:
-                        used = fingerprints_of(part.data_of(record))
-                        uses.setdefault(file.program, Uses(never=0)).note(used, record.last_used)
-        except OSError:
-            continue
+        for part in parts_of(file.path, bytes.fromhex(identity), []):
+            for record in part.records:
+                if record.is_pipeline and record.fingerprint == fingerprint:
+                    one = Stored(identity, file.program, record)
+                    if file.program not in found or one.last_use >= found[file.program].last_use:
+                        found[file.program] = one
+                elif record.magic == format.USED:
+                    used = fingerprints_of(part.data_of(record))
+                    uses.setdefault(file.program, Uses(never=0)).note(used, record.last_used)
     for program, one in found.items():
         one.last_use = uses.get(program, Uses(never=0)).last_use(fingerprint, one.last_use)
     return list(found.values())

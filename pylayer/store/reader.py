@@ -125,19 +125,22 @@ class Reader:
             self._salt = header.salt if header is not None else 0
         return self._salt
 
-    def verified(self, identity_digest: bytes, damage: list[Damage]) -> Iterator[Part]:
-        """Reads a whole file of any kind: yields the records that verify, and adds the rest to ``damage``."""
+    def verified(
+        self, identity_digest: bytes, damage: list[Damage], start: int = format.FILE_HEADER.size
+    ) -> Iterator[Part]:
+        """Reads a whole file of any kind: yields the records that verify, and adds the rest to ``damage``. ``start``:
+        where to begin, in a file to which somebody appends."""
         header, outcome = self.header(identity_digest)
         if header is None:
             damage.append(Damage(self.path, outcome))
         else:
-            yield from self.content(header, damage)
+            yield from self.content(header, damage, start)
 
-    def content(self, header: FileHeader, damage: list[Damage]) -> Iterator[Part]:
+    def content(self, header: FileHeader, damage: list[Damage], start: int = format.FILE_HEADER.size) -> Iterator[Part]:
         """Yields the records of a file whose header ``header`` returned. For packs and exports it also checks the
         length of the file, which their header has."""
         if header.kind not in (format.PACK, format.EXPORT):
-            yield from self.parts(damage)
+            yield from self.parts(damage, start)
             return
         if header.size < self.size:
             damage.append(Damage(self.path, "extended", header.size, self.size - header.size))
@@ -200,6 +203,19 @@ class Reader:
         if len(found) != 1 or found[0].size != size:
             return None
         return found[0], data[RECORD_HEADER.size :]
+
+
+def parts_of(
+    path: str, identity_digest: bytes, damage: list[Damage], start: int = format.FILE_HEADER.size
+) -> Iterator[Part]:
+    """``Reader.verified`` of a file that need not be there, because another process folded or combined it. One that
+    cannot be read is damage. Raises nothing."""
+    try:
+        yield from Reader(path).verified(identity_digest, damage, start)
+    except FileNotFoundError:
+        pass  # perhaps meanwhile: the reader opens it for each part
+    except OSError as error:
+        damage.append(Damage.unreadable(path, error))
 
 
 class Scan:

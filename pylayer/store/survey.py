@@ -11,7 +11,7 @@ from . import format
 from .ended import has_writer
 from .fold import STEP_ENTRIES
 from .folder import identity_names
-from .reader import Reader
+from .reader import parts_of
 from .recency import Uses, fingerprints_of
 
 TYPE_CHECKING = False
@@ -197,20 +197,17 @@ def _collect(
     source: SurveyedFile, identity_digest: bytes, uses: Uses, found: bytearray, seen: set[tuple[bytes, int]] | None
 ) -> Iterator[None]:
     """Appends a ``RECORD`` for each pipeline in a file, and adds its USED records to ``uses``."""
-    try:
-        for part in Reader(source.path).verified(identity_digest, []):
-            source.is_readable = True
-            for record in part.records:
-                if record.magic == format.USED:
-                    fingerprints = fingerprints_of(part.data_of(record))
-                    uses.note(fingerprints, record.last_used)
-                    source.only_pipelines &= not fingerprints
-                elif not record.is_pipeline:
-                    source.only_pipelines &= record.magic == format.TABLE
-                elif seen is None or record.name not in seen:
-                    if seen is not None:
-                        seen.add(record.name)
-                    found += RECORD.pack(record.fingerprint, record.last_used, format.record_size(record.size))
-            yield
-    except OSError:
-        return
+    for part in parts_of(source.path, identity_digest, []):
+        source.is_readable = True
+        for record in part.records:
+            if record.magic == format.USED:
+                fingerprints = fingerprints_of(part.data_of(record))
+                uses.note(fingerprints, record.last_used)
+                source.only_pipelines &= not fingerprints
+            elif not record.is_pipeline:
+                source.only_pipelines &= record.magic == format.TABLE
+            elif seen is None or record.name not in seen:
+                if seen is not None:
+                    seen.add(record.name)
+                found += RECORD.pack(record.fingerprint, record.last_used, format.record_size(record.size))
+        yield

@@ -27,7 +27,7 @@ from unit.things import (
 from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS, Limits
 from pylayer.inhost.session import DeviceSession
-from pylayer.store import binary_history, bounds, checking, ended, format
+from pylayer.store import binary_history, bounds, checking, format, pack
 from pylayer.store.binary_history import BinaryHistory, compact, parse
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
@@ -344,7 +344,7 @@ def compacted(root: str, most_bytes: int = 64 << 20) -> None:
 @pytest.fixture
 def ended_writers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes every file's writer appear to have ended."""
-    monkeypatch.setattr(ended, "has_writer", lambda path: False)
+    monkeypatch.setattr(binary_history, "has_writer", lambda path: False)
 
 
 def test_one_file_of_many(make: Make, root: str, ended_writers: None) -> None:
@@ -397,10 +397,10 @@ def test_disk_that_is_full(make: Make, root: str, ended_writers: None, monkeypat
         read(make(), binary_read(b"%d" % number))
     before = files(root)
 
-    def fail(fd: int, parts: Any) -> int:
+    def fail(path: str, parts: Any) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(binary_history, "write_all", fail)
+    monkeypatch.setattr(pack, "append", fail)
     with pytest.raises(OSError, match="No space"):
         compacted(root)
     assert files(root) == before

@@ -20,7 +20,7 @@ from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
 from pylayer.policy import Policy
-from pylayer.store import cache_history, format, quarantine, sketch
+from pylayer.store import cache_history, format, quarantine, reader, sketch
 from pylayer.store.cache_history import Attestations
 from pylayer.store.folder import Folder
 from pylayer.store.maintenance import repair_whole_files
@@ -499,6 +499,6 @@ def test_file_combined_while_it_is_read(tmp_path: Path, monkeypatch: pytest.Monk
             super().__init__(path)
             os.unlink(path)
 
-    monkeypatch.setattr(cache_history, "Reader", Opened)
+    monkeypatch.setattr(reader, "Reader", Opened)
     damage: list[Any] = []
     assert cache_history.read_attestations(str(path), bytes(16), damage) == [] and damage == []
