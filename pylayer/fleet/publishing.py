@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.files import remove
+from ..store import fleet_packs
 from ..store.store import Store
 from .backend import Backend, Denied, Item, Missing, Unavailable
 from .choice import KEPT_SINGLES, MAX_FOLDED_BYTES, largest, to_fold, to_keep
@@ -294,13 +295,13 @@ class Publication:
         in the index, which may have been in it before."""
         result = self.result
         result.records = result.packs = result.folded = result.suspects = 0
-        self._suspects = self._store.suspects_of(identity)
-        for number, paths in incoming.store.packs_of(identity).items():
+        self._suspects = fleet_packs.suspects_of(self._store.root, identity)
+        for number, paths in fleet_packs.packs_of(incoming.store.root, identity).items():
             program, name = f"{number:016x}", incoming.names[number]
             listed, known = packs.setdefault(program, []), set()
             for path in (yield from self._copies(listed)):
-                known |= self._store.pack_names(path, identity)
-            binding = self._store.binding(
+                known |= fleet_packs.names_of(path, identity)
+            binding = fleet_packs.Binding(
                 self._folder, identity, (number, name), known, self._suspects, MAX_FOLDED_BYTES
             )
             yield from binding.steps(paths)
@@ -322,7 +323,7 @@ class Publication:
         paths = yield from self._copies(chosen)
         if len(paths) < 2:
             return
-        binding = self._store.binding(self._folder, identity, program, (), self._suspects, MAX_PACK_BYTES)
+        binding = fleet_packs.Binding(self._folder, identity, program, (), self._suspects, MAX_PACK_BYTES)
         yield from binding.steps(paths)
         for bound in binding.result[:1]:
             bound.first_use = min((pack.first_use for pack in chosen if pack.first_use), default=0)

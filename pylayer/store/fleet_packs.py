@@ -4,7 +4,7 @@ A published pack is a pack of the store (``pack``) for one program, without USED
 PULLED and were last used at NEVER_USED, so that a machine sees later which of them its own runs used. A machine
 verifies the file and renames it into its store: no record is written again.
 
-Only the command line uses this.
+Only the command line uses this: fleets beside ``store.Store``.
 """
 
 from __future__ import annotations
@@ -132,6 +132,11 @@ def names_of(path: str, identity: Identity) -> set[tuple[bytes, int]]:
     for part in Reader(path).verified(identity.digest, []):
         names.update(record.name for record in part.records if record.magic != format.TABLE)
     return names
+
+
+def packs_of(root: str, identity: Identity) -> dict[int, list[str]]:
+    """Returns the paths of the packs under one identity, by program."""
+    return Folder(root, identity).files_by_program((file_kinds.PACK,))
 
 
 def suspects_of(root: str, identity: Identity) -> Verdicts:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from ..common.identity import Identity
     from ..common.settings import Limits
-    from .fleet_packs import Admitted
-    from .fleet_packs import Binding as Binding
     from .fleet_packs import Bound as Bound
     from .format import Damage as Damage
     from .holdings import Holding as Holding
@@ -197,77 +195,11 @@ class Store:
 
         return Import(path, recipient, sync)
 
-    # ---- packs of a fleet --------------------------------------------------------------------------------
-
     def room(self, limits: Limits) -> Room:
         """Returns how much a pull may add, which is not known yet."""
         from .room import Room
 
         return Room(self.root, limits)
-
-    def pack_files(self, identity: str) -> set[tuple[str, int, int]]:
-        """Returns name, size and time of change of each pack under an identity."""
-        from .fleet_packs import pack_files
-
-        return pack_files(self.root, identity)
-
-    def present(self, identity: str, programs: Container[int]) -> dict[int, set[bytes]]:
-        """Returns the first 8 bytes of the digest of each pipeline that verifies in the store, by program."""
-        from .fleet_packs import present
-
-        return present(self.root, identity, programs)
-
-    def mark_in_use(self, identity: str) -> None:
-        """Notes that somebody pulls for an identity now: what was pulled for it is evicted after that for others."""
-        from .fleet_packs import mark_in_use
-
-        mark_in_use(self.root, identity)
-
-    def sync_packs(self, identity: str) -> None:
-        """Waits until the names of admitted packs are on the disk. Raises OSError."""
-        from .fleet_packs import sync_packs
-
-        sync_packs(self.root, identity)
-
-    def admit(self, identity: Identity, program: int, path: str) -> Admitted:
-        """Verifies a published pack and moves it into the store. Raises Refused and OSError; the store is then as it
-        was."""
-        from .fleet_packs import admit
-
-        return admit(self.root, identity, program, path)
-
-    def pack_names(self, path: str, identity: Identity) -> set[tuple[bytes, int]]:
-        """Returns digest and fingerprint of each record in a pack, which need not be in the store. Raises OSError."""
-        from .fleet_packs import names_of
-
-        return names_of(path, identity)
-
-    def packs_of(self, identity: Identity) -> dict[int, list[str]]:
-        """Returns the paths of the packs under one identity, by program."""
-        from .folder import Folder
-
-        return Folder(self.root, identity).files_by_program((file_kinds.PACK,))
-
-    def suspects_of(self, identity: Identity) -> Verdicts:
-        """Returns what processes of this store died over, under one identity."""
-        from .fleet_packs import suspects_of
-
-        return suspects_of(self.root, identity)
-
-    def binding(
-        self,
-        directory: str,
-        identity: Identity,
-        program: tuple[int, str],
-        known: Container[tuple[bytes, int]],
-        suspects: Verdicts,
-        most_bytes: int,
-    ) -> Binding:
-        """Returns what writes packs to publish, and has not begun. It leaves out ``suspects``, and the records that are
-        ``known`` by digest and fingerprint."""
-        from .fleet_packs import Binding
-
-        return Binding(directory, identity, program, known, suspects, most_bytes)
 
     # ---- what is set aside -------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from fuzz.exports import IDENTITY, KEY, PUBLIC
 
 from pylayer.common.cache_header import HEADER
 from pylayer.fleet import choice, index, signatures, trust
-from pylayer.store import format, pack
+from pylayer.store import fleet_packs, format, pack
 from pylayer.store.reader import Reader
-from pylayer.store.store import Refused, Store
+from pylayer.store.store import Refused
 
 PROGRAM = 7
 NOW = 1_700_000_000
@@ -134,7 +134,7 @@ def believe(data: bytes) -> str:
 def admit(path: str, root: str, data: bytes) -> str:
     """Admits a pack to a store; returns what must hold and does not, else empty text."""
     try:
-        admitted = Store(root).admit(IDENTITY, PROGRAM, path)
+        admitted = fleet_packs.admit(root, IDENTITY, PROGRAM, path)
     except Refused:
         return "" if os.path.exists(path) else "a refused file is gone"
     there = os.path.join(root, "store", IDENTITY.name, admitted.file[0])
