@@ -23,11 +23,7 @@ class ApplicationCaches:
     """Compares initial data with the history. ``say_damage`` reports the damage in the list it gets, and empties it."""
 
     def __init__(
-        self,
-        device: Device,
-        writer: JournalWriter,
-        learning: Learning,
-        say_damage: Callable[[list[Damage]], None],
+        self, device: Device, writer: JournalWriter, learning: Learning, say_damage: Callable[[list[Damage]], None]
     ) -> None:
         self._device = device
         self._setting: str = device.settings["application_caches"]

@@ -10,18 +10,7 @@ import time
 
 from .._policy import ffi, lib
 from ..store.frames import Present
-from ..values import (
-    Activity,
-    Attested,
-    BinaryRead,
-    CacheData,
-    CacheRead,
-    Cell,
-    DeviceFacts,
-    DeviceState,
-    Plan,
-    Program,
-)
+from ..values import Activity, Attested, BinaryRead, CacheData, CacheRead, Cell, DeviceFacts, DeviceState, Plan, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from ..common.identity import Identity, program_id
 from ..store.folder import Folder
-from ..values import (
-    CARRIER_BINARIES,
-    CARRIER_OFF,
-    CARRIERS_THAT_KEEP,
-    LOG_WARN,
-    DeviceFacts,
-    DeviceState,
-    Program,
-)
+from ..values import CARRIER_BINARIES, CARRIER_OFF, CARRIERS_THAT_KEEP, LOG_WARN, DeviceFacts, DeviceState, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

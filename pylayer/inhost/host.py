@@ -196,13 +196,7 @@ class Host:
         from .session import DeviceSession
 
         session = DeviceSession(
-            boundary,
-            message.device,
-            program,
-            facts,
-            self.root,
-            settings.top_setting(self.document, "share"),
-            wanted,
+            boundary, message.device, program, facts, self.root, settings.top_setting(self.document, "share"), wanted
         )
         session.carrier_planned = plan.carrier
         if session.run_log is not None:

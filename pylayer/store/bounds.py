@@ -97,13 +97,7 @@ class _Eviction:
     """What ``enforce`` does."""
 
     def __init__(
-        self,
-        root: str,
-        limits: tuple[int, int],
-        trimmed: Trimmed,
-        dry_run: bool,
-        by_files: bool,
-        keep: set[str] | None,
+        self, root: str, limits: tuple[int, int], trimmed: Trimmed, dry_run: bool, by_files: bool, keep: set[str] | None
     ) -> None:
         self._root = root
         self._keep = keep

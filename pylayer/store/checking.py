@@ -6,8 +6,9 @@ the padding between records, which nothing reads.
 
 from __future__ import annotations
 
+from ..common import outcomes
 from . import binaries, binary_history, format
-from .format import Damage
+from .format import Damage, Refused
 from .reader import Part, Reader
 
 TYPE_CHECKING = False
@@ -45,6 +46,13 @@ class Checked:
         #: Size of the file.
         self.file_bytes = 0
         self.damage: list[Damage] = []
+
+    def require_sound(self) -> None:
+        """Raises Refused if there is any damage."""
+        if self.damage:
+            what = self.damage[0]
+            detail = f" ({what.detail})" if what.detail else ""
+            raise Refused(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail} at byte {what.offset}")
 
     def wrong(self, detail: str, offset: int = 0, size: int = -1, outcome: str = "impossible") -> None:
         """Records damage."""

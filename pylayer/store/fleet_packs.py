@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from ..common import file_kinds, outcomes
+from ..common import file_kinds
 from ..common.files import sync_file, unique_name
 from . import checking, format, judging, verdict_files
 from .folder import Folder, read_identity
@@ -116,10 +116,7 @@ def _verify(path: str, identity: Identity, program: int) -> list[bytes]:
                 raise Refused(f"{reason} at byte {part.place(record)}")
             if record.is_pipeline:
                 digests.append(record.digest)
-    if checked.damage:
-        what = checked.damage[0]
-        detail = f" ({what.detail})" if what.detail else ""
-        raise Refused(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail} at byte {what.offset}")
+    checked.require_sound()
     return digests
 
 

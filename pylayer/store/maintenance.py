@@ -35,7 +35,13 @@ FLEET_SECONDS = 180 * 24 * 3600
 
 def worth_folding(folder: Folder, program: int, journals: int = fold.WORTH_JOURNALS) -> bool:
     """Returns whether a program has enough journals, or enough bytes in them."""
-    count, size = ended.journals_to_fold(folder, program)
+    count = size = 0
+    for path in folder.files(program, (file_kinds.CLOSED,)):
+        try:
+            size += os.stat(path).st_size
+            count += 1
+        except OSError:
+            pass  # another process folded it
     return count >= journals or (count > 0 and size >= fold.WORTH_BYTES and journals <= fold.WORTH_JOURNALS)
 
 

@@ -24,12 +24,7 @@ class PackWriter:
     from every method."""
 
     def __init__(
-        self,
-        path: str,
-        identity: Identity,
-        program: int = 0,
-        application: str = "",
-        kind: bytes = format.PACK,
+        self, path: str, identity: Identity, program: int = 0, application: str = "", kind: bytes = format.PACK
     ) -> None:
         self.path = path
         self.count = 0

@@ -278,7 +278,7 @@ class Import:
         section: _Section | None = None
         first = True
         for part in checking.check_file(self.path, format.EXPORT, self.identity.digest, checked):
-            self._stop_at_damage(checked)
+            checked.require_sound()
             yield len(part.data)
             for record in part.records:
                 data, place = part.data_of(record), part.place(record)
@@ -293,7 +293,7 @@ class Import:
                     if reason:
                         raise self._refuse(reason, place)
                     self._take(section, record, data, place)
-        self._stop_at_damage(checked)
+        checked.require_sound()
         unclean = checking.unclean_padding(self.path)
         if unclean is not None:
             raise self._refuse("bytes between the records", unclean)
@@ -346,12 +346,6 @@ class Import:
         self.result.data_bytes += len(data)
         if section.writer is not None:
             section.writer.add(record, data, record.fingerprint, min(record.last_used, now))
-
-    def _stop_at_damage(self, checked: checking.Checked) -> None:
-        if checked.damage:
-            what = checked.damage[0]
-            detail = f" ({what.detail})" if what.detail else ""
-            raise self._refuse(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail}", what.offset)
 
 
 def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:

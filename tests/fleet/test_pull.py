@@ -20,7 +20,7 @@ from pylayer.common.identity import program_id
 from pylayer.common.settings import Limits
 from pylayer.fleet.downloading import Budget
 from pylayer.fleet.memory import append_private
-from pylayer.store import bounds, format, inventory
+from pylayer.store import bounds, format, holdings
 from pylayer.store.reader import Reader
 from pylayer.store.store import Store as Face
 
@@ -278,7 +278,7 @@ def test_own_and_pulled_are_told_apart(builder: Builder, machine: Machine) -> No
     store.journal(GAME, cell(3), cell(4))
     store.journal(GAME, used([1]))
     for _ in range(2):
-        holding = inventory.survey(str(machine.root), IDENTITY.name, lambda number, name: None).holdings[
+        holding = holdings.survey(str(machine.root), IDENTITY.name, lambda number, name: None).holdings[
             program_id(*GAME)
         ]
         assert (holding.pipelines, len(holding.pulled), holding.pulled_used) == (4, 2, 1)
