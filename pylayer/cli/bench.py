@@ -20,7 +20,6 @@ from .complete import commands
 from .environment import DISABLE, with_layer, without_layer
 from .output import (
     EXIT_PROBLEM,
-    HELP,
     Failure,
     console,
     fail,
@@ -261,7 +260,7 @@ def _driver_caches() -> str:
 
 
 @click.command(
-    context_settings={**HELP, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     epilog="Exit status: 0 success, 1 a run failed or the layer saw nothing, 127 if the program is not found, "
     "126 if it cannot be executed, 2 usage error.",
     short_help="Measure what pylayer saves a program, and what it costs.",

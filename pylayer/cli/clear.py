@@ -12,8 +12,6 @@ from ..common.files import remove
 from ..report.totals import is_pattern
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     human_bytes,
@@ -199,7 +197,7 @@ class _Clearing:
         }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove stored pipelines, by program or driver.")
+@click.command(short_help="Remove stored pipelines, by program or driver.")
 @app_option
 @identity_option
 @click.option(

@@ -15,7 +15,6 @@ from .environment import DISABLE, ENABLE
 from .output import (
     EXIT_OK,
     EXIT_PROBLEM,
-    HELP,
     Failure,
     console,
     is_quiet,
@@ -152,7 +151,6 @@ def _print_device(out: Console, device: Device) -> None:
 
 
 @click.command(
-    context_settings=HELP,
     epilog="Exit status: 0 the layer works here, 1 it cannot, 2 usage error.",
     short_help="Check whether the layer works here.",
 )

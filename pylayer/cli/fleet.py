@@ -16,8 +16,6 @@ from .fleet_access import failing, identities_here, open_backend, require_fleet,
 from .fleet_publish import publish, push
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     console,
@@ -42,9 +40,7 @@ if TYPE_CHECKING:
     from .fleet_access import Fleet
 
 
-@click.group(
-    context_settings=HELP, epilog=EXIT_STATUSES, short_help="Pull, push and publish pipelines of other machines."
-)
+@click.group(short_help="Pull, push and publish pipelines of other machines.")
 def fleet() -> None:
     """Share compiled pipelines between machines with the same device and driver.
 
@@ -120,7 +116,7 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
             fail(f"{left}{result.problem} ({target})")
 
 
-@fleet.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Pull what is published for this machine.")
+@fleet.command(short_help="Pull what is published for this machine.")
 @click.option(
     "--program",
     metavar="NAME",
@@ -224,7 +220,7 @@ def _print_status(values: dict[str, Any], now: float) -> None:
     print_facts(out, facts)
 
 
-@fleet.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Show what is published and what came from it.")
+@fleet.command(short_help="Show what is published and what came from it.")
 @url_option
 @json_option
 def status(url: str | None, as_json: bool) -> None:

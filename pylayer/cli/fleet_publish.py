@@ -11,8 +11,6 @@ from .complete import files
 from .fleet_access import failing, open_backend, require_fleet, url_option
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     fail,
@@ -48,7 +46,7 @@ def _pushed_json(shelf: Shelf, moved: Moved) -> dict[str, Any]:
     }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Push what this machine compiled.")
+@click.command(short_help="Push what this machine compiled.")
 @key_option
 @app_option
 @identity_option
@@ -144,7 +142,7 @@ def _publish_all(backend: Backend, store: Store, key: Ed25519PrivateKey, terms: 
     return results
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Publish what builders pushed.")
+@click.command(short_help="Publish what builders pushed.")
 @key_option
 @click.option(
     "--valid-days",

@@ -10,7 +10,7 @@ from ..common import file_kinds
 from ..common.files import remove
 from ..report import recorded
 from .complete import programs
-from .output import EXIT_STATUSES, HELP, Failure, WrongUse, human_bytes, json_option, plural, print_json, say
+from .output import Failure, WrongUse, human_bytes, json_option, plural, print_json, say
 from .selection import NAMES, confirm, dry_run_option, require_one, require_store, yes_option
 
 
@@ -25,7 +25,7 @@ def _told(runs: list[recorded.Recorded], size: int) -> str:
     return f"{plural(len(runs), 'run')} of {plural(len({run.title for run in runs}), 'program')}, {human_bytes(size)}"
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove what was recorded about programs.")
+@click.command(short_help="Remove what was recorded about programs.")
 @click.argument("name", required=False, shell_complete=programs, help=f"This program, {NAMES}.")
 @click.option("--all", "everything", is_flag=True, help="All programs.")
 @dry_run_option

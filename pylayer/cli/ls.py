@@ -11,8 +11,6 @@ from ..common.paths import exists, system_store_root
 from ..report.origin import used_here
 from .complete import programs_and_identities
 from .output import (
-    EXIT_STATUSES,
-    HELP,
     Failure,
     console,
     day,
@@ -225,7 +223,7 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
         print_total(f"Programs also use the system's store: PYLAYER_STORE={system} pylayer ls")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.argument(
     "name",
     required=False,

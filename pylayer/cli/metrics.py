@@ -11,7 +11,7 @@ from ..report.origin import origins
 from ..report.totals import Run, Total, read_runs
 from ..store.store import Store
 from .complete import files
-from .output import EXIT_STATUSES, HELP, Failure, printable, write_whole
+from .output import Failure, printable, write_whole
 from .selection import require_store
 
 #: Metrics that are the sum of one number over the runs.
@@ -110,7 +110,7 @@ def render(store: Store) -> str:
     return "\n".join(lines) + "\n"
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.option(
     "-o",
     "--output",

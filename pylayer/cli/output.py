@@ -35,8 +35,6 @@ def reason(error: OSError) -> str:
 
 
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
-EXIT_STATUSES = "Exit status: 0 success, 1 a problem was found, 2 usage error."
-HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class _Wanted:

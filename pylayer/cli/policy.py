@@ -15,8 +15,6 @@ from ..common.settings import TOP_DEFAULTS
 from .complete import files, presets_there
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     UNWRAPPED,
     Failure,
     WrongUse,
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from ..common.config import Problem
 
 
-@click.group(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.group
 def policy() -> None:
     """Write, check and explain the policy file.
 
@@ -134,7 +132,7 @@ def _json(user: str | None, system: str | None, checked: list[_Checked]) -> dict
     return {"file": user, "system_file": system, "valid": not listed, **about, "problems": listed}
 
 
-@policy.command(context_settings=HELP, epilog="Exit status: 0 valid, 1 not valid, 2 usage error.")
+@policy.command(epilog="Exit status: 0 valid, 1 not valid, 2 usage error.")
 @json_option
 @click.argument(
     "file", required=False, shell_complete=files, help="The policy file to check. Default: the one in force."
@@ -218,7 +216,7 @@ def starting_text(preset: str | None) -> str:
     return "\n".join(lines)
 
 
-@policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@policy.command
 @click.option(
     "--preset",
     metavar="NAME",

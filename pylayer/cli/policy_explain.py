@@ -13,7 +13,7 @@ from ..common.paths import system_config_file
 from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for
 from ..values import CARRIER_NAMES, DeviceFacts, Program
 from .complete import files, programs
-from .output import EXIT_STATUSES, HELP, Failure, console, json_option, one_line, print_facts, print_json, printable
+from .output import Failure, console, json_option, one_line, print_facts, print_json, printable
 from .policy_in_force import policies_in_force
 
 if TYPE_CHECKING:
@@ -348,7 +348,7 @@ def _as_json(found: Explanation) -> dict[str, Any]:
     }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.argument(
     "program",
     required=False,

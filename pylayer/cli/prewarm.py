@@ -17,7 +17,7 @@ from ..common.files import Scratch
 from ..store.store import Store
 from .complete import files, programs
 from .environment import DISABLE, with_layer
-from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, json_option, one_line, plural, print_json, progress, say
+from .output import EXIT_PROBLEM, Failure, json_option, one_line, plural, print_json, progress, say
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
 
@@ -138,7 +138,7 @@ def _print(imports: list[Import], recipient: str, replay: Replay, names: Names) 
         click.echo(f"  without {plural(replay.clean + replay.dirty, 'pipeline')} on which the driver crashed")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Compile a program's pipelines before it runs.")
+@click.command(short_help="Compile a program's pipelines before it runs.")
 @click.argument(
     "recordings",
     metavar="FILE...",

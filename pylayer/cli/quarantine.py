@@ -9,8 +9,6 @@ import click
 from . import verdicts
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     console,
     human_bytes,
     is_quiet,
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from ..store.store import Item, Told
 
 
-@click.group(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.group
 def quarantine() -> None:
     """Show what is set aside or switched off, and why.
 
@@ -59,9 +57,7 @@ def _print_verdicts(found: list[Told]) -> None:
         out.print(Text(f"  {printable(verdicts.line(one))}"), soft_wrap=True)
 
 
-@quarantine.command(
-    "ls", context_settings=HELP, epilog=EXIT_STATUSES, short_help="List what is set aside, and the reason."
-)
+@quarantine.command("ls", short_help="List what is set aside, and the reason.")
 @json_option
 def list_items(as_json: bool) -> None:
     """List what is set aside or switched off for programs, until when, and damaged files, with the reasons.
@@ -90,7 +86,7 @@ def list_items(as_json: bool) -> None:
         click.echo(f"Nothing is set aside in {store.root}.")
 
 
-@quarantine.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@quarantine.command
 @dry_run_option
 @yes_option
 @json_option
@@ -123,7 +119,7 @@ def forget(dry_run: bool, yes: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(EXIT_PROBLEM)
 
 
-@quarantine.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@quarantine.command
 @dry_run_option
 @yes_option
 @json_option

@@ -15,8 +15,6 @@ import click
 from ..report import limits
 from .complete import files, recorded_runs
 from .output import (
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     console,
@@ -232,8 +230,6 @@ def _print(root: str, numbers: list[tuple[Recorded, dict[str, Any]]], frame_ns: 
 
 
 @click.command(
-    context_settings=HELP,
-    epilog=EXIT_STATUSES,
     short_help="Show what a run compiled, what held it up, and what was refused.",
 )
 @click.argument(

@@ -15,7 +15,7 @@ from . import installed, layer_files
 from .complete import commands, directories, files, presets_there
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
-from .output import HELP, Failure, WrongUse, fail
+from .output import Failure, WrongUse, fail
 from .policy_in_force import compile_policy, policies_in_force, read_policies
 from .process import replace_by, wait_for
 
@@ -118,7 +118,7 @@ def _print_summary(root: str | None, session: str, document: dict[str, Any], com
 
 
 @click.command(
-    context_settings={**HELP, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     epilog="Exit status: the program's own; 127 if it is not found, 126 if it cannot be executed, "
     "128 + n with --summary if signal n ended it, 2 usage error.",
 )

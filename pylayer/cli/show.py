@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .output import (
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     console,
@@ -136,8 +134,6 @@ def _print(found: dict[str, Any]) -> None:
 
 
 @click.command(
-    context_settings=HELP,
-    epilog=EXIT_STATUSES,
     short_help="Show what a pipeline is made of, and when it was compiled.",
 )
 @click.argument(

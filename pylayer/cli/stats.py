@@ -12,8 +12,6 @@ from ..report.remarks import lost, remarks
 from ..report.totals import add_up, read_runs, shown_sums
 from .complete import programs_and_identities
 from .output import (
-    EXIT_STATUSES,
-    HELP,
     Failure,
     console,
     human_bytes,
@@ -125,7 +123,7 @@ def _sum(found: list[Total]) -> dict[str, Any]:
     }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.argument(
     "name",
     required=False,

@@ -14,7 +14,6 @@ from .complete import programs
 from .output import (
     EXIT_OK,
     EXIT_PROBLEM,
-    HELP,
     console,
     is_quiet,
     json_option,
@@ -276,7 +275,6 @@ def of_environment() -> Status:
 
 
 @click.command(
-    context_settings=HELP,
     epilog="Exit status: 0 the layer is on, 1 it is off, 2 usage error.",
     short_help="Tell whether the layer is on, and what limits it.",
 )

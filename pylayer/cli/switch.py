@@ -16,7 +16,7 @@ import click
 
 from ..common.paths import config_file, config_files, store_root
 from .complete import programs
-from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json, say, write_whole
+from .output import Failure, json_option, print_json, say, write_whole
 from .policy_in_force import compile_policy, read_policies
 from .selection import NAMES
 
@@ -164,7 +164,7 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
 _name = click.argument("name", shell_complete=programs, help=f"The program, {NAMES}; or an executable that never ran.")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Exclude a program from the layer.")
+@click.command(short_help="Exclude a program from the layer.")
 @_name
 @json_option
 def off(name: str, as_json: bool) -> None:
@@ -180,7 +180,7 @@ def off(name: str, as_json: bool) -> None:
     _switch(name, True, as_json)
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Undo pylayer off.")
+@click.command(short_help="Undo pylayer off.")
 @_name
 @json_option
 def on(name: str, as_json: bool) -> None:

@@ -18,8 +18,6 @@ from .complete import programs
 from .live import LiveRun, Watch
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     console,
     human_bytes,
     human_time,
@@ -284,7 +282,7 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
                 screen.sort_by_next()
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.argument("name", required=False, shell_complete=programs, help=f"Only this program, {NAMES}.")
 @click.option(
     "--interval",

@@ -9,8 +9,6 @@ import click
 
 from .complete import files, programs
 from .output import (
-    EXIT_STATUSES,
-    HELP,
     Failure,
     human_bytes,
     json_option,
@@ -57,9 +55,7 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
     return shelf, programs
 
 
-@click.command(
-    "export", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Write a program's pipelines into one file."
-)
+@click.command("export", short_help="Write a program's pipelines into one file.")
 @click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
 @click.option(
     "--app",
@@ -209,9 +205,7 @@ def _require_device(wanted: Import) -> None:
         )
 
 
-@click.command(
-    "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Import pipelines from an exported file."
-)
+@click.command("import", short_help="Import pipelines from an exported file.")
 @click.argument("file", shell_complete=files, help="A file that pylayer export wrote.")
 @click.option("--any-device", is_flag=True, help="Also import pipelines that no driver of this machine would use.")
 @click.option(

@@ -10,8 +10,6 @@ import click
 from ..common.settings import Limits
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     human_bytes,
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from ..store.store import Store, Trim
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Fold the store and keep it within its limits.")
+@click.command(short_help="Fold the store and keep it within its limits.")
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
 @click.option("--max-program", callback=parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
 @click.option("--free", callback=parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")

@@ -13,7 +13,7 @@ from .complete import directories
 from .install import base_of, is_our_link, links_of, place_of, remove_manifest, remove_temporaries
 from .installed import KINDS
 from .layer_files import CURRENT
-from .output import EXIT_STATUSES, HELP, Failure, WrongUse, json_option, plural, print_json, reason, say
+from .output import Failure, WrongUse, json_option, plural, print_json, reason, say
 from .purge import Part, Purge
 from .selection import confirm, dry_run_option, yes_option
 
@@ -90,7 +90,7 @@ class Installation:
                 self.place.rmdir()
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.option("--system", is_flag=True, help="Remove what pylayer install --system wrote. Needs root.")
 @click.option(
     "--prefix", metavar="DIR", shell_complete=directories, help="With --system: the DIR given to pylayer install."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import EXIT_PROBLEM, HELP, console, human_bytes, human_time, json_option, plural, print_json, progress
+from .output import EXIT_PROBLEM, console, human_bytes, human_time, json_option, plural, print_json, progress
 from .selection import Names, Selection, app_option, identity_option, require_store
 
 if TYPE_CHECKING:
@@ -133,7 +133,6 @@ def _print(root: str, report: Verification, repaired: Repair | None, after: Veri
 
 
 @click.command(
-    context_settings=HELP,
     epilog="Exit status: 0 everything is fine, or is after --repair; 1 a problem was found; 2 usage error.",
 )
 @app_option
