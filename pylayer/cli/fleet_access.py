@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.settings import Limits, fleet_settings, top_setting
+from ..common.settings import Limits, top_setting
 from .output import Failure, reason
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _names(keys: list[dict[str, str]]) -> dict[str, str]:
 
 def fleet_of(document: dict[str, Any], url: str | None = None) -> Fleet | None:
     """Returns the fleet of a policy document; None if it has no URL and ``url`` gives none."""
-    settings = fleet_settings(document)
+    settings = top_setting(document, "fleet")
     url = url or settings["url"]
     if not url:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.paths import system_config_file
-from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for
+from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
 from ..values import CARRIER_NAMES, DeviceFacts, Program
 from .complete import files, programs
 from .output import Failure, console, json_option, one_line, print_facts, print_json, printable
@@ -243,16 +243,12 @@ def _explained(sources: list[Source], decider: Policy, program: Program, facts: 
 def _top_settings(sources: list[Source]) -> dict[str, tuple[Any, Origin]]:
     """Returns the keys beside settings and rules, and where each comes from. A mapping or list has several sources; the
     origin is the last of them that sets the key."""
+    origins = dict.fromkeys(TOP_DEFAULTS, Origin())
+    for source in sources:
+        for key in origins.keys() & source.document:
+            origins[key] = Origin(source.name, source.line(key))
     document = merged(sources)
-    result = {}
-    for key, default in TOP_DEFAULTS.items():
-        origin = Origin()
-        for source in sources:
-            if key in source.document:
-                origin = Origin(source.name, source.line(key))
-        value = document.get(key, default)
-        result[key] = ({**default, **value} if isinstance(default, dict) else value), origin
-    return result
+    return {key: (top_setting(document, key), origin) for key, origin in origins.items()}
 
 
 # ---- for people ------------------------------------------------------------------------------------

@@ -314,6 +314,6 @@ def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
     trusted = {entry["key"]: entry["name"] for entry in top_setting(document, "trusted_keys")}
     if require_signature:
         return trusted, "--require-signature was given"
-    required = top_setting(document, "import").get("require_signature", False)
+    required = top_setting(document, "import")["require_signature"]
     files = " over ".join(file for file in reversed(policies_in_force()) if file)
     return trusted, f"{files} requires a signature" if required else ""
