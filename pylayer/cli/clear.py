@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 
 
 def _removal_json(plan: Removal, names: Names) -> dict[str, Any]:
-    from .inventory import describe
-
-    device, driver = describe(plan.shelf.identity, plan.shelf.name, names)
+    device, driver = names.device_and_driver(plan.shelf.identity, plan.shelf.name)
     return {
         "identity": plan.shelf.name,
         "device": device,
@@ -104,8 +102,6 @@ class _Clearing:
     """What one call removes, and what it keeps."""
 
     def __init__(self, store: Store, selection: Selection, stale: bool) -> None:
-        from .inventory import Inventory
-
         self.store = store
         self.selection = selection
         self.names = Names(store.root)
@@ -117,7 +113,7 @@ class _Clearing:
         #: Paths of kept plans and compiled policy files.
         self.copies: list[str] = []
         self.bytes_before = store.total_bytes()
-        shelves = Inventory(store, selection, self.names).shelves
+        shelves = selection.shelves(store, self.names)
         if stale:
             plans, self.kept, self.devices = _stale(store, shelves)
         elif selection.app:
@@ -133,15 +129,12 @@ class _Clearing:
         self.plans = [plan for plan in plans if not plan.is_empty]
 
     def print_plans(self, dry_run: bool, yes: bool) -> None:
-        from .inventory import describe
-
         if self.devices:
             say(f"Devices here: {'; '.join(self.devices)}")
         for line in self.kept:
             say(f"Kept: identity {line['identity']}, because {line['reason']}.")
         for plan in self.plans:
-            device, driver = describe(plan.shelf.identity, plan.shelf.name, self.names)
-            say(f"{device}, {driver}; identity {plan.shelf.name}", asks=not yes)
+            say(self.names.target(plan.shelf.identity, plan.shelf.name), asks=not yes)
             what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
             verb = "would remove" if dry_run else "remove"
             size = f"{plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)}"

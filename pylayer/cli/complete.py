@@ -60,7 +60,7 @@ def _identities(root: str) -> Iterator[tuple[str, str]]:
 
     names = Names(root)
     for name in Store(root).identities():
-        yield name, ", ".join(text for text in (names.device(name), names.driver(name)) if text)
+        yield name, ", ".join(filter(None, names.recorded(name)))
 
 
 def _runs(root: str) -> Iterator[tuple[str, str]]:

@@ -63,25 +63,24 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
       pylayer fleet push --key builder.key
     """
     from ..fleet.pushing import Push
-    from .inventory import Inventory, describe
     from .key import read_key
 
     private, store, found = read_key(key), require_store(), require_fleet(url)
     backend = open_backend(found, writes=True)
     selection = Selection(app, identity)
-    inventory = Inventory(store, selection, Names(store.root))
-    names, told = inventory.names, []
-    with failing("nothing more was pushed"), progress("pushing", inventory.store_bytes, as_json) as advance:
-        for shelf in inventory.shelves:
+    names, told = Names(store.root), []
+    shelves, size = selection.shelves(store, names), store.tree_bytes("store")[0]
+    with failing("nothing more was pushed"), progress("pushing", size, as_json) as advance:
+        for shelf in shelves:
             wanted = {number: names.of(number) for number in shelf.programs if selection.takes(number, names)}
             if shelf.identity is None or not wanted:
                 continue
-            work = Push(backend, store, shelf.identity, wanted, names.device(shelf.name), again, found.keys)
+            work = Push(backend, store, shelf.identity, wanted, names.recorded(shelf.name)[0], again, found.keys)
             for amount in work.steps(private):
                 advance(amount)
             told.append(_pushed_json(shelf, work.result))
             if not as_json:
-                device, driver = describe(shelf.identity, shelf.name, names)
+                device, driver = names.device_and_driver(shelf.identity, shelf.name)
                 amount_text = f"{plural(work.result.pipelines, 'pipeline')}, {human_bytes(work.result.data_bytes)},"
                 say(f"{f'Pushed: {amount_text}' if work.result.paths else 'Nothing new'} for {device}, {driver}")
                 if work.result.missing:

@@ -121,7 +121,8 @@ UNWRAPPED = 10_000
 
 def console(stderr: bool = False) -> Console:
     """Returns a console. It has colours on a terminal only and none if NO_COLOR is set, unless --color says otherwise.
-    Piped output is never wrapped or cut, so that grep finds whole names and paths."""
+    It prints texts as they are: nothing in a program's name is markup. Piped output is never wrapped or cut, so that
+    grep finds whole names and paths."""
     from rich.console import Console
 
     class Quiet(Console):
@@ -148,16 +149,21 @@ def print_json(value: dict[str, Any]) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+def print_indented(out: Console, text: str, style: str = "") -> None:
+    """Prints a text below what it is about."""
+    from rich.padding import Padding
+
+    out.print(Padding(text, (0, 0, 0, 2), expand=False), style=style)
+
+
 def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> None:
     """Prints a line for each name and text. A long text continues below its own beginning."""
-    from rich.text import Text
-
     width = max((len(name) for name, _ in facts), default=0) + 4
     for name, text in facts:
         first = f"  {name}".ljust(width)
         lines = textwrap.wrap(printable(text), max(12, out.width - width), break_on_hyphens=False) or [""]
         for number, line in enumerate(lines):
-            out.print(Text((first if number == 0 else " " * width) + line, style=style), soft_wrap=True)
+            out.print((first if number == 0 else " " * width) + line, style=style, soft_wrap=True)
 
 
 def marks(cells: Iterable[str], meanings: dict[str, str]) -> str:

@@ -126,14 +126,11 @@ def _give(replayed: Store, store: Store, recipient: tuple[int, str], scratch: st
 
 
 def _print(imports: list[Import], recipient: str, replay: Replay, names: Names) -> None:
-    from .inventory import describe
-
     for work in imports:
         result = work.result
         known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
         say(f"Stored: {plural(result.pipelines, 'pipeline')} for {recipient}{known}")
-        device, driver = describe(work.identity, work.identity.name, names)
-        say(f"  {device}, {driver}; identity {work.identity.name}")
+        say(f"  {names.target(work.identity, work.identity.name)}")
     if replay.clean + replay.dirty:
         click.echo(f"  without {plural(replay.clean + replay.dirty, 'pipeline')} on which the driver crashed")
 
@@ -213,11 +210,9 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
 def _as_json(
     root: str, imports: list[Import], recipient: tuple[int, str], replay: Replay, names: Names
 ) -> dict[str, Any]:
-    from .inventory import describe
-
     identities = []
     for work in imports:
-        device, driver = describe(work.identity, work.identity.name, names)
+        device, driver = names.device_and_driver(work.identity, work.identity.name)
         counts = {"pipelines": work.result.pipelines, "known_records": work.result.known}
         identities.append({"identity": work.identity.name, "device": device, "driver": driver, **counts})
     return {

@@ -47,14 +47,12 @@ def _told(item: Item) -> str:
 
 def _print_verdicts(found: list[Told]) -> None:
     """Prints a line for each verdict and what became of it."""
-    from rich.text import Text
-
     out, identity = console(), ""
     for one in found:
         if identity != one.identity:
             identity = one.identity
-            out.print(Text(f"{printable(one.driver)}; identity {identity}", style="bold"), soft_wrap=True)
-        out.print(Text(f"  {printable(verdicts.line(one))}"), soft_wrap=True)
+            out.print(f"{printable(one.driver)}; identity {identity}", style="bold", soft_wrap=True)
+        out.print(f"  {printable(verdicts.line(one))}", soft_wrap=True)
 
 
 @quarantine.command("ls", short_help="List what is set aside, and the reason.")

@@ -133,8 +133,6 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
 
 
 def _list(root: str, listed: list[dict[str, Any]]) -> None:
-    from rich.text import Text
-
     from ..report import figures
 
     rows = []
@@ -147,7 +145,7 @@ def _list(root: str, listed: list[dict[str, Any]]) -> None:
     out = console()
     table, width = program_table(out, ("run", "began", "pid", "hits", "compiled", "late", "stall", "state"), rows)
     for own, row in zip(listed, rows, strict=True):
-        table.add_row(Text(shorten(own["program"], width)), *row)
+        table.add_row(shorten(own["program"], width), *row)
     out.print(table)
     print_marks(
         [cell for row in rows for cell in row],

@@ -72,8 +72,7 @@ def _json(store: Store, fingerprint: int, seen: list[tuple[Recorded, dict[str, A
             {
                 "program": names.of(one.program),
                 "identity": one.identity,
-                "device": names.device(one.identity),
-                "driver": names.driver(one.identity),
+                **dict(zip(("device", "driver"), names.recorded(one.identity), strict=True)),
                 "bytes": one.bytes,
                 "compile_ns": 0 if one.is_adopted else one.compile_ns,
                 "binaries": one.is_binaries,
@@ -97,12 +96,11 @@ def _json(store: Store, fingerprint: int, seen: list[tuple[Recorded, dict[str, A
 
 def _print(found: dict[str, Any]) -> None:
     from rich.table import Table
-    from rich.text import Text
 
     from ..report.figures import OUTCOMES, moment
 
     out = console()
-    out.print(Text(" ".join(text for text in (found["fingerprint"], found["name"]) if text), style="bold"))
+    out.print(" ".join(text for text in (found["fingerprint"], found["name"]) if text), style="bold")
     facts = [("kind", found["kind"] or "unknown"), ("stages", ", ".join(found["stages"]) or "unknown")]
     facts += [("entry point", found["entry_point"] or "main")] if found["stages"] else []
     facts += [
@@ -126,10 +124,9 @@ def _print(found: dict[str, Any]) -> None:
         what = OUTCOMES.get(own["outcome"], own["outcome"])
         if own["pipelines"] > 1:
             what += f" ({plural(own['pipelines'], 'pipeline')} in the call)"
-        cells = moment(own["time_s"]), human_time(own["duration_ns"]), what, own["program"], own["run"]
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(moment(own["time_s"]), human_time(own["duration_ns"]), what, own["program"], own["run"])
     out.print()
-    out.print(Text("When it was compiled, in the runs that have a timeline", style="bold"))
+    out.print("When it was compiled, in the runs that have a timeline", style="bold")
     out.print(table)
 
 

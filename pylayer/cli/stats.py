@@ -17,6 +17,7 @@ from .output import (
     human_bytes,
     human_time,
     json_option,
+    print_indented,
     print_json,
     print_total,
     program_table,
@@ -74,25 +75,22 @@ def _names(group: list[Total]) -> list[str]:
 
 
 def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     texts = group[0].newest.texts
     driver = ", ".join(text for text in (texts["driver"], texts["driver_info"]) if text)
-    out.print(Text(texts["device"] or "unknown device", style="bold"))
-    out.print(Text(f"{driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim"))
+    out.print(texts["device"] or "unknown device", style="bold")
+    out.print(f"{driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim")
     rows = [_cells(total) for total in group]
     table, name_width = program_table(out, HEADINGS, rows)
     names = _names(group)
     for name, row in zip(names, rows, strict=True):
-        table.add_row(Text(shorten(name, name_width)), *row)
+        table.add_row(shorten(name, name_width), *row)
     out.print(table)
     for name, total in zip(names, group, strict=True):
         came = _origin_of(total, known)
         less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
         saved = [f"no time was saved: the program {less}"] if less else []
         for remark in [*_frames(total), *saved, *remarks(total), *([str(came)] if came else [])]:
-            out.print(Padding(Text(f"{name}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
+            print_indented(out, f"{name}: {remark}", "yellow")
 
 
 def print_tables(found: list[Total], known: Origins, stderr: bool = False) -> None:

@@ -26,25 +26,22 @@ if TYPE_CHECKING:
 
     from ..fleet.signatures import Signature
     from ..store.store import Import, Moved, Shelf, Store
-    from .inventory import Inventory
 
 
-def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
+def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
     """Returns the single identity under which the programs have something stored, and those programs. Raises Failure if
     there is none, or several."""
-    from .inventory import describe
-
     candidates = []
-    for shelf in found.shelves:
-        programs = {number: found.names.of(number) for number in shelf.programs if found.names.matches(number, app)}
+    for shelf in Selection(identity=identity).shelves(store, names):
+        programs = {number: names.of(number) for number in shelf.programs if names.matches(number, app)}
         if programs:
             candidates.append((shelf, programs))
     if not candidates:
         under = f" under identity {identity}" if identity else ""
-        raise Failure(f"{found.root} stores nothing for a program named {app}{under}; pylayer ls lists what is there")
+        raise Failure(f"{store.root} stores nothing for a program named {app}{under}; pylayer ls lists what is there")
     if len(candidates) > 1:
         listed = "; ".join(
-            f"{shelf.name[:12]} ({', '.join(describe(shelf.identity, shelf.name, found.names))})"
+            f"{shelf.name[:12]} ({', '.join(names.device_and_driver(shelf.identity, shelf.name))})"
             for shelf, _ in candidates
         )
         raise Failure(f"{app} has pipelines under {len(candidates)} identities: {listed}; choose one with --identity")
@@ -79,8 +76,6 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     Example:
       pylayer export blender.pylayer --app blender
     """
-    from .inventory import Inventory, describe
-
     store = require_store()
     if os.path.lexists(file):
         raise Failure(f"{file} already exists and was not changed; name a new file")
@@ -89,11 +84,11 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         from .key import read_key
 
         private = read_key(sign)
-    found = Inventory(store, Selection(identity=identity), Names(store.root))
-    shelf, programs = _one_shelf(found, app, identity)
+    names = Names(store.root)
+    shelf, programs = _one_shelf(store, names, app, identity)
     assert shelf.identity is not None
-    device, driver = describe(shelf.identity, shelf.name, found.names)
-    export = store.export(shelf.identity, programs, found.names.device(shelf.name))
+    device, driver = names.device_and_driver(shelf.identity, shelf.name)
+    export = store.export(shelf.identity, programs, names.recorded(shelf.name)[0])
     try:
         with progress("exporting", shelf.bytes, as_json) as advance:
             for amount in export.steps(_unsigned(file, private)):
@@ -189,7 +184,7 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
 def _require_device(wanted: Import) -> None:
     """Raises Failure if no driver of this machine would use the file's pipelines."""
     from .devices import is_of, present_facts
-    from .inventory import numbered
+    from .names import numbered
 
     fields = wanted.identity.fields
     name = printable(wanted.device) or numbered(fields)
@@ -237,7 +232,6 @@ def import_command(
     """
     from ..fleet.signatures import verified
     from ..store.store import Refused
-    from .inventory import describe
 
     store = require_store()
     trusted, required = _trust(require_signature)
@@ -257,8 +251,8 @@ def import_command(
         raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
     result = work.result
     names = Names(store.root)
-    device, driver = describe(work.identity, work.identity.name, names)
-    device = names.device(work.identity.name) or printable(work.device) or device
+    device, driver = names.device_and_driver(work.identity, work.identity.name)
+    device = names.recorded(work.identity.name)[0] or printable(work.device) or device
     if as_json:
         values = _moved_json(result, work.identity.name, device, driver)
         signed = None if signature is None else signature.as_json()
@@ -287,9 +281,8 @@ def _print_import(
 def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
     """Returns number and name of the single program of this store that ``--for`` selects. Raises Failure if it selects
     none, or several; ``undone`` says what was not done."""
-    from .inventory import Inventory
-
-    names = Inventory(store, Selection(), Names(store.root)).names
+    names = Names(store.root)
+    Selection().shelves(store, names)
     found = names.known(app)
     if not found:
         raise Failure(

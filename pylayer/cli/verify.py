@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import EXIT_PROBLEM, console, human_bytes, human_time, json_option, plural, print_json, progress
+from .output import (
+    EXIT_PROBLEM,
+    console,
+    human_bytes,
+    human_time,
+    json_option,
+    plural,
+    print_indented,
+    print_json,
+    progress,
+)
 from .selection import Names, Selection, app_option, identity_option, require_store
 
 if TYPE_CHECKING:
@@ -32,9 +42,7 @@ def learn_names(store: Store, selection: Selection) -> Names:
     """Returns names of programs. Reads those in the store's files only if the selection needs them."""
     names = Names(store.root)
     if selection.app is not None:
-        from .inventory import Inventory
-
-        Inventory(store, Selection(identity=selection.identity), names)
+        selection.shelves(store, names)
     return names
 
 
@@ -81,9 +89,6 @@ def _json(root: str, report: Verification, repaired: Repair | None, after: Verif
 
 
 def _print_damage(root: str, listed: list[Damage], style: str) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     from ..common import outcomes
     from .output import printable
 
@@ -93,9 +98,8 @@ def _print_damage(root: str, listed: list[Damage], style: str) -> None:
         place = f" at byte {what.offset}" if what.offset or what.size >= 0 else ""
         size = f", {plural(what.size, 'byte')}" if what.size > 0 else ""
         detail = f" ({what.detail})" if what.detail else ""
-        out.print(Text(printable(what.path.removeprefix(base)), style=style), soft_wrap=True)
-        line = Text(f"{what.outcome}{place}{size}: {outcomes.STORE[what.outcome]}{detail}")
-        out.print(Padding(line, (0, 0, 0, 2), expand=False))
+        out.print(printable(what.path.removeprefix(base)), style=style, soft_wrap=True)
+        print_indented(out, f"{what.outcome}{place}{size}: {outcomes.STORE[what.outcome]}{detail}")
     if len(listed) > LISTED:
         out.print(f"and {len(listed) - LISTED} more (--json lists all)", style="dim")
 

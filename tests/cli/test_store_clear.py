@@ -14,7 +14,6 @@ from cli import stores
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
-from pylayer.cli.inventory import Inventory
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.sizes import parse_size
 from pylayer.cli.trim import trim
@@ -200,7 +199,7 @@ def test_journals_folded_while_asking(user: User) -> None:
     store = Store(user.store)
     store.journal(TOOL, cell(1))
     chosen, known = Selection("tool", None), Names(str(user.store))
-    (shelf,) = Inventory(face.Store(str(user.store)), chosen, known).shelves
+    (shelf,) = chosen.shelves(face.Store(str(user.store)), known)
     plan = clear._plan_programs(face.Store(str(user.store)), shelf, chosen, known)
     store.pack()
     plan.remove()
