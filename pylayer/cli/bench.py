@@ -121,9 +121,10 @@ def _environment(phase: Phase, directory: str, session: str) -> dict[str, str]:
 
 def _counted(root: str, session: str, begun_ns: int) -> tuple[dict[str, int | None], int | None]:
     """Returns what the layer counted in a run, and how long it was until the first frame; None if it saw none."""
-    from ..report.totals import read_runs, shown_sums, sum_known
+    from ..report import recorded
+    from ..report.totals import shown_sums, sum_known
 
-    found = [run for run in read_runs(root) if run.session == session]
+    found = [run for run in recorded.read(root) if run.session == session]
     if not found:
         return dict.fromkeys(COUNTED), None
     sums = shown_sums([run.shown() for run in found])

@@ -14,7 +14,8 @@ from pathlib import Path
 from .. import LAYER_NAME
 from ..common.files import create_temporary, write_all
 from ..common.paths import make_private, store_root, system_store_root
-from ..report.totals import Run, read_runs
+from ..report import recorded
+from ..report.recorded import Run
 from . import installed, layer_files
 from .children import Outcome, probe, try_policy_class
 from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
@@ -153,7 +154,7 @@ def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Ru
         outcome = probe("start", str(number), str(log), environment=environment)
         if outcome.failure:
             break
-    runs = read_runs(store)
+    runs = recorded.read(store)
     lines = _log_lines(log)
     complaints = [text for level, text in lines if level in ("error", "warn") or "the layer does nothing" in text]
     if not any(text.startswith("vkCreateInstance by ") for _, text in lines):
@@ -263,7 +264,7 @@ def check_system_store() -> list[Check]:
 def check_verdicts(root: str | None) -> Check:
     """Reports what earlier runs decided that makes programs' later runs worse."""
     from ..store.store import Store
-    from .verdicts import line
+    from .verdict_lines import line
 
     in_force = [told for told in Store(root).verdicts() if told.state == "in force"] if root else []
     if not in_force:

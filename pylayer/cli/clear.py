@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.files import remove
-from ..report.totals import is_pattern
+from ..report.recorded import is_pattern
 from .output import (
     EXIT_PROBLEM,
     Failure,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from .checks import Check
     from .children import Outcome
-    from .devices import Device
+    from .devices import TriedDevice
 
 INSTALL_DRIVER = (
     "Install the Vulkan driver of your GPU, such as mesa-vulkan-drivers; VK_DRIVER_FILES chooses one of several."
@@ -39,7 +39,7 @@ INSTALL_DRIVER = (
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
 
 
-def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[Device]]:
+def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[TriedDevice]]:
     """Tries the layer on each device of ``probe("devices")``. Returns one check of the layer, a bad one if any device
     had one, and the devices."""
     from . import layer_files
@@ -60,7 +60,7 @@ def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[Device
     return layer, devices
 
 
-def _summary(present: Outcome, devices: list[Device]) -> Check:
+def _summary(present: Outcome, devices: list[TriedDevice]) -> Check:
     """Returns one check that sums up all devices."""
     from .checks import OK, PROBLEM, WARNING, Check
 
@@ -77,7 +77,7 @@ def _summary(present: Outcome, devices: list[Device]) -> Check:
     return Check("devices", OK, f"{count}; pipelines {which}are stored")
 
 
-def _examine() -> tuple[list[Check], list[Device]]:
+def _examine() -> tuple[list[Check], list[TriedDevice]]:
     """Runs all checks. Returns them, and the devices."""
     from . import checks
     from .checks import PROBLEM, skipped
@@ -86,7 +86,7 @@ def _examine() -> tuple[list[Check], list[Device]]:
 
     store, present = checks.check_store(), probe("devices")
     loader = checks.check_loader(present)
-    devices: list[Device] = []
+    devices: list[TriedDevice] = []
     if loader.status == PROBLEM:
         layer = listed = skipped("layer", "the loader must work first")
         listed = skipped("devices", "the loader must work first")
@@ -135,7 +135,7 @@ def _print_checks(out: Console, found: list[Check]) -> None:
             out.print(" " * (status_width + name_width) + line, soft_wrap=True)
 
 
-def _print_device(out: Console, device: Device) -> None:
+def _print_device(out: Console, device: TriedDevice) -> None:
     from rich.text import Text
 
     title = Text(f"\nDevice {device.number}: ").append(printable(device.name), style="bold")

@@ -62,7 +62,7 @@ fleet.add_command(publish)
 
 
 def _wanted(program: str | None) -> Wanted:
-    from ..report.totals import is_named
+    from ..report.recorded import is_named
 
     return lambda number, name: program is None or is_named(program, printable(name), int(number, 16))
 

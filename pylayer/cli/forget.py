@@ -21,7 +21,7 @@ def _size(path: str) -> int:
         return 0  # gone
 
 
-def _told(runs: list[recorded.Recorded], size: int) -> str:
+def _told(runs: list[recorded.Run], size: int) -> str:
     return f"{plural(len(runs), 'run')} of {plural(len({run.title for run in runs}), 'program')}, {human_bytes(size)}"
 
 
@@ -45,11 +45,11 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
     if (name is not None) + everything != 1:
         raise WrongUse("say what to forget: a program's NAME, or --all; pylayer stats lists the programs")
     store = require_store()
-    runs = [run for run in recorded.read(store.root) if name is None or run.run.matches(name)]
+    runs = [run for run in recorded.read(store.root) if name is None or run.matches(name)]
     if name is not None:
         if not runs:
             raise Failure(f"nothing was forgotten: no run of {name} is recorded; pylayer stats lists the programs")
-        require_one(name, {run.run.program_id: run.title for run in runs}, "nothing was forgotten")
+        require_one(name, {run.program_id: run.title for run in runs}, "nothing was forgotten")
     running = {run.name for run in runs if run.state == "running"}
     gone = [run for run in runs if run.name not in running]
     kept = {name + file_kinds.RUN for name in running}

@@ -6,9 +6,11 @@ import time
 
 import click
 
+from ..report import recorded
 from ..report.counters import NUMBERS
 from ..report.origin import origins
-from ..report.totals import Run, Total, read_runs
+from ..report.recorded import Run
+from ..report.totals import Total
 from ..store.store import Store
 from .complete import files
 from .output import Failure, printable, write_whole
@@ -78,7 +80,7 @@ def _all_samples(store: Store) -> Samples:
     from .policy_in_force import read_limits
 
     groups: dict[tuple[str, str, str], list[Run]] = {}
-    for run in read_runs(store.root):
+    for run in recorded.read(store.root):
         groups.setdefault((run.title, run.texts["device"], run.identity), []).append(run)
     found: Samples = {name: [] for name, _, _ in METRICS}
     known = origins(store.root)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..report.totals import is_named, read_runs
+from ..report import recorded
+from ..report.recorded import is_named
 from ..report.words import printable
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Names:
     def __init__(self, root: str) -> None:
         self._texts: dict[int, str] = {}
         self._devices: dict[str, tuple[str, str]] = {}
-        for run in read_runs(root):
+        for run in recorded.read(root):
             self._texts[run.program_id] = run.title
             driver = ", ".join(text for text in (run.texts["driver"], run.texts["driver_info"]) if text)
             self._devices[run.identity] = printable(run.texts["device"]), printable(driver)
@@ -74,14 +75,14 @@ class Names:
     def device_and_driver(self, identity: Identity | None, name: str) -> tuple[str, str]:
         """Returns device and driver of an identity, in words. ``identity``: None if its file cannot be read."""
         fields: dict[str, Any] = identity.fields if identity is not None else {}
-        device, recorded = self.recorded(name)
+        device, known = self.recorded(name)
         if not device and fields:
             device = _names_here().get((fields.get("vendor_id", 0), fields.get("device_id", 0))) or numbered(fields)
         driver = ", ".join(printable(str(fields[key])) for key in ("driver_name", "driver_info") if fields.get(key))
         extra = ["32-bit"] if str(fields.get("abi", "")).startswith("32") else []
         extra += ["pipeline binaries"] if fields.get("global_key") else []
         driver += f" ({', '.join(extra)})" if extra else ""
-        return device or "unknown device", driver or recorded or "unknown driver"
+        return device or "unknown device", driver or known or "unknown driver"
 
     def target(self, identity: Identity | None, name: str) -> str:
         """Returns device, driver and name of an identity in one line."""

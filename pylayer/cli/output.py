@@ -37,7 +37,7 @@ def reason(error: OSError) -> str:
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
 
 
-class _Wanted:
+class _SharedOptions:
     """What --color and --quiet ask for."""
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class _Wanted:
         self.asked = False
 
 
-_wanted = _Wanted()
+_shared = _SharedOptions()
 
 
 def _set_wanted(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     if value:
-        setattr(_wanted, parameter.name or "", value)
+        setattr(_shared, parameter.name or "", value)
 
 
 def shared_options(hidden: bool) -> list[click.Option]:
@@ -74,19 +74,19 @@ def shared_options(hidden: bool) -> list[click.Option]:
 
 def note_asked(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
     """Called by click for an option with which a command's messages are what was asked for."""
-    _wanted.asked |= value
+    _shared.asked |= value
     return value
 
 
 def is_quiet() -> bool:
     """Returns whether --quiet was given."""
-    return _wanted.quiet
+    return _shared.quiet
 
 
 def say(text: str, asks: bool = False) -> None:
     """Prints what a command did. With --quiet, prints nothing, unless somebody has asked for it, or is about to be
     asked about it."""
-    if _wanted.asked or asks or not _wanted.quiet:
+    if _shared.asked or asks or not _shared.quiet:
         click.echo(text)
 
 
@@ -136,7 +136,7 @@ def console(stderr: bool = False) -> Console:
         "always": {"force_terminal": True, "color_system": "standard", "no_color": False},
         "never": {"color_system": None},
     }
-    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, **colors[_wanted.color])
+    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, **colors[_shared.color])
 
 
 def is_terminal(stderr: bool = False) -> bool:
@@ -180,7 +180,7 @@ def print_marks(cells: Iterable[str], meanings: dict[str, str]) -> None:
 
 def print_total(text: str) -> None:
     """Prints a closing line below tables. With --quiet, prints nothing."""
-    if not _wanted.quiet:
+    if not _shared.quiet:
         console().print(text, style="dim", soft_wrap=True)
 
 
@@ -188,7 +188,7 @@ def print_total(text: str) -> None:
 def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
     """Shows a progress bar on standard error if that is a terminal. Yields a function to call with each amount that is
     done, and with the whole amount if that changed. ``total`` is None if the whole amount is unknown."""
-    if quiet or _wanted.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
+    if quiet or _shared.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
         yield lambda amount, total=None: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

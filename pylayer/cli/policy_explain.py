@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..policy import Policy
     from ..values import Plan
-    from .policy_file import Source
+    from .policy_file import PolicySource
 
 #: The device to assume if this machine has none: Vulkan 1.3, and what most drivers support.
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
@@ -32,7 +32,7 @@ PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
 
 
 @dataclass
-class Origin:
+class SetBy:
     """Where a value comes from: the default, or a place in a preset or file."""
 
     source: str = "default"
@@ -67,7 +67,7 @@ class Explanation:
     skipped: str
     rules: list[Rule]
     settings: dict[str, Any]
-    origins: dict[str, Origin]
+    origins: dict[str, SetBy]
     plan: Plan | None
     #: What the user's policy class changed in the built-in policy's plan: values by name.
     changed: dict[str, Any]
@@ -92,12 +92,12 @@ def program_to_ask(name: str | None) -> Program:
     """Returns the program of the newest recorded run with this name. If there is none, nothing but the name is
     known."""
     from ..common.paths import store_root
-    from ..report.totals import read_runs
+    from ..report import recorded
 
     executable = application = name or ""
     engine = ""
     root = store_root()
-    runs = [run for run in read_runs(root) if run.matches(name)] if root and name else []
+    runs = [run for run in recorded.read(root) if run.matches(name)] if root and name else []
     if runs:
         newest = max(runs, key=lambda run: run.started)
         executable, application, engine = newest.executable, newest.application, newest.texts["engine"]
@@ -140,7 +140,7 @@ def devices_to_ask(name: str | None) -> list[tuple[DeviceFacts, str]]:
 # ---- the answer ------------------------------------------------------------------------------------
 
 
-def merged(sources: list[Source]) -> dict[str, Any]:
+def merged(sources: list[PolicySource]) -> dict[str, Any]:
     """Returns the policy in force: the keys of each source override those before it."""
     from ..common.config import over
 
@@ -166,7 +166,7 @@ def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
         return Policy(), f"{wanted} cannot be used ({why}); the built-in one decides"
 
 
-def _rules(sources: list[Source], program: Program, facts: DeviceFacts) -> list[Rule]:
+def _rules(sources: list[PolicySource], program: Program, facts: DeviceFacts) -> list[Rule]:
     rules: list[Rule] = []
     for source in sources:
         for index, rule in enumerate(source.document.get("rules") or []):
@@ -204,18 +204,20 @@ def _variables() -> dict[str, str]:
     }
 
 
-def _origins(sources: list[Source], rules: list[Rule]) -> dict[str, Origin]:
-    origins = {key: Origin() for key in DEFAULTS}
+def _origins(sources: list[PolicySource], rules: list[Rule]) -> dict[str, SetBy]:
+    origins = {key: SetBy() for key in DEFAULTS}
     for source in sources:
         for key in source.document.get("settings") or {}:
-            origins[key] = Origin(source.name, source.line("settings", key))
+            origins[key] = SetBy(source.name, source.line("settings", key))
     for rule in rules:
         for key in rule.set if not rule.failed else ():
-            origins[key] = Origin(rule.source, rule.line, rule.number)
+            origins[key] = SetBy(rule.source, rule.line, rule.number)
     return origins
 
 
-def _explained(sources: list[Source], decider: Policy, program: Program, facts: DeviceFacts, note: str) -> Explanation:
+def _explained(
+    sources: list[PolicySource], decider: Policy, program: Program, facts: DeviceFacts, note: str
+) -> Explanation:
     from ..common import layer_settings
     from ..policy import Policy, choose_carrier
 
@@ -235,18 +237,18 @@ def _explained(sources: list[Source], decider: Policy, program: Program, facts: 
             reason = "chosen by the policy class"
     except BaseException as error:
         reason = f"plan_device of the policy class failed: {type(error).__name__}: {one_line(error)}"
-    origins = _origins(sources, rules) | {key: Origin(variables[key]) for key in given.by_user}
+    origins = _origins(sources, rules) | {key: SetBy(variables[key]) for key in given.by_user}
     skipped = skip_rule(document, program)
     return Explanation(program, facts, note, skipped, rules, settings, origins, plan, changed, reason)
 
 
-def _top_settings(sources: list[Source]) -> dict[str, tuple[Any, Origin]]:
+def _top_settings(sources: list[PolicySource]) -> dict[str, tuple[Any, SetBy]]:
     """Returns the keys beside settings and rules, and where each comes from. A mapping or list has several sources; the
     origin is the last of them that sets the key."""
-    origins = dict.fromkeys(TOP_DEFAULTS, Origin())
+    origins = dict.fromkeys(TOP_DEFAULTS, SetBy())
     for source in sources:
         for key in origins.keys() & source.document:
-            origins[key] = Origin(source.name, source.line(key))
+            origins[key] = SetBy(source.name, source.line(key))
     document = merged(sources)
     return {key: (top_setting(document, key), origin) for key, origin in origins.items()}
 
@@ -289,7 +291,7 @@ def _carrier(found: Explanation) -> str:
     return f"{carrier}: {found.reason}{fallback}"
 
 
-def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, Origin]], everything: bool) -> None:
+def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, SetBy]], everything: bool) -> None:
     def section(title: str, lines: list[tuple[str, str]]) -> None:
         out.print(f"\n{title}", style="bold", soft_wrap=True)
         print_facts(out, [(printable(name), text) for name, text in lines])

@@ -37,7 +37,7 @@ def read_trusted(path: str) -> dict[str, Any]:
     return document
 
 
-class Source:
+class PolicySource:
     """A policy file or a preset alone: its document, and the position of each key in it.
 
     ``name`` is the name for people. Raises PolicyFileError with everything that is wrong.
@@ -64,15 +64,15 @@ def read_text(path: str) -> str:
     return config.decode(config.read_bytes(path), path)
 
 
-def sources(system: str | None, user: str | None) -> list[Source]:
+def sources(system: str | None, user: str | None) -> list[PolicySource]:
     """Returns what decides, the weaker first: the system's policy file and the user's, each after the preset that it
     names. Raises PolicyFileError."""
-    files = [Source(path, path, read_text(path)) for path in (system, user) if path]
+    files = [PolicySource(path, path, read_text(path)) for path in (system, user) if path]
     found = []
     for file in files:
         name = file.document.get("preset")
         if name and (file is files[-1] or "preset" not in files[-1].document):
-            found.append(Source(config.preset_path(name), f"preset {name}", config.read_preset(name)))
+            found.append(PolicySource(config.preset_path(name), f"preset {name}", config.read_preset(name)))
         found.append(file)
     return found
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..common import compiled
-from ..common.compiled import Problem, instead
+from ..common.compiled import UnusableFile, instead
 from ..common.paths import config_file, config_files
 from ..common.settings import Limits, top_setting
 
@@ -40,13 +40,13 @@ def read_policies(system: str | None, user: str | None) -> tuple[dict[str, Any],
     from .policy_file import read_trusted  # imports PyYAML, which is needed only here
 
     documents: list[dict[str, Any]] = []
-    problems: list[Problem] = []
+    problems: list[UnusableFile] = []
     for path in (system, user):
         try:
             documents.append(read_trusted(path) if path else {})
         except (OSError, ValueError) as error:
             documents.append({})
-            problems.append(Problem(str(path), error))
+            problems.append(UnusableFile(str(path), error))
     return combined(*documents), [f"{problem}; {instead(problem, system, problems)}" for problem in problems]
 
 

@@ -103,7 +103,7 @@ def _uses_identifiers(store: Store, program_id: int) -> bool:
     known by their code."""
     from ..report import recorded
 
-    runs = (found.run for found in recorded.read(store.root))
+    runs = recorded.read(store.root)
     return any(run.program_id == program_id and run.numbers["identified_shaders"] for run in runs)
 
 

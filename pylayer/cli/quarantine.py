@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import verdicts
+from . import verdict_lines
 from .output import (
     EXIT_PROBLEM,
     console,
@@ -42,7 +42,7 @@ def quarantine() -> None:
 def _told(item: Item) -> str:
     """Returns two lines about a damaged file."""
     reason = printable(item.reason) or "no reason is known"
-    return f"{verdicts.when(item.time)}  {human_bytes(item.size)}  {printable(item.path)}\n  {reason}"
+    return f"{verdict_lines.when(item.time)}  {human_bytes(item.size)}  {printable(item.path)}\n  {reason}"
 
 
 def _print_verdicts(found: list[Told]) -> None:
@@ -52,7 +52,7 @@ def _print_verdicts(found: list[Told]) -> None:
         if identity != one.identity:
             identity = one.identity
             out.print(f"{printable(one.driver)}; identity {identity}", style="bold", soft_wrap=True)
-        out.print(f"  {printable(verdicts.line(one))}", soft_wrap=True)
+        out.print(f"  {printable(verdict_lines.line(one))}", soft_wrap=True)
 
 
 @quarantine.command("ls", short_help="List what is set aside, and the reason.")
@@ -72,7 +72,7 @@ def list_items(as_json: bool) -> None:
             {"path": item.path, "reason": printable(item.reason), "bytes": item.size, "time_s": item.time}
             for item in found
         ]
-        told = [verdicts.as_json(one) for one in decided]
+        told = [verdict_lines.as_json(one) for one in decided]
         print_json({"store": store.root, "items": listed, "bytes": total, "verdicts": told})
         return
     _print_verdicts(decided)

@@ -32,7 +32,7 @@ from .output import (
 from .selection import require_store
 
 if TYPE_CHECKING:
-    from ..report.recorded import Recorded
+    from ..report.recorded import Run
 
 #: The most runs of a report. With more, the page gets slow.
 MOST_RUNS = 20
@@ -95,7 +95,7 @@ def _since(context: click.Context, parameter: click.Parameter, text: str | None)
 SORTS = {"began": "started_s", "pipelines": "pipelines", "compiled": "compiled", "stall": "longest_stall_ns"}
 
 
-def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: float, sort: str) -> list[dict[str, Any]]:
+def _listed(root: str, found: list[Run], words: tuple[str, ...], since: float, sort: str) -> list[dict[str, Any]]:
     """Returns the processes to list, as JSON. Those of a program keep the words that name them among all."""
     from ..report import recorded, stalls
     from ..report.totals import shown_sums
@@ -104,13 +104,13 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
     listed = []
     for number, group in enumerate(recorded.processes(found)):
         newest = group[0]
-        if newest.started < since or (words and not any(run.run.matches(word) for run in group for word in words)):
+        if newest.started < since or (words and not any(run.matches(word) for run in group for word in words)):
             continue
         lines = [line for run in group if (line := run.timeline(root)) is not None]
         long = [stall.duration_ns for line in lines for stall in stalls.find(line.events, FRAME_NS, line.presents)]
-        known = all(stalls.known(run.run, run.timeline(root), FRAME_NS) for run in group)
-        sums = shown_sums([run.run.shown() for run in group])
-        presented = sum(run.run.numbers["frames"] for run in group)
+        known = all(stalls.known(run, run.timeline(root), FRAME_NS) for run in group)
+        sums = shown_sums([run.shown() for run in group])
+        presented = sum(run.numbers["frames"] for run in group)
         listed.append(
             {
                 "word": f"last~{number}" if number else "last",
@@ -118,11 +118,11 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
                 "pid": newest.pid,
                 "started_s": newest.started,
                 "state": newest.state,
-                "runs": [{"run": run.name, "device": run.run.texts["device"]} for run in group],
+                "runs": [{"run": run.name, "device": run.texts["device"]} for run in group],
                 **{key: sums[key] for key in ("pipelines", "hits", "compiled")},
                 "frames": presented or None,
-                "late_frames": sum(run.run.numbers["late_frames"] for run in group) if presented else None,
-                "late_by_pipelines": sum(run.run.numbers["late_by_pipelines"] for run in group) if presented else None,
+                "late_frames": sum(run.numbers["late_frames"] for run in group) if presented else None,
+                "late_by_pipelines": sum(run.numbers["late_by_pipelines"] for run in group) if presented else None,
                 "stalls": len(long) if known else None,
                 "longest_stall_ns": max(long, default=0) if known else None,
                 "timeline": bool(lines),
@@ -153,7 +153,7 @@ def _list(root: str, listed: list[dict[str, Any]]) -> None:
     )
 
 
-def _choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
+def _choose(found: list[Run], word: str, root: str) -> list[Run]:
     """Returns the runs of the process that a word names. Raises Failure or WrongUse if there is none."""
     from ..report import recorded
 
@@ -165,8 +165,8 @@ def _choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
         raise WrongUse(str(error)) from error
 
 
-def _chosen(found: list[Recorded], words: tuple[str, ...], root: str) -> list[Recorded]:
-    chosen: list[Recorded] = []
+def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
+    chosen: list[Run] = []
     for word in words or ("last",):
         chosen += [run for run in _choose(found, word, root) if run not in chosen]
     if len(chosen) > MOST_RUNS:
@@ -174,7 +174,7 @@ def _chosen(found: list[Recorded], words: tuple[str, ...], root: str) -> list[Re
     return chosen
 
 
-def _compared(found: list[Recorded], word: str, chosen: list[Recorded], root: str) -> dict[str, Recorded]:
+def _compared(found: list[Run], word: str, chosen: list[Run], root: str) -> dict[str, Run]:
     """Returns the run to compare with each chosen run, by name. A run without an earlier run is left out. Raises
     Failure if no run has one."""
     from ..report import recorded
@@ -189,7 +189,7 @@ def _compared(found: list[Recorded], word: str, chosen: list[Recorded], root: st
     return having
 
 
-def _trace(path: str, root: str, chosen: list[Recorded], frame_ns: int) -> int:
+def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
     from ..report import trace
 
     lines = [(run, line) for run in chosen if (line := run.timeline(root)) is not None]
@@ -214,7 +214,7 @@ def _page() -> ModuleType:
     return page
 
 
-def _print(root: str, numbers: list[tuple[Recorded, dict[str, Any]]], frame_ns: int) -> None:
+def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) -> None:
     from ..report.view import thread_names
     from .report_text import print_run
 
@@ -341,7 +341,7 @@ def report(
     said, origin_of = [], origin.origins(root)
     names = ", ".join(f"{run.title} of {figures.moment(run.started)}" for run in chosen)
     with progress("reading runs", len(chosen) * (2 if html else 1), quiet=False) as advance:
-        numbers: list[tuple[Recorded, dict[str, Any]]] = []
+        numbers: list[tuple[Run, dict[str, Any]]] = []
         for run in chosen:
             own = figures.of_run(root, found, run, frame_ns, origin_of)
             if run.name in compared:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..common.paths import store_root
-from ..report.totals import is_pattern
+from ..report.recorded import is_pattern
 from ..store.store import Store
 from .complete import identities, programs
 from .names import Names as Names

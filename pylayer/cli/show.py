@@ -22,18 +22,18 @@ from .output import (
 from .selection import Names, require_store
 
 if TYPE_CHECKING:
-    from ..report.recorded import Recorded
+    from ..report.recorded import Run
     from ..store.store import Store
 
 #: A fingerprint, or its beginning.
 _DIGITS = re.compile(r"[0-9a-f]{4,16}")
 
 
-def _seen(root: str, runs: list[Recorded], beginning: str) -> dict[int, list[tuple[Recorded, dict[str, Any]]]]:
+def _seen(root: str, runs: list[Run], beginning: str) -> dict[int, list[tuple[Run, dict[str, Any]]]]:
     """Returns what the timelines have of pipelines whose fingerprints begin so, the newest run first."""
     from ..report.figures import origin, pipeline
 
-    found: dict[int, list[tuple[Recorded, dict[str, Any]]]] = {}
+    found: dict[int, list[tuple[Run, dict[str, Any]]]] = {}
     for run in reversed(runs):
         line = run.timeline(root)
         for event in line.events if line is not None else ():
@@ -55,7 +55,7 @@ def _one(found: dict[int, Any], beginning: str, root: str) -> int:
     raise Failure(f"no pipeline in {root} has a fingerprint that begins with {beginning}; pylayer report has them")
 
 
-def _json(store: Store, fingerprint: int, seen: list[tuple[Recorded, dict[str, Any]]]) -> dict[str, Any]:
+def _json(store: Store, fingerprint: int, seen: list[tuple[Run, dict[str, Any]]]) -> dict[str, Any]:
     names = Names(store.root)
     newest = seen[0][1] if seen else {}
     named = next((own["name"] for _, own in seen if own["name"]), "")

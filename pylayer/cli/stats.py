@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report import recorded
 from ..report.figures import moment
 from ..report.origin import Origin, origins
 from ..report.remarks import lost, remarks
-from ..report.totals import add_up, read_runs, shown_sums
+from ..report.totals import add_up, shown_sums
 from .complete import programs_and_identities
 from .output import (
     Failure,
@@ -143,7 +144,7 @@ def stats(name: str | None, last: bool, as_json: bool) -> None:
       pylayer stats blender --last
     """
     root = require_store().root
-    runs = read_runs(root)
+    runs = recorded.read(root)
     selection, program = meant(name, None, {run.identity for run in runs})
     chosen = (run for run in runs if selection.takes_identity(run.identity) and (not program or run.matches(program)))
     found = add_up(chosen, last)

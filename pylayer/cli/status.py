@@ -23,10 +23,10 @@ from .output import (
     printable,
 )
 from .selection import NAMES
-from .verdicts import when
+from .verdict_lines import when
 
 if TYPE_CHECKING:
-    from ..report.recorded import Recorded
+    from ..report.recorded import Run
     from .checks import Check
     from .processes import Process
 
@@ -69,7 +69,7 @@ def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
     """Returns each verdict in force as a line, and whether it switches the layer off. ``title``: those about this
     program and about all."""
     from ..store.store import Store
-    from .verdicts import line
+    from .verdict_lines import line
 
     return [
         (line(told), told.switches_off)
@@ -155,11 +155,10 @@ def _build() -> tuple[str, str] | None:
 # ---- the answer ------------------------------------------------------------------------------------------
 
 
-def _devices(runs: list[Recorded], name: str) -> list[tuple[str, str]]:
+def _devices(runs: list[Run], name: str) -> list[tuple[str, str]]:
     """Returns a line for each device of a process: its carrier and what was found and compiled."""
     lines = []
-    for one in runs:
-        run = one.run
+    for run in runs:
         why = f" ({run.texts['reason']})" if run.texts["reason"] else ""
         compiled = run.shown()["compiled"]
         known = f"{run.hits} found, {'?' if compiled is None else compiled} compiled"
@@ -170,13 +169,13 @@ def _devices(runs: list[Recorded], name: str) -> list[tuple[str, str]]:
     return lines
 
 
-def _off_carrier(runs: list[Recorded]) -> str:
+def _off_carrier(runs: list[Run]) -> str:
     """Returns why the layer stores nothing on any device of a process; empty text if it stores something."""
-    reasons = [one.run.texts["reason"] for one in runs if one.run.texts["carrier"] == "off"]
+    reasons = [one.texts["reason"] for one in runs if one.texts["carrier"] == "off"]
     return (reasons[0] or "carrier off") if len(reasons) == len(runs) else ""
 
 
-def _of_running(found: Status, name: str, runs: list[Recorded], process: Process | None, off: list[str]) -> None:
+def _of_running(found: Status, name: str, runs: list[Run], process: Process | None, off: list[str]) -> None:
     """Answers for a program that is running. ``runs``: those that it records now. ``off``: verdicts that switch the
     layer off."""
     found.pid = process.pid if process else runs[0].pid
@@ -201,7 +200,7 @@ def _of_running(found: Status, name: str, runs: list[Recorded], process: Process
     found.answer = f"{running}) without the layer: {why or 'the loader did not load it; see pylayer doctor'}"
 
 
-def _of_ended(found: Status, name: str, runs: list[Recorded], off: list[str]) -> None:
+def _of_ended(found: Status, name: str, runs: list[Run], off: list[str]) -> None:
     """Answers for a program that is not running. ``runs``: those of its last process; ``off``: verdicts that switch the
     layer off."""
     skipped = _skipped(name, None)
@@ -224,12 +223,12 @@ def of_program(name: str) -> Status:
     from ..report import recorded
     from . import processes
 
-    def read() -> list[Recorded]:
+    def read() -> list[Run]:
         root = store_root()
-        return [run for run in recorded.read(root) if run.run.matches(name)] if root else []
+        return [run for run in recorded.read(root) if run.matches(name)] if root else []
 
     known = read()
-    there = processes.running(name, {run.run.executable for run in known})
+    there = processes.running(name, {run.executable for run in known})
     process = there[0] if there else None
     if process is not None and process.environment is not None:
         _adopt(process.environment)

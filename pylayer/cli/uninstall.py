@@ -14,7 +14,7 @@ from .install import base_of, is_our_link, links_of, place_of, remove_manifest, 
 from .installed import KINDS
 from .layer_files import CURRENT
 from .output import Failure, WrongUse, json_option, plural, print_json, reason, say
-from .purge import Part, Purge
+from .purge import Leftover, Purge
 from .selection import confirm, dry_run_option, yes_option
 
 #: Directories of the system below /usr/local. They stay, even if they are empty.
@@ -51,12 +51,12 @@ class Installation:
         """Returns the paths of all of it."""
         return [*self.manifests, *self.links, *self.trees]
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Leftover]:
         """Returns all of it, with its sizes."""
         return [
-            *(Part("a manifest", str(path)) for path in self.manifests),
-            *(Part("a link to the installed tree", str(path)) for path in self.links),
-            *(Part("the installed tree", str(path)) for path in self.trees),
+            *(Leftover("a manifest", str(path)) for path in self.manifests),
+            *(Leftover("a link to the installed tree", str(path)) for path in self.links),
+            *(Leftover("the installed tree", str(path)) for path in self.trees),
         ]
 
     def remove(self) -> None:

@@ -47,7 +47,7 @@ class NotInstalled(Exception):
 
 
 @dataclass(frozen=True)
-class Item:
+class StoredObject:
     """An object of a listing."""
 
     path: str
@@ -106,7 +106,7 @@ class Backend:
         """Creates an object. Returns False if there is one, which stays as it is."""
         raise NotImplementedError
 
-    def items(self, prefix: str) -> list[Item]:
+    def items(self, prefix: str) -> list[StoredObject]:
         """Returns all objects below a prefix."""
         raise Unavailable(f"{self.url} cannot be listed; builders need s3://, gs://, az:// or file:///")
 

@@ -167,7 +167,7 @@ def held(found: list[Late]) -> dict[int, Late]:
     return {id(event): own for own in found if own.by_pipelines for event in own.events}
 
 
-class Told:
+class FrameFigures:
     """What is known of a run's frames. ``all_seen``: the timeline has each frame that the layer counted."""
 
     def __init__(self, numbers: dict[str, int], line: Timeline | None, budget_ns: int) -> None:
