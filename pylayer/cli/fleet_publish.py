@@ -16,6 +16,7 @@ from .output import (
     fail,
     human_bytes,
     json_option,
+    picked,
     plural,
     print_json,
     progress,
@@ -38,9 +39,7 @@ key_option = click.option(
 def _pushed_json(shelf: Shelf, moved: Moved) -> dict[str, Any]:
     return {
         "identity": shelf.name,
-        "pipelines": moved.pipelines,
-        "records": moved.records,
-        "data_bytes": moved.data_bytes,
+        **picked(moved, "pipelines", "records", "data_bytes"),
         "suspects_left_out": moved.suspects,
         "missing_pipelines": moved.missing,
     }

@@ -13,7 +13,7 @@ from ..report.recorded import Run
 from ..report.totals import Total
 from ..store.store import Store
 from .complete import files
-from .output import Failure, printable, write_whole
+from .output import printable, write_whole
 from .selection import require_store
 
 #: Metrics that are the sum of one number over the runs.
@@ -130,11 +130,4 @@ def metrics(output: str | None) -> None:
     Example:
       pylayer metrics -o /var/lib/prometheus/node-exporter/pylayer.prom
     """
-    text = render(require_store())
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        write_whole(output, text, 0o644)
-    except OSError as error:
-        raise Failure(f"{output} was not written: {error.strerror or error}") from error
+    write_whole(output or "-", render(require_store()), 0o644)

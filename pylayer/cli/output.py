@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
+import stat
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
@@ -199,23 +199,30 @@ def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[...
         yield lambda amount, total=None: bar.update(task, advance=amount, total=total)
 
 
-def write_whole(path: str, text: str, mode: int | None = None) -> None:
-    """Creates or replaces a file atomically. With ``mode`` None, an existing file keeps its mode and a new one is for
-    its owner alone. Raises OSError, and then leaves the file as it was."""
-    from ..common.files import create_temporary, remove
+def write_whole(path: str, text: str, mode: int | None = None, hint: str = "") -> int:
+    """Creates or replaces a file atomically; ``-`` is standard output. Returns the number of bytes. With ``mode`` None,
+    an existing file keeps its mode and a new one is for its owner alone. Raises Failure, which ends in ``hint``, and
+    then leaves the file as it was."""
+    from ..common.files import replace_file
 
-    descriptor, temporary = create_temporary(path, anywhere=True)
+    data = text.encode(errors="replace")
+    if path == "-":
+        click.echo(text, nl=False)
+        return len(data)
     try:
-        with open(descriptor, "w", encoding="utf-8", errors="replace") as out:
-            out.write(text)
-        if mode is not None:
-            os.chmod(temporary, mode)
-        elif os.path.exists(path):
-            shutil.copymode(path, temporary)
-        os.rename(temporary, path)
-    except BaseException:
-        remove(temporary)
-        raise
+        if mode is None:
+            mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o600
+        replace_file(path, data, anywhere=True, mode=mode)
+    except OSError as error:
+        raise Failure(f"{path} was not written: {error.strerror or error}{hint}") from error
+    return len(data)
+
+
+def usual_mode() -> int:
+    """Returns the mode of a file that the user's own programs make."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 #: The column of programs is cut to the width beside the numbers, but never below this.
@@ -248,3 +255,8 @@ def program_table(
     for heading, width in zip(headings, widths, strict=True):
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     return table, max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))
+
+
+def picked(source: object, *names: str) -> dict[str, Any]:
+    """Returns attributes of an object by their names, for --json."""
+    return {name: getattr(source, name) for name in names}

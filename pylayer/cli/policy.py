@@ -27,7 +27,7 @@ from .output import (
     write_whole,
 )
 from .policy_explain import explain
-from .policy_in_force import compile_policy, no_policy_file, policies_in_force, policy_in_force
+from .policy_in_force import compile_policy, no_policy_file, policies_in_force, write_policy
 
 if TYPE_CHECKING:
     from ..common.config import Problem
@@ -246,22 +246,15 @@ def init(preset: str | None, force: bool, file: str | None) -> None:
     if preset:
         preset_file(preset)
     if file == "-":
-        click.echo(starting_text(preset), nl=False)
+        write_whole(file, starting_text(preset))
         return
     found = file or config_file()
     if found is None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set; name a FILE")
-    path = Path(found)
-    if os.path.lexists(path) and not force:
-        raise WrongUse(f"{path} already exists and was not changed; --force replaces it")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(os.path.realpath(path), starting_text(preset))
-    except OSError as error:
-        raise Failure(f"{path} cannot be written: {error.strerror or error}") from error
-    if found == policy_in_force():
-        compile_policy(found, store_root())
-    say(f"Wrote {path}.")
+    if os.path.lexists(found) and not force:
+        raise WrongUse(f"{found} already exists and was not changed; --force replaces it")
+    write_policy(found, starting_text(preset))
+    say(f"Wrote {found}.")
 
 
 policy.add_command(explain)

@@ -1,40 +1,11 @@
-"""Reads a policy file exactly as strictly as the layer does."""
+"""Reads policy files and presets with the place of each key."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..common import config
-from ..common.config import PolicyFileError, Problem
-from ..common.paths import require_own
-from ..common.settings import top_setting
 from .output import WrongUse
-
-
-def _need_policy_path(document: dict[str, Any], name: str, line: int = 0, column: int = 0) -> None:
-    """Raises PolicyFileError unless the policy class comes from a directory that nobody else can write to."""
-    if not top_setting(document, "policy"):
-        return
-    directory = top_setting(document, "policy_path")
-    if not directory:
-        problem = "policy needs policy_path, the directory that holds the module"
-        raise PolicyFileError(name, [Problem(problem, line, column)])
-    try:
-        require_own(directory)
-    except OSError as error:
-        text = str(error) if error.strerror is None else f"policy_path: {directory}: {error.strerror}"
-        raise PolicyFileError(name, [Problem(text, line, column)]) from error
-
-
-def read_trusted(path: str) -> dict[str, Any]:
-    """Returns the document of a policy file that the layer accepts, without the preset that it names.
-
-    Raises OSError and ValueError, each with what is wrong.
-    """
-    document = config.parse_bytes(config.read_bytes(path), path)
-    if top_setting(document, "policy_path"):
-        _need_policy_path(document, path)
-    return document
 
 
 class PolicySource:
@@ -47,8 +18,6 @@ class PolicySource:
         self.path = path
         self.name = name
         self.document, self._node = config.parse_alone(text, name, MOST_PROBLEMS)
-        line, column, _ = config.place(self._node, ["policy"], of_key=True)
-        _need_policy_path(config.with_preset(self.document), name, line, column)
 
     def line(self, *path: Any) -> int:
         """Returns the line of a key or a rule."""

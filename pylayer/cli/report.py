@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
-import sys
-from collections.abc import Iterator
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +25,8 @@ from .output import (
     program_table,
     progress,
     shorten,
+    usual_mode,
+    write_whole,
 )
 from .selection import require_store
 
@@ -38,37 +37,10 @@ if TYPE_CHECKING:
 MOST_RUNS = 20
 
 
-@contextlib.contextmanager
-def _output(path: str) -> Iterator[IO[str]]:
-    """Yields a file that replaces ``path`` once all is written. On an error ``path`` stays as it was. ``-`` is standard
-    output. Raises Failure if the file cannot be written."""
-    from ..common.files import TEMPORARY, remove, unique_name
-
-    if path == "-":
-        yield sys.stdout
-        return
-    temporary = f"{path}.{unique_name()}{TEMPORARY}"
-    try:
-        # The file may contain program names that others should not see; its mode lets the user decide who reads it.
-        # Open it here and not in the with: if it cannot be opened, nothing must be deleted.
-        file = open(temporary, "x", encoding="utf-8")  # noqa: SIM115
-        try:
-            with file:
-                yield file
-            os.replace(temporary, path)
-        except BaseException:
-            remove(temporary)
-            raise
-    except OSError as error:
-        raise Failure(
-            f"{path} was not written: {error.strerror or error}; name a file in a directory that you can write to"
-        ) from error
-
-
 def _write(path: str, text: str) -> int:
-    with _output(path) as file:
-        file.write(text)
-    return len(text.encode())
+    """Writes a report for others, as far as the user lets them read files. Raises Failure."""
+    mode = None if os.path.exists(path) else usual_mode()
+    return write_whole(path, text, mode, "; name a file in a directory that you can write to")
 
 
 def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[limits.Limit]:
@@ -199,8 +171,9 @@ def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
             f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines, unless "
             "timeline_mib in the policy file is 0"
         )
-    with _output(path) as file:
-        return trace.write(file, lines, frame_ns)
+    text, count = trace.render(lines, frame_ns)
+    _write(path, text)
+    return count
 
 
 def _page() -> ModuleType:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..common.files import unique_name
-from ..common.paths import store_root
+from ..common.paths import require_own, store_root
 from . import installed, layer_files
 from .complete import commands, directories, files, presets_there
 from .environment import DISABLE, LOG_LEVELS, with_layer
@@ -21,11 +21,16 @@ from .process import replace_by, wait_for
 
 
 def _check_policy(path: str) -> None:
-    """Raises WrongUse if the layer would not accept a policy file."""
-    from .policy_file import read_trusted  # imports PyYAML, which is needed only here
+    """Raises WrongUse if the layer would not accept a policy file, or a policy class from the directory that it
+    names."""
+    from ..common.config import read  # imports PyYAML, which is needed only here
 
     try:
-        read_trusted(path)
+        document = read(path)
+        if document.get("policy"):
+            if not document.get("policy_path"):
+                raise ValueError(f"{path}: policy needs policy_path, the directory that holds the module")
+            require_own(document["policy_path"])
     except (OSError, ValueError) as error:
         raise WrongUse(f"{error}; nothing was started") from error
 

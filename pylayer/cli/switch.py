@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.paths import config_file, config_files, store_root
+from ..common.paths import config_file, config_files
 from .complete import programs
-from .output import Failure, json_option, print_json, say, write_whole
-from .policy_in_force import compile_policy, read_policies
+from .output import Failure, json_option, print_json, say
+from .policy_in_force import read_policies, write_policy
 from .selection import NAMES
 
 if TYPE_CHECKING:
@@ -121,16 +120,6 @@ def _read(path: str) -> Edit:
         raise Failure(f"{error}; nothing was changed. Correct the file first: pylayer policy check") from error
 
 
-def _write(new: Edit) -> None:
-    """Replaces the policy file atomically. Raises Failure."""
-    try:
-        Path(new.path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(os.path.realpath(new.path), new.text)
-    except OSError as error:
-        raise Failure(f"{new.path} cannot be written: {error.strerror or error}") from error
-    compile_policy(new.path, store_root())
-
-
 def _switch(name: str, off: bool, as_json: bool) -> None:
     from .policy_explain import program_to_ask
 
@@ -149,7 +138,7 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
         if bool(new.excludes(program)) != off:
             whose = f"the never_skip of {config_files()[0]}" if new.alone().excludes(program) else "its never_skip"
             raise Failure(f"{path} was not changed: {whose} includes {program.executable} and overrides skip")
-        _write(new)
+        write_policy(path, new.text)
         line = new.line(rule)
     if as_json:
         print_json({"program": name, "on": not off, "changed": changed, "file": path, "line": line or None})

@@ -12,12 +12,14 @@ from .output import (
     Failure,
     human_bytes,
     json_option,
+    picked,
     plural,
     print_json,
     printable,
     progress,
     reason,
     say,
+    usual_mode,
 )
 from .selection import NAMES, Names, Selection, dry_run_option, identity_option, require_one, require_store
 
@@ -105,9 +107,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         )
         there = f"only {_suspects(result)}" if result.suspects else there
         raise Failure(f"{file} was not written: {app} has {there}")
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(file, 0o666 & ~mask)  # others may read it, as any file that the user writes
+    os.chmod(file, usual_mode())  # others may read it, as any file that the user writes
     if as_json:
         values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
         print_json(
@@ -172,9 +172,7 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
         "programs": [
             {"program": printable(name), "program_id": f"{number:016x}"} for number, name in result.programs.items()
         ],
-        "records": result.records,
-        "pipelines": result.pipelines,
-        "data_bytes": result.data_bytes,
+        **picked(result, "records", "pipelines", "data_bytes"),
         "known_records": result.known,
         "snapshots_left_out": result.snapshots,
         "damaged_parts": len(result.damage),

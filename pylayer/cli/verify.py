@@ -15,6 +15,7 @@ from .output import (
     human_bytes,
     human_time,
     json_option,
+    picked,
     plural,
     print_indented,
     print_json,
@@ -69,20 +70,14 @@ def _json(root: str, report: Verification, repaired: Repair | None, after: Verif
     values: dict[str, Any] = {
         "store": root,
         "fine": not report.damage,
-        "files": report.files,
-        "records": report.records,
-        "file_bytes": report.file_bytes,
-        "data_bytes": report.data_bytes,
-        "spent_ns": report.spent_ns,
-        "bytes_per_s": report.bytes_per_s,
+        **picked(report, "files", "records", "file_bytes", "data_bytes", "spent_ns", "bytes_per_s"),
         "problems": [_damage_json(what) for what in report.damage],
         "torn_ends": [_damage_json(what) for what in report.torn_ends],
         "other_versions": [_damage_json(what) for what in report.other_versions],
     }
     if repaired is not None and after is not None:
         values["repair"] = {
-            "quarantined": repaired.quarantined,
-            "failures": repaired.failures,
+            **picked(repaired, "quarantined", "failures"),
             "problems_left": [_damage_json(what) for what in after.damage],
         }
     return values

@@ -8,7 +8,7 @@ https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 from __future__ import annotations
 
 import json
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..common import outcomes
@@ -174,30 +174,25 @@ def events(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> Iter
         yield from _frames(line, pid, FRAME_ROWS + 1024 * (number % 1024), frame_ns)
 
 
-def write(out: IO[str], chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> int:
-    """Writes the trace; returns how many events it has. Frames that take no longer than ``frame_ns`` are not late.
-    Raises OSError."""
-    count = 0
-    out.write('{"traceEvents":[')
-    for count, event in enumerate(events(chosen, frame_ns), 1):
-        out.write(",\n" if count > 1 else "\n")
-        out.write(json.dumps(event, separators=(",", ":")))
+def render(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> tuple[str, int]:
+    """Returns the trace and how many events it has. Frames that take no longer than ``frame_ns`` are not late."""
+    lines = [json.dumps(event, separators=(",", ":")) for event in events(chosen, frame_ns)]
     other = {
         "program": "pylayer",
         "version": __version__,
         "clock": "CLOCK_MONOTONIC, in microseconds",
         "runs": [
             {
-                "run": recorded.name,
-                "pid": recorded.pid,
-                "program": recorded.title,
-                "device": recorded.texts["device"],
-                "identity": recorded.identity,
-                "started_s": recorded.started,
-                "started_monotonic_us": _microseconds(recorded.started_ns),
+                "run": run.name,
+                "pid": run.pid,
+                "program": run.title,
+                "device": run.texts["device"],
+                "identity": run.identity,
+                "started_s": run.started,
+                "started_monotonic_us": _microseconds(run.started_ns),
             }
-            for recorded, _ in chosen
+            for run, _ in chosen
         ],
     }
-    out.write('\n],"displayTimeUnit":"ms","otherData":' + json.dumps(other) + "}\n")
-    return count
+    inside = ",\n".join(lines)
+    return f'{{"traceEvents":[\n{inside}\n],"displayTimeUnit":"ms","otherData":{json.dumps(other)}}}\n', len(lines)

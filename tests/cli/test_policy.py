@@ -62,7 +62,7 @@ def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
         ("rules:\n- match: {executable: a}\n  set: {}\n- match: {}\n  set: {}\n", 4, 10, "at least one condition"),
         ("settings: {load_wait_ms: .nan}\n", 1, 26, "settings.load_wait_ms is nan"),
         ("preset: gamers\n", 1, 9, "preset is 'gamers'; did you mean players? allowed: null"),
-        ("\n\npolicy: a:B\n", 3, 1, "policy needs policy_path"),
+        ("\n\npolicy: a:B\n", 3, 1, "policy_path, the directory that holds the module, is not set"),
         ("policy: a:B\npolicy_path: /no/such/directory\n", 1, 1, "No such file or directory"),
     ],
 )
@@ -72,6 +72,13 @@ def test_places(user: User, file: Path, text: str, line: int, column: int, messa
     (found,) = user.json("policy", "check", status=1)["problems"]
     assert (found["line"], found["column"]) == (line, column) and message in found["message"]
     assert f"{file}:{line}:{column}: " in user.pylayer("policy", "check").stdout
+
+
+def test_class_that_is_not_there_leaves_the_rest(user: User, file: Path) -> None:
+    """If the policy class cannot be used, the layer uses the rest of the file, and so do commands."""
+    file.write_text("policy: a:B\nmax_store_mib: 7\n")
+    assert user.json("ls")["max_store_bytes"] == 7 << 20
+    assert "in force" not in user.pylayer("trim").stderr
 
 
 def test_many_errors(user: User, file: Path) -> None:
@@ -194,7 +201,7 @@ def test_init_that_cannot_be_written(user: User, file: Path) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
         capture_output=True,
     )
-    assert done.returncode == 1 and f"{file} cannot be written: File too large" in done.stderr
+    assert done.returncode == 1 and f"{file} was not written: File too large" in done.stderr
     assert file.read_text() == "share: all\n" and list(file.parent.iterdir()) == [file]
 
 
