@@ -52,7 +52,8 @@ def fleet_of(document: dict[str, Any], url: str | None = None) -> Fleet | None:
 def require_fleet(url: str | None) -> Fleet:
     """Returns the fleet of the policy file in force. Raises Failure if there is none, or if the policy file cannot be
     used: it says which keys are trusted."""
-    from ..fleet.urls import is_url
+    from ..fleet.backend import Unavailable
+    from ..fleet.urls import require_url
     from .policy_in_force import read_policy
 
     document, problem = read_policy()
@@ -61,11 +62,10 @@ def require_fleet(url: str | None) -> Fleet:
     found = fleet_of(document, url)
     if found is None:
         raise Failure("the policy file names no fleet; set fleet.url in it, or use --url")
-    if not is_url(found.url):  # without the URL, which may hold a password
-        raise Failure(
-            "the fleet's URL cannot be used: it begins with https://, http://, s3://, gs://, az:// or file:///, "
-            "and has neither user nor query"
-        )
+    try:
+        require_url(found.url)
+    except Unavailable as error:
+        raise Failure(f"the fleet's URL cannot be used: {error}") from error
     return found
 
 

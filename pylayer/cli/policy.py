@@ -30,7 +30,7 @@ from .policy_explain import explain
 from .policy_in_force import compile_policy, no_policy_file, policies_in_force, write_policy
 
 if TYPE_CHECKING:
-    from ..common.config import Problem
+    from ..common.policy_errors import Problem
 
 
 @click.group
@@ -51,7 +51,7 @@ def policy() -> None:
 def _caret(problem: Problem, lines: list[str]) -> list[str]:
     """Returns the line at fault and a line that marks the error below it. Tabs and long lines are shortened so that the
     mark stays in place. Returns nothing for a line that may hold a password."""
-    from ..common.config import has_secret
+    from ..common.policy_errors import has_secret
 
     if not 0 < problem.line <= len(lines) or has_secret(lines[problem.line - 1]):
         return []
@@ -95,7 +95,7 @@ class _Checked:
 
     def try_class(self) -> None:
         """Asks the policy class that the file names."""
-        from ..common.config import Problem
+        from ..common.policy_errors import Problem
         from .children import try_policy_class
 
         wrong = try_policy_class(None, self.path) if self.document.get("policy") else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..common import config
+from ..common.policy_errors import place
 from .output import WrongUse
 
 
@@ -21,7 +22,7 @@ class PolicySource:
 
     def line(self, *path: Any) -> int:
         """Returns the line of a key or a rule."""
-        return config.place(self._node, list(path), of_key=True)[0]
+        return place(self._node, list(path), of_key=True)[0]
 
 
 #: The most problems to report for one file. Further ones are most likely of the same kind.
