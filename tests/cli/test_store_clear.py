@@ -200,7 +200,7 @@ def test_journals_folded_while_asking(user: User) -> None:
     store.journal(TOOL, cell(1))
     chosen, known = Selection("tool", None), Names(str(user.store))
     (shelf,) = chosen.shelves(face.Store(str(user.store)), known)
-    plan = clear._plan_programs(face.Store(str(user.store)), shelf, chosen, known)
+    (plan,) = clear._selected(face.Store(str(user.store)), [shelf], chosen, known)
     store.pack()
     plan.remove()
     assert plan.failure == "" and store.loaded(TOOL) == []
