@@ -266,10 +266,10 @@ def check_verdicts(root: str | None) -> Check:
     from ..store.store import Store
     from .verdict_lines import line
 
-    in_force = [told for told in Store(root).verdicts() if told.state == "in force"] if root else []
+    in_force = [verdict for verdict in Store(root).verdicts() if verdict.state == "in force"] if root else []
     if not in_force:
         return Check("verdicts", OK, "nothing is set aside or switched off for a program")
-    lines = [line(told) for told in in_force[:3]]
+    lines = [line(verdict) for verdict in in_force[:3]]
     more = [f"and {len(in_force) - 3} more"] if len(in_force) > 3 else []
     advice = "pylayer quarantine ls shows all; pylayer quarantine forget ends them before their time."
     return Check("verdicts", WARNING, ". ".join([*lines, *more]), advice)

@@ -67,7 +67,7 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
     private, store, found = read_key(key), require_store(), require_fleet(url)
     backend = open_backend(found, writes=True)
     selection = Selection(app, identity)
-    names, told = Names(store.root), []
+    names, pushed = Names(store.root), []
     shelves, size = selection.shelves(store, names), store.tree_bytes("store")[0]
     with failing("nothing more was pushed"), progress("pushing", size, as_json) as advance:
         for shelf in shelves:
@@ -77,7 +77,7 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
             work = Push(backend, store, shelf.identity, wanted, names.recorded(shelf.name)[0], again, found.keys)
             for amount in work.steps(private):
                 advance(amount)
-            told.append(_pushed_json(shelf, work.result))
+            pushed.append(_pushed_json(shelf, work.result))
             if not as_json:
                 device, driver = names.device_and_driver(shelf.identity, shelf.name)
                 amount_text = f"{plural(work.result.pipelines, 'pipeline')}, {human_bytes(work.result.data_bytes)},"
@@ -86,8 +86,8 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
                     count = plural(work.result.missing, "known pipeline")
                     say(f"  without {count} not stored yet; another run may store them")
     if as_json:
-        print_json({"store": store.root, "url": found.url, "identities": told})
-    elif not told:
+        print_json({"store": store.root, "url": found.url, "identities": pushed})
+    elif not pushed:
         say(f"Nothing to push: {store.root} stores nothing for {selection}")
 
 

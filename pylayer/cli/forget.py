@@ -21,7 +21,7 @@ def _size(path: str) -> int:
         return 0  # gone
 
 
-def _told(runs: list[recorded.Run], size: int) -> str:
+def _count(runs: list[recorded.Run], size: int) -> str:
     return f"{plural(len(runs), 'run')} of {plural(len({run.title for run in runs}), 'program')}, {human_bytes(size)}"
 
 
@@ -57,7 +57,7 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
     paths = [path for path in found if os.path.basename(path) not in kept]
     sizes = {path: _size(path) for path in paths}
     if paths and not dry_run:
-        confirm(f"Forget {_told(gone, sum(sizes.values()))}?", yes)
+        confirm(f"Forget {_count(gone, sum(sizes.values()))}?", yes)
         for path in paths:
             remove(path)
     left = [] if dry_run else [path for path in paths if os.path.lexists(path)]
@@ -70,8 +70,8 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
     elif not paths:
         say(f"Nothing to forget in {store.root}.")
     elif len(left) < len(paths):
-        told = _told(gone, size)
-        say(f"{'Would forget' if dry_run else 'Forgotten'}: {told}. Stored pipelines stay (pylayer ls).")
+        count = _count(gone, size)
+        say(f"{'Would forget' if dry_run else 'Forgotten'}: {count}. Stored pipelines stay (pylayer ls).")
     if running and not as_json:
         click.echo(f"Kept: {plural(len(running), 'run')} of programs that are running.")
     if left:

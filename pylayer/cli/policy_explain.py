@@ -178,9 +178,9 @@ def _rules(sources: list[PolicySource], program: Program, facts: DeviceFacts) ->
 
 def skip_rule(document: dict[str, Any], program: Program) -> str:
     """Returns the rule because of which the layer does nothing in the program, or empty text if no rule matches."""
-    from ..common.config import parse_alone, read_preset
+    from ..common.config import parse_without_preset, read_preset
 
-    built_in = parse_alone(read_preset("default"), "default")[0].get("skip", [])
+    built_in = parse_without_preset(read_preset("default"), "default")[0].get("skip", [])
     for name, rules in (("skip", document.get("skip") or []), ("built-in skip", built_in)):
         for rule in rules:
             if is_skipped({"skip": [rule], "never_skip": document.get("never_skip")}, program, by_default=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..common import config
-from ..common.policy_errors import place
+from ..common.policy_errors import position
 from .output import WrongUse
 
 
@@ -18,11 +18,11 @@ class PolicySource:
     def __init__(self, path: str, name: str, text: str) -> None:
         self.path = path
         self.name = name
-        self.document, self._node = config.parse_alone(text, name, MOST_PROBLEMS)
+        self.document, self._node = config.parse_without_preset(text, name, MOST_PROBLEMS)
 
     def line(self, *path: Any) -> int:
         """Returns the line of a key or a rule."""
-        return place(self._node, list(path), of_key=True)[0]
+        return position(self._node, list(path), of_key=True)[0]
 
 
 #: The most problems to report for one file. Further ones are most likely of the same kind.

@@ -39,7 +39,7 @@ def quarantine() -> None:
     """
 
 
-def _told(item: Item) -> str:
+def _lines(item: Item) -> str:
     """Returns two lines about a damaged file."""
     reason = printable(item.reason) or "no reason is known"
     return f"{verdict_lines.when(item.time)}  {human_bytes(item.size)}  {printable(item.path)}\n  {reason}"
@@ -72,12 +72,12 @@ def list_items(as_json: bool) -> None:
             {"path": item.path, "reason": printable(item.reason), "bytes": item.size, "time_s": item.time}
             for item in found
         ]
-        told = [verdict_lines.as_json(one) for one in decided]
-        print_json({"store": store.root, "items": listed, "bytes": total, "verdicts": told})
+        verdicts = [verdict_lines.as_json(one) for one in decided]
+        print_json({"store": store.root, "items": listed, "bytes": total, "verdicts": verdicts})
         return
     _print_verdicts(decided)
     for item in found:
-        click.echo(_told(item))
+        click.echo(_lines(item))
     if found:
         click.echo(f"{plural(len(found), 'file')}, {human_bytes(total)}")
     elif not decided:
@@ -133,17 +133,17 @@ def empty(dry_run: bool, yes: bool, as_json: bool) -> None:
     store = require_store()
     found = store.quarantined()
     size = human_bytes(sum(item.size for item in found))
-    told = f"{plural(len(found), 'file')}, {size}"
+    count = f"{plural(len(found), 'file')}, {size}"
     left = 0
     for item in () if as_json else found:
-        say(_told(item), asks=not yes)
+        say(_lines(item), asks=not yes)
     if found and not dry_run:
-        confirm(f"Delete {told}?", yes)
+        confirm(f"Delete {count}?", yes)
         left = len(found) - store.empty_quarantine()
     if as_json:
         print_json({"store": store.root, "dry_run": dry_run, "files": len(found), "left": left})
     elif dry_run or not found:
-        click.echo(f"Would delete: {told}." if found else f"The quarantine of {store.root} is empty.")
+        click.echo(f"Would delete: {count}." if found else f"The quarantine of {store.root} is empty.")
     else:
         say(f"Deleted: {plural(len(found) - left, 'file')}.")
     if left > 0:

@@ -72,9 +72,10 @@ def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
     from .verdict_lines import line
 
     return [
-        (line(told), told.switches_off)
-        for told in Store(root).verdicts()
-        if told.state == "in force" and title in (None, told.program, told.program if told.type == "added-call" else "")
+        (line(verdict), verdict.switches_off)
+        for verdict in Store(root).verdicts()
+        if verdict.state == "in force"
+        and title in (None, verdict.program, verdict.program if verdict.type == "added-call" else "")
     ]
 
 

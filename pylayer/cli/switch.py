@@ -34,7 +34,7 @@ class Edit:
         from ..common import config
 
         self.text, self.path, self._system = text, path, system
-        self.document, self._node = config.parse_alone(text, path)
+        self.document, self._node = config.parse_without_preset(text, path)
 
     def _with(self, text: str) -> Edit:
         return Edit(text, self.path, self._system)

@@ -255,8 +255,8 @@ def import_command(
         values = _moved_json(result, work.identity.name, device, driver)
         signed = None if signature is None else signature.as_json()
         given = None if recipient is None else {"program": recipient[1], "program_id": f"{recipient[0]:016x}"}
-        told = {"file": path, "dry_run": dry_run, "packs": result.paths, **values, "given_to": given}
-        print_json({**told, "signature": signed})
+        about = {"file": path, "dry_run": dry_run, "packs": result.paths, **values, "given_to": given}
+        print_json({**about, "signature": signed})
         return
     _print_import(result, f"{device}, {driver}; identity {work.identity.name}", recipient, signature, dry_run)
 

@@ -132,14 +132,14 @@ def uninstall(system: bool, prefix: str | None, purge: bool, dry_run: bool, yes:
     removed = found.manifests
     failures = work.remove() if work is not None and not dry_run else []
     if as_json:
-        told = {
+        values = {
             "removed": [str(path) for path in removed],
             "links": [str(path) for path in found.links],
             "trees": [str(path) for path in found.trees],
             "used": [str(path) for path in found.used],
             "left": [{"manifest": str(other.path), "library": other.library} for other in left],
         }
-        print_json(told | (work.as_json(dry_run, failures) if work is not None else {}))
+        print_json(values | (work.as_json(dry_run, failures) if work is not None else {}))
     else:
         if not found.all() and (work is None or not work.parts):
             say(f"Nothing to remove: {installed.manifest_path(base, KINDS[0])} is not there.")

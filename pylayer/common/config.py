@@ -87,7 +87,7 @@ def compose(text: str, name: str) -> tuple[Any, yaml.Node | None]:
         raise PolicyFileError(name, [Problem(f"not YAML: {short(' '.join(str(error).split()))}")]) from error
 
 
-def parse_alone(text: str, name: str, most_problems: int = 1) -> tuple[dict[str, Any], yaml.Node | None]:
+def parse_without_preset(text: str, name: str, most_problems: int = 1) -> tuple[dict[str, Any], yaml.Node | None]:
     """Returns the document in ``text``, without the preset that it names, and its root node. ``name`` is the file's
     name in messages.
 
@@ -107,7 +107,7 @@ def parse(text: str, name: str) -> dict[str, Any]:
 
     Raises PolicyFileError.
     """
-    document, _ = parse_alone(text, name)
+    document, _ = parse_without_preset(text, name)
     return with_preset(document)
 
 
@@ -124,7 +124,7 @@ def decode(data: bytes, name: str) -> str:
 
 def parse_bytes(data: bytes, name: str) -> dict[str, Any]:
     """Returns the policy document in a file's bytes, without the preset that it names. Raises PolicyFileError."""
-    return parse_alone(decode(data, name), name)[0]
+    return parse_without_preset(decode(data, name), name)[0]
 
 
 def read_bytes(path: str) -> bytes:
@@ -183,7 +183,7 @@ def with_preset(document: dict[str, Any]) -> dict[str, Any]:
     name = document.get("preset")
     if not name:
         return document
-    result: dict[str, Any] = over(document, parse_alone(read_preset(name), preset_path(name))[0])
+    result: dict[str, Any] = over(document, parse_without_preset(read_preset(name), preset_path(name))[0])
     return result
 
 

@@ -70,7 +70,7 @@ def has_secret(text: str) -> bool:
     return re.search(r"://([^/\s]*@|\S*\?)", text) is not None
 
 
-def place(node: yaml.Node | None, path: list[Any], of_key: bool) -> tuple[int, int, int]:
+def position(node: yaml.Node | None, path: list[Any], of_key: bool) -> tuple[int, int, int]:
     """Returns line, first column and the column after the last one of the innermost part of ``path`` that the file has.
     That is the place of its value, or of its key if ``of_key`` or if the value begins on another line than the key."""
     line, column, end = 1, 1, 1
@@ -200,7 +200,7 @@ def problems(document: Any, node: yaml.Node | None, most: int) -> list[Problem]:
             path, text, of_key = fault, f"{'.'.join(map(str, fault))} is nan; allowed: a number", False
         except Violation as error:
             path, text, of_key = _explain(error)
-        found.append(Problem(short(text, 800), *place(node, path, of_key)))
+        found.append(Problem(short(text, 800), *position(node, path, of_key)))
         if len(found) < most:
             import copy
 

@@ -100,7 +100,7 @@ class Backend:
 
     def write(self, path: str, source: bytes | Path) -> None:
         """Creates or replaces an object, whole or not at all."""
-        raise Unavailable(f"{self.url} can only be read; builders need s3://, gs://, az:// or file:///")
+        raise Unavailable(f"{self.url} can only be read; builders need object storage or a directory")
 
     def create(self, path: str, data: bytes) -> bool:
         """Creates an object. Returns False if there is one, which stays as it is."""
@@ -108,7 +108,7 @@ class Backend:
 
     def items(self, prefix: str) -> list[StoredObject]:
         """Returns all objects below a prefix."""
-        raise Unavailable(f"{self.url} cannot be listed; builders need s3://, gs://, az:// or file:///")
+        raise Unavailable(f"{self.url} cannot be listed; builders need object storage or a directory")
 
     def remove(self, paths: list[str]) -> None:
         """Deletes objects. One that does not exist is no error."""

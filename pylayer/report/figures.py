@@ -208,7 +208,7 @@ def of_run(
     line = recorded.timeline(root)
     start = origin(recorded, line)
     events = line.events if line is not None else []
-    told = late_frames.FrameFigures(recorded.numbers, line, frame_ns)
+    about_frames = late_frames.FrameFigures(recorded.numbers, line, frame_ns)
     long = stalls.find(events, frame_ns, line.presents) if line is not None else []
     known = stalls.known(recorded, line, frame_ns)
     slowest = sorted(
@@ -239,7 +239,7 @@ def of_run(
         "load_ns": int(number_in(recorded.values, "load_ns")),
         "verify_ns": int(number_in(recorded.values, "verify_ns")),
         "kinds": kinds(recorded, line),
-        **told.as_json(start),
+        **about_frames.as_json(start),
         "stalls": len(long) if known else None,
         "stalled_ns": sum(stall.duration_ns for stall in long) if known else None,
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0) if known else None,
@@ -249,7 +249,8 @@ def of_run(
             for stall in sorted(long, key=lambda stall: stall.duration_ns, reverse=True)[:STALLS]
         ],
         "slowest": [
-            pipeline(event, start, line) | {"frame": held.frame.number if (held := told.held.get(id(event))) else None}
+            pipeline(event, start, line)
+            | {"frame": held.frame.number if (held := about_frames.held.get(id(event))) else None}
             for event in slowest[:SLOWEST]
         ]
         if line is not None

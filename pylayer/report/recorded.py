@@ -113,7 +113,7 @@ class Run:
         self.outcomes = _counts(values, "cache_outcomes")
         self.damage = _counts(values, "damage")
         #: What took effect or ended in this run, of what makes later runs worse.
-        self.told = [printable(one_line(line)) for line in str(values.get("verdicts", "")).split("; ") if line]
+        self.verdicts = [printable(one_line(line)) for line in str(values.get("verdicts", "")).split("; ") if line]
         #: Hits, compilations and their time by kind of pipeline.
         self.kinds = self._kinds(values.get("kinds"))
         self.hits, self.compiled, self.compile_ns = (

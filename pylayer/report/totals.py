@@ -79,13 +79,13 @@ class Total:
         self.numbers |= shown_sums([run.shown() for run in group])
         self.least_compiled = sum(run.compiled for run in group)
         self.refused: dict[str, int] = {}
-        self.told: list[str] = []
+        self.verdicts: list[str] = []
         self.outcomes: dict[str, int] = {}
         self.damage: dict[str, int] = {}
         self.kinds: dict[str, dict[str, int]] = {}
         for run in group:
             _add(self.refused, run.refused)
-            self.told += [line for line in run.told if line not in self.told]
+            self.verdicts += [line for line in run.verdicts if line not in self.verdicts]
             _add(self.outcomes, run.outcomes)
             _add(self.damage, run.damage)
             for kind, counts in run.kinds.items():

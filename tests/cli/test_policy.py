@@ -150,13 +150,13 @@ def test_init(user: User, file: Path, preset: str | None) -> None:
     assert (done.returncode, done.stdout) == (0, f"Wrote {file}.\n")
     assert file.stat().st_mode & 0o777 == 0o600
     text = file.read_text()
-    assert config.parse_alone(text, "policy")[0] == ({"preset": preset} if preset else {})
+    assert config.parse_without_preset(text, "policy")[0] == ({"preset": preset} if preset else {})
     assert user.pylayer("policy", "check").returncode == 0
     uncommented = re.sub(r"^#(?=(?:  )?[a-z_]+:)", "", text, flags=re.M)
     document = yaml.safe_load(uncommented)
     assert set(document["settings"]) == set(DEFAULTS)
     assert set(document) == {*TOP_DEFAULTS, "settings", "rules"}
-    assert config.parse_alone(uncommented, "policy")[0]["settings"] == DEFAULTS
+    assert config.parse_without_preset(uncommented, "policy")[0]["settings"] == DEFAULTS
 
 
 def test_init_leaves_files_alone(user: User, file: Path) -> None:
@@ -264,7 +264,7 @@ def test_presets(user: User) -> None:
     assert {path.stem for path in directory.glob("*.yaml")} == {*PRESETS, "default"}
     for name, description in zip(PRESETS, descriptions, strict=True):
         text = config.read_preset(name)
-        document, _ = config.parse_alone(text, name)
+        document, _ = config.parse_without_preset(text, name)
         jsonschema.validate(document, config.schema())
         assert "preset" not in document and document
         assert text.startswith(f"# {name}: {description}.\n")
@@ -273,7 +273,7 @@ def test_presets(user: User) -> None:
 def test_file_over_a_preset(user: User, file: Path) -> None:
     """Mappings are merged with the preset's key by key, lists are appended to the preset's, and other keys replace the
     preset's."""
-    preset = config.parse_alone(config.read_preset("fleets"), "fleets")[0]
+    preset = config.parse_without_preset(config.read_preset("fleets"), "fleets")[0]
     rule = {"match": {"vendor": 1}, "set": {"carrier": "off"}}
     key = {"name": "farm", "key": f"pylayer-ed25519:{'A' * 43}="}
     own = {"preset": "fleets", "share": "program", "settings": {"queue_mib": 8}, "rules": [rule], "trusted_keys": [key]}
