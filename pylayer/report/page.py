@@ -63,11 +63,11 @@ def _run(number: int, root: str, recorded: Run, own: dict[str, Any], frame_ns: i
         "late_more": _of(len(own["late"]), own["late_frames"] or 0),
         "stalls_more": _of(len(own["longest_stalls"]), own["stalls"] or 0),
         "slow_more": _of(len(own["slowest"]), own["compiled"] or 0),
-        "saved_meaning": view.saved_meaning(own),
         "against": view.against(own["against"], own, names) if own.get("against") else None,
         "timeline_note": view.timeline_note(own),
         "timeline": None,
-        **view.held_up(own, frame_ns),
+        "frames": own["frames"],
+        "budget": human_time(frame_ns),
     }
     if line is not None and own["duration_ns"] > 0:
         said |= _timeline(root, recorded, line, own, frame_ns, past)

@@ -94,38 +94,6 @@ def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
     return _card("Longest stall", human_time(run["longest_stall_ns"]), count, warn=True)
 
 
-def held_up(run: dict[str, Any], frame_ns: int) -> dict[str, str]:
-    """Returns the sentences around the timeline, which speak of frames where there are any."""
-    frame = human_time(frame_ns)
-    if run["frames"]:
-        return {
-            "timeline_meaning": (
-                "Above, each bar is a frame, as high as it was long. Below, each bar is a pipeline, in its thread's "
-                "row. ▼ marks those that held up a frame."
-            ),
-            "late_name": "late frame",
-            "stalls_name": "Longest times in pipelines without a pause",
-            "nothing_late": "No frame came late because of pipelines.",
-            "stall_meaning": (
-                "A time in which one thread was in calls that create pipelines or caches, without a pause. It is a "
-                "stutter only if it held up a frame."
-            ),
-        }
-    return {
-        "timeline_meaning": (
-            "No frames: this run presented none to a swapchain, or they were not recorded. Each bar is a pipeline, "
-            f"in the row of the thread that created it. What is longer than {frame} is a stutter if the thread renders."
-        ),
-        "late_name": "long compile",
-        "stalls_name": "The longest stalls",
-        "nothing_late": f"No thread was held up for longer than {frame}.",
-        "stall_meaning": (
-            "A time in which one thread was in calls that create pipelines or caches, without a pause of more than "
-            f"1 ms. Those longer than {frame} are listed."
-        ),
-    }
-
-
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
     """Returns the numbers at the top of the page."""
     looked = run["hits"] + (run["compiled"] or 0)
@@ -382,17 +350,3 @@ _STATES = {
 def state(run: dict[str, Any]) -> str:
     """Returns whether and when the run ended."""
     return _STATES[run["state"]].format(duration=human_time(run["duration_ns"]))
-
-
-def saved_meaning(run: dict[str, Any]) -> str:
-    """Returns how the time saved is estimated, with this run's numbers."""
-    text = (
-        "An estimate: the hits, one for each stored pipeline, times the average time of a compile when the store was "
-        "filled, minus the time of the hits, minus the time that the program waited for the store and for verdicts on "
-        "its caches. A pipeline that the program creates twice counts once. Without pylayer the driver's own cache "
-        "might have had some of them; then less was saved."
-    )
-    if run["saved_estimate_ns"] is None:
-        return f"{text} For this run there is no estimate, because the time of compiles is unknown."
-    hits, loaded = f"{run['hits']:,} hits in {human_time(run['hit_ns'])}", f"{run['loaded_records']:,} stored pipelines"
-    return f"{text} Here: {hits}, {loaded} loaded, {human_time(run['waited_ns'])} waited."
