@@ -16,11 +16,13 @@ from ..common.files import create_temporary, write_all
 from ..common.paths import make_private, store_root, system_store_root
 from ..report import recorded
 from ..report.recorded import Run
+from ..store.store import Store
 from . import installed, layer_files
 from .children import Outcome, probe, try_policy_class
 from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
 from .output import human_bytes, one_line, plural
 from .policy_in_force import no_policy_file, policies_in_force, read_policy
+from .verdict_lines import line
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
@@ -248,8 +250,6 @@ def check_store() -> Check:
 
 def check_system_store() -> list[Check]:
     """Checks that this user's programs can use the system's store. Returns nothing if there is none."""
-    from ..store.store import Store
-
     root = system_store_root()
     count, problems = Store(root).usable_packs()
     if not count and not problems:
@@ -263,9 +263,6 @@ def check_system_store() -> list[Check]:
 
 def check_verdicts(root: str | None) -> Check:
     """Reports what earlier runs decided that makes programs' later runs worse."""
-    from ..store.store import Store
-    from .verdict_lines import line
-
     in_force = [verdict for verdict in Store(root).verdicts() if verdict.state == "in force"] if root else []
     if not in_force:
         return Check("verdicts", OK, "nothing is set aside or switched off for a program")

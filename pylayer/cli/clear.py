@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.files import remove
+from ..common.identity import ABI
 from ..report.recorded import is_pattern
+from .devices import is_of, present_facts
 from .output import (
     EXIT_PROBLEM,
     Failure,
@@ -78,9 +80,6 @@ def _selected(store: Store, shelves: list[Shelf], selection: Selection, names: N
 def _stale(store: Store, shelves: list[Shelf]) -> tuple[list[Removal], list[dict[str, str]], list[str]]:
     """Returns plans for what no driver of this machine would use, what is kept because its driver cannot be checked,
     and the devices of this machine."""
-    from ..common.identity import ABI
-    from .devices import is_of, present_facts
-
     present, problem = present_facts()
     if problem:
         raise Failure(f"nothing was deleted: {problem}, so it is not known which drivers are here; see pylayer doctor")

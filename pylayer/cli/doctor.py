@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ..common.paths import store_root
+from . import checks, installed, layer_files
+from .checks import OK, PROBLEM, WARNING, Check, skipped, try_layer
+from .children import probe
+from .containers import check_containers
+from .devices import facts_of, judged
 from .environment import DISABLE, ENABLE
 from .output import (
     EXIT_OK,
@@ -42,10 +47,6 @@ STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": 
 def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[TriedDevice]]:
     """Tries the layer on each device of ``probe("devices")``. Returns one check of the layer, a bad one if any device
     had one, and the devices."""
-    from . import layer_files
-    from .checks import OK, PROBLEM, Check, try_layer
-    from .devices import facts_of, judged
-
     layer, devices = None, []
     with TemporaryDirectory(prefix="pylayer-doctor-") as scratch:
         try:
@@ -62,8 +63,6 @@ def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[TriedD
 
 def _summary(present: Outcome, devices: list[TriedDevice]) -> Check:
     """Returns one check that sums up all devices."""
-    from .checks import OK, PROBLEM, WARNING, Check
-
     if present.failure or not present.found["devices"]:
         found = f"the drivers could not list their devices: {present.failure}"
         return Check("devices", PROBLEM, found if present.failure else "there is no Vulkan device", INSTALL_DRIVER)
@@ -79,11 +78,6 @@ def _summary(present: Outcome, devices: list[TriedDevice]) -> Check:
 
 def _examine() -> tuple[list[Check], list[TriedDevice]]:
     """Runs all checks. Returns them, and the devices."""
-    from . import checks
-    from .checks import PROBLEM, skipped
-    from .children import probe
-    from .containers import check_containers
-
     store, present = checks.check_store(), probe("devices")
     loader = checks.check_loader(present)
     devices: list[TriedDevice] = []
@@ -105,8 +99,6 @@ def _examine() -> tuple[list[Check], list[TriedDevice]]:
 
 def _next_steps() -> str:
     """Returns what a user who has just installed pylayer should do next."""
-    from . import installed
-
     if DISABLE in os.environ:
         return f"Next: unset {DISABLE}"
     kinds = {manifest.kind for manifest in installed.find()}

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common.identity import Identity
 from ..common.settings import Limits, top_setting
+from ..fleet.backend import NotInstalled, Unavailable
+from ..fleet.bucket import NEEDS_OBSTORE
+from ..fleet.trust import Untrusted
+from ..fleet.urls import open_backend as opened
+from ..fleet.urls import require_url
+from .devices import is_of, present_facts
 from .output import Failure, reason
+from .policy_in_force import read_policy
 
 if TYPE_CHECKING:
     from ..fleet.backend import Backend
@@ -52,10 +60,6 @@ def fleet_of(document: dict[str, Any], url: str | None = None) -> Fleet | None:
 def require_fleet(url: str | None) -> Fleet:
     """Returns the fleet of the policy file in force. Raises Failure if there is none, or if the policy file cannot be
     used: it says which keys are trusted."""
-    from ..fleet.backend import Unavailable
-    from ..fleet.urls import require_url
-    from .policy_in_force import read_policy
-
     document, problem = read_policy()
     if problem:
         raise Failure(f"nothing was done, because the policy file says which keys are trusted: {problem}")
@@ -71,10 +75,6 @@ def require_fleet(url: str | None) -> Fleet:
 
 def open_backend(found: Fleet, writes: bool = False) -> Backend:
     """Returns the storage of a fleet. Raises Failure if it cannot be used."""
-    from ..fleet.backend import NotInstalled, Unavailable
-    from ..fleet.bucket import NEEDS_OBSTORE
-    from ..fleet.urls import open_backend as opened
-
     try:
         return opened(found.url, found.pull_seconds, writes)
     except NotInstalled as error:
@@ -87,9 +87,6 @@ def open_backend(found: Fleet, writes: bool = False) -> Backend:
 def failing(what: str) -> Iterator[None]:
     """Turns what a fleet's storage, its files or this machine's disk do wrong into a Failure that begins with
     ``what``."""
-    from ..fleet.backend import Unavailable
-    from ..fleet.trust import Untrusted
-
     try:
         yield
     except (Unavailable, Untrusted) as error:
@@ -102,9 +99,6 @@ def identities_here(store: Store) -> dict[str, str]:
     """Returns the identities of this machine's devices, each with a name for people. These are the identities of the
     devices as such, and those in the store, which may depend on what a program enabled. Raises Failure if the drivers
     do not list their devices."""
-    from ..common.identity import Identity
-    from .devices import is_of, present_facts
-
     present, problem = present_facts()
     if problem:
         raise Failure(f"nothing was pulled: {problem}, so it is not known which pipelines fit; see --identity")

@@ -14,6 +14,7 @@ from ..report.totals import Total
 from ..store.store import Store
 from .complete import files
 from .output import printable, write_whole
+from .policy_in_force import read_limits
 from .selection import require_store
 
 #: Metrics that are the sum of one number over the runs.
@@ -77,8 +78,6 @@ def _of_program(total: Total) -> Samples:
 
 def _all_samples(store: Store) -> Samples:
     """Returns the samples of every program, and of the store."""
-    from .policy_in_force import read_limits
-
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in recorded.read(store.root):
         groups.setdefault((run.title, run.texts["device"], run.identity), []).append(run)

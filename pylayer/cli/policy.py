@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common.config import PolicyFileError, preset_path, read_preset
 from ..common.paths import config_file, store_root
+from ..common.policy_errors import Problem, has_secret
 from ..common.settings import TOP_DEFAULTS
+from .children import try_policy_class
 from .complete import files, presets_there
 from .output import (
     EXIT_PROBLEM,
@@ -27,6 +30,7 @@ from .output import (
     write_whole,
 )
 from .policy_explain import explain
+from .policy_file import preset_file, read_text, sources
 from .policy_in_force import compile_policy, no_policy_file, policies_in_force, write_policy
 
 if TYPE_CHECKING:
@@ -51,8 +55,6 @@ def policy() -> None:
 def _caret(problem: Problem, lines: list[str]) -> list[str]:
     """Returns the line at fault and a line that marks the error below it. Tabs and long lines are shortened so that the
     mark stays in place. Returns nothing for a line that may hold a password."""
-    from ..common.policy_errors import has_secret
-
     if not 0 < problem.line <= len(lines) or has_secret(lines[problem.line - 1]):
         return []
     text = printable(lines[problem.line - 1].replace("\t", " ").rstrip("\n\r"))
@@ -79,9 +81,6 @@ class _Checked:
     """A policy file, its document without the preset, and what is wrong with it. ``instead``: what that means."""
 
     def __init__(self, path: str, shown: str, instead: str) -> None:
-        from ..common.config import PolicyFileError
-        from .policy_file import read_text, sources
-
         self.path, self.shown, self.instead = path, shown, instead
         self.document: dict[str, Any] = {}
         self.problems: list[Problem] = []
@@ -95,9 +94,6 @@ class _Checked:
 
     def try_class(self) -> None:
         """Asks the policy class that the file names."""
-        from ..common.policy_errors import Problem
-        from .children import try_policy_class
-
         wrong = try_policy_class(None, self.path) if self.document.get("policy") else ""
         if wrong:
             self.problems = [Problem(f"policy: {self.document['policy']}: {wrong}", self.source.line("policy"), 1)]
@@ -189,8 +185,6 @@ def _schema_path() -> Path:
 
 def starting_text(preset: str | None) -> str:
     """Returns a policy file that sets nothing but the preset. Comments show every key and what it does."""
-    from ..common.config import preset_path, read_preset
-
     default = Path(preset_path("default")).read_text(encoding="utf-8")
     body = default.partition("\n\n")[2].split("\n")
     others = " where the preset has no other value" if preset else ""
@@ -241,8 +235,6 @@ def init(preset: str | None, force: bool, file: str | None) -> None:
     Example:
       pylayer policy init --preset players
     """
-    from .policy_file import preset_file
-
     if preset:
         preset_file(preset)
     if file == "-":

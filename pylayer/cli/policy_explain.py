@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.paths import system_config_file
+from ..common import layer_settings, user_policy
+from ..common.config import PolicyFileError, over, parse_without_preset, read_preset
+from ..common.paths import store_root, system_config_file
 from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
+from ..policy import Policy, choose_carrier
+from ..report import recorded
 from ..values import CARRIER_NAMES, DeviceFacts, Program
 from .complete import files, programs
+from .devices import present_facts
 from .output import Failure, console, json_option, one_line, print_facts, print_json, printable
+from .policy_file import sources
 from .policy_in_force import policies_in_force
 
 if TYPE_CHECKING:
@@ -91,9 +97,6 @@ def _match_text(match: dict[str, Any]) -> str:
 def program_to_ask(name: str | None) -> Program:
     """Returns the program of the newest recorded run with this name. If there is none, nothing but the name is
     known."""
-    from ..common.paths import store_root
-    from ..report import recorded
-
     executable = application = name or ""
     engine = ""
     root = store_root()
@@ -121,8 +124,6 @@ def _assumed() -> DeviceFacts:
 
 def devices_to_ask(name: str | None) -> list[tuple[DeviceFacts, str]]:
     """Returns the matching devices of this machine, or an assumed one if it has none. Each has a note for the user."""
-    from .devices import present_facts
-
     present, problem = present_facts()
     if not present:
         return [(_assumed(), f"{problem}; {ASSUMED}")]
@@ -142,8 +143,6 @@ def devices_to_ask(name: str | None) -> list[tuple[DeviceFacts, str]]:
 
 def merged(sources: list[PolicySource]) -> dict[str, Any]:
     """Returns the policy in force: the keys of each source override those before it."""
-    from ..common.config import over
-
     document: dict[str, Any] = {}
     for source in sources:
         document = over(source.document, document)
@@ -153,9 +152,6 @@ def merged(sources: list[PolicySource]) -> dict[str, Any]:
 def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
     """Returns the policy that decides. If the user's policy class cannot be used, this is the built-in one, with the
     reason; otherwise the reason is empty."""
-    from ..common import user_policy
-    from ..policy import Policy
-
     wanted = document.get("policy")
     if not wanted:
         return Policy(), ""
@@ -178,8 +174,6 @@ def _rules(sources: list[PolicySource], program: Program, facts: DeviceFacts) ->
 
 def skip_rule(document: dict[str, Any], program: Program) -> str:
     """Returns the rule because of which the layer does nothing in the program, or empty text if no rule matches."""
-    from ..common.config import parse_without_preset, read_preset
-
     built_in = parse_without_preset(read_preset("default"), "default")[0].get("skip", [])
     for name, rules in (("skip", document.get("skip") or []), ("built-in skip", built_in)):
         for rule in rules:
@@ -218,9 +212,6 @@ def _origins(sources: list[PolicySource], rules: list[Rule]) -> dict[str, SetBy]
 def _explained(
     sources: list[PolicySource], decider: Policy, program: Program, facts: DeviceFacts, note: str
 ) -> Explanation:
-    from ..common import layer_settings
-    from ..policy import Policy, choose_carrier
-
     document, variables = merged(sources), _variables()
     lines = [f"environment {key}={os.environ[name]}" for key, name in variables.items()]
     given = layer_settings.parse("\n".join(lines)) if lines else layer_settings.LayerSettings()
@@ -370,9 +361,6 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
       pylayer policy explain blender
       pylayer policy explain blender --device "*RTX 4090*" --all
     """
-    from ..common.config import PolicyFileError
-    from .policy_file import sources
-
     system, user = policies_in_force()
     path = os.path.abspath(policy) if policy else user
     ignored = ""

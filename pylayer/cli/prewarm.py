@@ -14,7 +14,9 @@ import click
 
 from ..common.file_kinds import PREWARM
 from ..common.files import Scratch
+from ..report import recorded
 from ..store.store import Store
+from . import layer_files
 from .complete import files, programs
 from .environment import DISABLE, with_layer
 from .output import EXIT_PROBLEM, Failure, json_option, one_line, plural, print_json, progress, say
@@ -101,8 +103,6 @@ def _uses_identifiers(store: Store, program_id: int) -> bool:
     """Returns whether the layer knew shaders of the program by their identifiers in any recorded run. fossilize-replay
     enables VK_EXT_shader_module_identifier. A program that does not enable it finds only pipelines whose shaders are
     known by their code."""
-    from ..report import recorded
-
     runs = recorded.read(store.root)
     return any(run.program_id == program_id and run.numbers["identified_shaders"] for run in runs)
 
@@ -164,8 +164,6 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
     Example:
       pylayer prewarm game.foz --for game
     """
-    from . import layer_files
-
     for path in recordings:
         _require_recording(path)
     tool = shutil.which(replayer or REPLAYER)

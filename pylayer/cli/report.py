@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..report import limits
+from ..report import compare, figures, limits, origin, recorded, stalls, trace
+from ..report.totals import shown_sums
+from ..report.view import thread_names
+from ..report.words import FRAME_NS
 from .complete import files, recorded_runs
 from .output import (
     Failure,
@@ -28,6 +31,7 @@ from .output import (
     usual_mode,
     write_whole,
 )
+from .report_text import print_run
 from .selection import require_store
 
 if TYPE_CHECKING:
@@ -69,10 +73,6 @@ SORTS = {"began": "started_s", "pipelines": "pipelines", "compiled": "compiled",
 
 def _listed(root: str, found: list[Run], words: tuple[str, ...], since: float, sort: str) -> list[dict[str, Any]]:
     """Returns the processes to list, as JSON. Those of a program keep the words that name them among all."""
-    from ..report import recorded, stalls
-    from ..report.totals import shown_sums
-    from ..report.words import FRAME_NS
-
     listed = []
     for number, group in enumerate(recorded.processes(found)):
         newest = group[0]
@@ -105,8 +105,6 @@ def _listed(root: str, found: list[Run], words: tuple[str, ...], since: float, s
 
 
 def _list(root: str, listed: list[dict[str, Any]]) -> None:
-    from ..report import figures
-
     rows = []
     for own in listed:
         longest = own["longest_stall_ns"]
@@ -127,8 +125,6 @@ def _list(root: str, listed: list[dict[str, Any]]) -> None:
 
 def _choose(found: list[Run], word: str, root: str) -> list[Run]:
     """Returns the runs of the process that a word names. Raises Failure or WrongUse if there is none."""
-    from ..report import recorded
-
     try:
         return recorded.choose(found, word, root)
     except recorded.NoSuchRun as error:
@@ -149,8 +145,6 @@ def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
 def _compared(found: list[Run], word: str, chosen: list[Run], root: str) -> dict[str, Run]:
     """Returns the run to compare with each chosen run, by name. A run without an earlier run is left out. Raises
     Failure if no run has one."""
-    from ..report import recorded
-
     if word != "previous":
         group = _choose(found, word, root)
         return {run.name: recorded.counterpart(group, run) for run in chosen}
@@ -162,8 +156,6 @@ def _compared(found: list[Run], word: str, chosen: list[Run], root: str) -> dict
 
 
 def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
-    from ..report import trace
-
     lines = [(run, line) for run in chosen if (line := run.timeline(root)) is not None]
     if not lines:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
@@ -188,9 +180,6 @@ def _page() -> ModuleType:
 
 
 def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) -> None:
-    from ..report.view import thread_names
-    from .report_text import print_run
-
     out = console()
     for number, (run, own) in enumerate(numbers):
         if number:
@@ -282,8 +271,6 @@ def report(
       pylayer report last~1 --trace trace.json
       pylayer report game --fail-on 'late-frames>0'
     """
-    from ..report import compare, figures, origin, recorded
-
     if as_list and (html or trace or against):
         raise WrongUse("--list lists runs; it cannot be used with --html, --trace or --against")
     if as_list and fail_on:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report import recorded
+from ..report.figures import OUTCOMES, moment, origin, pipeline
 from .output import (
     Failure,
     WrongUse,
@@ -31,8 +33,6 @@ _DIGITS = re.compile(r"[0-9a-f]{4,16}")
 
 def _seen(root: str, runs: list[Run], beginning: str) -> dict[int, list[tuple[Run, dict[str, Any]]]]:
     """Returns what the timelines have of pipelines whose fingerprints begin so, the newest run first."""
-    from ..report.figures import origin, pipeline
-
     found: dict[int, list[tuple[Run, dict[str, Any]]]] = {}
     for run in reversed(runs):
         line = run.timeline(root)
@@ -97,8 +97,6 @@ def _json(store: Store, fingerprint: int, seen: list[tuple[Run, dict[str, Any]]]
 def _print(found: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from ..report.figures import OUTCOMES, moment
-
     out = console()
     out.print(" ".join(text for text in (found["fingerprint"], found["name"]) if text), style="bold")
     facts = [("kind", found["kind"] or "unknown"), ("stages", ", ".join(found["stages"]) or "unknown")]
@@ -148,8 +146,6 @@ def show(fingerprint: str, as_json: bool) -> None:
     Example:
       pylayer show 0013225d53d80222
     """
-    from ..report import recorded
-
     beginning = fingerprint.lower().removeprefix("0x")
     if not _DIGITS.fullmatch(beginning):
         raise WrongUse(f"{fingerprint} is no fingerprint: 4 to 16 digits and letters a to f; pylayer report has them")

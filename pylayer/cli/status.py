@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ..common.paths import store_root
+from ..report import recorded
+from ..store.store import Store
+from ..values import Program
+from . import checks, installed, processes
 from .complete import programs
+from .environment import ENABLE, obstacles, requests_layer
+from .layer_files import SHORT
 from .output import (
     EXIT_OK,
     EXIT_PROBLEM,
@@ -22,8 +28,10 @@ from .output import (
     print_json,
     printable,
 )
+from .policy_explain import program_to_ask, skip_rule
+from .policy_in_force import policies_in_force, read_policy
 from .selection import NAMES
-from .verdict_lines import when
+from .verdict_lines import line, when
 
 if TYPE_CHECKING:
     from ..report.recorded import Run
@@ -68,9 +76,6 @@ def _limit(found: Status, check: Check) -> None:
 def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
     """Returns each verdict in force as a line, and whether it switches the layer off. ``title``: those about this
     program and about all."""
-    from ..store.store import Store
-    from .verdict_lines import line
-
     return [
         (line(verdict), verdict.switches_off)
         for verdict in Store(root).verdicts()
@@ -82,9 +87,6 @@ def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
 def _add_limits(found: Status, title: str | None) -> list[str]:
     """Adds what limits the layer for a program, or with ``title`` None for any. Returns the verdicts that switch it off
     for this program."""
-    from . import checks
-    from .policy_in_force import policies_in_force
-
     store = checks.check_store()
     _limit(found, store)
     policy = checks.check_policy()
@@ -104,9 +106,6 @@ def _add_limits(found: Status, title: str | None) -> list[str]:
 
 def _why_not(environment: Mapping[str, str]) -> str:
     """Returns why the layer does not start in programs with this environment; empty text if it should."""
-    from . import installed
-    from .environment import ENABLE, obstacles, requests_layer
-
     for found, _ in obstacles(environment):
         return found
     kind = "explicit" if requests_layer(environment) else "implicit" if ENABLE in environment else ""
@@ -120,10 +119,6 @@ def _why_not(environment: Mapping[str, str]) -> str:
 
 def _skipped(name: str, process: Process | None) -> str:
     """Returns the skip rule that excludes a program; empty text if none does."""
-    from ..values import Program
-    from .policy_explain import program_to_ask, skip_rule
-    from .policy_in_force import read_policy
-
     program = program_to_ask(name)
     if process is not None and not program.application:
         none = {"api_version": 0, "application_version": 0, "engine_version": 0, "application": "", "engine": ""}
@@ -141,14 +136,10 @@ def _adopt(environment: Mapping[str, str]) -> None:
 
 def _build() -> tuple[str, str] | None:
     """Returns which build is installed, and whether this command is of another one. Returns None if none is."""
-    from . import installed
-
     found = installed.find()
     first = installed.in_force(found, installed.IMPLICIT) or installed.in_force(found, installed.EXPLICIT)
     if first is None:
         return None
-    from .layer_files import SHORT
-
     known = first.is_ours and first.build
     return ("installed", f"build {first.build[:SHORT]}" if known else f"{first.path} leads to {installed.state(first)}")
 
@@ -221,8 +212,6 @@ def _of_ended(found: Status, name: str, runs: list[Run], off: list[str]) -> None
 
 def of_program(name: str) -> Status:
     """Answers for a program that a person names."""
-    from ..report import recorded
-    from . import processes
 
     def read() -> list[Run]:
         root = store_root()
@@ -255,8 +244,6 @@ def of_program(name: str) -> Status:
 
 def of_environment() -> Status:
     """Answers for programs that are started from here."""
-    from ..report import recorded
-
     why = _why_not(os.environ)
     here = "programs that are started from here"
     found = Status(not why, f"{here} run under the layer" if not why else f"in {here}: {why}. {HOW}")

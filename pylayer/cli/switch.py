@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common import config
+from ..common.config import PolicyFileError, combined
 from ..common.paths import config_file, config_files
 from .complete import programs
 from .output import Failure, json_option, print_json, say
+from .policy_explain import program_to_ask, skip_rule
+from .policy_file import read_text
 from .policy_in_force import read_policies, write_policy
 from .selection import NAMES
 
@@ -31,8 +35,6 @@ class Edit:
     file is not valid."""
 
     def __init__(self, text: str, path: str, system: dict[str, Any]) -> None:
-        from ..common import config
-
         self.text, self.path, self._system = text, path, system
         self.document, self._node = config.parse_without_preset(text, path)
 
@@ -46,8 +48,6 @@ class Edit:
     def without(self, rule: dict[str, str]) -> Edit:
         """Returns the file without the lines that these commands wrote for a rule. Raises Failure if the rest is not
         valid."""
-        from ..common.config import PolicyFileError
-
         lines = self.text.splitlines(keepends=True)
         item = re.compile(rf"\s*- {re.escape(_flow(rule) + MARK)}\s*")
         kept = [line for line in lines if not item.fullmatch(line)]
@@ -66,8 +66,6 @@ class Edit:
     def plus(self, key: str, rule: dict[str, str]) -> Edit:
         """Returns the file with a rule at the beginning of a list. Raises Failure if the list is in brackets, or the
         file's layout does not allow it."""
-        from ..common.config import PolicyFileError
-
         node = next((value for name, value in self._node.value if name.value == key), None) if self._node else None
         text, item = self.text, f"- {_flow(rule)}{MARK}\n"
         if node is None:
@@ -86,9 +84,6 @@ class Edit:
 
     def excludes(self, program: Program) -> str:
         """Returns the skip rule that excludes a program; empty text if none does."""
-        from ..common.config import combined
-        from .policy_explain import skip_rule
-
         return skip_rule(combined(self._system, self.document), program)
 
     def line(self, rule: dict[str, str]) -> int:
@@ -110,9 +105,6 @@ def _rule(name: str, program: Program) -> dict[str, str]:
 
 def _read(path: str) -> Edit:
     """Returns the policy file, an empty one if there is none. Raises Failure."""
-    from ..common.config import PolicyFileError
-    from .policy_file import read_text
-
     system, _ = read_policies(config_files()[0], None)
     try:
         return Edit(read_text(path) if os.path.lexists(path) else "", path, system)
@@ -121,8 +113,6 @@ def _read(path: str) -> Edit:
 
 
 def _switch(name: str, off: bool, as_json: bool) -> None:
-    from .policy_explain import program_to_ask
-
     path = config_file()
     if path is None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set, so there is no policy file; set one")

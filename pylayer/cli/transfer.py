@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common.files import TEMPORARY, rename_to_new, unique_name
+from ..common.settings import top_setting
+from ..fleet.signatures import append_signature, verified
+from ..store.store import Refused
 from .complete import files, programs
+from .devices import is_of, present_facts
+from .key import read_key
+from .names import numbered
 from .output import (
     Failure,
     human_bytes,
@@ -21,6 +28,7 @@ from .output import (
     say,
     usual_mode,
 )
+from .policy_in_force import policies_in_force, read_policy
 from .selection import NAMES, Names, Selection, dry_run_option, identity_option, require_one, require_store
 
 if TYPE_CHECKING:
@@ -83,8 +91,6 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         raise Failure(f"{file} already exists and was not changed; name a new file")
     private = None
     if sign is not None:
-        from .key import read_key
-
         private = read_key(sign)
     names = Names(store.root)
     shelf, programs = _one_shelf(store, names, app, identity)
@@ -140,8 +146,6 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
 def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
     """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
     its final name is always complete and signed."""
-    from ..common.files import TEMPORARY, unique_name
-
     path = os.path.abspath(file)
     return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
 
@@ -152,9 +156,6 @@ def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | 
     if private is None or not result.paths:
         return None
     (path,) = result.paths
-    from ..common.files import rename_to_new
-    from ..fleet.signatures import append_signature
-
     try:
         public = append_signature(path, private)
         rename_to_new(path, os.path.abspath(file))
@@ -181,9 +182,6 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
 
 def _require_device(wanted: Import) -> None:
     """Raises Failure if no driver of this machine would use the file's pipelines."""
-    from .devices import is_of, present_facts
-    from .names import numbered
-
     fields = wanted.identity.fields
     name = printable(wanted.device) or numbered(fields)
     theirs = f"{name}, {printable(str(fields['driver_name']))} {printable(str(fields['driver_info']))}"
@@ -228,9 +226,6 @@ def import_command(
       pylayer import blender.pylayer --dry-run
       pylayer import replayed.pylayer --for game
     """
-    from ..fleet.signatures import verified
-    from ..store.store import Refused
-
     store = require_store()
     trusted, required = _trust(require_signature)
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
@@ -296,9 +291,6 @@ def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
 def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
     """Returns the names of the keys that the policy file trusts, by key, and why a signature by one of them is required
     (empty text if it is not). Raises Failure if the policy file cannot be used, because it may require one."""
-    from ..common.settings import top_setting
-    from .policy_in_force import policies_in_force, read_policy
-
     document, problem = read_policy()
     if problem:
         raise Failure(f"nothing was imported, because the policy file may require signatures: {problem}")

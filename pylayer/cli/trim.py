@@ -20,6 +20,7 @@ from .output import (
     progress,
     say,
 )
+from .policy_in_force import read_limits
 from .selection import dry_run_option, require_store
 from .sizes import parse_size
 
@@ -87,8 +88,6 @@ def _limit_that_frees(store: Store, free: int) -> int:
 
 def _limits(max_size: int | None, max_program: int | None) -> Limits:
     """Returns the limits, from the policy file if they are not given. Raises Failure if that is not valid."""
-    from .policy_in_force import read_limits
-
     limits, problem = read_limits()
     if problem and (max_size is None or max_program is None):
         raise Failure(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common import outcomes
 from .output import (
     EXIT_PROBLEM,
     console,
@@ -19,6 +20,7 @@ from .output import (
     plural,
     print_indented,
     print_json,
+    printable,
     progress,
 )
 from .selection import Names, Selection, app_option, identity_option, require_store
@@ -84,9 +86,6 @@ def _json(root: str, report: Verification, repaired: Repair | None, after: Verif
 
 
 def _print_damage(root: str, listed: list[Damage], style: str) -> None:
-    from ..common import outcomes
-    from .output import printable
-
     out = console()
     base = os.path.join(root, "")
     for what in listed[:LISTED]:
