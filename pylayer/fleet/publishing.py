@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING
 from ..common.files import remove
 from ..store import fleet_packs
 from ..store.store import Store
-from .backend import Backend, Denied, Item, Missing, Unavailable
+from .backend import Backend, Denied, Missing, StoredObject, Unavailable
 from .choice import KEPT_SINGLES, MAX_FOLDED_BYTES, largest, to_fold, to_keep
 from .downloading import Budget, download, remove_left_parts
 from .incoming import Incoming
-from .index import FULL, MAX_PACK_BYTES, Index, Pack, Program, is_hex
+from .index import FULL, MAX_PACK_BYTES, Index, IndexedProgram, Pack, is_hex
 from .memory import Memory, make_folder, scratch
 from .signatures import index_payload, public_of, signed_index
 from .trust import MAX_INDEX_BYTES, Trust, Untrusted
@@ -216,7 +216,7 @@ class Publication:
         self.result.number, self.result.is_new = index.number, True
         return True
 
-    def _numbers(self) -> dict[int, Item]:
+    def _numbers(self) -> dict[int, StoredObject]:
         """Returns the numbered indexes."""
         found = {}
         for item in self._backend.items(self._place):
@@ -287,7 +287,7 @@ class Publication:
         self,
         identity: Identity,
         incoming: Incoming,
-        programs: dict[str, Program],
+        programs: dict[str, IndexedProgram],
         packs: dict[str, list[Pack]],
         first_generation: int,
     ) -> Generator[int, None, None]:
@@ -307,7 +307,7 @@ class Publication:
             yield from binding.steps(paths)
             for bound in binding.result:
                 generation = programs[program].generation + 1 if program in programs else first_generation
-                programs[program] = Program(name, generation)
+                programs[program] = IndexedProgram(name, generation)
                 listed.append(self._upload(bound, program, generation, generation))
                 result.records += bound.records
             result.suspects += binding.suspects

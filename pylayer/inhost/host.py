@@ -138,7 +138,7 @@ class Host:
         if self.watchdog is None:
             from .watchdog import Watchdog
 
-            limits = settings.watchdog_limits(self.document)
+            limits = settings.top_setting(self.document, "watchdog")
             self.watchdog = Watchdog(boundary, describe, name, limits, self.policy_facts)
         return self.watchdog
 

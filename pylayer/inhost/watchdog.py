@@ -69,7 +69,7 @@ def _failures(count: int) -> str:
 
 class Watchdog:
     """Watches one policy class. ``facts`` is what the statistics of a run say about the class; the watchdog updates it
-    in place. ``limits`` come from settings.watchdog_limits.
+    in place. ``limits`` come from the key ``watchdog`` of policy files.
 
     ``condemned``: why the class must be switched off; empty while it may go on.
     """

@@ -6,7 +6,7 @@ import pytest
 from cli.test_metrics import parsed
 from cli.user import User
 
-from pylayer.report.totals import SHOWN
+from pylayer.report.recorded import SHOWN
 
 #: Policy files by what is special about them, and the demo's arguments.
 POLICIES = {

@@ -14,7 +14,6 @@ from cli import stores
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
-from pylayer.cli.inventory import Inventory
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.sizes import parse_size
 from pylayer.cli.trim import trim
@@ -200,8 +199,8 @@ def test_journals_folded_while_asking(user: User) -> None:
     store = Store(user.store)
     store.journal(TOOL, cell(1))
     chosen, known = Selection("tool", None), Names(str(user.store))
-    (shelf,) = Inventory(face.Store(str(user.store)), chosen, known).shelves
-    plan = clear._plan_programs(face.Store(str(user.store)), shelf, chosen, known)
+    (shelf,) = chosen.shelves(face.Store(str(user.store)), known)
+    (plan,) = clear._selected(face.Store(str(user.store)), [shelf], chosen, known)
     store.pack()
     plan.remove()
     assert plan.failure == "" and store.loaded(TOOL) == []

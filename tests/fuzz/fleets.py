@@ -54,7 +54,7 @@ def payload() -> bytes:
         for at, span in enumerate(spans)
     )
     return index.Index(
-        IDENTITY, "A device", 5, NOW, NOW + 10, {f"{PROGRAM:016x}": index.Program("seven", 3)}, packs
+        IDENTITY, "A device", 5, NOW, NOW + 10, {f"{PROGRAM:016x}": index.IndexedProgram("seven", 3)}, packs
     ).payload()
 
 

@@ -577,7 +577,7 @@ def _all_problems(data: bytes) -> None:
     """What `pylayer policy check` finds: each problem in a line of the file, or in none."""
     try:
         text = config.decode(data, "policy.yaml")
-        config.parse_alone(text, "policy.yaml", 20)
+        config.parse_without_preset(text, "policy.yaml", 20)
     except config.PolicyFileError as error:
         lines = data.count(b"\n") + data.count(b"\r") + 3 * data.count(b"\xc2\x85") + 3 * data.count(b"\xe2\x80") + 1
         for problem in error.problems:
