@@ -1,5 +1,6 @@
-"""Write what the layer has of Vulkan's registry. layer/registry.inc: the structures that may stand in chains that the
-layer copies, and the commands that use a VkPipelineCache. layer/vk_compat.h: names that older headers lack.
+"""Write what the layer has of Vulkan's registry: all structures that decide what a pipeline becomes, with their members
+and the commands that use a VkPipelineCache (layer/vulkan/registry.inc, registry.h), and names that older headers lack
+(vk_compat.h).
 
 tests/registry/fetch.sh brings the newest registry that Debian has, and prints how to run this over it. The results are
 committed, so that building needs no newer headers than those of the oldest system.
@@ -15,14 +16,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from registry_members import Members
+from registry_rules import FACTS
+
 LAYER = Path(__file__).parent / "layer" / "vulkan"
 
-#: The create infos whose chains the layer copies, with their names in the table.
-EXTENDED = {
+#: Where the walk begins (walk.h), with the names that C has for them.
+ROOTS = {
     "VkDeviceCreateInfo": "DEVICE",
     "VkGraphicsPipelineCreateInfo": "GRAPHICS",
     "VkComputePipelineCreateInfo": "COMPUTE",
     "VkRayTracingPipelineCreateInfoKHR": "RAY_TRACING",
+    "VkPipelineShaderStageCreateInfo": "STAGE",
+    "VkShaderModuleCreateInfo": "SHADER_MODULE",
+    "VkDescriptorSetLayoutCreateInfo": "SET_LAYOUT",
+    "VkSamplerCreateInfo": "SAMPLER",
+    "VkSamplerYcbcrConversionCreateInfo": "YCBCR_CONVERSION",
+    "VkPipelineLayoutCreateInfo": "PIPELINE_LAYOUT",
+    "VkRenderPassCreateInfo": "RENDER_PASS",
+    "VkRenderPassCreateInfo2": "RENDER_PASS_2",
 }
 
 #: What the layer uses and the headers of Debian bookworm (1.3.239) lack, by what the headers that have it define. An
@@ -63,6 +75,9 @@ NEWER = {
     ],
 }
 
+#: The sType of structures that have none.
+NO_TYPE = 0xFFFFFFFF
+
 #: Bytes of what is no structure, in a 64-bit process: the layer is built for nothing else.
 POINTER = 8
 SIZES = {
@@ -83,12 +98,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class Structure:
-    """A row of the table, without its size."""
+    """A row of the table, without its size and its members."""
 
     name: str
     type: int
     name_of_type: str
-    extends: tuple[str, ...]
 
 
 def is_vulkans(element: xml.Element, attribute: str = "api") -> bool:
@@ -107,8 +121,20 @@ def type_of(element: xml.Element) -> str:
     return element.findtext("type", "")
 
 
+def name_of(element: xml.Element) -> str:
+    return element.findtext("name", "")
+
+
+def is_pointed_at(member: xml.Element) -> bool:
+    """Returns whether a walk sees what the member is or points to: the program does not write results."""
+    text = declaration(member)
+    return name_of(member) != "pNext" and ("*" not in text or text.startswith("const "))
+
+
 class Registry:
     """A vk.xml."""
+
+    declaration = staticmethod(declaration)
 
     def __init__(self, path: Path) -> None:
         self.root = xml.parse(path).getroot()
@@ -213,25 +239,43 @@ class Registry:
             count *= int(length if length.isdigit() else self.values[length][1])
         return Layout(one.size * count, one.alignment)
 
-    def create_infos(self, structure: str) -> frozenset[str]:
-        """In whose chains it may stand: what extends a structure stands in the chain that this one is in."""
-        extended = filter(None, self.types[structure].get("structextends", "").split(","))
-        return frozenset().union(*({one} if one in EXTENDED else self.create_infos(one) for one in extended))
+    def real_name(self, name: str) -> str:
+        while "alias" in self.types[name].attrib:
+            name = self.types[name].attrib["alias"]
+        return name
+
+    @cached_property
+    def extensions(self) -> dict[str, list[str]]:
+        """The structures that may stand in a structure's chain."""
+        found: dict[str, list[str]] = {}
+        for name, element in self.types.items():
+            if element.get("category") == "struct" and "alias" not in element.attrib:
+                for extended in filter(None, element.get("structextends", "").split(",")):
+                    found.setdefault(self.real_name(extended), []).append(name)
+        return found
+
+    def structure(self, name: str) -> Structure | None:
+        """None: nobody can chain it, because its sType is unknown."""
+        name_of_type = self.members(name)[0].get("values", "")
+        _, value = self.values.get(name_of_type, ("", None))
+        if name_of_type and not isinstance(value, int):
+            return None
+        return Structure(name, value if isinstance(value, int) else NO_TYPE, name_of_type)
 
     @cached_property
     def structures(self) -> list[Structure]:
-        """What may stand in the chains of EXTENDED, by the value of its sType."""
-        found = []
-        for name, element in self.types.items():
-            if element.get("category") != "struct" or not element.get("structextends"):
-                continue
-            create_infos = self.create_infos(name)
-            name_of_type = self.members(name)[0].get("values", "")
-            _, value = self.values.get(name_of_type, ("", None))
-            if create_infos and isinstance(value, int):
-                extends = tuple(EXTENDED[one] for one in EXTENDED if one in create_infos)
-                found.append(Structure(name, value, name_of_type, extends))
-        return sorted(found, key=lambda one: one.type)
+        """What can be reached from ROOTS, by the value of its sType. Those that have none come last."""
+        found: dict[str, Structure] = {}
+        names = list(ROOTS)
+        for name in names:
+            one = self.structure(name) if name not in found else None
+            if one:
+                found[name] = one
+                types = {self.real_name(type_of(member)) for member in self.members(name) if is_pointed_at(member)}
+                inner = (type for type in types if self.types[type].get("category") in ("struct", "union"))
+                names += [*sorted(inner), *self.extensions.get(name, [])]
+        chained = (one for one in found.values() if self.types[one.name].get("category") == "struct")
+        return sorted(chained, key=lambda one: (one.type, one.name))
 
     @cached_property
     def cache_commands(self) -> list[str]:
@@ -255,17 +299,32 @@ def origin(registry: Registry, package: str) -> str:
 
 def table(registry: Registry, package: str) -> str:
     """registry.inc"""
+    lines = [origin(registry, package), "/* clang-format off */", *Members(registry).lines()]
+    lines += ["", "/* Every command that uses a VkPipelineCache:", *registry.cache_commands, "*/"]
+    return "\n".join(lines) + "\n"
+
+
+def names(registry: Registry, package: str) -> str:
+    """registry.h"""
+    members = Members(registry)
     lines = [
         origin(registry, package),
+        "/* registry.h - names of registry.inc: structures, what is known of a pipeline, dynamic states. */",
+        "#ifndef PYLAYER_REGISTRY_H",
+        "#define PYLAYER_REGISTRY_H",
         "",
-        "/* Name, sType, bytes, and the create infos in whose chains it may stand. */",
+        "enum StructureIndex {",
+        *(f"    STRUCTURE_{ROOTS[name]} = {index}," for name, index in members.indexes.items() if name in ROOTS),
+        "};",
+        "",
+        "/* Meanings are in fingerprints.c. */",
+        "enum Fact {",
+        *(f"    FACT_{name} = {1 << bit:#x}," for bit, name in enumerate(FACTS)),
+        "};",
+        "",
+        *(f"#define DYNAMIC_{state} (1ull << {bit})" for state, bit in members.bits.items()),
     ]
-    for one in registry.structures:
-        size = registry.layout(one.name).size
-        lines.append(f"STRUCTURE({one.name}, {one.type}, {size}, {' | '.join(one.extends)})")
-    lines += ["", "/* Every command that uses a VkPipelineCache. */"]
-    lines += [f"PIPELINE_CACHE_COMMAND({name})" for name in registry.cache_commands]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", "#endif", ""])
 
 
 class NewerNames:
@@ -347,7 +406,7 @@ def newer_names(registry: Registry, package: str) -> str:
 
 
 #: What is written, and by what.
-FILES = {"registry.inc": table, "vk_compat.h": newer_names}
+FILES = {"registry.inc": table, "registry.h": names, "vk_compat.h": newer_names}
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ ADOPTED, PULLED = 1, 2
 NEVER_USED = 1
 #: Version of how the layer computes fingerprints (shim/layer/shaders/fingerprints.c). Whoever changes what goes into
 #: one changes this number: pipelines of another version would not be found by it, so exports and fleets refuse them.
-FINGERPRINTS = 1
+FINGERPRINTS = 2
 
 #: Of a crash sentinel: in its process a variable is set that changes what the driver gives.
 CHANGED_DRIVER = 1

@@ -25,6 +25,7 @@ from pylayer.fleet.publishing import Terms
 from pylayer.fleet.pushing import Push
 from pylayer.fleet.signatures import public_of
 from pylayer.fleet.trust import Untrusted
+from pylayer.store import format
 from pylayer.store.store import Store as Face
 
 
@@ -189,7 +190,7 @@ def test_pack_of_another_identity(builder: Builder) -> None:
 
 def test_pack_of_another_release(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pushed pack of a release that computes fingerprints otherwise is refused."""
-    monkeypatch.setattr("pylayer.store.format.FINGERPRINTS", 2)
+    monkeypatch.setattr("pylayer.store.format.FINGERPRINTS", format.FINGERPRINTS + 1)
     builder.push(1)
     monkeypatch.undo()
     assert "same release" in builder.publish().refused[0]

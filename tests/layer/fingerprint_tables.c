@@ -11,6 +11,7 @@
 #include "../../shim/layer/process/number_map.c"
 #include "../../shim/layer/process/patience.c"
 #include "../../shim/layer/vulkan/pnext.c"
+#include "../../shim/layer/vulkan/walk.c"
 #include "../../shim/layer/run/seen.c"
 #include "../../shim/layer/shaders/shader_modules.c"
 #include "../../shim/layer/process/shared_map.c"

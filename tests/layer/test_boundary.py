@@ -109,6 +109,79 @@ def test_what_makes_a_fingerprint(real: World, mode: str, expected: int) -> None
     assert len(only(wanted.take(), "destroyed")[0]["seen"]) == expected
 
 
+#: Members of test_canonical_form's pipelines that decide nothing: structure, first and last offset. Flags count by what
+#: they do to a pipeline's kind; layouts, derivation and results do not count.
+NEVER = [
+    ("VkGraphicsPipelineCreateInfo", 16, 16),
+    ("VkGraphicsPipelineCreateInfo", 104, 108),
+    ("VkGraphicsPipelineCreateInfo", 120, 140),
+    ("VkPipelineCreationFeedback", 0, 12),
+    ("constants", 4, 4),
+    ("constants", 12, 12),
+    ("VkSampleMask", 4, 4),
+    ("VkPipelineColorBlendStateCreateInfo", 40, 52),
+]
+#: Members of what is off: depth bias, sample shading, depth test and bounds, logic op, an attachment's blending.
+DISABLED = [
+    ("VkPipelineRasterizationStateCreateInfo", 44, 52),
+    ("VkPipelineMultisampleStateCreateInfo", 28, 28),
+    ("VkPipelineDepthStencilStateCreateInfo", 24, 28),
+    ("VkPipelineDepthStencilStateCreateInfo", 96, 100),
+    ("VkPipelineColorBlendStateCreateInfo", 24, 24),
+    ("VkPipelineColorBlendAttachmentState", 36, 56),
+]
+#: Members that are set by commands, and pointers to such.
+DYNAMIC = [
+    ("VkVertexInputBindingDescription", 4, 4),
+    ("VkPipelineInputAssemblyStateCreateInfo", 20, 20),
+    ("VkViewport", 0, 20),
+    ("VkRect2D", 0, 12),
+    ("VkPipelineRasterizationStateCreateInfo", 32, 36),
+    ("VkPipelineRasterizationStateCreateInfo", 44, 56),
+    ("VkPipelineDepthStencilStateCreateInfo", 16, 100),
+]
+#: Without rasterization.
+DISCARDED = [
+    ("VkPipelineRenderingCreateInfo", 32, 36),
+    ("VkFormat", 0, 0),
+    ("VkPipelineMultisampleStateCreateInfo", 16, 28),
+    ("VkPipelineMultisampleStateCreateInfo", 40, 44),
+    ("VkSampleMask", 0, 0),
+    ("VkPipelineColorBlendStateCreateInfo", 16, 24),
+    ("VkPipelineColorBlendAttachmentState", 0, 60),
+]
+#: What the fingerprint of this pipeline is made of.
+FINGERPRINTED = {
+    ("VkPipelineRenderingCreateInfo", 32),
+    ("VkPipelineRenderingCreateInfo", 36),
+    ("VkFormat", 0),
+    *(("VkPipelineShaderStageCreateInfo", offset) for offset in (20, 24, 28)),
+    ("constants", 0),
+    ("constants", 8),
+    ("VkPipelineInputAssemblyStateCreateInfo", 20),
+    ("VkPipelineMultisampleStateCreateInfo", 20),
+}
+#: Is fingerprinted where the test turns it on; where it is on already, its value stays another than 0.
+DISCARD = ("VkPipelineRasterizationStateCreateInfo", 24)
+
+
+def test_canonical_form() -> None:
+    """Each member of a graphics pipeline's states decides its canonical form, unless Vulkan ignores it because it is
+    dynamic, not enabled, or of no use without rasterization. Such pointers are not followed. A fingerprint is made of
+    few members, and never differs where canonical forms are equal."""
+    done = subprocess.run([str(BUILD / "tests" / "canonical")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    ignored = {"plain": NEVER + DISABLED, "enabled": NEVER, "dynamic": NEVER + DYNAMIC}
+    ignored["discards"] = NEVER + DYNAMIC + DISCARDED
+    for sort, places in ignored.items():
+        words = {(name, offset) for name, first, last in places for offset in range(first, last + 4, 4)}
+        mine = [((name, int(offset)), decides, tells) for of, name, offset, decides, tells in rows if of == sort]
+        assert {place for place, decides, _ in mine if decides == "0"} == words, sort
+        told = FINGERPRINTED - words | ({DISCARD} if sort != "discards" else set())
+        assert {place for place, _, tells in mine if tells == "1"} == told, sort
+
+
 def test_tables() -> None:
     """Each fingerprint is kept once, whichever thread notes it, up to 786432 of them. The rest is counted. Modules are
     told apart when a handle value is reused. A thread that is cancelled while it waits to write keeps no lock."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,15 +14,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "shim"))
 
-from generate_registry import FILES, LAYER, Registry  # noqa: E402
+from generate_registry import FILES, LAYER, NO_TYPE, Registry  # noqa: E402
+from registry_members import Members  # noqa: E402
+from registry_rules import QUICK, RULES  # noqa: E402
 
 #: The packages that tests/registry/fetch.sh fetched, and those of the system.
 NEWEST, SYSTEM = ROOT / "build" / "registry", Path("/usr")
 TEXT = (LAYER / "registry.inc").read_text()
 PACKAGE = re.search(r"libvulkan-dev (\S+)\. \*/", TEXT)[1]  # type: ignore[index]
-#: Size in bytes by the value of sType.
-SIZES = {int(row[1]): int(row[2]) for row in re.finditer(r"^STRUCTURE\(\w+, (\d+), (\d+), [A-Z_ |]+\)$", TEXT, re.M)}
-CACHE_COMMANDS = re.findall(r"^PIPELINE_CACHE_COMMAND\(vk(\w+)\)$", TEXT, re.M)
+TYPES = [int(row[1]) for row in re.finditer(r"^    (\d+)u, /\* \w+ \*/$", TEXT, re.M)]
+#: Size in bytes by name.
+SIZES = {row[2]: int(row[1]) for row in re.finditer(r"^    \{(\d+), \d+, \d+, \d+, \d+\}, /\* (\w+) \*/$", TEXT, re.M)}
+CACHE_COMMANDS = re.findall(r"^vk(\w+)$", TEXT, re.M)
 
 #: Headers that declare structures of the table without anything of their platform's.
 PLATFORMS = ("android", "ohos", "screen")
@@ -40,6 +45,7 @@ def need_its_package() -> None:
         )
 
 
+@cache
 def registry_at(place: Path) -> Registry:
     if place == NEWEST:
         need_its_package()
@@ -57,29 +63,75 @@ def test_file_is_its_registrys(name: str) -> None:
 
 
 def test_table_can_be_searched() -> None:
-    """Rows are sorted by sType and unique, and none is missing here."""
-    assert list(SIZES) == sorted(SIZES)
-    assert len(SIZES) == TEXT.count("STRUCTURE(") > 300
+    """Rows are sorted by sType and unique, those without one come last, and none is missing here."""
+    typed = [one for one in TYPES if one != NO_TYPE]
+    assert typed == sorted(set(typed)) == TYPES[: len(typed)]
+    assert len(SIZES) == len(TYPES) > 400
+
+
+def assertions(registry: Registry) -> Iterator[str]:
+    """What a compiler must agree with: sizes, sTypes, and the offset and size of each member."""
+    members = Members(registry)
+    for one in registry.structures:
+        if one.name in SIZES:
+            yield f'_Static_assert(sizeof({one.name}) == {SIZES[one.name]}, "{one.name}");'
+            if one.type != NO_TYPE:
+                yield f'_Static_assert({one.name_of_type} == {one.type}, "{one.name}\'s sType");'
+            for name, offset, element in members.placed(one.name):
+                size = registry.member_layout(element).size
+                yield f'_Static_assert(offsetof({one.name}, {name}) == {offset}, "{one.name}.{name}");'
+                yield f'_Static_assert(sizeof((({one.name} *)0)->{name}) == {size}, "{one.name}.{name}");'
 
 
 @pytest.mark.parametrize("place", [SYSTEM, NEWEST], ids=["system", "newest"])
-def test_sizes_are_the_compilers(place: Path, tmp_path: Path) -> None:
-    """Each structure that both the registry and the table know has the size that a compiler finds in the registry's
-    headers. A structure never changes its size (Vulkan, 'Compatibility Guarantees'), under any name."""
-    structures = [one for one in registry_at(place).structures if one.type in SIZES]
+def test_layout_is_the_compilers(place: Path, tmp_path: Path) -> None:
+    """Each structure that both the registry and the table know has the size and the members that a compiler finds in
+    the registry's headers. A structure never changes (Vulkan, 'Compatibility Guarantees'), under any name."""
     include = place / "include"
     headers = [f"vulkan/vulkan_{name}.h" for name in ("core", *PLATFORMS)]
-    lines = [f"#include <{name}>" for name in headers if (include / name).exists()]
-    lines += [
-        f'_Static_assert(sizeof({one.name}) == {SIZES[one.type]}, "{one.name}");'
-        f'\n_Static_assert({one.name_of_type} == {one.type}, "{one.name}\'s sType");'
-        for one in structures
-    ]
-    source = tmp_path / "sizes.c"
+    lines = ["#include <stddef.h>", *(f"#include <{name}>" for name in headers if (include / name).exists())]
+    lines += list(assertions(registry_at(place)))
+    source = tmp_path / "layout.c"
     source.write_text("\n".join([*lines, ""]))
     compiler = subprocess.run(["cc", f"-I{include}", "-fsyntax-only", source], capture_output=True, text=True)
     assert compiler.returncode == 0, compiler.stderr
-    assert len(structures) >= 160
+    assert len(lines) >= 1500
+
+
+def test_rules_name_members() -> None:
+    """Each rule is of a structure and a member that exist: a typing error would let the walk follow an ignored
+    pointer."""
+    members = Members(registry_at(NEWEST))
+    for structure, rules in (*RULES.items(), *((name, rules or {}) for name, rules in QUICK.items())):
+        assert structure in members.indexes
+        assert rules.keys() <= members.offsets(structure).keys(), structure
+
+
+def test_no_ignored_pointer_is_followed() -> None:
+    """A pointer that the registry has no rule of validity for (noautovalidity) is followed only by a rule of ours."""
+    registry = registry_at(NEWEST)
+    members = Members(registry)
+    for structure in members.indexes:
+        followed = {one.name for one in members.of(structure, False) if one.counting != "HERE"}
+        for name, _, element in members.placed(structure):
+            if "*" in registry.declaration(element) and element.get("noautovalidity") and name != "pNext":
+                assert name not in followed or name in RULES.get(structure, {}), (structure, name)
+
+
+def test_fingerprints_have_no_member_of_their_own() -> None:
+    """Pipelines with equal canonical forms have equal fingerprints: whatever a fingerprint is made of counts among all
+    members, too, under the same rule or a weaker one."""
+    members = Members(registry_at(NEWEST))
+    chosen = [(structure, one) for structure in QUICK for one in members.of(structure, True)]
+    every = {structure: members.of(structure, False) for structure in QUICK}
+    rules = {number: rule for rule, number in members.rules.items()}
+    for structure, one in chosen:
+        for name in one.name.split():
+            (same,) = [each for each in every[structure] if name in each.name.split() and each.value == one.value]
+            assert (same.kind, same.target, same.when) == (one.kind, one.target, one.when)
+            (*weaker, all_weaker, moot, _), (*stronger, all_stronger, moot_too, _) = rules[same.rule], rules[one.rule]
+            assert all(set(few) <= set(many) for few, many in zip(weaker, stronger, strict=True)), (structure, name)
+            assert (all_weaker, moot) == (all_stronger, moot_too)
 
 
 def names_seen(include: Path, directory: Path) -> str:
@@ -117,4 +169,4 @@ def test_cache_users_are_hooked() -> None:
     )
     hooks = re.findall(r"\bHOOKED\([^()]*?(\w+)\)", table)
     assert set(CACHE_COMMANDS) - set(hooks) == set()
-    assert len(CACHE_COMMANDS) == TEXT.count("PIPELINE_CACHE_COMMAND(") >= 10
+    assert len(CACHE_COMMANDS) >= 10

@@ -286,7 +286,7 @@ static bool edit_chain(DeviceRequest *request, const Edits *edits)
     if (!last)
         return true;
     const VkBaseInStructure *original = request->info.pNext;
-    request->copies = pnext_copy_until(original, last, &request->last_copy);
+    request->copies = pnext_copy_until(original, last);
     if (!request->copies)
         return false;
     request->info.pNext = request->copies;
@@ -416,7 +416,7 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
 void device_request_free(DeviceRequest *request)
 {
     free(request->extensions);
-    pnext_free_copies(request->copies, request->last_copy);
+    free(request->copies);
     request->extensions = NULL;
     request->copies = NULL;
 }

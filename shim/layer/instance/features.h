@@ -53,7 +53,7 @@ typedef struct DeviceRequest {
     const char *added[MAX_ADDED_EXTENSIONS];
     uint32_t added_count;
     const char **extensions;
-    VkBaseOutStructure *copies, *last_copy; /* the chain, copied up to the last struct that had to change */
+    VkBaseOutStructure *copies; /* the chain, copied up to the last struct that had to change */
 } DeviceRequest;
 
 /* Returns what the layer can enable, and what the application enables; info may be NULL, which enables nothing. */

@@ -7,13 +7,15 @@
  * application says. Handles count by the fingerprint or the code of what they name. If a change gives a pipeline
  * another fingerprint, FINGERPRINTS in pylayer/store/format.py changes, too: other machines would not find it.
  *
- * It reads only what every valid create info must have behind its pointers. What the specification lets a driver
- * ignore may be an invalid pointer, so it is not read.
+ * shim/registry_rules.py says which members a fingerprint is made of, and which are ignored: those are not read, because
+ * they may be invalid pointers.
  */
 #include "shaders/fingerprints.h"
-#include "shaders/shader_modules.h"
 
 #include <string.h>
+
+#include "shaders/shader_modules.h"
+#include "vulkan/walk.h"
 
 /* Pipelines that are linked from further libraries have no fingerprint. */
 #define MAX_LIBRARIES 65536
@@ -22,6 +24,8 @@
  * over 16 (measured). XXH3 is slower per byte beyond 240. */
 #define DESCRIPTION_WORDS 30
 typedef struct Description {
+    Walk walk; /* the first member: its visitors get it */
+    Shaders *shaders;
     uint64_t hash; /* of the words that were hashed already */
     uint32_t used;
     uint64_t words[DESCRIPTION_WORDS];
@@ -41,217 +45,104 @@ static void add(Description *description, uint64_t word)
     description->words[description->used++] = word;
 }
 
-/* Combines two values in a word here, because reading a word from memory that was written in halves is slow. */
-static void add_pair(Description *description, uint32_t low, uint32_t high)
+static NOT_INLINED void add_more(Description *description, const char *bytes, size_t size)
 {
-    add(description, low | (uint64_t)high << 32);
-}
-
-static void add_constants(Description *description, const VkSpecializationInfo *constants)
-{
-    for (uint32_t i = 0; constants && i < constants->mapEntryCount; i++) {
-        const VkSpecializationMapEntry *entry = &constants->pMapEntries[i];
-        /* VUID-VkSpecializationInfo-offset-00773, -pMapEntries-00774: it lies within pData. */
-        if (entry->offset > constants->dataSize || entry->size > constants->dataSize - entry->offset)
-            continue;
-        const char *bytes = (const char *)constants->pData + entry->offset;
-        uint64_t value = 0;
-        uint32_t word;
-        if (entry->size == sizeof word) { /* the usual size; a copy of known size needs no call */
-            memcpy(&word, bytes, sizeof word);
-            value = word;
-        } else if (entry->size <= sizeof value) {
-            memcpy(&value, bytes, entry->size);
-        } else {
-            value = digest64(bytes, entry->size, 0);
-        }
-        add(description, (uint64_t)entry->constantID << 32 | (uint32_t)entry->size);
-        add(description, value);
+    uint64_t word;
+    if (size > sizeof description->words / 2) {
+        add(description, digest64(bytes, size, 0));
+        return;
+    }
+    for (; size > 0; bytes += sizeof word, size -= size < sizeof word ? size : sizeof word) {
+        word = 0;
+        memcpy(&word, bytes, size < sizeof word ? size : sizeof word);
+        add(description, word);
     }
 }
 
-/* How many numbers each VkDescriptorMappingSourceEXT begins with. A pointer to a sampler or nothing follows them. */
-static const uint8_t source_numbers[] = {2, 4, 5, 4, 2, 1, 1, 2, 4, 1, 1};
-
-/* Where the stage's descriptors are in the heaps of VK_EXT_descriptor_heap. */
-static void add_mappings(Description *description, const VkPipelineShaderStageCreateInfo *stage)
+/* The usual sizes come first: a copy of known size needs no call. */
+static void add_bytes(Walk *walk, const void *data, size_t size)
 {
-    const VkShaderDescriptorSetAndBindingMappingInfoEXT *info =
-        (const void *)pnext_find(stage->pNext, VK_STRUCTURE_TYPE_SHADER_DESCRIPTOR_SET_AND_BINDING_MAPPING_INFO_EXT);
-    for (uint32_t i = 0; info && i < info->mappingCount; i++) {
-        const VkDescriptorSetAndBindingMappingEXT *mapping = &info->pMappings[i];
-        add_pair(description, mapping->descriptorSet, mapping->firstBinding);
-        add_pair(description, mapping->bindingCount, mapping->resourceMask);
-        uint32_t source = (uint32_t)mapping->source;
-        uint32_t count = source < sizeof source_numbers ? source_numbers[source] : 0;
-        const uint32_t *numbers = &mapping->sourceData.pushDataOffset;
-        add_pair(description, source, count);
-        for (uint32_t j = 0; j < count; j++)
-            add(description, numbers[j]);
-    }
+    Description *description = (Description *)(void *)walk;
+    uint64_t word = 0;
+    if (size == sizeof(uint32_t))
+        memcpy(&word, data, sizeof(uint32_t));
+    else if (size == sizeof word)
+        memcpy(&word, data, sizeof word);
+    if (size == sizeof(uint32_t) || size == sizeof word)
+        add(description, word);
+    else
+        add_more(description, data, size);
 }
 
-/* Returns false if a stage's code is unknown. */
-static bool add_stages(Description *description, Shaders *shaders, uint32_t stage_count,
-                       const VkPipelineShaderStageCreateInfo *stages)
+/* Layouts and render passes do not count: the layer does not know what they were made of. */
+static void add_handle(Walk *walk, VkObjectType type, uint64_t handle, const void *structure)
 {
-    for (uint32_t i = 0; i < stage_count; i++) {
-        const VkPipelineShaderStageCreateInfo *stage = &stages[i];
-        uint64_t code = shader_code_of_stage(shaders, stage);
-        if (!code)
-            return false;
-        add(description, stage->stage);
-        add(description, code);
-        add(description, stage->pName ? digest64(stage->pName, strlen(stage->pName), 0) : 0);
-        add_constants(description, stage->pSpecializationInfo);
-        add_mappings(description, stage);
-    }
-    return true;
+    Description *description = (Description *)(void *)walk;
+    uint64_t named;
+    if (type == VK_OBJECT_TYPE_SHADER_MODULE)
+        named = shader_code_of_stage(description->shaders, structure);
+    else if (type == VK_OBJECT_TYPE_PIPELINE)
+        named = shared_map_find(&description->shaders->libraries, handle);
+    else
+        return;
+    add(description, named);
+    walk->ended |= named == 0;
 }
 
-/* A few states, hashed before the stages. What does not apply is zero. */
-typedef struct States {
-    uint32_t kind, subsets, topology, samples, groups, depth, stencil, color_count, colors[8];
-} States;
-
-static void add_states(Description *description, const States *states)
+static void begin(Description *description, Shaders *shaders, bool quick)
 {
-    add_pair(description, states->kind, states->subsets);
-    add_pair(description, states->topology, states->samples);
-    add_pair(description, states->groups, states->depth);
-    add_pair(description, states->stencil, states->color_count);
-    for (unsigned i = 0; i < 8; i += 2)
-        add_pair(description, states->colors[i], states->colors[i + 1]);
+    description->walk =
+        (Walk){.facts = FACT_HASHED | FACT_STAGES, .quick = quick, .bytes = add_bytes, .handle = add_handle};
+    description->shaders = shaders;
+    description->hash = description->used = 0;
 }
 
-static bool is_dynamic(const VkPipelineDynamicStateCreateInfo *dynamic, VkDynamicState state)
-{
-    for (uint32_t i = 0; dynamic && i < dynamic->dynamicStateCount; i++)
-        if (dynamic->pDynamicStates[i] == state)
-            return true;
-    return false;
-}
-
-static bool has_mesh_stage(const VkGraphicsPipelineCreateInfo *info)
-{
-    for (uint32_t i = 0; i < info->stageCount; i++)
-        if (info->pStages[i].stage & VK_SHADER_STAGE_MESH_BIT_NV)
-            return true;
-    return false;
-}
-
-static void read_formats(States *states, const VkGraphicsPipelineCreateInfo *info)
+/* The formats of dynamic rendering, which is ignored if there is a render pass. */
+static void learn_formats(Walk *walk, const VkGraphicsPipelineCreateInfo *info)
 {
     const VkPipelineRenderingCreateInfoKHR *rendering =
         (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO_KHR);
-    /* Ignored if there is a render pass. */
-    if (!rendering || info->renderPass != VK_NULL_HANDLE)
-        return;
-    states->color_count = rendering->colorAttachmentCount;
-    states->depth = (uint32_t)rendering->depthAttachmentFormat;
-    states->stencil = (uint32_t)rendering->stencilAttachmentFormat;
-    for (uint32_t i = 0; i < rendering->colorAttachmentCount && i < 8; i++)
-        states->colors[i] = (uint32_t)rendering->pColorAttachmentFormats[i];
+    if (info->renderPass != VK_NULL_HANDLE) {
+        walk->facts |= FACT_RENDER_PASS;
+    } else if (rendering && walk->facts & FACT_FRAGMENT_OUTPUT && !(walk->facts & FACT_DISCARDS) &&
+               /* Without its own state for that, only its libraries know whether it rasterizes. */
+               (!(walk->facts & FACT_LINKED) || walk->facts & FACT_PRE_RASTERIZATION)) {
+        walk->facts |= rendering->colorAttachmentCount > 0 ? FACT_COLORS : 0;
+        walk->facts |= rendering->depthAttachmentFormat || rendering->stencilAttachmentFormat ? FACT_DEPTH : 0;
+    }
 }
 
-/*
- * Each pointer is read only if the pipeline must have it:
- * - pInputAssemblyState: vertex input state without a mesh stage, and its topology is not dynamic
- *   (VUID-VkGraphicsPipelineCreateInfo-dynamicPrimitiveTopologyUnrestricted-09031)
- * - pRasterizationState: pre-rasterization state, and rasterizerDiscardEnable is not dynamic (VUID
- *   -pRasterizationState-06601)
- * - pMultisampleState: rasterization is statically enabled, and its samples are not dynamic (VUID
- *   -pMultisampleState-09026)
- * - formats of dynamic rendering: fragment output state, and rasterization is not statically disabled (VUID
- *   -renderPass-06579)
- */
-static void read_graphics_states(States *states, const VkGraphicsPipelineCreateInfo *info)
+/* What decides which other members count, and which pointers are valid. */
+static void learn(Walk *walk, const VkGraphicsPipelineCreateInfo *info, uint32_t subsets, uint32_t stage_count)
 {
+    _Static_assert((int)FACT_FRAGMENT_OUTPUT == (int)VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT &&
+                       FACT_STAGES == 2 * FACT_FRAGMENT_OUTPUT,
+                   "the first facts are subsets");
+    walk->facts |= subsets & (FACT_STAGES - 1);
+    walk->facts &= subsets & SUBSETS_WITH_STAGES ? UINT32_MAX : ~(uint32_t)FACT_STAGES;
     const VkPipelineDynamicStateCreateInfo *dynamic = info->pDynamicState;
-    bool pre_rasterization = states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT;
-    if ((states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT) && info->pInputAssemblyState &&
-        !is_dynamic(dynamic, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT) && !(pre_rasterization && has_mesh_stage(info)))
-        states->topology = (uint32_t)info->pInputAssemblyState->topology;
-    bool rasterizes = false, discards = false;
-    if (pre_rasterization && info->pRasterizationState &&
-        !is_dynamic(dynamic, VK_DYNAMIC_STATE_RASTERIZER_DISCARD_ENABLE_EXT)) {
-        discards = info->pRasterizationState->rasterizerDiscardEnable;
-        rasterizes = !discards;
-    }
-    bool fragment_output = states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT;
-    if (fragment_output && rasterizes && info->pMultisampleState &&
-        !is_dynamic(dynamic, VK_DYNAMIC_STATE_RASTERIZATION_SAMPLES_EXT))
-        states->samples = (uint32_t)info->pMultisampleState->rasterizationSamples;
-    if (fragment_output && !discards)
-        read_formats(states, info);
+    for (uint32_t i = 0; dynamic && i < dynamic->dynamicStateCount; i++)
+        walk->dynamic |= walk_dynamic(dynamic->pDynamicStates[i]);
+    VkShaderStageFlags stages = 0;
+    for (uint32_t i = 0; i < stage_count; i++)
+        stages |= info->pStages[i].stage;
+    const VkShaderStageFlags tessellation =
+        VK_SHADER_STAGE_TESSELLATION_CONTROL_BIT | VK_SHADER_STAGE_TESSELLATION_EVALUATION_BIT;
+    bool pre_rasterization = subsets & FACT_PRE_RASTERIZATION;
+    walk->facts |= pre_rasterization && stages & VK_SHADER_STAGE_MESH_BIT_NV ? FACT_MESH : 0;
+    walk->facts |= pre_rasterization && (stages & tessellation) == tessellation ? FACT_TESSELLATION : 0;
+    if (pre_rasterization && info->pRasterizationState && !(walk->dynamic & DYNAMIC_RASTERIZER_DISCARD_ENABLE))
+        walk->facts |= info->pRasterizationState->rasterizerDiscardEnable ? FACT_DISCARDS : FACT_RASTERIZES;
+    learn_formats(walk, info);
 }
 
-/* Strides that are dynamic may be uninitialized memory of the program's. pVertexInputState is valid unless it is dynamic
- * (VUID-VkGraphicsPipelineCreateInfo-pStages-02097). */
-static void add_vertex_input(Description *description, const VkGraphicsPipelineCreateInfo *info)
-{
-    const VkPipelineVertexInputStateCreateInfo *input = info->pVertexInputState;
-    if (!input || is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_VERTEX_INPUT_EXT))
-        return;
-    bool dynamic_strides = is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_VERTEX_INPUT_BINDING_STRIDE_EXT);
-    for (uint32_t i = 0; i < input->vertexBindingDescriptionCount; i++) {
-        const VkVertexInputBindingDescription *binding = &input->pVertexBindingDescriptions[i];
-        add_pair(description, binding->binding, (uint32_t)binding->inputRate);
-        add(description, dynamic_strides ? 0 : binding->stride);
-    }
-    for (uint32_t i = 0; i < input->vertexAttributeDescriptionCount; i++) {
-        const VkVertexInputAttributeDescription *attribute = &input->pVertexAttributeDescriptions[i];
-        add_pair(description, attribute->location, attribute->binding);
-        add_pair(description, (uint32_t)attribute->format, attribute->offset);
-    }
-}
-
-/* pColorBlendState and its attachments are valid if the pipeline renders to color attachments and none of these states
- * is dynamic (VUID-VkPipelineColorBlendStateCreateInfo-pAttachments-07353). Whether a subpass has any is not known. */
-static void add_blending(Description *description, const VkGraphicsPipelineCreateInfo *info, const States *states)
-{
-    const VkPipelineColorBlendStateCreateInfo *blending = info->pColorBlendState;
-    const VkPipelineDynamicStateCreateInfo *dynamic = info->pDynamicState;
-    if (states->color_count == 0 || !blending || is_dynamic(dynamic, VK_DYNAMIC_STATE_COLOR_BLEND_ENABLE_EXT) ||
-        is_dynamic(dynamic, VK_DYNAMIC_STATE_COLOR_BLEND_EQUATION_EXT) ||
-        is_dynamic(dynamic, VK_DYNAMIC_STATE_COLOR_WRITE_MASK_EXT))
-        return;
-    for (uint32_t i = 0; i < blending->attachmentCount; i++) {
-        const VkPipelineColorBlendAttachmentState *attachment = &blending->pAttachments[i];
-        add_pair(description, attachment->blendEnable, attachment->colorWriteMask);
-        if (attachment->blendEnable) /* the rest may be uninitialized otherwise */
-            add(description, digest64(&attachment->srcColorBlendFactor, 6 * sizeof(uint32_t), 0));
-    }
-}
-
-/* Returns false if a library's fingerprint is unknown. */
-static bool add_libraries(Description *description, Shaders *shaders, const VkPipelineLibraryCreateInfoKHR *libraries)
-{
-    for (uint32_t i = 0; i < libraries->libraryCount; i++) {
-        uint64_t fingerprint = shared_map_find(&shaders->libraries, (uint64_t)libraries->pLibraries[i]);
-        if (!fingerprint)
-            return false;
-        add(description, fingerprint);
-    }
-    return true;
-}
-
-/* What tells pipelines without stages of their own apart. Returns false if it is unknown. */
-static bool add_parts(Description *description, Shaders *shaders, const PipelineCall *call, const AnyCreateInfo *info,
-                      const States *states)
+static bool is_linked(const PipelineCall *call, const AnyCreateInfo *info)
 {
     const VkPipelineLibraryCreateInfoKHR *libraries =
         call->point == BIND_RAY_TRACING
             ? info->ray_tracing.pLibraryInfo
             : (const void *)pnext_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
-    /* A linked library may make states of the pipeline invalid pointers: those of its vertices, if it has a mesh shader. */
-    if (libraries && libraries->libraryCount > 0)
-        return add_libraries(description, shaders, libraries);
-    if (states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT)
-        add_vertex_input(description, &info->graphics);
-    if (states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT)
-        add_blending(description, &info->graphics, states);
-    return states->subsets != 0;
+    return libraries && libraries->libraryCount > 0;
 }
 
 void fingerprint_note_library(Shaders *shaders, VkPipeline library, uint64_t fingerprint)
@@ -259,26 +150,36 @@ void fingerprint_note_library(Shaders *shaders, VkPipeline library, uint64_t fin
     shared_map_put(&shaders->libraries, (uint64_t)library, fingerprint, MAX_LIBRARIES);
 }
 
-uint64_t fingerprint_of(Shaders *shaders, const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
+/* Quick: of what QUICK of shim/registry_rules.py chooses. Otherwise of all that decides what the driver compiles. */
+static uint64_t hash_pipeline(Shaders *shaders, const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind,
+                              bool quick)
 {
+    static const enum StructureIndex roots[] = {
+        [BIND_GRAPHICS] = STRUCTURE_GRAPHICS,
+        [BIND_COMPUTE] = STRUCTURE_COMPUTE,
+        [BIND_RAY_TRACING] = STRUCTURE_RAY_TRACING,
+    };
     const AnyCreateInfo *info = create_info_at(call, index);
     uint32_t stage_count;
-    const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
-    States states = {.kind = kind};
-    if (call->point == BIND_GRAPHICS) {
-        states.subsets = graphics_subsets(&info->graphics, kind);
-        read_graphics_states(&states, &info->graphics);
-    } else if (call->point == BIND_RAY_TRACING) {
-        states.groups = info->ray_tracing.groupCount;
-    }
-    Description description;
-    description.hash = description.used = 0;
-    add_states(&description, &states);
-    if (!(stage_count > 0 ? add_stages(&description, shaders, stage_count, stages)
-                          : add_parts(&description, shaders, call, info, &states)))
+    create_info_stages(call, index, kind, &stage_count);
+    uint32_t subsets = call->point == BIND_GRAPHICS ? graphics_subsets(&info->graphics, kind) : 0;
+    bool linked = is_linked(call, info);
+    if (stage_count == 0 && !subsets && !linked)
         return 0;
+    Description description;
+    begin(&description, shaders, quick);
+    description.walk.facts |= (linked ? FACT_LINKED : 0) | (stage_count == 0 ? FACT_NO_STAGES : 0);
+    if (call->point == BIND_GRAPHICS)
+        learn(&description.walk, &info->graphics, subsets, stage_count);
+    add(&description, kind | (uint64_t)description.walk.facts << 32);
+    walk_structures(&description.walk, roots[call->point], info, 1);
     uint64_t hash = hash_of(&description);
-    return hash ? hash : 1;
+    return description.walk.ended ? 0 : hash ? hash : 1;
+}
+
+uint64_t fingerprint_of(Shaders *shaders, const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
+{
+    return hash_pipeline(shaders, call, index, kind, true);
 }
 
 uint64_t fingerprint_of_stages(Shaders *shaders, const PipelineCall *call, uint32_t index,
@@ -287,8 +188,7 @@ uint64_t fingerprint_of_stages(Shaders *shaders, const PipelineCall *call, uint3
     uint32_t stage_count;
     const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
     Description description;
-    description.hash = description.used = 0;
-    if (stage_count == 0 || !add_stages(&description, shaders, stage_count, stages))
-        return 0;
-    return hash_of(&description);
+    begin(&description, shaders, true);
+    walk_structures(&description.walk, STRUCTURE_STAGE, stages, stage_count);
+    return stage_count == 0 || description.walk.ended ? 0 : hash_of(&description);
 }

@@ -34,29 +34,21 @@ uint64_t identifier_digest(const uint8_t *identifier, uint32_t size)
     return size && size <= VK_MAX_SHADER_MODULE_IDENTIFIER_SIZE_EXT ? digest64(identifier, size, IDENTIFIER_SEED) : 0;
 }
 
-uint64_t identifier_of_module(Shaders *shaders, VkShaderModule module)
+uint64_t identifier_of(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info)
 {
-    if (!shaders->driver->get_module_identifier ||
+    const Driver *driver = shaders->driver;
+    if (!driver->get_module_identifier || !driver->get_code_identifier ||
         call_is_off(&shaders->crash->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
-        return 0;
-    VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
-    Mark mark = mark_added(shaders->crash, PYLAYER_MARK_IDENTIFIER, 0, 0);
-    shaders->driver->get_module_identifier(shaders->driver->handle, module, &found);
-    mark_end(mark);
-    count(&counters_of(shaders->run)->totals.identified_shaders, 1);
-    return identifier_digest(found.identifier, found.identifierSize);
-}
-
-uint64_t identifier_of_code(Shaders *shaders, const VkShaderModuleCreateInfo *info)
-{
-    if (!shaders->driver->get_code_identifier || call_is_off(&shaders->crash->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
         return 0;
     /* If it is chained to a stage, its pNext is the rest of the stage's chain. */
     VkShaderModuleCreateInfo alone = *info;
     alone.pNext = NULL;
     VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
     Mark mark = mark_added(shaders->crash, PYLAYER_MARK_IDENTIFIER, 0, 0);
-    shaders->driver->get_code_identifier(shaders->driver->handle, &alone, &found);
+    if (module != VK_NULL_HANDLE)
+        driver->get_module_identifier(driver->handle, module, &found);
+    else
+        driver->get_code_identifier(driver->handle, &alone, &found);
     mark_end(mark);
     count(&counters_of(shaders->run)->totals.identified_shaders, 1);
     return identifier_digest(found.identifier, found.identifierSize);

@@ -9,7 +9,7 @@
 void identifiers_open(Driver *driver);
 /* Each returns a digest of an identifier, the same in every process; 0 if there is none. */
 uint64_t identifier_digest(const uint8_t *identifier, uint32_t size);
-uint64_t identifier_of_module(Shaders *shaders, VkShaderModule module);
-uint64_t identifier_of_code(Shaders *shaders, const VkShaderModuleCreateInfo *info);
+/* module: what was created from the info, if anything was. */
+uint64_t identifier_of(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info);
 
 #endif

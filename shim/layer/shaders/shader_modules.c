@@ -2,6 +2,7 @@
 #include "shaders/shader_modules.h"
 
 #include "shaders/identifiers.h"
+#include "vulkan/pnext.h"
 
 void shader_modules_open(Shaders *shaders)
 {
@@ -23,13 +24,6 @@ static uint64_t code_of_info(const VkShaderModuleCreateInfo *info)
     return code ? code : 1; /* 0 means unknown */
 }
 
-/* Uses the module's identifier if it has one (identifiers.c). */
-static uint64_t code_of_new_module(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info)
-{
-    uint64_t identifier = identifier_of_module(shaders, module);
-    return identifier ? identifier : code_of_info(info);
-}
-
 /* Shaders kept that came inline and not as a module. For further ones the driver is asked each time. */
 #define MAX_IDENTIFIED_CODE 16384
 
@@ -43,7 +37,7 @@ static uint64_t code_of_inline_info(Shaders *shaders, const VkShaderModuleCreate
     uint64_t identifier = shared_map_find(&shaders->identified_code, code);
     if (identifier)
         return identifier;
-    identifier = identifier_of_code(shaders, info);
+    identifier = identifier_of(shaders, VK_NULL_HANDLE, info);
     if (!identifier)
         return code;
     shared_map_put(&shaders->identified_code, code, identifier, MAX_IDENTIFIED_CODE);
@@ -55,24 +49,22 @@ uint64_t shader_code_of_stage(Shaders *shaders, const VkPipelineShaderStageCreat
     /* VUID-VkPipelineShaderStageCreateInfo-stage-06844, -06845, -06848: exactly one of the three. */
     if (stage->module != VK_NULL_HANDLE)
         return shared_map_find(&shaders->modules, (uint64_t)stage->module);
-    for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
-        if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
-            return code_of_inline_info(shaders, (const VkShaderModuleCreateInfo *)(const void *)node);
-        if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT) {
-            const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *chained = (const void *)node;
-            /* An identifier of no bytes counts as absent. */
-            if (chained->identifierSize) {
-                count(&counters_of(shaders->run)->totals.identified_shaders, 1);
-                return identifier_digest(chained->pIdentifier, chained->identifierSize);
-            }
-        }
-    }
-    return 0;
+    const VkShaderModuleCreateInfo *code =
+        (const void *)pnext_find(stage->pNext, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+    if (code)
+        return code_of_inline_info(shaders, code);
+    const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *identifier = (const void *)pnext_find(
+        stage->pNext, VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT);
+    if (!identifier || identifier->identifierSize == 0) /* one of no bytes counts as absent */
+        return 0;
+    count(&counters_of(shaders->run)->totals.identified_shaders, 1);
+    return identifier_digest(identifier->pIdentifier, identifier->identifierSize);
 }
 
 void shader_module_note(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info)
 {
-    shared_map_put(&shaders->modules, (uint64_t)module, code_of_new_module(shaders, module, info), SIZE_MAX);
+    uint64_t identifier = identifier_of(shaders, module, info);
+    shared_map_put(&shaders->modules, (uint64_t)module, identifier ? identifier : code_of_info(info), SIZE_MAX);
 }
 
 void shader_module_forget(Shaders *shaders, VkShaderModule module)

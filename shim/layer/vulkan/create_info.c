@@ -6,14 +6,12 @@
 
 size_t create_info_size(enum BindPoint point)
 {
-    switch (point) {
-    case BIND_GRAPHICS:
-        return sizeof(VkGraphicsPipelineCreateInfo);
-    case BIND_COMPUTE:
-        return sizeof(VkComputePipelineCreateInfo);
-    default:
-        return sizeof(VkRayTracingPipelineCreateInfoKHR);
-    }
+    static const size_t sizes[] = {
+        [BIND_GRAPHICS] = sizeof(VkGraphicsPipelineCreateInfo),
+        [BIND_COMPUTE] = sizeof(VkComputePipelineCreateInfo),
+        [BIND_RAY_TRACING] = sizeof(VkRayTracingPipelineCreateInfoKHR),
+    };
+    return sizes[point];
 }
 
 const void *create_info_at(const PipelineCall *call, uint32_t index)
@@ -23,28 +21,22 @@ const void *create_info_at(const PipelineCall *call, uint32_t index)
 
 /* ---- the pipeline that another one derives from ------------------------------------------------- */
 
+/* The last members of all three. */
 typedef struct BasePipeline {
-    VkPipeline *handle;
-    int32_t *index;
+    VkPipeline handle;
+    int32_t index;
 } BasePipeline;
 
-static BasePipeline base_of(enum BindPoint point, AnyCreateInfo *info)
+static BasePipeline *base_of(enum BindPoint point, const void *info)
 {
-    switch (point) {
-    case BIND_GRAPHICS:
-        return (BasePipeline){&info->graphics.basePipelineHandle, &info->graphics.basePipelineIndex};
-    case BIND_COMPUTE:
-        return (BasePipeline){&info->compute.basePipelineHandle, &info->compute.basePipelineIndex};
-    default:
-        return (BasePipeline){&info->ray_tracing.basePipelineHandle, &info->ray_tracing.basePipelineIndex};
-    }
+    return (BasePipeline *)((uintptr_t)info + create_info_size(point) - sizeof(BasePipeline));
 }
 
 bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags)
 {
     if (!(flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT))
         return false;
-    int32_t base = *base_of(call->point, (AnyCreateInfo *)(uintptr_t)create_info_at(call, index)).index;
+    int32_t base = base_of(call->point, create_info_at(call, index))->index;
     /* VUID-vkCreateGraphicsPipelines-flags-00720: only an earlier element can be the parent. */
     return base >= 0 && (uint32_t)base < index;
 }
@@ -54,11 +46,11 @@ static uint64_t detach(const PipelineCall *call, uint32_t index, uint64_t flags,
 {
     if (!create_info_derives_within_call(call, index, flags))
         return 0;
-    BasePipeline base = base_of(call->point, info);
-    *base.handle = call->pipelines[*base.index];
-    *base.index = -1;
+    BasePipeline *base = base_of(call->point, info);
+    base->handle = call->pipelines[base->index];
+    base->index = -1;
     /* VUID-VkGraphicsPipelineCreateInfo-flags-07984: a derivative has a parent. */
-    return *base.handle == VK_NULL_HANDLE ? (uint64_t)VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0;
+    return base->handle == VK_NULL_HANDLE ? (uint64_t)VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0;
 }
 
 bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index)
@@ -120,19 +112,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
 {
     const AnyCreateInfo *info = create_info_at(call, index);
     bool chains_libraries = false;
-    element->flags2 = NULL;
-    element->app_feedback = NULL;
-    element->app_binaries = NULL;
-    element->plain = false;
-    element->suspect = false;
-    element->stages_met = false;
-    element->stage_feedback = NULL;
-    element->stage_count = 0;
-    element->fingerprint = 0;
-    element->known = 0;
-    element->copies = NULL;
-    element->last_copy = NULL;
-    element->feedback.flags = 0;
+    *element = (Element){.kind = 0};
     for (const VkBaseInStructure *node = info->head.pNext; node; node = node->pNext) {
         switch ((int)node->sType) {
         case VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR:
@@ -159,16 +139,26 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->left_alone = is_left_alone(element) || is_inseparable(element, call, index);
 }
 
+static void keep_feedback_flags(const Element *element, VkPipelineCreationFeedbackFlagsEXT kept)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    if (info)
+        info->pPipelineCreationFeedback->flags &= kept;
+    for (uint32_t i = 0; info && i < info->pipelineStageCreationFeedbackCount; i++)
+        info->pPipelineStageCreationFeedbacks[i].flags &= kept;
+}
+
 /* Feedback is an output. Without this, a driver that leaves it unwritten, or adds to what was there, would report
  * old values. */
 void element_clear_feedback(const Element *element)
 {
-    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
-    if (!info)
-        return;
-    info->pPipelineCreationFeedback->flags = 0;
-    for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
-        info->pPipelineStageCreationFeedbacks[i].flags = 0;
+    keep_feedback_flags(element, 0);
+}
+
+void element_clear_application_hit(const Element *element)
+{
+    const VkPipelineCreationFeedbackFlagsEXT hit = VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT;
+    keep_feedback_flags(element, ~hit);
 }
 
 /* Copies the chain up to the later of two structs that are to change, if there are any. A second struct of the same
@@ -186,7 +176,7 @@ static bool copy_chain(Element *element, SaidUnknown *said, const void *one, con
         out->head.pNext = &element->own_flags2;
         return true;
     }
-    element->copies = pnext_copy_until(out->head.pNext, last, &element->last_copy);
+    element->copies = pnext_copy_until(out->head.pNext, last);
     if (element->copies)
         out->head.pNext = element->copies;
     else
@@ -275,8 +265,7 @@ bool element_build(Element *element, const PipelineCall *call, uint32_t index, C
 
 void element_release(Element *element)
 {
-    if (element->copies)
-        pnext_free_copies(element->copies, element->last_copy);
+    free(element->copies);
     element->copies = NULL;
 }
 
@@ -297,17 +286,6 @@ bool element_was_found(const Element *element)
     for (uint32_t i = 0; i < stage_count; i++)
         compiled |= (stages[i].flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT) && stages[i].duration > 0;
     return !compiled;
-}
-
-void element_clear_application_hit(const Element *element)
-{
-    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
-    if (!info)
-        return;
-    const VkPipelineCreationFeedbackFlagsEXT hit = VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT;
-    info->pPipelineCreationFeedback->flags &= ~hit;
-    for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
-        info->pPipelineStageCreationFeedbacks[i].flags &= ~hit;
 }
 
 bool feedback_save(SavedFeedback *saved, const Element *element)
@@ -361,16 +339,10 @@ uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum Pylayer
 
 static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
 {
-    if (stage->module != VK_NULL_HANDLE)
-        return true;
-    for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
-        if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
-            return true;
-        if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT &&
-            ((const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *)(const void *)node)->identifierSize > 0)
-            return true;
-    }
-    return false;
+    const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *identifier = (const void *)pnext_find(
+        stage->pNext, VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT);
+    return stage->module != VK_NULL_HANDLE || (identifier && identifier->identifierSize > 0) ||
+           pnext_find(stage->pNext, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
 }
 
 const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *call, uint32_t index,

@@ -65,7 +65,7 @@ typedef struct Element {
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;
     VkPipelineBinaryInfoKHR own_binaries;
-    VkBaseOutStructure *copies, *last_copy;
+    VkBaseOutStructure *copies; /* of the chain, malloc'd */
 } Element;
 
 #define CAPTURE_DATA VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR

@@ -6,34 +6,20 @@
 #include <string.h>
 
 #include "vulkan/pnext.h"
-
-typedef struct StructureSize {
-    uint32_t type, bytes;
-} StructureSize;
-
-_Static_assert(sizeof(void *) == 8, "registry.inc has the sizes of a 64-bit process");
-
-#define STRUCTURE(name, type, bytes, extends) {type, bytes},
-#define PIPELINE_CACHE_COMMAND(name)
-static const StructureSize structure_sizes[] = {
-#include "vulkan/registry.inc"
-};
-
-static int compare_structure(const void *key, const void *entry)
-{
-    uint32_t type = *(const uint32_t *)key, other = ((const StructureSize *)entry)->type;
-    return (type > other) - (type < other);
-}
+#include "vulkan/walk.h"
 
 size_t pnext_struct_size(VkStructureType type)
 {
     /* The loader's own struct, in vk_layer.h. */
     if (type == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
         return sizeof(VkLayerDeviceCreateInfo);
-    uint32_t key = (uint32_t)type;
-    const StructureSize *found = bsearch(&key, structure_sizes, sizeof structure_sizes / sizeof structure_sizes[0],
-                                         sizeof structure_sizes[0], compare_structure);
-    return found ? found->bytes : 0;
+    return walk_structure_size(type);
+}
+
+/* Bytes in a block of copies. */
+static size_t room_of(const VkBaseInStructure *node)
+{
+    return (pnext_struct_size(node->sType) + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
 }
 
 const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last)
@@ -47,30 +33,22 @@ const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last
     return node;
 }
 
-VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, VkBaseOutStructure **last_copy)
+VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last)
 {
-    VkBaseOutStructure *first = NULL, *previous = NULL;
-    for (const VkBaseInStructure *node = chain; node; node = node->pNext) {
-        size_t size = pnext_struct_size(node->sType);
-        VkBaseOutStructure *copy = size ? malloc(size) : NULL;
-        if (!copy)
-            break;
-        memcpy(copy, node, size);
-        if (previous)
-            previous->pNext = copy;
-        else
-            first = copy;
-        previous = copy;
-        if ((const void *)node == last) {
-            *last_copy = copy;
-            return first;
-        }
+    if (pnext_unknown_until(chain, last))
+        return NULL;
+    size_t bytes = 0;
+    const VkBaseInStructure *end = ((const VkBaseInStructure *)last)->pNext;
+    for (const VkBaseInStructure *node = chain; node != end; node = node->pNext)
+        bytes += room_of(node);
+    char *copies = malloc(bytes), *place = copies;
+    for (const VkBaseInStructure *node = chain; copies && node != end; node = node->pNext) {
+        VkBaseOutStructure *copy = memcpy(place, node, pnext_struct_size(node->sType));
+        place += room_of(node);
+        if (node->pNext != end)
+            copy->pNext = (VkBaseOutStructure *)(void *)place;
     }
-    if (first) {
-        previous->pNext = NULL;
-        pnext_free_copies(first, previous);
-    }
-    return NULL;
+    return (VkBaseOutStructure *)(void *)copies;
 }
 
 void pnext_say_unknown(SaidUnknown *said, const void *chain, const void *last)
@@ -91,14 +69,5 @@ void pnext_say_unknown(SaidUnknown *said, const void *chain, const void *last)
         }
         if (type == (unsigned)unknown->sType)
             return;
-    }
-}
-
-void pnext_free_copies(VkBaseOutStructure *first, VkBaseOutStructure *last_copy)
-{
-    while (first) {
-        VkBaseOutStructure *next = first == last_copy ? NULL : first->pNext;
-        free(first);
-        first = next;
     }
 }

@@ -24,12 +24,11 @@ size_t pnext_struct_size(VkStructureType type);
 const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last);
 
 /*
- * Copies the nodes of chain up to and including last, linked in the same order. The copy of last points to what
- * followed last. Returns the first copy and stores the copy of last. Returns NULL if a struct of unknown size is among
- * them or memory is short. Free with pnext_free_copies(first, last copy).
+ * Copies the nodes of chain up to and including last, which is in it, into one block, linked in the same order. The copy of
+ * last points to what followed last. Returns the first copy, for free(). Returns NULL if a struct of unknown size is among
+ * them or memory is short.
  */
-VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, VkBaseOutStructure **last_copy);
-void pnext_free_copies(VkBaseOutStructure *first, VkBaseOutStructure *last_copy);
+VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last);
 
 /* The unknown sTypes that the log has named, for a device; 0: free. */
 typedef struct SaidUnknown {

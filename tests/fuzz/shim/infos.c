@@ -177,13 +177,14 @@ static const VkPipelineDynamicStateCreateInfo *make_dynamic(void)
 {
     static const VkDynamicState states[] = {VK_DYNAMIC_STATE_VIEWPORT, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT,
                                             VK_DYNAMIC_STATE_RASTERIZER_DISCARD_ENABLE_EXT,
-                                            VK_DYNAMIC_STATE_RASTERIZATION_SAMPLES_EXT};
+                                            VK_DYNAMIC_STATE_RASTERIZATION_SAMPLES_EXT,
+                                            VK_DYNAMIC_STATE_PRIMITIVE_RESTART_ENABLE_EXT};
     VkPipelineDynamicStateCreateInfo *dynamic = room(sizeof *dynamic);
     dynamic->sType = VK_STRUCTURE_TYPE_PIPELINE_DYNAMIC_STATE_CREATE_INFO;
     dynamic->dynamicStateCount = below(5);
     VkDynamicState *all = dynamic->dynamicStateCount ? room(dynamic->dynamicStateCount * sizeof *all) : anywhere();
     for (uint32_t i = 0; i < dynamic->dynamicStateCount; i++)
-        all[i] = chance(2) ? (VkDynamicState)take32() : states[below(4)];
+        all[i] = chance(2) ? (VkDynamicState)take32() : states[below(5)];
     dynamic->pDynamicStates = all;
     return dynamic;
 }
@@ -238,9 +239,10 @@ static void make_graphics(VkGraphicsPipelineCreateInfo *info)
     bool mesh = false;
     for (uint32_t i = 0; needs_stages && i < info->stageCount; i++)
         mesh |= info->pStages[i].stage & VK_SHADER_STAGE_MESH_BIT_NV;
-    /* -pInputAssemblyState: vertex input state, no mesh stage, its topology not dynamic */
+    /* VUID-VkGraphicsPipelineCreateInfo-dynamicPrimitiveTopologyUnrestricted-09031: no mesh stage, not all dynamic */
     bool assembles = vertex_input && !(pre_rasterization && mesh) &&
-                     !is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT);
+                     !(is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT) &&
+                       is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_PRIMITIVE_RESTART_ENABLE_EXT));
     info->pInputAssemblyState = assembles ? room(sizeof *info->pInputAssemblyState) : anywhere();
     /* VUID-VkGraphicsPipelineCreateInfo-pStages-02097 */
     bool reads_vertices = vertex_input && !(pre_rasterization && mesh) && !(libraries && libraries->libraryCount) &&

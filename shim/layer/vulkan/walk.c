@@ -1,0 +1,171 @@
+/* walk.c - see walk.h */
+#include "vulkan/walk.h"
+
+#include <string.h>
+
+enum MemberKind { PLAIN, STRUCTURES, STRINGS, HANDLES, CONSTANTS, CHAIN };
+/* Where the elements are: in the structure itself, or behind a pointer, with their number. BITS: 32 in an element. */
+enum Counting { HERE, ONE, UINT32, UINT64, BITS };
+
+/* What a member is. Offsets are those within its structure. Nothing here needs a relocation. */
+typedef struct Member {
+    uint16_t offset, size; /* size: of an element; of a handle the lower half of its VkObjectType */
+    uint16_t target;       /* index of a structure; the upper half of a VkObjectType */
+    uint16_t count;        /* where the number of elements is */
+    uint16_t when;         /* where the value is that decides whether the member counts */
+    uint8_t kind, counting, rule, value;
+} Member;
+
+typedef struct Structure {
+    uint16_t size, first, count, quick_first, quick_count;
+} Structure;
+
+/* See shim/registry_rules.py. */
+typedef struct Rule {
+    uint32_t need, never;
+    uint64_t any, all, moot;
+} Rule;
+
+#include "vulkan/registry.inc"
+
+#define NO_MEMBER 0xffff
+#define ANY_VALUE 0xff
+_Static_assert(sizeof(void *) == 8, "registry.inc has the sizes of a 64-bit process");
+
+#define STRUCTURE_COUNT (sizeof structures / sizeof structures[0])
+#define NOT_FOUND STRUCTURE_COUNT
+
+static size_t find_structure(VkStructureType type)
+{
+    size_t low = 0;
+    for (size_t left = STRUCTURE_COUNT; left > 1; left -= left / 2)
+        low += structure_types[low + left / 2] <= (uint32_t)type ? left / 2 : 0;
+    return structure_types[low] == (uint32_t)type ? low : NOT_FOUND;
+}
+
+size_t walk_structure_size(VkStructureType type)
+{
+    size_t index = find_structure(type);
+    return index == NOT_FOUND ? 0 : structures[index].size;
+}
+
+uint64_t walk_dynamic(VkDynamicState state)
+{
+    switch ((int)state) {
+#define DYNAMIC_STATE(value, bit)                                                                                      \
+    case value:                                                                                                        \
+        return 1ull << (bit);
+        DYNAMIC_STATES
+    default:
+        return 0;
+    }
+}
+
+static uint32_t number_at(const char *data, uint16_t offset)
+{
+    return *(const uint32_t *)(const void *)(data + offset);
+}
+
+static bool counts(const Walk *walk, const Member *member, const char *data)
+{
+    const Rule *rule = &rules[member->rule];
+    if ((walk->facts & rule->need) != rule->need || walk->facts & rule->never || walk->dynamic & rule->any ||
+        (walk->dynamic & rule->all) == rule->all)
+        return false;
+    if (member->when == NO_MEMBER || walk->dynamic & rule->moot)
+        return true;
+    uint32_t value = number_at(data, member->when);
+    return member->value == ANY_VALUE ? value != 0 : value == member->value;
+}
+
+static uint64_t count_of(const Member *member, const char *data)
+{
+    switch ((enum Counting)member->counting) {
+    case UINT32:
+        return number_at(data, member->count);
+    case UINT64:
+        return *(const uint64_t *)(const void *)(data + member->count);
+    case BITS:
+        return (number_at(data, member->count) + 31) / 32;
+    default:
+        return 1;
+    }
+}
+
+/* Only what constants are made of: there may be uninitialized memory between them. */
+static void walk_constants(Walk *walk, const VkSpecializationInfo *info)
+{
+    for (uint32_t i = 0; i < info->mapEntryCount; i++) {
+        const VkSpecializationMapEntry *entry = &info->pMapEntries[i];
+        /* VUID-VkSpecializationInfo-offset-00773, -pMapEntries-00774: it lies within pData. */
+        if (entry->offset > info->dataSize || entry->size > info->dataSize - entry->offset)
+            continue;
+        const uint64_t number = (uint64_t)entry->constantID << 32 | (uint32_t)entry->size;
+        walk->bytes(walk, &number, sizeof number);
+        walk->bytes(walk, (const char *)info->pData + entry->offset, entry->size);
+    }
+}
+
+static void walk_chain(Walk *walk, const VkBaseInStructure *node)
+{
+    for (; node; node = node->pNext) {
+        size_t index = find_structure(node->sType);
+        if (index != NOT_FOUND) { /* the rest is in this one's chain */
+            walk_structures(walk, (enum StructureIndex)index, node, 1);
+            return;
+        }
+    }
+}
+
+static void walk_elements(Walk *walk, const Member *member, const char *data, const void *elements, uint64_t count)
+{
+    const uint64_t *handles = elements;
+    const char *const *strings = elements;
+    switch ((enum MemberKind)member->kind) {
+    case PLAIN:
+        walk->bytes(walk, elements, count * member->size);
+        break;
+    case STRUCTURES:
+        walk_structures(walk, member->target, elements, count);
+        break;
+    case STRINGS:
+        for (uint64_t i = 0; i < count && strings[i]; i++)
+            walk->bytes(walk, strings[i], strlen(strings[i]) + 1);
+        break;
+    case HANDLES:
+        for (uint64_t i = 0; i < count; i++)
+            walk->handle(walk, (VkObjectType)(member->target << 16 | member->size), handles[i], data);
+        break;
+    case CONSTANTS:
+        walk_constants(walk, (const void *)data);
+        break;
+    case CHAIN:
+        walk_chain(walk, *(const VkBaseInStructure *const *)elements);
+        break;
+    }
+}
+
+static void walk_member(Walk *walk, const Member *member, const char *data)
+{
+    const void *elements = data + member->offset;
+    uint64_t count = 1;
+    if (member->counting != HERE) {
+        elements = *(const void *const *)elements;
+        count = elements ? count_of(member, data) : 0;
+        if (member->counting != ONE || !elements)
+            walk->bytes(walk, &count, sizeof count);
+    }
+    if (count > 0)
+        walk_elements(walk, member, data, elements, count);
+}
+
+void walk_structures(Walk *walk, enum StructureIndex index, const void *data, uint64_t count)
+{
+    const Structure *structure = &structures[index];
+    const Member *first = members + (walk->quick ? structure->quick_first : structure->first);
+    const Member *end = first + (walk->quick ? structure->quick_count : structure->count);
+    for (const char *one = data; count > 0 && !walk->ended; count--, one += structure->size)
+        for (const Member *member = first; member < end; member++)
+            if (member->rule == 0 || counts(walk, member, one))
+                walk_member(walk, member, one);
+}

@@ -1,0 +1,31 @@
+/*
+ * walk.h - visits a structure with all that it points to, as Vulkan's registry describes it (registry.inc).
+ *
+ * A walk follows no pointer that Vulkan may ignore, and unknown structures of a chain are passed over.
+ */
+#ifndef PYLAYER_WALK_H
+#define PYLAYER_WALK_H
+
+#include "base.h"
+#include "vulkan/registry.h"
+
+typedef struct Walk Walk;
+struct Walk {
+    uint32_t facts;   /* bits of enum Fact: what is known of the pipeline */
+    uint64_t dynamic; /* DYNAMIC_ bits: its dynamic states */
+    bool quick;       /* only what a fingerprint is made of */
+    bool ended;       /* set by a visitor that wants no more */
+    /* Members without pointers, the bytes behind pointers, strings with their zero, and how many elements a pointer has. */
+    void (*bytes)(Walk *walk, const void *data, size_t size);
+    /* `structure` has the handle, or points to it. */
+    void (*handle)(Walk *walk, VkObjectType type, uint64_t handle, const void *structure);
+};
+
+/* Visits `count` structures behind each other. */
+void walk_structures(Walk *walk, enum StructureIndex index, const void *data, uint64_t count);
+/* Returns the DYNAMIC_ bit of a state; 0 if no rule depends on it. */
+uint64_t walk_dynamic(VkDynamicState state);
+/* Returns the size of a structure; 0 if it is unknown. */
+size_t walk_structure_size(VkStructureType type);
+
+#endif

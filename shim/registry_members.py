@@ -1,0 +1,252 @@
+"""The members of structures, as registry.inc has them for the walk (layer/vulkan/walk.h)."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as xml
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from registry_rules import FACTS, NOT_HASHED, QUICK, RULES, TOGETHER, Rule
+
+if TYPE_CHECKING:
+    from generate_registry import Registry
+
+#: `Member.when` without a condition, and `Member.value` for any value but 0.
+NO_MEMBER, ANY_VALUE = 0xFFFF, 0xFF
+COUNTINGS = {"uint32_t": "UINT32", "size_t": "UINT64", "uint64_t": "UINT64"}
+#: What counts of elements can be other than a number or a member. A number of words of code is told by its bytes.
+EXPRESSIONS = {"codeSize / 4": "codeSize", "(rasterizationSamples + 31) / 32": "rasterizationSamples"}
+
+
+Names = tuple[str, ...]
+#: need, never, any, all and moot of a rule, and whether it has a condition.
+RuleKey = tuple[Names, Names, Names, Names, Names, bool]
+
+
+@dataclass(frozen=True)
+class Member:
+    """An entry of the table. `name` is for people."""
+
+    name: str
+    kind: str
+    offset: int
+    size: int = 0
+    target: int = 0
+    counting: str = "HERE"
+    count: int = 0
+    rule: int = 0
+    when: int = NO_MEMBER
+    value: int = ANY_VALUE
+
+    def continues(self, other: Member) -> bool:
+        """Returns whether both are bytes that follow each other, under the same rule."""
+        mine, others = replace(self, name="", offset=0, size=0), replace(other, name="", offset=0, size=0)
+        return (
+            (self.kind, self.counting) == ("PLAIN", "HERE")
+            and mine == others
+            and other.offset + other.size == self.offset
+        )
+
+    def line(self) -> str:
+        number = f"{self.offset}, {self.size}, {self.target}, {self.count}, {self.when}"
+        return f"    {{{number}, {self.kind}, {self.counting}, {self.rule}, {self.value}}}, /* {self.name} */"
+
+
+def both(one: Rule, other: Rule) -> Rule:
+    return replace(one, need=tuple(sorted({*one.need, *other.need})), never=tuple(sorted({*one.never, *other.never})))
+
+
+class Members:
+    """All of them, with the rules and the structures."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.indexes = {one.name: index for index, one in enumerate(registry.structures)}
+        self.rules: dict[RuleKey, int] = {}
+        self.rule_number(Rule())
+        used = {state for rules in RULES.values() for rule in rules.values() for state in (*rule.any, *rule.all)}
+        used |= {state for rules in RULES.values() for rule in rules.values() for state in rule.moot}
+        alone = used - {state for group in TOGETHER for state in group}
+        self.bits = {state: bit for bit, state in enumerate(sorted(alone))}
+        self.bits |= {state: len(alone) + bit for bit, group in enumerate(TOGETHER) for state in group}
+
+    def rule_number(self, rule: Rule) -> int:
+        """Rule 0 is that of members that always count."""
+        return self.rules.setdefault(
+            (rule.need, rule.never, rule.any, rule.all, rule.moot, bool(rule.when)), len(self.rules)
+        )
+
+    def category(self, type_name: str) -> str:
+        return self.registry.types[self.registry.real_name(type_name)].get("category", "")
+
+    def placed(self, structure: str) -> Iterator[tuple[str, int, xml.Element]]:
+        """The members with their names and offsets."""
+        at = 0
+        for member in self.registry.members(structure):
+            layout = self.registry.member_layout(member)
+            at = -(-at // layout.alignment) * layout.alignment
+            yield member.findtext("name", ""), at, member
+            at += layout.size
+
+    def offsets(self, structure: str) -> dict[str, int]:
+        return {name: offset for name, offset, _ in self.placed(structure)}
+
+    def is_plain(self, structure: str) -> bool:
+        """Returns whether all bytes of a structure are members that always count."""
+        size = self.registry.layout(structure).size
+        parts = [(one.kind, one.counting, one.size, one.rule) for one in self.of(structure, False)]
+        return parts == [("PLAIN", "HERE", size, 0)]
+
+    def of(self, structure: str, quick: bool) -> list[Member]:
+        """The members that the walk visits, or those of them that a fingerprint is made of."""
+        chosen = QUICK.get(structure, {}) if quick else None
+        found: list[Member] = []
+        for name, offset, element in self.placed(structure):
+            if chosen is not None and name not in chosen and not (name == "pNext" and self.may_chain(structure)):
+                continue
+            rule = RULES.get(structure, {}).get(name)
+            if chosen and name in chosen:
+                rule = both(rule or Rule(), chosen[name])
+            for one in self.entries(structure, name, offset, element, rule):
+                if found and one.continues(found[-1]):
+                    found[-1] = replace(found[-1], name=f"{found[-1].name} {name}", size=found[-1].size + one.size)
+                else:
+                    found.append(one)
+        return found
+
+    def may_chain(self, structure: str) -> bool:
+        """Whether a chain that has parts of fingerprints begins or continues there."""
+        extensions = self.registry.extensions
+        inside = self.registry.types[structure].get("structextends")
+        return bool(inside) or any(QUICK.get(one, {}) != {} for one in extensions.get(structure, ()))
+
+    def entries(
+        self, structure: str, name: str, offset: int, element: xml.Element, rule: Rule | None
+    ) -> Iterator[Member]:
+        """The entries of one member: several where its meaning depends on another."""
+        if name == "sType":
+            if self.registry.types[structure].get("structextends"):
+                yield Member(name, "PLAIN", offset, 4, rule=self.rule_number(self.rule_of_type(structure)))
+            return
+        if name == "pNext":
+            yield Member(name, "CHAIN", offset)
+            return
+        if element.get("selector"):
+            selector = self.offsets(structure)[element.attrib["selector"]]
+            for choice in self.registry.members(element.findtext("type", "")):
+                _, value = self.registry.values[choice.attrib["selection"]]
+                one = self.one(structure, choice.findtext("name", ""), offset, choice, False)
+                number = self.rule_number(replace(rule or Rule(), when="selector"))
+                if one:
+                    yield replace(one, when=selector, value=int(value), rule=number)
+            return
+        one = self.one(structure, name, offset, element, rule is not None)
+        if one and rule:
+            when = self.offsets(structure)[rule.when] if rule.when else NO_MEMBER
+            for value in rule.values or (ANY_VALUE,):
+                yield replace(one, rule=self.rule_number(rule), when=when, value=value)
+        elif one:
+            yield one
+
+    def rule_of_type(self, structure: str) -> Rule:
+        """Whether a structure is in a chain decides nothing if none of its members does."""
+        rules = RULES.get(structure, {})
+        inputs = (name for name, _, member in self.placed(structure) if "*" not in self.registry.declaration(member))
+        decides = any(rules.get(name) != NOT_HASHED for name in inputs if name != "sType")
+        return Rule() if decides else NOT_HASHED
+
+    def one(self, structure: str, name: str, offset: int, element: xml.Element, has_rule: bool) -> Member | None:
+        text = self.registry.declaration(element)
+        type_name = self.registry.real_name(element.findtext("type", ""))
+        category = self.category(type_name)
+        if "*" in text:
+            followed = text.startswith("const ") and (has_rule or element.get("noautovalidity") != "true")
+            return self.pointer(structure, name, offset, element, type_name) if followed else None
+        size = self.registry.member_layout(element).size
+        if category == "handle":
+            return Member(name, "HANDLES", offset, *self.object_type(type_name))
+        if category == "funcpointer":
+            return None
+        if category == "union" and any(
+            "*" in self.registry.declaration(one) for one in self.registry.members(type_name)
+        ):
+            raise ValueError(f"{structure}: {text}: a union of pointers without a selector")
+        if category == "struct" and not self.is_plain(type_name):
+            if size != self.registry.layout(type_name).size:
+                raise ValueError(f"{structure}: {text}: an array of structures")
+            return Member(name, "STRUCTURES", offset, target=self.indexes[type_name])
+        return Member(name, "PLAIN", offset, size)
+
+    def pointer(self, structure: str, name: str, offset: int, element: xml.Element, type_name: str) -> Member | None:
+        lengths = (element.get("altlen") or element.get("len") or "1").split(",")
+        category = self.category(type_name)
+        if lengths[-1] == "null-terminated" and len(lengths) == 1:
+            return Member(name, "STRINGS", offset)
+        counting, count = self.count(structure, lengths[0])
+        common = Member(name, "PLAIN", offset, counting=counting, count=count)
+        if lengths[-1] == "null-terminated":
+            return replace(common, kind="STRINGS")
+        if len(lengths) > 1:
+            raise ValueError(f"{structure}.{name}: an array of pointers")
+        if (structure, name) == ("VkSpecializationInfo", "pData"):
+            return replace(common, kind="CONSTANTS", size=1)
+        if type_name == "void":
+            return replace(common, size=1) if element.get("len") else None
+        if category == "handle":
+            size, target = self.object_type(type_name)
+            return replace(common, kind="HANDLES", size=size, target=target)
+        if category == "struct" and not self.is_plain(type_name):
+            return replace(common, kind="STRUCTURES", target=self.indexes[type_name])
+        one_byte = lengths[0] == "codeSize / 4"
+        return replace(common, size=1 if one_byte else self.registry.layout(type_name).size)
+
+    def count(self, structure: str, length: str) -> tuple[str, int]:
+        if length == "1":
+            return "ONE", 0
+        counted = EXPRESSIONS.get(length, length)
+        member = next(one for one in self.registry.members(structure) if one.findtext("name") == counted)
+        counting = "BITS" if length == "(rasterizationSamples + 31) / 32" else COUNTINGS[member.findtext("type", "")]
+        return counting, self.offsets(structure)[counted]
+
+    def object_type(self, handle: str) -> tuple[int, int]:
+        """The lower and the upper half of a VkObjectType, which `size` and `target` of a handle have."""
+        _, value = self.registry.values[self.registry.types[handle].attrib["objtypeenum"]]
+        return int(value) & 0xFFFF, int(value) >> 16
+
+    def lines(self) -> Iterator[str]:
+        """The tables of registry.inc."""
+        members: list[str] = []
+        places: dict[tuple[Member, ...], int] = {}
+        rows = []
+        for structure in self.registry.structures:
+            row = [self.registry.layout(structure.name).size]
+            for quick in (False, True):
+                own = tuple(self.of(structure.name, quick))
+                if own not in places:
+                    places[own] = len(members)
+                    members += [one.line() for one in own]
+                row += [places[own], len(own)]
+            rows.append(f"    {{{', '.join(map(str, row))}}}, /* {structure.name} */")
+        yield from ("", "/* sType, in order; structures without one come last. */")
+        yield "static const uint32_t structure_types[] = {"
+        yield from (f"    {one.type}u, /* {one.name} */" for one in self.registry.structures)
+        yield from ("};", "", "/* Bytes; the place and number of its members: all, and a fingerprint's. */")
+        yield from ("static const Structure structures[] = {", *rows, "};")
+        yield from ("", "static const Member members[] = {", *members, "};", "", "static const Rule rules[] = {")
+        for need, never, any_of, all_of, moot, _ in self.rules:
+            facts = ", ".join(f"{self.facts(names):#x}" for names in (need, never))
+            dynamic = ", ".join(f"{self.dynamic(names):#x}" for names in (any_of, all_of or self.bits, moot))
+            yield f"    {{{facts}, {dynamic}}},"
+        yield from ("};", "", "#define DYNAMIC_STATES \\")
+        rows = [f"    DYNAMIC_STATE({self.dynamic_value(state)}, {bit})" for state, bit in self.bits.items()]
+        yield " \\\n".join(rows)
+
+    def dynamic_value(self, state: str) -> int:
+        return int(self.registry.values[f"VK_DYNAMIC_STATE_{state}"][1])
+
+    def facts(self, names: Iterable[str]) -> int:
+        return sum(1 << FACTS.index(name) for name in names)
+
+    def dynamic(self, names: Iterable[str]) -> int:
+        return sum({1 << self.bits[name] for name in names})

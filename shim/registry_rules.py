@@ -1,0 +1,343 @@
+"""What the specification says of create infos and the registry does not: which members a pipeline ignores.
+
+An ignored pointer may be invalid, so nobody may follow it. Other ignored members may be uninitialized memory of the
+program's, so they decide nothing. Where the specification lets a pointer be invalid under further conditions, the rule
+here is the stricter one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: What is known of a pipeline (walk.h), in the order of their bits. The first four are those of
+#: VkGraphicsPipelineLibraryFlagBitsEXT.
+FACTS = (
+    "VERTEX_INPUT",
+    "PRE_RASTERIZATION",
+    "FRAGMENT_SHADER",
+    "FRAGMENT_OUTPUT",
+    "STAGES",
+    "NO_STAGES",
+    "MESH",
+    "TESSELLATION",
+    "DISCARDS",
+    "RASTERIZES",
+    "RENDER_PASS",
+    "COLORS",
+    "DEPTH",
+    "LINKED",
+    "HASHED",
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a member counts: each fact of `need` holds and none of `never`, and the pipeline has none of the dynamic
+    states `any` and not each of `all`. With `when`, that member of the same structure must not be 0, or be one of
+    `values`, unless a dynamic state of `moot` replaces it."""
+
+    need: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    any: tuple[str, ...] = ()
+    all: tuple[str, ...] = ()
+    when: str = ""
+    values: tuple[int, ...] = ()
+    moot: tuple[str, ...] = ()
+
+
+def dynamic(*states: str) -> Rule:
+    return Rule(any=states)
+
+
+def when(member: str, *moot: str, any: tuple[str, ...] = ()) -> Rule:
+    return Rule(when=member, moot=moot, any=any)
+
+
+#: Members that do not decide what a driver compiles, or of which each run may have others: results, names, and what
+#: fingerprints.c adds in another form.
+NOT_HASHED = Rule(never=("HASHED",))
+#: Any of these makes parts of the state of NVIDIA's structures dynamic, and the walk ignores all of it.
+COVERAGE = (
+    "COVERAGE_TO_COLOR_ENABLE_NV",
+    "COVERAGE_TO_COLOR_LOCATION_NV",
+    "COVERAGE_MODULATION_MODE_NV",
+    "COVERAGE_MODULATION_TABLE_ENABLE_NV",
+    "COVERAGE_MODULATION_TABLE_NV",
+    "COVERAGE_REDUCTION_MODE_NV",
+)
+VIEWPORTS_NV = (
+    "VIEWPORT_W_SCALING_NV",
+    "VIEWPORT_W_SCALING_ENABLE_NV",
+    "VIEWPORT_SWIZZLE_NV",
+    "VIEWPORT_SHADING_RATE_PALETTE_NV",
+    "VIEWPORT_COARSE_SAMPLE_ORDER_NV",
+    "SHADING_RATE_IMAGE_ENABLE_NV",
+    "EXCLUSIVE_SCISSOR_NV",
+    "EXCLUSIVE_SCISSOR_ENABLE_NV",
+)
+RECTANGLES = ("DISCARD_RECTANGLE_EXT", "DISCARD_RECTANGLE_ENABLE_EXT", "DISCARD_RECTANGLE_MODE_EXT")
+#: Dynamic states that share a bit: one of them is as all.
+TOGETHER = (COVERAGE, VIEWPORTS_NV, RECTANGLES)
+
+ALL_RASTERIZATION = (
+    "DEPTH_CLAMP_ENABLE_EXT",
+    "RASTERIZER_DISCARD_ENABLE",
+    "POLYGON_MODE_EXT",
+    "CULL_MODE",
+    "FRONT_FACE",
+    "DEPTH_BIAS_ENABLE",
+    "DEPTH_BIAS",
+    "LINE_WIDTH",
+)
+ALL_DEPTH_STENCIL = (
+    "DEPTH_TEST_ENABLE",
+    "DEPTH_WRITE_ENABLE",
+    "DEPTH_COMPARE_OP",
+    "STENCIL_TEST_ENABLE",
+    "STENCIL_OP",
+)
+BLENDING = ("COLOR_BLEND_ENABLE_EXT", "COLOR_BLEND_EQUATION_EXT", "COLOR_WRITE_MASK_EXT")
+SAMPLES = "RASTERIZATION_SAMPLES_EXT"
+FORMATS = Rule(need=("FRAGMENT_OUTPUT",), never=("RENDER_PASS", "DISCARDS"))
+
+#: By structure, then by member.
+RULES: dict[str, dict[str, Rule]] = {
+    "VkGraphicsPipelineCreateInfo": {
+        "flags": NOT_HASHED,
+        "stageCount": Rule(need=("STAGES",)),
+        "pStages": Rule(need=("STAGES",)),
+        # Libraries may have a mesh shader: then states of vertices are ignored.
+        "pVertexInputState": Rule(need=("VERTEX_INPUT",), never=("MESH", "LINKED"), any=("VERTEX_INPUT_EXT",)),
+        "pInputAssemblyState": Rule(
+            need=("VERTEX_INPUT",), never=("MESH", "LINKED"), all=("PRIMITIVE_TOPOLOGY", "PRIMITIVE_RESTART_ENABLE")
+        ),
+        "pTessellationState": Rule(need=("TESSELLATION",), any=("PATCH_CONTROL_POINTS_EXT",)),
+        "pViewportState": Rule(
+            need=("PRE_RASTERIZATION",), never=("DISCARDS",), all=("VIEWPORT_WITH_COUNT", "SCISSOR_WITH_COUNT")
+        ),
+        "pRasterizationState": Rule(need=("PRE_RASTERIZATION",), all=ALL_RASTERIZATION),
+        "pMultisampleState": Rule(
+            need=("FRAGMENT_OUTPUT", "RASTERIZES"), all=(SAMPLES, "SAMPLE_MASK_EXT", "ALPHA_TO_COVERAGE_ENABLE_EXT")
+        ),
+        "pDepthStencilState": Rule(need=("FRAGMENT_SHADER", "DEPTH"), never=("DISCARDS",), all=ALL_DEPTH_STENCIL),
+        "pColorBlendState": Rule(need=("COLORS",), any=BLENDING),
+        "layout": Rule(need=("STAGES",)),
+        "subpass": Rule(need=("RENDER_PASS",)),
+        "basePipelineHandle": NOT_HASHED,
+        "basePipelineIndex": NOT_HASHED,
+    },
+    "VkComputePipelineCreateInfo": dict.fromkeys(("flags", "basePipelineHandle", "basePipelineIndex"), NOT_HASHED),
+    "VkRayTracingPipelineCreateInfoKHR": dict.fromkeys(
+        ("flags", "basePipelineHandle", "basePipelineIndex"), NOT_HASHED
+    ),
+    "VkPipelineCreateFlags2CreateInfo": {"flags": NOT_HASHED},
+    "VkPipelineCreationFeedbackCreateInfo": {"pipelineStageCreationFeedbackCount": NOT_HASHED},
+    "VkPipelineBinaryInfoKHR": dict.fromkeys(("binaryCount", "pPipelineBinaries"), NOT_HASHED),
+    "VkDebugUtilsObjectNameInfoEXT": dict.fromkeys(("objectType", "objectHandle", "pObjectName"), NOT_HASHED),
+    "VkShaderModuleCreateInfo": dict.fromkeys(("flags", "codeSize", "pCode"), NOT_HASHED),
+    "VkPipelineShaderStageModuleIdentifierCreateInfoEXT": dict.fromkeys(("identifierSize", "pIdentifier"), NOT_HASHED),
+    "VkShaderModuleValidationCacheCreateInfoEXT": {"validationCache": NOT_HASHED},
+    "VkVertexInputBindingDescription": {"stride": dynamic("VERTEX_INPUT_BINDING_STRIDE")},
+    "VkPipelineInputAssemblyStateCreateInfo": {
+        "topology": dynamic("PRIMITIVE_TOPOLOGY"),
+        "primitiveRestartEnable": dynamic("PRIMITIVE_RESTART_ENABLE"),
+    },
+    "VkPipelineTessellationDomainOriginStateCreateInfo": {"domainOrigin": dynamic("TESSELLATION_DOMAIN_ORIGIN_EXT")},
+    "VkPipelineViewportStateCreateInfo": {
+        "viewportCount": dynamic("VIEWPORT_WITH_COUNT"),
+        "pViewports": dynamic("VIEWPORT", "VIEWPORT_WITH_COUNT"),
+        "scissorCount": dynamic("SCISSOR_WITH_COUNT"),
+        "pScissors": dynamic("SCISSOR", "SCISSOR_WITH_COUNT"),
+    },
+    "VkPipelineViewportDepthClipControlCreateInfoEXT": {
+        "negativeOneToOne": dynamic("DEPTH_CLIP_NEGATIVE_ONE_TO_ONE_EXT")
+    },
+    "VkPipelineViewportDepthClampControlCreateInfoEXT": {
+        "depthClampMode": dynamic("DEPTH_CLAMP_RANGE_EXT"),
+        "pDepthClampRange": Rule(any=("DEPTH_CLAMP_RANGE_EXT",), when="depthClampMode", values=(1,)),
+    },
+    "VkPipelineViewportWScalingStateCreateInfoNV": {
+        "viewportWScalingEnable": dynamic(*VIEWPORTS_NV),
+        "pViewportWScalings": when("viewportWScalingEnable", any=VIEWPORTS_NV),
+    },
+    "VkPipelineViewportSwizzleStateCreateInfoNV": {"pViewportSwizzles": dynamic(*VIEWPORTS_NV)},
+    "VkPipelineViewportExclusiveScissorStateCreateInfoNV": {"pExclusiveScissors": dynamic(*VIEWPORTS_NV)},
+    "VkPipelineViewportShadingRateImageStateCreateInfoNV": {
+        "shadingRateImageEnable": dynamic(*VIEWPORTS_NV),
+        "pShadingRatePalettes": when("shadingRateImageEnable", any=VIEWPORTS_NV),
+    },
+    "VkPipelineViewportCoarseSampleOrderStateCreateInfoNV": {"pCustomSampleOrders": dynamic(*VIEWPORTS_NV)},
+    "VkPipelineDiscardRectangleStateCreateInfoEXT": {
+        "discardRectangleMode": dynamic(*RECTANGLES),
+        "pDiscardRectangles": dynamic(*RECTANGLES),
+    },
+    "VkPipelineRasterizationStateCreateInfo": {
+        "depthClampEnable": dynamic("DEPTH_CLAMP_ENABLE_EXT"),
+        "rasterizerDiscardEnable": dynamic("RASTERIZER_DISCARD_ENABLE"),
+        "polygonMode": dynamic("POLYGON_MODE_EXT"),
+        "cullMode": dynamic("CULL_MODE"),
+        "frontFace": dynamic("FRONT_FACE"),
+        "depthBiasEnable": dynamic("DEPTH_BIAS_ENABLE"),
+        **dict.fromkeys(
+            ("depthBiasConstantFactor", "depthBiasClamp", "depthBiasSlopeFactor"),
+            when("depthBiasEnable", "DEPTH_BIAS_ENABLE", any=("DEPTH_BIAS",)),
+        ),
+        "lineWidth": dynamic("LINE_WIDTH"),
+    },
+    "VkPipelineRasterizationConservativeStateCreateInfoEXT": {
+        "conservativeRasterizationMode": dynamic("CONSERVATIVE_RASTERIZATION_MODE_EXT"),
+        "extraPrimitiveOverestimationSize": dynamic("EXTRA_PRIMITIVE_OVERESTIMATION_SIZE_EXT"),
+    },
+    "VkPipelineRasterizationLineStateCreateInfo": {
+        "lineRasterizationMode": dynamic("LINE_RASTERIZATION_MODE_EXT"),
+        "stippledLineEnable": dynamic("LINE_STIPPLE_ENABLE_EXT"),
+        "lineStippleFactor": when("stippledLineEnable", "LINE_STIPPLE_ENABLE_EXT", any=("LINE_STIPPLE",)),
+        "lineStipplePattern": when("stippledLineEnable", "LINE_STIPPLE_ENABLE_EXT", any=("LINE_STIPPLE",)),
+    },
+    "VkPipelineRasterizationProvokingVertexStateCreateInfoEXT": {
+        "provokingVertexMode": dynamic("PROVOKING_VERTEX_MODE_EXT")
+    },
+    "VkPipelineRasterizationDepthClipStateCreateInfoEXT": {"depthClipEnable": dynamic("DEPTH_CLIP_ENABLE_EXT")},
+    "VkPipelineRasterizationStateStreamCreateInfoEXT": {"rasterizationStream": dynamic("RASTERIZATION_STREAM_EXT")},
+    "VkPipelineMultisampleStateCreateInfo": {
+        "rasterizationSamples": dynamic(SAMPLES),
+        "minSampleShading": when("sampleShadingEnable"),
+        "pSampleMask": dynamic("SAMPLE_MASK_EXT", SAMPLES),
+        "alphaToCoverageEnable": dynamic("ALPHA_TO_COVERAGE_ENABLE_EXT"),
+        "alphaToOneEnable": dynamic("ALPHA_TO_ONE_ENABLE_EXT"),
+    },
+    "VkPipelineSampleLocationsStateCreateInfoEXT": {
+        "sampleLocationsEnable": dynamic("SAMPLE_LOCATIONS_ENABLE_EXT"),
+        "sampleLocationsInfo": when(
+            "sampleLocationsEnable", "SAMPLE_LOCATIONS_ENABLE_EXT", any=("SAMPLE_LOCATIONS_EXT",)
+        ),
+    },
+    "VkPipelineCoverageModulationStateCreateInfoNV": {
+        "coverageModulationMode": dynamic(*COVERAGE),
+        "coverageModulationTableEnable": dynamic(*COVERAGE),
+        "coverageModulationTableCount": when("coverageModulationTableEnable", any=COVERAGE),
+        "pCoverageModulationTable": when("coverageModulationTableEnable", any=COVERAGE),
+    },
+    "VkPipelineCoverageToColorStateCreateInfoNV": {
+        "coverageToColorEnable": dynamic(*COVERAGE),
+        "coverageToColorLocation": when("coverageToColorEnable", any=COVERAGE),
+    },
+    "VkPipelineCoverageReductionStateCreateInfoNV": {"coverageReductionMode": dynamic(*COVERAGE)},
+    "VkPipelineDepthStencilStateCreateInfo": {
+        "depthTestEnable": dynamic("DEPTH_TEST_ENABLE"),
+        "depthWriteEnable": when("depthTestEnable", "DEPTH_TEST_ENABLE", any=("DEPTH_WRITE_ENABLE",)),
+        "depthCompareOp": when("depthTestEnable", "DEPTH_TEST_ENABLE", any=("DEPTH_COMPARE_OP",)),
+        "depthBoundsTestEnable": dynamic("DEPTH_BOUNDS_TEST_ENABLE"),
+        "stencilTestEnable": dynamic("STENCIL_TEST_ENABLE"),
+        "front": when("stencilTestEnable", "STENCIL_TEST_ENABLE"),
+        "back": when("stencilTestEnable", "STENCIL_TEST_ENABLE"),
+        "minDepthBounds": when("depthBoundsTestEnable", "DEPTH_BOUNDS_TEST_ENABLE", any=("DEPTH_BOUNDS",)),
+        "maxDepthBounds": when("depthBoundsTestEnable", "DEPTH_BOUNDS_TEST_ENABLE", any=("DEPTH_BOUNDS",)),
+    },
+    "VkStencilOpState": {
+        **dict.fromkeys(("failOp", "passOp", "depthFailOp", "compareOp"), dynamic("STENCIL_OP")),
+        "compareMask": dynamic("STENCIL_COMPARE_MASK"),
+        "writeMask": dynamic("STENCIL_WRITE_MASK"),
+        "reference": dynamic("STENCIL_REFERENCE"),
+    },
+    "VkPipelineColorBlendStateCreateInfo": {
+        "logicOpEnable": dynamic("LOGIC_OP_ENABLE_EXT"),
+        "logicOp": when("logicOpEnable", "LOGIC_OP_ENABLE_EXT", any=("LOGIC_OP_EXT",)),
+        # Only some factors use them; programs that use none may leave them uninitialized.
+        "blendConstants": NOT_HASHED,
+    },
+    "VkPipelineColorBlendAttachmentState": dict.fromkeys(
+        (
+            "srcColorBlendFactor",
+            "dstColorBlendFactor",
+            "colorBlendOp",
+            "srcAlphaBlendFactor",
+            "dstAlphaBlendFactor",
+            "alphaBlendOp",
+        ),
+        when("blendEnable"),
+    ),
+    "VkPipelineColorBlendAdvancedStateCreateInfoEXT": dict.fromkeys(
+        ("srcPremultiplied", "dstPremultiplied", "blendOverlap"), dynamic("COLOR_BLEND_ADVANCED_EXT")
+    ),
+    "VkPipelineColorWriteCreateInfoEXT": {"pColorWriteEnables": dynamic("COLOR_WRITE_ENABLE_EXT")},
+    "VkPipelineFragmentShadingRateStateCreateInfoKHR": dict.fromkeys(
+        ("fragmentSize", "combinerOps"), dynamic("FRAGMENT_SHADING_RATE_KHR")
+    ),
+    "VkPipelineRepresentativeFragmentTestStateCreateInfoNV": {
+        "representativeFragmentTestEnable": dynamic("REPRESENTATIVE_FRAGMENT_TEST_ENABLE_NV")
+    },
+    "VkPipelineRenderingCreateInfo": {
+        "viewMask": Rule(never=("RENDER_PASS",)),
+        **dict.fromkeys(
+            (
+                "colorAttachmentCount",
+                "pColorAttachmentFormats",
+                "depthAttachmentFormat",
+                "stencilAttachmentFormat",
+            ),
+            FORMATS,
+        ),
+    },
+    "VkAttachmentSampleCountInfoAMD": dict.fromkeys(
+        ("colorAttachmentCount", "pColorAttachmentSamples", "depthStencilAttachmentSamples"), FORMATS
+    ),
+    "VkRenderingAttachmentLocationInfo": dict.fromkeys(("colorAttachmentCount", "pColorAttachmentLocations"), FORMATS),
+    "VkRenderingInputAttachmentIndexInfo": dict.fromkeys(
+        (
+            "colorAttachmentCount",
+            "pColorAttachmentInputIndices",
+            "pDepthInputAttachmentIndex",
+            "pStencilInputAttachmentIndex",
+        ),
+        Rule(need=("FRAGMENT_SHADER",), never=("RENDER_PASS", "DISCARDS")),
+    ),
+    "VkCustomResolveCreateInfoEXT": {"pColorAttachmentFormats": FORMATS},
+    "VkSamplerCreateInfo": {
+        "maxAnisotropy": when("anisotropyEnable"),
+        "compareOp": when("compareEnable"),
+    },
+    "VkDeviceCreateInfo": {"ppEnabledLayerNames": Rule()},
+    "VkDescriptorSetLayoutBinding": {"pImmutableSamplers": Rule(when="descriptorType", values=(0, 1))},
+}
+
+#: What a fingerprint is made of: cheap to read, and enough to tell most pipelines apart. Members of structures that are
+#: missing here do not count. A rule is a further condition. None: all members count.
+STAGE_MEMBERS = ("stage", "module", "pName", "pSpecializationInfo")
+WITHOUT_STAGES = Rule(need=("NO_STAGES",), never=("LINKED",))
+ALWAYS = Rule()
+QUICK: dict[str, dict[str, Rule] | None] = {
+    "VkGraphicsPipelineCreateInfo": {
+        "pStages": ALWAYS,
+        "pVertexInputState": WITHOUT_STAGES,
+        "pInputAssemblyState": Rule(never=("LINKED",)),
+        "pMultisampleState": Rule(never=("LINKED",)),
+        "pColorBlendState": WITHOUT_STAGES,
+    },
+    "VkComputePipelineCreateInfo": {"stage": ALWAYS},
+    "VkRayTracingPipelineCreateInfoKHR": dict.fromkeys(("pStages", "groupCount", "pLibraryInfo"), ALWAYS),
+    "VkPipelineShaderStageCreateInfo": dict.fromkeys(STAGE_MEMBERS, ALWAYS),
+    "VkSpecializationInfo": {"pData": ALWAYS},
+    "VkPipelineLibraryCreateInfoKHR": {"pLibraries": ALWAYS},
+    "VkPipelineVertexInputStateCreateInfo": dict.fromkeys(
+        ("pVertexBindingDescriptions", "pVertexAttributeDescriptions"), ALWAYS
+    ),
+    "VkVertexInputBindingDescription": None,
+    "VkVertexInputAttributeDescription": None,
+    "VkPipelineColorBlendStateCreateInfo": {"pAttachments": ALWAYS},
+    "VkPipelineColorBlendAttachmentState": None,
+    "VkPipelineInputAssemblyStateCreateInfo": {"topology": ALWAYS},
+    "VkPipelineMultisampleStateCreateInfo": {"rasterizationSamples": ALWAYS},
+    "VkPipelineRenderingCreateInfo": dict.fromkeys(
+        ("pColorAttachmentFormats", "depthAttachmentFormat", "stencilAttachmentFormat"), ALWAYS
+    ),
+    "VkShaderDescriptorSetAndBindingMappingInfoEXT": None,
+    "VkDescriptorSetAndBindingMappingEXT": None,
+    "VkDescriptorMappingSourceConstantOffsetEXT": None,
+    "VkDescriptorMappingSourcePushIndexEXT": None,
+    "VkDescriptorMappingSourceIndirectIndexEXT": None,
+    "VkDescriptorMappingSourceIndirectIndexArrayEXT": None,
+    "VkDescriptorMappingSourceHeapDataEXT": None,
+    "VkDescriptorMappingSourceIndirectAddressEXT": None,
+    "VkDescriptorMappingSourceShaderRecordIndexEXT": None,
+}
