@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from registry_rules import FACTS, NOT_HASHED, QUICK, RULES, TOGETHER, Rule
+from registry_rules import FACTS, NOT_HASHED, QUICK, RESULTS, RULES, TOGETHER, Rule
 
 if TYPE_CHECKING:
     from generate_registry import Registry
@@ -126,8 +126,7 @@ class Members:
     ) -> Iterator[Member]:
         """The entries of one member: several where its meaning depends on another."""
         if name == "sType":
-            if self.registry.types[structure].get("structextends"):
-                yield Member(name, "PLAIN", offset, 4, rule=self.rule_number(self.rule_of_type(structure)))
+            yield Member(name, "PLAIN", offset, 4, rule=self.rule_number(self.rule_of_type(structure)))
             return
         if name == "pNext":
             yield Member(name, "CHAIN", offset)
@@ -150,11 +149,14 @@ class Members:
             yield one
 
     def rule_of_type(self, structure: str) -> Rule:
-        """Whether a structure is in a chain decides nothing if none of its members does."""
+        """Of sType. A structure whose sType does not count is passed over in a chain."""
         rules = RULES.get(structure, {})
-        inputs = (name for name, _, member in self.placed(structure) if "*" not in self.registry.declaration(member))
-        decides = any(rules.get(name) != NOT_HASHED for name in inputs if name != "sType")
-        return Rule() if decides else NOT_HASHED
+        members = {name: member for name, _, member in self.placed(structure) if name not in ("sType", "pNext")}
+        texts = {name: self.registry.declaration(member) for name, member in members.items()}
+        if any("*" in text and not text.startswith("const ") for text in texts.values()):
+            return RESULTS
+        decides = any(rules.get(name) != NOT_HASHED for name in texts)
+        return Rule() if decides and self.registry.types[structure].get("structextends") else NOT_HASHED
 
     def one(self, structure: str, name: str, offset: int, element: xml.Element, has_rule: bool) -> Member | None:
         text = self.registry.declaration(element)

@@ -27,6 +27,7 @@ FACTS = (
     "DEPTH",
     "LINKED",
     "HASHED",
+    "RECORDED",
 )
 
 
@@ -56,6 +57,8 @@ def when(member: str, *moot: str, any: tuple[str, ...] = ()) -> Rule:
 #: Members that do not decide what a driver compiles, or of which each run may have others: results, names, and what
 #: fingerprints.c adds in another form.
 NOT_HASHED = Rule(never=("HASHED",))
+#: Structures with pointers to results are in no record either: a driver would write there.
+RESULTS = Rule(never=("HASHED", "RECORDED"))
 #: Any of these makes parts of the state of NVIDIA's structures dynamic, and the walk ignores all of it.
 COVERAGE = (
     "COVERAGE_TO_COLOR_ENABLE_NV",
@@ -117,11 +120,10 @@ RULES: dict[str, dict[str, Rule]] = {
         ),
         "pRasterizationState": Rule(need=("PRE_RASTERIZATION",), all=ALL_RASTERIZATION),
         "pMultisampleState": Rule(
-            need=("FRAGMENT_OUTPUT", "RASTERIZES"), all=(SAMPLES, "SAMPLE_MASK_EXT", "ALPHA_TO_COVERAGE_ENABLE_EXT")
+            need=("RASTERIZES",), all=(SAMPLES, "SAMPLE_MASK_EXT", "ALPHA_TO_COVERAGE_ENABLE_EXT")
         ),
         "pDepthStencilState": Rule(need=("FRAGMENT_SHADER", "DEPTH"), never=("DISCARDS",), all=ALL_DEPTH_STENCIL),
-        "pColorBlendState": Rule(need=("COLORS",), any=BLENDING),
-        "layout": Rule(need=("STAGES",)),
+        "pColorBlendState": Rule(need=("COLORS",), any=("COLOR_BLEND_ADVANCED_EXT",), all=BLENDING),
         "subpass": Rule(need=("RENDER_PASS",)),
         "basePipelineHandle": NOT_HASHED,
         "basePipelineIndex": NOT_HASHED,
@@ -246,17 +248,21 @@ RULES: dict[str, dict[str, Rule]] = {
         # Only some factors use them; programs that use none may leave them uninitialized.
         "blendConstants": NOT_HASHED,
     },
-    "VkPipelineColorBlendAttachmentState": dict.fromkeys(
-        (
-            "srcColorBlendFactor",
-            "dstColorBlendFactor",
-            "colorBlendOp",
-            "srcAlphaBlendFactor",
-            "dstAlphaBlendFactor",
-            "alphaBlendOp",
+    "VkPipelineColorBlendAttachmentState": {
+        "blendEnable": dynamic("COLOR_BLEND_ENABLE_EXT"),
+        **dict.fromkeys(
+            (
+                "srcColorBlendFactor",
+                "dstColorBlendFactor",
+                "colorBlendOp",
+                "srcAlphaBlendFactor",
+                "dstAlphaBlendFactor",
+                "alphaBlendOp",
+            ),
+            when("blendEnable", "COLOR_BLEND_ENABLE_EXT", any=("COLOR_BLEND_EQUATION_EXT",)),
         ),
-        when("blendEnable"),
-    ),
+        "colorWriteMask": dynamic("COLOR_WRITE_MASK_EXT"),
+    },
     "VkPipelineColorBlendAdvancedStateCreateInfoEXT": dict.fromkeys(
         ("srcPremultiplied", "dstPremultiplied", "blendOverlap"), dynamic("COLOR_BLEND_ADVANCED_EXT")
     ),

@@ -75,14 +75,14 @@ static void add_bytes(Walk *walk, const void *data, size_t size)
 }
 
 /* Layouts and render passes do not count: the layer does not know what they were made of. */
-static void add_handle(Walk *walk, VkObjectType type, uint64_t handle, const void *structure)
+static void add_handle(Walk *walk, VkObjectType type, const uint64_t *handle, const void *structure)
 {
     Description *description = (Description *)(void *)walk;
     uint64_t named;
     if (type == VK_OBJECT_TYPE_SHADER_MODULE)
         named = shader_code_of_stage(description->shaders, structure);
     else if (type == VK_OBJECT_TYPE_PIPELINE)
-        named = shared_map_find(&description->shaders->libraries, handle);
+        named = shared_map_find(&description->shaders->libraries, *handle);
     else
         return;
     add(description, named);
@@ -97,16 +97,16 @@ static void begin(Description *description, Shaders *shaders, bool quick)
     description->hash = description->used = 0;
 }
 
-/* The formats of dynamic rendering, which is ignored if there is a render pass. */
+/* Which attachments there are. With a render pass that is unknown. */
 static void learn_formats(Walk *walk, const VkGraphicsPipelineCreateInfo *info)
 {
     const VkPipelineRenderingCreateInfoKHR *rendering =
         (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO_KHR);
     if (info->renderPass != VK_NULL_HANDLE) {
         walk->facts |= FACT_RENDER_PASS;
-    } else if (rendering && walk->facts & FACT_FRAGMENT_OUTPUT && !(walk->facts & FACT_DISCARDS) &&
-               /* Without its own state for that, only its libraries know whether it rasterizes. */
-               (!(walk->facts & FACT_LINKED) || walk->facts & FACT_PRE_RASTERIZATION)) {
+    } else if (!(walk->facts & FACT_FRAGMENT_OUTPUT)) { /* VUID-VkGraphicsPipelineCreateInfo-renderPass-06590 */
+        walk->facts |= walk->facts & FACT_RASTERIZES ? FACT_DEPTH : 0;
+    } else if (rendering && walk->facts & FACT_RASTERIZES) {
         walk->facts |= rendering->colorAttachmentCount > 0 ? FACT_COLORS : 0;
         walk->facts |= rendering->depthAttachmentFormat || rendering->stencilAttachmentFormat ? FACT_DEPTH : 0;
     }
@@ -131,8 +131,12 @@ static void learn(Walk *walk, const VkGraphicsPipelineCreateInfo *info, uint32_t
     bool pre_rasterization = subsets & FACT_PRE_RASTERIZATION;
     walk->facts |= pre_rasterization && stages & VK_SHADER_STAGE_MESH_BIT_NV ? FACT_MESH : 0;
     walk->facts |= pre_rasterization && (stages & tessellation) == tessellation ? FACT_TESSELLATION : 0;
-    if (pre_rasterization && info->pRasterizationState && !(walk->dynamic & DYNAMIC_RASTERIZER_DISCARD_ENABLE))
-        walk->facts |= info->pRasterizationState->rasterizerDiscardEnable ? FACT_DISCARDS : FACT_RASTERIZES;
+    /* Without its own state for that, only a pipeline's libraries know whether it rasterizes. */
+    bool rasterizes = pre_rasterization || !(walk->facts & (FACT_LINKED | FACT_DISCARDS));
+    if (pre_rasterization && !(walk->dynamic & DYNAMIC_RASTERIZER_DISCARD_ENABLE))
+        rasterizes = info->pRasterizationState && !info->pRasterizationState->rasterizerDiscardEnable;
+    walk->facts |= pre_rasterization && !rasterizes ? FACT_DISCARDS : 0;
+    walk->facts |= rasterizes && walk->facts & (FACT_FRAGMENT_SHADER | FACT_FRAGMENT_OUTPUT) ? FACT_RASTERIZES : 0;
     learn_formats(walk, info);
 }
 

@@ -35,6 +35,7 @@ enum Fact {
     FACT_DEPTH = 0x1000,
     FACT_LINKED = 0x2000,
     FACT_HASHED = 0x4000,
+    FACT_RECORDED = 0x8000,
 };
 
 #define DYNAMIC_ALPHA_TO_COVERAGE_ENABLE_EXT (1ull << 0)

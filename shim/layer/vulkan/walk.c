@@ -43,6 +43,11 @@ static size_t find_structure(VkStructureType type)
     return structure_types[low] == (uint32_t)type ? low : NOT_FOUND;
 }
 
+size_t walk_size_of(enum StructureIndex index)
+{
+    return structures[index].size;
+}
+
 size_t walk_structure_size(VkStructureType type)
 {
     size_t index = find_structure(type);
@@ -69,8 +74,12 @@ static uint32_t number_at(const char *data, uint16_t offset)
 static bool counts(const Walk *walk, const Member *member, const char *data)
 {
     const Rule *rule = &rules[member->rule];
-    if ((walk->facts & rule->need) != rule->need || walk->facts & rule->never || walk->dynamic & rule->any ||
-        (walk->dynamic & rule->all) == rule->all)
+    if ((walk->facts & rule->need) != rule->need || walk->facts & rule->never)
+        return false;
+    /* What is dynamic or off does no harm there, and a driver may look at it all the same. */
+    if (walk->facts & FACT_RECORDED && member->kind == PLAIN && member->counting == HERE && member->value == ANY_VALUE)
+        return true;
+    if (walk->dynamic & rule->any || (walk->dynamic & rule->all) == rule->all)
         return false;
     if (member->when == NO_MEMBER || walk->dynamic & rule->moot)
         return true;
@@ -106,21 +115,39 @@ static void walk_constants(Walk *walk, const VkSpecializationInfo *info)
     }
 }
 
-static void walk_chain(Walk *walk, const VkBaseInStructure *node)
+static void enter(Walk *walk, const void *place, const void *target, size_t size)
 {
-    for (; node; node = node->pNext) {
+    if (walk->enter)
+        walk->enter(walk, place, target, size);
+}
+
+static void walk_chain(Walk *walk, const VkBaseInStructure *const *place)
+{
+    for (const VkBaseInStructure *node = *place; node; node = node->pNext) {
         size_t index = find_structure(node->sType);
-        if (index != NOT_FOUND) { /* the rest is in this one's chain */
+        /* The first member is sType. */
+        if (index != NOT_FOUND &&
+            counts(walk, &members[structures[index].first], (const char *)node)) { /* the rest is in this one's chain */
+            enter(walk, place, node, structures[index].size);
             walk_structures(walk, (enum StructureIndex)index, node, 1);
             return;
         }
     }
 }
 
+static void walk_strings(Walk *walk, const char *const *strings, uint64_t count)
+{
+    const WalkBlock block = walk->block;
+    for (uint64_t i = 0; i < count && strings[i]; i++) {
+        enter(walk, &strings[i], strings[i], strlen(strings[i]) + 1);
+        walk->bytes(walk, strings[i], strlen(strings[i]) + 1);
+        walk->block = block;
+    }
+}
+
 static void walk_elements(Walk *walk, const Member *member, const char *data, const void *elements, uint64_t count)
 {
     const uint64_t *handles = elements;
-    const char *const *strings = elements;
     switch ((enum MemberKind)member->kind) {
     case PLAIN:
         walk->bytes(walk, elements, count * member->size);
@@ -129,34 +156,53 @@ static void walk_elements(Walk *walk, const Member *member, const char *data, co
         walk_structures(walk, member->target, elements, count);
         break;
     case STRINGS:
-        for (uint64_t i = 0; i < count && strings[i]; i++)
-            walk->bytes(walk, strings[i], strlen(strings[i]) + 1);
+        walk_strings(walk, elements, count);
         break;
     case HANDLES:
         for (uint64_t i = 0; i < count; i++)
-            walk->handle(walk, (VkObjectType)(member->target << 16 | member->size), handles[i], data);
+            walk->handle(walk, (VkObjectType)(member->target << 16 | member->size), &handles[i], data);
         break;
     case CONSTANTS:
-        walk_constants(walk, (const void *)data);
+        if (walk->facts & FACT_HASHED)
+            walk_constants(walk, (const void *)data);
+        else
+            walk->bytes(walk, elements, count);
         break;
     case CHAIN:
-        walk_chain(walk, *(const VkBaseInStructure *const *)elements);
+        walk_chain(walk, elements);
         break;
+    }
+}
+
+static size_t element_size(const Member *member)
+{
+    switch ((enum MemberKind)member->kind) {
+    case STRUCTURES:
+        return structures[member->target].size;
+    case STRINGS:
+    case HANDLES:
+        return sizeof(uint64_t);
+    default:
+        return member->size;
     }
 }
 
 static void walk_member(Walk *walk, const Member *member, const char *data)
 {
     const void *elements = data + member->offset;
+    const WalkBlock block = walk->block;
     uint64_t count = 1;
     if (member->counting != HERE) {
         elements = *(const void *const *)elements;
         count = elements ? count_of(member, data) : 0;
-        if (member->counting != ONE || !elements)
+        if (walk->facts & FACT_HASHED && (member->counting != ONE || !elements))
             walk->bytes(walk, &count, sizeof count);
+        if (count > 0)
+            enter(walk, data + member->offset, elements, count * element_size(member));
     }
     if (count > 0)
         walk_elements(walk, member, data, elements, count);
+    walk->block = block;
 }
 
 void walk_structures(Walk *walk, enum StructureIndex index, const void *data, uint64_t count)
