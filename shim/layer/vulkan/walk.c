@@ -125,11 +125,12 @@ static void walk_chain(Walk *walk, const VkBaseInStructure *const *place)
 {
     for (const VkBaseInStructure *node = *place; node; node = node->pNext) {
         size_t index = find_structure(node->sType);
-        /* The first member is sType. */
-        if (index != NOT_FOUND &&
-            counts(walk, &members[structures[index].first], (const char *)node)) { /* the rest is in this one's chain */
+        /* The first member is sType. The rest of the chain is in this structure's. */
+        if (index != NOT_FOUND && counts(walk, &members[structures[index].first], (const char *)node)) {
+            const WalkBlock block = walk->block;
             enter(walk, place, node, structures[index].size);
             walk_structures(walk, (enum StructureIndex)index, node, 1);
+            walk->block = block;
             return;
         }
     }
@@ -187,21 +188,17 @@ static size_t element_size(const Member *member)
     }
 }
 
-static void walk_member(Walk *walk, const Member *member, const char *data)
+static void walk_pointer(Walk *walk, const Member *member, const char *data)
 {
-    const void *elements = data + member->offset;
+    const void *elements = *(const void *const *)(const void *)(data + member->offset);
     const WalkBlock block = walk->block;
-    uint64_t count = 1;
-    if (member->counting != HERE) {
-        elements = *(const void *const *)elements;
-        count = elements ? count_of(member, data) : 0;
-        if (walk->facts & FACT_HASHED && (member->counting != ONE || !elements))
-            walk->bytes(walk, &count, sizeof count);
-        if (count > 0)
-            enter(walk, data + member->offset, elements, count * element_size(member));
-    }
-    if (count > 0)
-        walk_elements(walk, member, data, elements, count);
+    const uint64_t count = elements ? count_of(member, data) : 0;
+    if (walk->facts & FACT_HASHED && (member->counting != ONE || !elements))
+        walk->bytes(walk, &count, sizeof count);
+    if (count == 0)
+        return;
+    enter(walk, data + member->offset, elements, count * element_size(member));
+    walk_elements(walk, member, data, elements, count);
     walk->block = block;
 }
 
@@ -211,7 +208,14 @@ void walk_structures(Walk *walk, enum StructureIndex index, const void *data, ui
     const Member *first = members + (walk->quick ? structure->quick_first : structure->first);
     const Member *end = first + (walk->quick ? structure->quick_count : structure->count);
     for (const char *one = data; count > 0 && !walk->ended; count--, one += structure->size)
-        for (const Member *member = first; member < end; member++)
-            if (member->rule == 0 || counts(walk, member, one))
-                walk_member(walk, member, one);
+        for (const Member *member = first; member < end; member++) {
+            if (member->rule != 0 && !counts(walk, member, one))
+                continue;
+            if (member->counting != HERE)
+                walk_pointer(walk, member, one);
+            else if (member->kind == PLAIN)
+                walk->bytes(walk, one + member->offset, member->size);
+            else if (member->kind != CHAIN || *(const void *const *)(const void *)(one + member->offset))
+                walk_elements(walk, member, one, one + member->offset, 1);
+        }
 }
