@@ -24,8 +24,9 @@ from world import BUILD, Run, World
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
 from pylayer.store import sentinel
+from pylayer.store.deaths import review
 from pylayer.store.folder import Folder, read_identity
-from pylayer.store.verdict_files import forget, read_all, review
+from pylayer.store.verdict_files import forget, read_all
 from pylayer.store.verdicts import OFTEN_KILLED, PIPELINE, RECORD, SUSPECTED, Verdict
 
 COUNT = 24

@@ -20,7 +20,7 @@ from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
-from pylayer.store import fold, format, marks, sentinel, verdict_files, verdicts
+from pylayer.store import deaths, fold, format, marks, sentinel, verdict_files, verdicts
 from pylayer.store.folder import Folder
 from pylayer.store.verdicts import DAY, DECIDED, PIPELINE, STUB, Verdict, Verdicts
 from pylayer.values import CARRIER_CELLS, CARRIER_OFF
@@ -88,7 +88,7 @@ def stored(folder: Folder, **pipelines: int) -> dict[str, bytes]:
 
 def reviewed(folder: Folder, read_only: bool = False) -> Verdicts:
     """Returns what is decided for the program after a start that looked for deaths."""
-    found = verdict_files.review(folder, read_only)
+    found = deaths.review(folder, read_only)
     return found[PROGRAM].known if PROGRAM in found else verdict_files.read(folder, PROGRAM)
 
 
