@@ -242,16 +242,19 @@ def test_no_global_key_without_the_extension(world: World) -> None:
 #: Loads the records of {journals}, one journal after the other, when the program creates its empty cache: the device's
 #: own load is over then.
 LATER_LOADS = """
+from pylayer.store.folder import Batch
 from pylayer.store.reader import Reader
 
 
 def load(path):
     count = 0
     for part in Reader(path).parts([]):
-        cells = [record for record in part.records if record.magic == b"CELL"]
-        names = ("start", "size", "digest", "fingerprint")
-        boundary.load_records(1, part.data, *([getattr(cell, name) for cell in cells] for name in names))
-        count += len(cells)
+        batch = Batch(part.data)
+        for record in part.records:
+            if record.magic == b"CELL":
+                batch.add(record.start, record.size, record.digest, record.fingerprint)
+        boundary.load_records(1, batch)
+        count += len(batch.offsets)
     return count, boundary.load_done(1)
 
 

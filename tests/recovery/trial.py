@@ -22,7 +22,7 @@ from recovery.scenarios import Scenario
 from scripted_driver import read_counts
 from world import BUILD, LAYER_NAME, Run, World, seen
 
-from pylayer.store import deaths, runs
+from pylayer.store import deaths, runs, verdict_files
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.verdicts import ADDED_CALL, PIPELINE
 

@@ -9,6 +9,7 @@ from pylayer._policy import ffi
 
 from pylayer.inhost import boundary
 from pylayer.report.counters import COUNTERS
+from pylayer.store.folder import Batch
 from pylayer.values import Attested, Plan
 
 
@@ -54,7 +55,9 @@ def test_attested(layer: Layer) -> None:
 
 def test_binaries(layer: Layer) -> None:
     """Offsets into a part of a file arrive unchanged."""
-    assert boundary.load_binaries(5, bytearray(b"one two three"), [0, 8], [3, 5]) == 2
+    batch = Batch(bytearray(b"one two three"))
+    batch.binary_offsets, batch.binary_sizes = [0, 8], [3, 5]
+    assert boundary.load_binaries(5, batch) == 2
     assert layer.binaries == [b"one", b"three"]
 
 

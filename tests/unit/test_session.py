@@ -33,7 +33,7 @@ from pylayer.inhost import journal_writer, learning
 from pylayer.inhost.session import DeviceSession
 from pylayer.report.counters import RUN_VALUES
 from pylayer.store import format, journal, runs
-from pylayer.store.folder import Folder, Loaded
+from pylayer.store.folder import Batch, Folder, Loaded
 from pylayer.values import (
     CARRIER_CELLS,
     CARRIER_OFF,
@@ -691,11 +691,10 @@ def test_published_memory_is_left_alone(make: Make, commands: FakeCommands, root
     published: list[tuple[Any, bytes]] = []
     changed = []
 
-    def load_records(
-        device: int, data: bytearray, offsets: list[int], sizes: list[int], digests: object, fingerprints: object
-    ) -> bool:
+    def load_records(device: int, batch: Batch) -> bool:
         changed.extend(before for now, before in published if bytes(now) != before)
-        views = [memoryview(data)[start : start + size] for start, size in zip(offsets, sizes, strict=True)]
+        places = zip(batch.offsets, batch.sizes, strict=True)
+        views = [memoryview(batch.data)[start : start + size] for start, size in places]
         published[:] = [(view, bytes(view)) for view in views]
         return True
 

@@ -15,6 +15,7 @@ from pylayer.common.identity import Identity
 from pylayer.inhost.boundary import COUNTER_NAMES
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import format, sentinel
+from pylayer.store.folder import Batch
 from pylayer.store.format import Damage
 from pylayer.store.reader import Record, Scan
 from pylayer.values import (
@@ -274,18 +275,11 @@ class FakeCommands:
     def log_wanted(self, level: int) -> bool:
         return True
 
-    def load_records(
-        self,
-        device: int,
-        data: bytearray,
-        offsets: list[int],
-        sizes: list[int],
-        digests: list[bytes],
-        fingerprints: list[int],
-    ) -> bool:
+    def load_records(self, device: int, batch: Batch) -> bool:
         """Copies the records at once. The real layer reads them until the next call."""
         if not self.refuses:
-            self.loaded += [bytes(data[start : start + size]) for start, size in zip(offsets, sizes, strict=True)]
+            places = zip(batch.offsets, batch.sizes, strict=True)
+            self.loaded += [bytes(batch.data[start : start + size]) for start, size in places]
         return True
 
     def watch(self, device: int, descriptor: int) -> int:
@@ -298,13 +292,13 @@ class FakeCommands:
         self.suspected.append((fingerprints, kinds))
         return True
 
-    def load_binaries(self, device: int, data: bytearray, offsets: list[int], sizes: list[int]) -> int:
+    def load_binaries(self, device: int, batch: Batch) -> int:
         """Copies as many binaries as there is room for."""
         taken = 0
-        for start, size in zip(offsets, sizes, strict=True):
+        for start, size in zip(batch.binary_offsets, batch.binary_sizes, strict=True):
             if size <= self.binaries_room:
                 self.binaries_room -= size
-                self.binaries.append(bytes(data[start : start + size]))
+                self.binaries.append(bytes(batch.data[start : start + size]))
                 taken += 1
         return taken
 
