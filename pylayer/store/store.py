@@ -213,26 +213,22 @@ class Store:
         """Returns what makes later runs worse, and what did until lately, by identity and program. Only reads: what
         follows from a death that no later start of the layer has found is missing."""
         from . import verdict_files, verdict_words
-        from .folder import Folder, read_identity
+        from .folder import folders
 
         found = []
-        for name in self.identities():
-            identity = read_identity(self.root, name)
-            if identity is not None:
-                for program, (application, known) in verdict_files.read_all(Folder(self.root, identity)).items():
-                    word = (application or f"program {program:016x}") if program else "all programs"
-                    found += verdict_words.tell(identity, word, known)
+        for folder in folders(self.root):
+            for program, (application, known) in verdict_files.read_all(folder).items():
+                word = (application or f"program {program:016x}") if program else "all programs"
+                found += verdict_words.tell(folder.identity, word, known)
         return found
 
     def forget_verdicts(self) -> None:
         """Ends all verdicts. What cannot be deleted stays."""
         from . import verdict_files
-        from .folder import Folder, read_identity
+        from .folder import folders
 
-        for name in self.identities():
-            identity = read_identity(self.root, name)
-            if identity is not None:
-                verdict_files.forget(Folder(self.root, identity))
+        for folder in folders(self.root):
+            verdict_files.forget(folder)
 
     def empty_quarantine(self) -> int:
         """Deletes the damaged files; returns how many."""
