@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.settings import Limits
+from ..store.trimming import Trim
 from .output import (
     EXIT_PROBLEM,
     Failure,
@@ -25,7 +26,7 @@ from .selection import dry_run_option, require_store
 from .sizes import parse_size
 
 if TYPE_CHECKING:
-    from ..store.store import Store, Trim
+    from ..store.store import Store
 
 
 @click.command(short_help="Fold the store and keep it within its limits.")
@@ -55,7 +56,7 @@ def trim(max_size: int | None, max_program: int | None, free: int | None, dry_ru
     if free is not None:
         max_size = _limit_that_frees(store, free)
     limits = _limits(max_size, max_program)
-    work = store.trim(limits, dry_run)
+    work = Trim(store.root, limits, dry_run)
     with progress("folding", None, as_json) as advance:
         for _ in work.fold_steps():
             advance(1)

@@ -18,9 +18,9 @@ from unit.things import binary_read
 
 from pylayer.common.identity import program_id
 from pylayer.store import binary_history, folder, format, quarantine, verdicts
-from pylayer.store import store as face
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
+from pylayer.store.verification import Repair, Verification
 
 
 @pytest.fixture
@@ -203,10 +203,10 @@ def test_identity_file_that_is_not_there_yet(user: User, store: Store) -> None:
     path = store.path / "identity"
     text = path.read_text()
     path.unlink()
-    found = face.Store(str(user.store)).verification()
+    found = Verification(str(user.store))
     assert [*found.steps(lambda name: name == store.path.name, None)] and found.damage
     path.write_text(text)
-    assert [*face.Store(str(user.store)).repair().steps(found.damage)] == []
+    assert [*Repair(str(user.store)).steps(found.damage)] == []
     assert path.read_text() == text and quarantine.items(str(user.store)) == []
 
 
@@ -215,10 +215,10 @@ def test_identity_file_that_is_replaced(user: User, store: Store) -> None:
     path = store.path / "identity"
     text = path.read_text()
     path.write_text("damaged")
-    found = face.Store(str(user.store)).verification()
+    found = Verification(str(user.store))
     assert [*found.steps(lambda name: name == store.path.name, None)] and found.damage
     path.write_text(text)
-    assert [*face.Store(str(user.store)).repair().steps(found.damage)] == []
+    assert [*Repair(str(user.store)).steps(found.damage)] == []
     assert path.read_text() == text and quarantine.items(str(user.store)) == []
 
 
@@ -229,12 +229,12 @@ def test_identity_file_that_cannot_be_read(user: User, store: Store, monkeypatch
     def fail(name: str, limit: int) -> bytes:
         raise OSError(errno.EIO, "Input/output error", name)
 
-    repaired = face.Store(str(user.store))
-    found = repaired.verification()
+    root = str(user.store)
+    found = Verification(root)
     monkeypatch.setattr(folder, "read_small", fail)
     assert [*found.steps(lambda name: name == store.path.name, None)]
     assert [(what.path, what.outcome) for what in found.damage] == [(str(path), "unreadable")]
-    repair = repaired.repair()
+    repair = Repair(root)
     assert [*repair.steps(found.damage)] == []
     assert path.exists() and quarantine.items(str(user.store)) == []
 

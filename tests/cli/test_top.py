@@ -19,12 +19,12 @@ import pytest
 from cli.user import DEMO, User
 from unit.things import facts
 
-from pylayer.cli import top
-from pylayer.cli.live import LiveRun
+from pylayer.cli import live, top
 from pylayer.common import owner
 from pylayer.common.identity import Identity
 from pylayer.store import runs
 from pylayer.store.runs import RunFile
+from pylayer.store.store import Store
 from pylayer.store.timeline import Event, TimelineFile
 
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP\n"
@@ -244,31 +244,20 @@ def test_hostile_files(user: User) -> None:
     json.loads(user.pylayer("top", "--json").stdout)
 
 
-class FakeStore:
-    """A store with one run."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {"alive": True, "program": "game"}
-
-    def run(self, name: str) -> dict[str, Any]:
-        return self.values
-
-    def follow(self, name: str) -> None: ...
-
-
 @pytest.mark.parametrize("written_every", [5, 0], ids=["by policy", "by the layer"])
-def test_frames_a_second(written_every: int) -> None:
+def test_frames_a_second(written_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames a second are those of the program, whether policy writes the run's file every 5 s or the layer counts in
     mapped memory. A program that no longer presents has none after some seconds."""
-    store = FakeStore()
-    run = LiveRun(store, "a run")  # type: ignore[arg-type]
+    values: dict[str, Any] = {"alive": True, "program": "game"}
+    monkeypatch.setattr(live.runs, "read", lambda root, name: {**values})
+    run = live.LiveRun(Store("no store"), "a run")
     written = 1000.0
     for second in range(60):
         now = 1000.0 + second
         presented = 60 * min(second, 40)
         if not written_every or second % written_every == 0:
             written = now if written_every and second <= 40 else written
-            store.values = {**store.values, "counters": {"frames": presented}}
+            values["counters"] = {"frames": presented}
         run.look(SimpleNamespace(st_mtime_ns=int(written * 1e9), st_mtime=written, st_ino=1), now)  # type: ignore[arg-type]
         per_second, _ = run.rates()
         if 11 <= second <= 40:

@@ -26,6 +26,7 @@ from pylayer.fleet.pulling import Pull, Pulled
 from pylayer.fleet.pushing import Push
 from pylayer.fleet.signatures import index_payload, public_of, signed_index
 from pylayer.fleet.urls import open_backend
+from pylayer.store.room import Room
 from pylayer.store.store import Store as Face
 
 SECONDS = 60
@@ -107,7 +108,7 @@ class Machine:
             return name.startswith(program)
 
         work = Pull(open_backend(url, SECONDS), Face(str(self.root)), self.identity.name, self.keys, budget, wanted)
-        room = Face(str(self.root)).room(limits or Limits(1 << 40, 1 << 40))
+        room = Room(str(self.root), limits or Limits(1 << 40, 1 << 40))
         for _ in room.trim():
             pass
         for _ in room.make(work.plan(), {self.identity.name}):

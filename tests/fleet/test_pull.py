@@ -22,7 +22,8 @@ from pylayer.fleet.downloading import Budget
 from pylayer.fleet.memory import append_private
 from pylayer.store import bounds, format, holdings
 from pylayer.store.reader import Reader
-from pylayer.store.store import Store as Face
+from pylayer.store.trimming import Trim
+from pylayer.store.verification import Repair, Verification
 
 
 def requests(directory: Path) -> list[str]:
@@ -154,11 +155,10 @@ def damage_packs(machine: Machine) -> None:
     """A bit of a record flips, and a repair takes the record out."""
     for path in machine.root.glob("store/*/*.pack"):
         flip(path, 1000)
-    face = Face(str(machine.root))
-    report = face.verification()
+    report = Verification(machine.root)
     for _ in report.steps(lambda name: True, None):
         pass
-    for _ in face.repair().steps(report.damage):
+    for _ in Repair(machine.root).steps(report.damage):
         pass
 
 
@@ -263,7 +263,7 @@ def test_trim_evicts_by_last_pull(tmp_path: Path, builder: Builder, machine: Mac
     for newest in (0, 1):
         for one in (both[1 - newest], both[newest]):
             assert one.pull(builder.url).problem == ""
-        work = Face(str(machine.root)).trim(Limits(30_000, 1 << 40), False)
+        work = Trim(machine.root, Limits(30_000, 1 << 40), False)
         for _ in (*work.fold_steps(), *work.evict_steps()):
             pass
         assert both[newest].numbers() == list(range(20)) and len(both[1 - newest].numbers()) < 20
