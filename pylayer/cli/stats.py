@@ -76,9 +76,8 @@ def _names(group: list[Total]) -> list[str]:
 
 def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
     texts = group[0].newest.texts
-    driver = ", ".join(text for text in (texts["driver"], texts["driver_info"]) if text)
     out.print(texts["device"] or "unknown device", style="bold")
-    out.print(f"{driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim")
+    out.print(f"{group[0].newest.driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim")
     names = _names(group)
     out.print(program_table(out, HEADINGS, names, [_cells(total) for total in group]))
     for name, total in zip(names, group, strict=True):
