@@ -145,6 +145,11 @@ class Run:
         return {key: None if key in unknown else getattr(self, key) for key in SHOWN}
 
     @property
+    def driver(self) -> str:
+        """The driver and its version for people."""
+        return ", ".join(text for text in (self.texts["driver"], self.texts["driver_info"]) if text)
+
+    @property
     def program_id(self) -> int:
         """The number by which the store identifies the program."""
         return program_id(self.executable, self.application)
