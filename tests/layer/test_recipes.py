@@ -164,7 +164,7 @@ def test_chains_that_can_be_copied(world: World) -> None:
     """The layer probes every pipeline except one whose flags follow an unknown structure."""
     run(world, "flags")
     counters = world.last()
-    assert counters["plain"] == 1 and counters["compiled"] == 10
+    assert counters["plain"] == 1 and counters["compiled"] == 11
 
 
 def messages(world: World, log: Path, arguments: tuple[str, ...], layers: str | None) -> set[str]:

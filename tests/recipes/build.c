@@ -67,16 +67,17 @@ static bool lacks_feature_of(const State *state, uint64_t flags)
     return ((flags & CACHE_CONTROL_FLAGS) && !has[CONTROL_FEATURE]) ||
            ((flags & VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR) && !has[BINARIES]) ||
            ((flags & CAPTURE_FLAGS) && !has[EXECUTABLES]) ||
-           ((flags & CREATE_DESCRIPTOR_HEAP) && !has[DESCRIPTOR_HEAP]) ||
-           ((flags & VK_PIPELINE_CREATE_VIEW_INDEX_FROM_DEVICE_INDEX_BIT) && !has[MULTIVIEW]);
+           ((flags & CREATE_DESCRIPTOR_HEAP) && !has[DESCRIPTOR_HEAP]);
 }
 
-/* VUID-VkPipelineCreateFlags2CreateInfo-flags-requiredbitmask: there has to be one. Programs chain none, too. */
+/* VUID-VkPipelineCreateFlags2CreateInfo-flags-requiredbitmask: there has to be one. Programs chain none, too: `always`. */
 static const char *add_flags2(const State *state, Build *out, const Words *words)
 {
     bool has = state->device->has[MAINTENANCE_5], added = state->add.flags2 && has;
     bool needed = out->traits.captured || (out->flags & CREATE_DESCRIPTOR_HEAP);
-    if (!added && (!out->flags || !(needed || words_value(words, "flags2"))))
+    const char *word = words_value(words, "flags2");
+    bool always = added || (word && strcmp(word, "always") == 0);
+    if (!always && (!out->flags || !(needed || word)))
         return NULL;
     if (!has)
         return "feature";
@@ -142,7 +143,9 @@ static const char *add_common_nodes(const State *state, Build *out, const Words 
         out->unknown.sType = TYPE_UNKNOWN;
         add_node(&out->nodes, &out->unknown);
     }
-    if (out->binary_info.binaryCount)
+    if (words_value(words, "no-binaries"))
+        out->binary_info.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR;
+    if (out->binary_info.sType)
         add_node(&out->nodes, &out->binary_info);
     return why;
 }
@@ -206,7 +209,11 @@ static VkPipelineCreateFlags legacy_flags(const Build *out, const Words *words)
 {
     if (!out->flags2.sType)
         return (VkPipelineCreateFlags)out->flags;
-    return words_value(words, "legacy") ? VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT : 0;
+    const char *legacy = words_value(words, "legacy");
+    if (!legacy)
+        return 0;
+    return strcmp(legacy, "statistics") == 0 ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR
+                                             : VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
 }
 
 static void set_head(Build *out, const void *chain, VkPipelineCreateFlags flags)

@@ -124,10 +124,12 @@ static size_t room(const Words *words, size_t size)
         return size - 1;
     if (words_value(words, "half"))
         return size / 2;
-    return size;
+    if (words_value(words, "more"))
+        return size + 1;
+    return words_number(words, "room", (uint32_t)size);
 }
 
-/* read D0 C0 [query|zero|header|less|half] [unsized]: all of it without a word more. With unsized what is printed does not
+/* read D0 C0 [query|zero|header|less|half|more|room=N] [unsized|exact]: all of it without a word more. With unsized what is printed does not
  * depend on how much there is: other threads may have created the same pipelines. */
 void run_read(State *state, const Words *words)
 {
@@ -157,6 +159,8 @@ void run_read(State *state, const Words *words)
     if (sized)
         fprintf(state->out, " got=%s header=%d", size_class(got),
                 got >= HEADER_SIZE && header_is_right(state, bytes, got));
+    if (words_value(words, "exact"))
+        fprintf(state->out, " bytes=%zu", got);
     fprintf(state->out, " beyond=%d\n", beyond);
     free(state->data[slot].bytes);
     state->data[slot] = (DataSlot){bytes, beyond ? 0 : got};

@@ -167,16 +167,19 @@ static void add_extension(Request *request, const char *name)
         request->extensions[request->extension_count++] = name;
 }
 
-/* Vulkan 1.3's features by their own structs, or by the one for all. Either has to survive what a layer adds. */
+/* Vulkan 1.3's features by their own structs, or by the one for all: either has to survive what a layer adds. With
+ * off=FEATURE,... an extension is there and its features are off; recipes do as if these were on. */
 static void enable(Device *device, Request *request)
 {
     bool separate = words_value(request->words, "separate") != NULL;
+    const char *off = words_value(request->words, "off");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         FeatureStruct *one = &request->structs[i];
         if (!one->sType || !device->has[rows[i].feature])
             continue;
         add_extension(request, rows[i].extension);
-        memset(&one->members[rows[i].enabled], 0, (MOST_MEMBERS - rows[i].enabled) * sizeof(VkBool32));
+        uint32_t enabled = off && listed(off, rows[i].word) ? 0 : rows[i].enabled;
+        memset(&one->members[enabled], 0, (MOST_MEMBERS - enabled) * sizeof(VkBool32));
         if (rows[i].core && !separate)
             memcpy(member_at(&request->core, rows[i].core), one->members, rows[i].enabled * sizeof(VkBool32));
         else

@@ -227,7 +227,7 @@ static void *run_file(void *argument)
         die("no memory");
     name_of(run->path, recipe, sizeof recipe);
     for (int i = 1; fgets(line, sizeof line, file); i++) {
-        if (line[0] == '\n' || line[0] == '#' || strncmp(line, "device", 6) == 0)
+        if (line[0] == '\n' || line[0] == '#' || strncmp(line, "device ", 7) == 0)
             continue;
         snprintf(number, sizeof number, "%d", i);
         char *call = cut_name(line, number, name, sizeof name);

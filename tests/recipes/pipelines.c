@@ -92,26 +92,56 @@ static VkResult create_rays(State *state, Batch *batch, const VkRayTracingPipeli
     return result;
 }
 
-static VkResult create(State *state, Batch *batch, VkPipeline *pipelines)
-{
+typedef union Infos {
     VkComputePipelineCreateInfo compute[MAX_BATCH];
     VkGraphicsPipelineCreateInfo graphics[MAX_BATCH];
     VkRayTracingPipelineCreateInfoKHR rays[MAX_BATCH];
+} Infos;
+
+/* One behind the other, as commands want them. */
+static void fill_infos(const Batch *batch, Infos *infos)
+{
+    memset(infos, 0, sizeof *infos);
     for (uint32_t i = 0; i < batch->count; i++) {
-        compute[i] = batch->builds[i]->info.compute;
-        graphics[i] = batch->builds[i]->info.graphics;
-        rays[i] = batch->builds[i]->info.rays;
+        const AnyCreateInfo *info = &batch->builds[i]->info;
+        if (batch->point == POINT_COMPUTE)
+            memcpy(&infos->compute[i], info, sizeof *infos->compute);
+        else if (batch->point == POINT_GRAPHICS)
+            memcpy(&infos->graphics[i], info, sizeof *infos->graphics);
+        else
+            memcpy(&infos->rays[i], info, sizeof *infos->rays);
     }
+}
+
+static VkResult create(State *state, Batch *batch, const Infos *infos, VkPipeline *pipelines)
+{
+    const Device *device = state->device;
     switch (batch->point) {
     case POINT_COMPUTE:
-        return vkCreateComputePipelines(state->device->handle, batch->cache, batch->count, compute,
-                                        state->device->allocator, pipelines);
+        return vkCreateComputePipelines(device->handle, batch->cache, batch->count, infos->compute, device->allocator,
+                                        pipelines);
     case POINT_GRAPHICS:
-        return vkCreateGraphicsPipelines(state->device->handle, batch->cache, batch->count, graphics,
-                                         state->device->allocator, pipelines);
+        return vkCreateGraphicsPipelines(device->handle, batch->cache, batch->count, infos->graphics, device->allocator,
+                                         pipelines);
     default:
-        return create_rays(state, batch, rays, pipelines);
+        return create_rays(state, batch, infos->rays, pipelines);
     }
+}
+
+/* Whether anything changed that the program handed in, but for feedback. */
+static bool was_changed(const Batch *batch, const Build *before, const Infos *infos)
+{
+    Infos expected;
+    Build now;
+    fill_infos(batch, &expected);
+    bool changed = memcmp(&expected, infos, sizeof expected) != 0;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        memcpy(&now, batch->builds[i], sizeof now);
+        memcpy(&now.feedback, &before[i].feedback, sizeof now.feedback);
+        memcpy(now.stage_feedback, before[i].stage_feedback, sizeof now.stage_feedback);
+        changed |= memcmp(&now, &before[i], sizeof now) != 0;
+    }
+    return changed;
 }
 
 /* V valid, H found in the application's cache, B base pipeline used, ? not written, ! bits that do not exist, 0 a valid
@@ -154,6 +184,26 @@ static void print_element(const State *state, const Batch *batch, uint32_t index
     }
 }
 
+/* Prints what came of it. */
+static void create_and_print(State *state, Batch *batch, VkPipeline *pipelines)
+{
+    Infos infos;
+    Build *before = allocate(batch->count, sizeof *before);
+    fill_infos(batch, &infos);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        memcpy(&before[i], batch->builds[i], sizeof *before);
+        pipelines[i] = UNWRITTEN; /* outputs: every one has to be written */
+    }
+    state->last = create(state, batch, &infos, pipelines);
+    fprintf(state->out, "result=%d", state->last);
+    for (uint32_t i = 0; i < batch->count; i++)
+        print_element(state, batch, i, pipelines[i]);
+    for (uint32_t i = 0; i < batch->count; i++)
+        print_contents(state, batch->builds[i], pipelines[i]);
+    fputs(was_changed(batch, before, &infos) ? " changed=1\n" : "\n", state->out);
+    free(before);
+}
+
 void pipeline_slot_clear(State *state, PipelineSlot *slot)
 {
     vkDestroyPipeline(state->device->handle, slot->handle, state->device->allocator);
@@ -189,17 +239,7 @@ void run_pipelines(State *state, Point point, const Words *words, Words *element
         skip(state, why);
     } else {
         VkPipeline pipelines[MAX_BATCH];
-        /* Outputs: every one has to be written. */
-        for (uint32_t i = 0; i < count; i++)
-            pipelines[i] = UNWRITTEN;
-        VkResult result = create(state, &batch, pipelines);
-        state->last = result;
-        fprintf(state->out, "result=%d", result);
-        for (uint32_t i = 0; i < count; i++)
-            print_element(state, &batch, i, pipelines[i]);
-        for (uint32_t i = 0; i < count; i++)
-            print_contents(state, batch.builds[i], pipelines[i]);
-        fputc('\n', state->out);
+        create_and_print(state, &batch, pipelines);
         for (uint32_t i = 0; i < count; i++)
             keep(state, &batch, i, pipelines[i]);
     }
