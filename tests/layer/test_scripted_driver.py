@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from layer.test_pipeline_cache_objects import GROWTH, MERGES, SIZES
 from programs.modes import Arguments, modes
-from recipes.small import GLOBAL_KEY, ZERO_LENGTH
+from recipes.small import BINARY_CALLS, GLOBAL_KEY, ZERO_LENGTH
 from scripted_driver import ScriptedDriver
 from world import seen
 
@@ -87,9 +87,9 @@ def test_two_instances(scripted: ScriptedDriver) -> None:
 
 def test_commands_of_binaries(scripted: ScriptedDriver) -> None:
     """Each command of VK_KHR_pipeline_binary returns the same with and without the layer."""
-    alone = scripted.program("binary_calls", layered=False).stdout
-    assert "from the imported binary: 0, a pipeline" in alone
-    assert scripted.program("binary_calls").stdout == alone
+    alone = scripted.recipe(BINARY_CALLS, layered=False).stdout
+    assert "from-the-imported-binary result=0 P2=set" in alone
+    assert scripted.recipe(BINARY_CALLS).stdout == alone
 
 
 def test_witness_sees_leaks(scripted: ScriptedDriver) -> None:

@@ -169,14 +169,15 @@ void run_binaries(State *state, const Words *words)
         return;
     }
     VkPipelineBinaryHandlesInfoKHR handles = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR};
-    VkResult result = source->known ? VK_SUCCESS : create_binaries(state, source, &handles);
-    uint32_t total = source->known ? source->known : handles.pipelineBinaryCount;
+    bool known = source->known && !words_value(words, "count");
+    VkResult result = known ? VK_SUCCESS : create_binaries(state, source, &handles);
+    uint32_t total = known ? source->known : handles.pipelineBinaryCount;
     BinarySlot made = {.recipe = *source->recipe};
     fprintf(state->out, "result=%d", result);
     if (result == VK_SUCCESS)
         fprintf(state->out, " total=%u", total);
     if (result == VK_SUCCESS && total > 0 && total <= MAX_BINARIES && !words_value(words, "count"))
-        fetch(state, source, total, words_value(words, "few") && !source->known, &made);
+        fetch(state, source, total, words_value(words, "few") != NULL, &made);
     fputc('\n', state->out);
     if (!words_value(words, "count")) {
         binary_slot_clear(state, &state->binaries[slot]);
@@ -198,11 +199,12 @@ static bool read_one(State *state, VkPipelineBinaryKHR binary, const Words *word
     print_key(state, key);
     if (result != VK_SUCCESS || words_value(words, "query"))
         return false;
-    size_t room = words_value(words, "less") && size ? size - 1 : size, got = room;
-    uint8_t *bytes = allocate(1, size + 1);
-    memset(bytes, 0xab, size + 1);
+    size_t room = words_value(words, "less") && size ? size - 1 : words_value(words, "more") ? size + 1 : size;
+    size_t got = room;
+    uint8_t *bytes = allocate(1, size + 2);
+    memset(bytes, 0xab, size + 2);
     result = state->device->commands.get_binary_data(state->device->handle, &info, key, &got, bytes);
-    fprintf(state->out, ",%d,%zu,%016llx,%d", result, got, (unsigned long long)digest(DIGEST_OF_NOTHING, bytes, room),
+    fprintf(state->out, ",%d,%zu,%016llx,%d", result, got, (unsigned long long)digest(DIGEST_OF_NOTHING, bytes, got < room ? got : room),
             bytes[room] != 0xab);
     *data = (VkPipelineBinaryDataKHR){got, bytes};
     if (result == VK_SUCCESS)
@@ -212,7 +214,7 @@ static bool read_one(State *state, VkPipelineBinaryKHR binary, const Words *word
     return false;
 }
 
-/* bindata X0 B0 [query|less] */
+/* bindata X0 B0 [query|less|more] */
 void run_binary_data(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'X'), from = words->count > 2 ? slot_of(words->word[2], 'B') : -1;

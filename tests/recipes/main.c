@@ -133,6 +133,8 @@ void state_clear(State *state)
 {
     Device *device = state->device;
     canvas_destroy(state);
+    if (device->has[BINARIES])
+        device->commands.destroy_binary(device->handle, VK_NULL_HANDLE, device->allocator);
     for (int i = 0; i < SLOTS; i++) {
         pipeline_slot_clear(state, &state->pipelines[i]);
         binary_slot_clear(state, &state->binaries[i]);
