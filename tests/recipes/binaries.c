@@ -204,8 +204,8 @@ static bool read_one(State *state, VkPipelineBinaryKHR binary, const Words *word
     uint8_t *bytes = allocate(1, size + 2);
     memset(bytes, 0xab, size + 2);
     result = state->device->commands.get_binary_data(state->device->handle, &info, key, &got, bytes);
-    fprintf(state->out, ",%d,%zu,%016llx,%d", result, got, (unsigned long long)digest(DIGEST_OF_NOTHING, bytes, got < room ? got : room),
-            bytes[room] != 0xab);
+    fprintf(state->out, ",%d,%zu,%016llx,%d", result, got,
+            (unsigned long long)digest(DIGEST_OF_NOTHING, bytes, got < room ? got : room), bytes[room] != 0xab);
     *data = (VkPipelineBinaryDataKHR){got, bytes};
     if (result == VK_SUCCESS)
         return true;
