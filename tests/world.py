@@ -178,6 +178,16 @@ class World:
             assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
         return process
 
+    def recipe(
+        self, lines: str, *options: str, check: bool = True, **environment: str | None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a recipe (tests/recipes/main.c). What is printed about a line begins with its name."""
+        file = self.directory / "test.recipe"
+        file.write_text(lines)
+        process = self.run([str(BUILD / "tests" / "recipes"), *options, str(file)], check=check, **environment)
+        process.stdout = process.stdout.replace("test.", "")
+        return process
+
     def demo(
         self, *arguments: str | float | Path, check: bool = True, layers: str | None = LAYER_NAME, **environment: Any
     ) -> Run:

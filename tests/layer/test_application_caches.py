@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from recipes.small import ZERO_LENGTH
 from world import World
 
 HEADER = struct.Struct("<IIII16s")
@@ -107,7 +108,5 @@ def test_checked_also_where_nothing_is_kept(world: World, saved: Path) -> None:
 
 def test_zero_length_with_a_pointer(world: World) -> None:
     """A pointer with a length of zero becomes an empty cache."""
-    from world import BUILD
-
-    process = world.run([str(BUILD / "tests" / "zero_length_cache")])
-    assert "created" in process.stdout and "zero-length; the program gets an empty cache" in process.stderr
+    process = world.recipe(ZERO_LENGTH)
+    assert "created result=0" in process.stdout and "zero-length; the program gets an empty cache" in process.stderr

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import xxhash
 from layer.recorder import only, record
+from recipes.small import GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE, key_in
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World
 
@@ -219,14 +220,14 @@ def test_unchecked_caches_are_not_told_of(world: World, tmp_path: Path) -> None:
 # ---- the device ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [[], ["no-feature"]])
-def test_global_key(real: World, arguments: list[str]) -> None:
+@pytest.mark.parametrize("recipe", [GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE])
+def test_global_key(real: World, recipe: str) -> None:
     """Policy gets the driver's global key only for devices where the program enabled the feature."""
     wanted = record(real)
-    key = real.run([str(BUILD / "tests" / "global_key"), *arguments]).stdout.strip()
+    key = key_in(real.recipe(recipe).stdout)
     found = wanted.take()
     assert 2 <= len(key) <= 2 * KEY_BYTES
-    assert [one["global_key"] for one in only(found, "created")] == ["" if arguments else key]
+    assert [one["global_key"] for one in only(found, "created")] == [key if recipe == GLOBAL_KEY else ""]
     assert [one["compressed"] for one in only(found, "facts")] == [False]  # RADV's data is not
 
 
