@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from unit.things import (
+    SERIAL,
     FakeCommands,
     binary_read,
     cache_data,
@@ -24,7 +25,6 @@ from pylayer.common.identity import Identity, program_id
 from pylayer.store.folder import Folder
 from pylayer.values import CARRIER_CELLS, BinaryRead, CacheData, CacheRead, Cell, DeviceState, Plan
 
-SERIAL = 5
 TYPES = (
     "CREATE_INSTANCE",
     "PLAN_DEVICE",

@@ -15,14 +15,6 @@ from pylayer.store import bounds, fold, format, journal
 from pylayer.store.folder import Folder
 from pylayer.store.recency import used_parts
 
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    result = Folder(str(tmp_path / "root"), IDENTITY)
-    result.prepare()
-    return result
-
-
 # ---- recency and limits ------------------------------------------------------------------------------
 
 

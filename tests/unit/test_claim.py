@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -31,13 +30,6 @@ folder = Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))
 DIES = "Claim(folder).take(); PackWriter(f'{folder.path}/1.pack', folder.identity); os._exit(0)"
 #: Waits for the others, reports whether it has the claim, and keeps it until all have reported.
 RACES = "input(); print(Claim(folder).take(), flush=True); sys.stdin.read()"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    found = Folder(str(tmp_path), IDENTITY)
-    found.prepare()
-    return found
 
 
 def abandon(folder: Folder) -> None:
@@ -104,17 +96,6 @@ def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
     run(fold.Fold(folder, 1))
     assert len([name for name in os.listdir(folder.path) if name.endswith(".tmp")]) == 1
     assert os.path.exists(writer.finish())
-
-
-def test_claim_that_names_nobody(folder: Folder) -> None:
-    """A claim that names no process is abandoned after a quarter of an hour, like a claim of another machine or of
-    another container."""
-    path = os.path.join(folder.path, "folding", "somebody")
-    os.makedirs(path)
-    os.utime(path, (time.time() - 800,) * 2)
-    assert not Claim(folder).take()
-    os.utime(path, (time.time() - 1000,) * 2)
-    assert Claim(folder).take()
 
 
 def test_claim_of_an_earlier_version(folder: Folder) -> None:

@@ -193,6 +193,7 @@ def test_policy_file_of_others(host_module: Any, boundary: FakeBoundary, root: s
 
 def test_no_home(host_module: Any, boundary: FakeBoundary) -> None:
     """Without a home directory and without PYLAYER_STORE, the log says that nothing is stored."""
+    boundary.variables.clear()
     host = host_module.Host()
     host.configure()
     assert host.root is None

@@ -11,19 +11,11 @@ from pathlib import Path
 
 import pytest
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
-from unit.things import run_python
+from unit.things import flip, run_python
 
 from pylayer.common.settings import Limits
 from pylayer.store import fold, format, journal, maintenance, pack, quarantine, reader, runs
 from pylayer.store.folder import Folder, Loaded
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    result = Folder(str(tmp_path / "root"), IDENTITY)
-    result.prepare()
-    return result
-
 
 # ---- folding -----------------------------------------------------------------------------------------
 
@@ -63,18 +55,6 @@ def test_equal_content_of_two_pipelines(folder: Folder) -> None:
     (path,) = packs(folder)
     records = [record for part in reader.Reader(str(path)).verified(IDENTITY.digest, []) for record in part.records]
     assert sorted((record[7], record[8]) for record in records if record[0] == format.CELL) == [(7, 2), (8, 2)]
-
-
-def test_large_records(folder: Folder) -> None:
-    """A record larger than what is read at once is stored and read alone."""
-    sizes = [0, 1, 15, 16, reader.PART_BYTES - 64, reader.PART_BYTES + 1, 3 << 20]
-    writer = journal.Journal(folder.path, IDENTITY, 1)
-    wanted = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
-    for data in wanted:
-        writer.append(format.record_parts(format.CELL, data))
-    writer.close()
-    run(fold.Fold(folder, 1))
-    assert sorted(loaded(folder, 1)[0]) == sorted(wanted)
 
 
 def test_sizes_grow_by_a_factor(folder: Folder) -> None:
@@ -278,12 +258,6 @@ def test_full_disk_while_folding(folder: Folder, monkeypatch: pytest.MonkeyPatch
 # ---- damage ------------------------------------------------------------------------------------------
 
 
-def hurt(path: str, at: int, change: int = 0x10) -> None:
-    data = bytearray(Path(path).read_bytes())
-    data[at] ^= change
-    Path(path).write_bytes(data)
-
-
 @pytest.mark.parametrize(
     ("change", "outcome"),
     [
@@ -335,7 +309,7 @@ def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
 def test_damaged_journal_is_folded_without_the_damage(folder: Folder) -> None:
     """A journal with a damaged record goes to quarantine with the reason; the other records go into the pack."""
     path = put(folder, 1, range(5))
-    hurt(path, 256 + 64 + 10)
+    flip(path, 256 + 64 + 10)
     run(fold.Fold(folder, 1))
     assert len(loaded(folder, 1)[0]) == 4
     (item,) = quarantine.items(folder.root)
@@ -357,7 +331,7 @@ def test_torn_journal_is_no_damage(folder: Folder) -> None:
 def test_quarantine_that_cannot_be_written(folder: Folder) -> None:
     """If the damage cannot be moved to quarantine, its file stays, and the good records are still folded."""
     path = put(folder, 1, range(5))
-    hurt(path, 256 + 64 + 10)
+    flip(path, 256 + 64 + 10)
     Path(folder.root, "quarantine").write_text("in the way")
     run(fold.Fold(folder, 1))
     assert os.path.exists(path)

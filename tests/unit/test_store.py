@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import xxhash
 from others import become_another, without_private_group
+from unit.folders import IDENTITY, cells
 from unit.things import facts, record, write_journal
 
 from pylayer.common import files, flat
@@ -17,25 +18,6 @@ from pylayer.common.identity import Identity
 from pylayer.store import fold, format, reader, runs
 from pylayer.store import folder as folder_module
 from pylayer.store.folder import Folder, Loaded, read_identity
-
-IDENTITY = Identity.of(facts())
-
-
-def records_of(folder: Folder, loaded: Loaded, program: int | None = 7) -> list[bytes]:
-    """Every record's data that a load hands over."""
-    return [
-        batch.data[start : start + size]
-        for batch in folder.load(program, loaded)
-        for start, size in zip(batch.offsets, batch.sizes, strict=True)
-    ]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    """A folder that is there."""
-    result = Folder(str(tmp_path / "root"), IDENTITY)
-    result.prepare()
-    return result
 
 
 def journal_in(folder: Folder, name: str, *records: bytes) -> Path:
@@ -104,7 +86,7 @@ def test_unique_names_sort_by_time() -> None:
 def test_nothing_stored(tmp_path: Path) -> None:
     """A store that is not there loads as empty and is not made by that."""
     loaded = Loaded()
-    assert records_of(Folder(str(tmp_path / "root"), IDENTITY), loaded) == []
+    assert cells(Folder(str(tmp_path / "root"), IDENTITY), into=loaded) == []
     assert (loaded.damage, list(tmp_path.iterdir())) == ([], [])
 
 
@@ -135,7 +117,7 @@ def test_folder_of_an_older_pylayer(folder: Folder, version: int | str | None) -
     journal_in(folder, "0000000000000007-1.closed", record(b"new"))
     description.write_text(flat.dumps(fields))  # as a process that is slower saw it
     assert folder.set_aside_older() is None
-    assert records_of(folder, Loaded()) == [b"new"]
+    assert cells(folder) == [b"new"]
     assert Path(folder.path + ".old", "0000000000000007-1.closed").exists()
 
 
@@ -150,7 +132,7 @@ def test_damaged_description(folder: Folder, damage: bytes) -> None:
     folder.mend_description()
     found = read_identity(folder.root, IDENTITY.name)
     assert found is not None and found.fields == IDENTITY.fields
-    assert records_of(folder, Loaded()) == [b"kept"]
+    assert cells(folder) == [b"kept"]
     assert os.listdir(os.path.dirname(folder.path)) == [IDENTITY.name]
 
 
@@ -180,17 +162,17 @@ def test_load(folder: Folder) -> None:
     journal_in(folder, f"{8:016x}-0003-c.journal", record(b"foreign"))
     Path(folder.path, f"{7:016x}-0004-d.journal.tmp").write_bytes(b"being written")
     loaded = Loaded()
-    assert records_of(folder, loaded) == [b"first", b"also", b"second"]
+    assert cells(folder, into=loaded) == [b"first", b"also", b"second"]
     assert (loaded.bytes, loaded.damage, loaded.mean_create_ns) == (15, [], 20.0)
     assert loaded.digests == {xxhash.xxh3_128_digest(data) for data in (b"first", b"also", b"second")}
-    assert records_of(folder, Loaded(), None) == [b"first", b"also", b"second", b"foreign"]
+    assert cells(folder, None) == [b"first", b"also", b"second", b"foreign"]
 
 
 def test_duplicates_are_loaded_once(folder: Folder) -> None:
     """Equal data in several records and files is handed over once."""
     journal_in(folder, f"{7:016x}-1.journal", record(b"same"), record(b"same"), record(b"other"))
     journal_in(folder, f"{7:016x}-2.journal", record(b"same", kind=1))
-    assert records_of(folder, Loaded()) == [b"same", b"other"]
+    assert cells(folder) == [b"same", b"other"]
 
 
 def test_batches_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +190,7 @@ def test_mean_counts_compiled_cells_only(folder: Folder) -> None:
     )
     journal_in(folder, f"{7:016x}-2.snapshot", record(b"whole", format.SNAPSHOT, create_ns=10**9))
     loaded = Loaded()
-    assert len(records_of(folder, loaded)) == 3
+    assert len(cells(folder, into=loaded)) == 3
     assert loaded.mean_create_ns == 4000
 
 
@@ -216,7 +198,7 @@ def test_unknown_record_stays_with_the_store(folder: Folder) -> None:
     """A record of a type that this version does not know never reaches a driver, and those behind it do."""
     journal_in(folder, f"{7:016x}-1.journal", record(b"future", b"BINY"), record(b"known"))
     loaded = Loaded()
-    assert records_of(folder, loaded) == [b"known"]
+    assert cells(folder, into=loaded) == [b"known"]
     assert loaded.damage == []
 
 
@@ -229,7 +211,7 @@ def test_damage_is_named_with_its_file(folder: Folder) -> None:
     other = Identity.of(facts(driver_version=1))
     write_journal(Path(folder.path, f"{7:016x}-3.journal"), other, record(b"another driver's"))
     loaded = Loaded()
-    assert records_of(folder, loaded) == [b"good", b"fine"]
+    assert cells(folder, into=loaded) == [b"good", b"fine"]
     assert [(what.path, what.outcome, what.offset) for what in loaded.damage] == [
         (str(path), "damaged-data", 256 + len(record(b"good"))),
         (f"{folder.path}/{7:016x}-2.journal", "truncated", 0),
@@ -244,7 +226,7 @@ def test_unreadable_file(folder: Folder) -> None:
     Path(folder.path, f"{7:016x}-2.journal").symlink_to("/nowhere")
     journal_in(folder, f"{7:016x}-3.journal", record(b"good"))
     loaded = Loaded()
-    assert records_of(folder, loaded) == [b"good"]
+    assert cells(folder, into=loaded) == [b"good"]
     assert [(what.path, what.outcome, what.detail) for what in loaded.damage] == [
         (f"{folder.path}/{7:016x}-1.journal", "unreadable", "Is a directory"),
         (f"{folder.path}/{7:016x}-2.journal", "unreadable", "Too many levels of symbolic links"),
@@ -259,7 +241,7 @@ def test_folder_that_others_may_write(folder: Folder, level: str, monkeypatch: p
     without_private_group(monkeypatch)
     os.chmod(path, 0o1777 if level == "identity" else 0o770)
     loaded = Loaded()
-    assert records_of(folder, loaded) == []
+    assert cells(folder, into=loaded) == []
     assert [(what.outcome, what.detail) for what in loaded.damage] == [
         ("untrusted", f"{path} can be written by others (chmod go-w {path}); it is not used")
     ]
@@ -272,7 +254,7 @@ def test_folder_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch)
     journal_in(folder, f"{7:016x}-1.journal", record(b"planted"))
     become_another(Path(folder.path), monkeypatch)
     loaded = Loaded()
-    assert records_of(folder, loaded) == []
+    assert cells(folder, into=loaded) == []
     assert loaded.damage[0].outcome == "untrusted" and "belongs to user" in loaded.damage[0].detail
 
 
@@ -304,7 +286,7 @@ def test_snapshot_replaced_while_loading(folder: Folder, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(folder_module, "Reader", vanishing)
     loaded = Loaded()
-    assert sorted(records_of(folder, loaded)) == [b"a cell", b"old and new"]
+    assert sorted(cells(folder, into=loaded)) == [b"a cell", b"old and new"]
     assert loaded.damage == []
 
 
@@ -323,7 +305,7 @@ def test_folded_while_the_names_were_read(folder: Folder, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "listdir", racing)
     loaded = Loaded()
-    assert records_of(folder, loaded) == [b"a cell"]
+    assert cells(folder, into=loaded) == [b"a cell"]
     assert not path.exists()
 
 
@@ -339,7 +321,7 @@ def test_folder_deleted_while_loading(folder: Folder, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(folder, "files", names)
     loaded = Loaded()
-    records_of(folder, loaded)
+    cells(folder, into=loaded)
     assert loaded.damage == []
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import xxhash
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pylayer.common import flat, outcomes
@@ -361,30 +361,3 @@ def test_two_folds_and_a_reader(
                 pass
         assert loads(folder) == before
         assert seen == before[None]
-
-
-# ---- settings text -----------------------------------------------------------------------------------
-
-LEAVES = st.one_of(st.text(), st.integers(-(1 << 70), 1 << 70), st.floats(allow_nan=False), st.booleans(), st.none())
-VALUES = st.recursive(
-    LEAVES, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4))
-)
-
-
-@many
-@given(st.dictionaries(st.text(), VALUES, max_size=6))
-@example({"[0": {"[1": "a.b=[%\r\n"}, "": {}, "l": [[], {}, [None]]})
-def test_flat_round_trip(value: dict[str, Any]) -> None:
-    """Any mapping of settings is equal after it was written and read, types included."""
-    assert repr(flat.loads(flat.dumps(value))) == repr(value)
-
-
-@many
-@given(st.one_of(st.text(), st.text("ab.=[0%\nsidfbnl:1", max_size=60)))
-def test_flat_text_that_is_anything(text: str) -> None:
-    """Any text is either read as a mapping, which can be written again, or raises ValueError."""
-    try:
-        value = flat.loads(text)
-    except ValueError:
-        return
-    assert repr(flat.loads(flat.dumps(value))) == repr(value)

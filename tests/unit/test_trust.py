@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from others import become_another, pretend_to_be, without_private_group
+from unit.things import flip
 
 from pylayer.common import compiled, paths, user_policy
 from pylayer.common.files import read_small
@@ -16,13 +17,6 @@ from pylayer.common.identity import Identity
 from pylayer.store import format, plans, quarantine, runs, sentinel
 from pylayer.store.folder import Folder, Loaded
 from pylayer.store.reader import Reader
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    result = Folder(str(tmp_path / "root"), Identity({"vendor_id": 1}))
-    result.prepare()
-    return result
 
 
 def journal_in(folder: Folder, name: str = f"{7:016x}-1.journal") -> Path:
@@ -192,9 +186,7 @@ def test_sentinel_where_everybody_may_write(folder: Folder, tmp_path: Path, monk
         lambda fd: 0 if os.readlink(f"/proc/self/fd/{fd}").startswith(str(runtime)) else sentinel.UNFIT,
     )
     assert path is not None and Path(path).stat().st_mode & 0o777 == 0o600
-    data = bytearray(Path(path).read_bytes())
-    data[248] ^= 1  # what no header says has no living writer
-    Path(path).write_bytes(data)
+    flip(path, 248)  # what no header says has no living writer
     assert [death.path for death in sentinel.deaths(folder)] == [path]
     Path(path).chmod(0o666)
     assert sentinel.deaths(folder) == []

@@ -12,12 +12,14 @@ import xxhash
 
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
+from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.boundary import COUNTER_NAMES
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import format, sentinel
 from pylayer.store.format import Damage
 from pylayer.store.reader import Scan
 from pylayer.values import (
+    CARRIER_BINARIES,
     CARRIER_CELLS,
     UNIT_CELL,
     Activity,
@@ -32,6 +34,8 @@ from pylayer.values import (
 )
 
 KIND_COMPUTE, KIND_GRAPHICS, KIND_LIBRARY = 0, 1, 2
+#: The number of the device in messages and in sessions.
+SERIAL = 5
 
 
 def facts(**changes: Any) -> DeviceFacts:
@@ -233,6 +237,39 @@ def run_python(code: str, *arguments: str, environment: dict[str, str] | None = 
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def flip(path: str | Path, at: int, bits: int = 1) -> None:
+    """Changes bits of one byte of a file."""
+    data = bytearray(Path(path).read_bytes())
+    data[at] ^= bits
+    Path(path).write_bytes(data)
+
+
+def session(
+    root: str | None,
+    commands: FakeCommands,
+    settings: dict[str, Any] | None = None,
+    *,
+    carrier: int = CARRIER_CELLS,
+    share: str = "program",
+    application: str = "Stutter",
+    **changes: Any,
+) -> DeviceSession:
+    """Returns a session of a device that exists, as a new process of the program would make it."""
+    wanted = {**DEFAULTS, "fsync_interval_ms": None, **(settings or {})}
+    device = facts(**changes)
+    new = DeviceSession(commands, SERIAL, program(application=application), device, root, share, wanted)
+    new.state = device_state(binaries=carrier == CARRIER_BINARIES or device.binaries_requested, carrier=carrier)
+    return new
+
+
+def keep(session: DeviceSession, *cells: Cell) -> None:
+    """Stores what a program compiled, in one write."""
+    parts: list[bytes | memoryview] = []
+    for one in cells:
+        parts += session.keeping.new(one)
+    session.keeping.write(parts)
 
 
 class FakeCommands:
