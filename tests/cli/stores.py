@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import recorded_runs
 import xxhash
 from unit.things import facts
 
 from pylayer.cli.children import probe
-from pylayer.common import file_kinds, flat, owner
+from pylayer.common import file_kinds, owner
 from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
@@ -162,19 +163,10 @@ def filled(root: Path) -> Store:
 
 def write_run(root: Path, identity: Identity, program: tuple[str, str] = GAME, device: str = "A device") -> None:
     """Writes a run, which makes names of programs and devices known."""
-    runs = root / "runs"
-    runs.mkdir(mode=0o700, parents=True, exist_ok=True)
-    values = {
-        "executable": program[0],
-        "application": program[1],
-        "program": name_of(program),
-        "identity": identity.name,
-        "device": device,
-        "driver": "radv",
-        "driver_info": "Mesa 25.0.7",
-        "started": float(NOW),
-    }
-    (runs / f"{unique_name()}.run").write_text(flat.dumps(values))
+    recorded_runs.write(
+        root, executable=program[0], application=program[1], program=name_of(program), identity=identity.name,
+        device=device, driver="radv", driver_info="Mesa 25.0.7", started=float(NOW), counters={},
+    )  # fmt: skip
 
 
 def flip(path: Path, offset: int, bit: int = 0) -> None:

@@ -25,9 +25,7 @@ def test_commands_agree(user: User, policy: str, api: str) -> None:
     """What was created, found, compiled and refused, and how long that took, is the same in stats, top, report and
     metrics, in their JSON and in their text. Where each pipeline is probed, it was either found or compiled. What
     nobody knows is a question mark and null."""
-    config = user.home / ".config" / "pylayer"
-    config.mkdir(parents=True)
-    (config / "policy.yaml").write_text(policy)
+    user.policy_file.write_text(policy)
     cache = user.directory / "cache"
     for run in range(2):
         cache.write_bytes(b"nonsense" * 100)

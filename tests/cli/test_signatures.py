@@ -68,20 +68,10 @@ def signed(farm: Farm, tmp_path: Path) -> Path:
     return Path(shutil.copy(farm.export("game"), tmp_path))
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> User:
-    """Somebody with an empty store."""
-    directory = tmp_path / "elsewhere"
-    directory.mkdir()
-    return User(directory)
-
-
 def trust(user: User, *keys: str, required: bool = True) -> None:
     """The user's policy file trusts these keys."""
-    path = user.home / ".config" / "pylayer" / "policy.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
     listed = "".join(f"\n  - {{name: key {number}, key: '{key}'}}" for number, key in enumerate(keys)) or " []"
-    path.write_text(f"trusted_keys:{listed}\nimport: {{require_signature: {str(required).lower()}}}\n")
+    user.policy_file.write_text(f"trusted_keys:{listed}\nimport: {{require_signature: {str(required).lower()}}}\n")
 
 
 def refused(user: User, path: Path, *arguments: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded_runs
 import xxhash
 from cli import stores
 from cli.stores import GAME, IDENTITY, TOOL, Store, cell, record
@@ -16,7 +17,6 @@ from pylayer.common import flat
 from pylayer.common.identity import Identity, program_id
 from pylayer.store import application_binaries, format, pack, portable
 from pylayer.store.folder import Loaded
-from pylayer.store.runs import RunFile
 
 WITH_KEY = Identity.of(facts(), b"global key")
 
@@ -192,25 +192,7 @@ def test_stats(user: User) -> None:
     """Counters of binaries are added up, and described in words if they are not zero."""
     counters = {"pipelines": 9, "hits": 5, "binary_hits": 4, "binaries_kept": 3, "binaries_altered": 2, "deferred": 1}
     for started in (1.0, 2.0):
-        RunFile(str(user.store)).write(
-            {
-                "version": 1,
-                "started": started,
-                "program": "game",
-                "executable": "game",
-                "application": "",
-                "identity": "0" * 32,
-                "device": "A device",
-                "driver": "radv",
-                "driver_info": "",
-                "carrier": "binaries",
-                "reason": "",
-                "counters": counters,
-                "refused": {},
-                "mean_compile_ns": 0.0,
-                "stored_bytes": 0,
-            }
-        )
+        recorded_runs.write(user.store, started=started, carrier="binaries", counters=counters)
     (found,) = user.json("stats")["programs"]
     assert (found["binary_hits"], found["binaries_kept"], found["binaries_altered"], found["deferred"]) == (8, 6, 4, 2)
     text = user.pylayer("stats").stdout

@@ -30,25 +30,12 @@ ID = program_id(*GAME)
 
 
 @pytest.fixture
-def store(user: User) -> Store:
-    return stores.filled(user.store)
-
-
-@pytest.fixture
 def export(user: User, store: Store) -> Path:
     """An export of the game."""
     path = user.directory / "game.pylayer"
     done = user.pylayer("export", path, "--app", "game*")
     assert done.returncode == 0, done.stderr
     return path
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> User:
-    """A user with an empty store."""
-    directory = tmp_path / "elsewhere"
-    directory.mkdir()
-    return User(directory)
 
 
 @pytest.mark.parametrize("signed", [False, True])
