@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 import recorded_runs
-import xxhash
 from cli import stores
-from cli.stores import GAME, IDENTITY, TOOL, Store, cell, record
+from cli.stores import GAME, IDENTITY, TOOL, Store, cell
+from cli.test_store_transfer import Forger, refused
 from cli.user import User
-from unit.things import binaries, binary_read, facts
+from unit.things import binaries, binary_read, facts, record
 
-from pylayer.common import flat
 from pylayer.common.identity import Identity, program_id
-from pylayer.store import application_binaries, format, pack, portable
+from pylayer.store import application_binaries, format, portable
 from pylayer.store.folder import Loaded
 
 WITH_KEY = Identity.of(facts(), b"global key")
@@ -24,7 +23,7 @@ WITH_KEY = Identity.of(facts(), b"global key")
 def of_pipeline(number: int, **fields: int) -> bytes:
     """Returns a record of one pipeline's binaries."""
     values = {"kind": 1, "create_ns": 2_000_000, "fingerprint": number, "last_used": stores.NOW, **fields}
-    return record(format.BINARIES, binaries(b"%d" % number * 200, b"second"), **values)
+    return record(binaries(b"%d" % number * 200, b"second"), format.BINARIES, **values)
 
 
 def own_binary(data: bytes) -> bytes:
@@ -86,7 +85,7 @@ def test_verify(user: User, store: Store) -> None:
     """Every binary is verified. An impossible structure is a problem with the file's name, and --repair keeps the
     rest."""
     assert user.json("verify")["fine"]
-    bad = record(format.BINARIES, binaries(b"x") + bytes(16))
+    bad = record(binaries(b"x") + bytes(16), format.BINARIES)
     store.journal(GAME, of_pipeline(400), bad, of_pipeline(401))
     (problem,) = problems(user)
     assert (problem["outcome"], problem["size_bytes"]) == ("impossible", len(bad))
@@ -128,7 +127,7 @@ def test_clear(user: User, store: Store) -> None:
 def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
     """An export carries binaries with cells. What the program read itself, and what is damaged, is not exported."""
     path = user.directory / "x.pylayer"
-    store.journal(GAME, record(format.BINARIES, binaries(b"x")[:-16]))
+    store.journal(GAME, record(binaries(b"x")[:-16], format.BINARIES))
     done = user.json("export", path, "--app", "game*")
     assert (done["pipelines"], done["damaged_parts"]) == (32, 1)
     root = tmp_path / "other"
@@ -144,20 +143,6 @@ def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
     for _ in again.steps(str(root)):
         pass
     assert (again.result.records, again.result.known) == (0, 32)
-
-
-def forged(path: Path, identity: Identity, magic: bytes, data: bytes, **fields: int) -> None:
-    """Writes an export with a record that pylayer never exports."""
-    writer = pack.PackWriter(str(path), identity, kind=format.EXPORT)
-
-    def add(magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
-        writer.add((magic, kind, flags, 0, len(data), 1000, xxhash.xxh3_128_digest(data), 1, 5), data, 1, 5)
-
-    add(format.NOTE, flat.dumps({"identity": identity.fields}).encode())
-    add(format.NOTE, flat.dumps({"program": f"{program_id(*GAME):016x}", "name": "game"}).encode())
-    add(format.CELL, stores.cell_data(5))
-    add(magic, data, **fields)
-    writer.finish()
 
 
 @pytest.mark.parametrize(
@@ -176,13 +161,11 @@ def test_forged_binaries(
 ) -> None:
     """An import with binaries of another driver, of an unknown kind or of an impossible structure is refused as a
     whole."""
-    path, root = tmp_path / "x", tmp_path / "root"
-    root.mkdir(mode=0o700)
-    forged(path, identity, magic, data, **fields)
-    with pytest.raises(portable.Refused, match=reason):
-        for _ in portable.Import(str(path)).steps(str(root)):
-            pass
-    assert not list(root.rglob("*.pack"))
+    forger = Forger(tmp_path / "x", identity)
+    forger.program(program_id(*GAME), "game")
+    forger.add(magic, data, **fields)
+    forger.writer.finish()
+    refused(tmp_path / "x", tmp_path, reason)
 
 
 # ---- stats -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from cli import stores
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell, flip
 from cli.user import User
-from unit.things import binary_read
+from unit.things import binary_read, record
 
 from pylayer.common.identity import program_id
 from pylayer.store import application_binaries, folder, format, quarantine, verdicts
@@ -282,7 +282,7 @@ def test_identities_are_apart(user: User, store: Store) -> None:
 @pytest.mark.parametrize("suffix", [".attest", ".binaries"])
 def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix: str) -> None:
     """A record that a writer left incomplete when it died is no problem."""
-    whole = stores.record(format.ATTEST, bytes(format.ATTESTATION.size))
+    whole = record(bytes(format.ATTESTATION.size), format.ATTEST)
     if suffix == ".binaries":
         whole = b"".join(application_binaries.record_parts(binary_read(b"one"), memoryview(b"one")))
     path = store.file(suffix, GAME, whole, whole[:-20])
