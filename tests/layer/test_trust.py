@@ -97,16 +97,15 @@ def test_file_of_the_store(world: World, fault: str) -> None:
 @pytest.mark.parametrize("what", ["directory", "file"])
 def test_kept_plan(world: World, what: str) -> None:
     """A kept plan that others could have written is not used: policy is asked again."""
-    config = world.directory / "policy.yaml"
-    config.write_text("settings: {carrier: 'off'}\n")
-    world.demo("--count", 4, PYLAYER_CONFIG=str(config))
+    config = world.policy("settings: {carrier: 'off'}\n")
+    world.demo("--count", 4, **config)
     (plan,) = world.store.glob("plans/*.plan")
     data = plan.read_bytes()
-    world.demo("--count", 4, PYLAYER_CONFIG=str(config))
+    world.demo("--count", 4, **config)
     assert plan.read_bytes() == data
     kept = plan.stat().st_ino
     give_away(plan if what == "file" else plan.parent)
-    world.demo("--count", 4, PYLAYER_CONFIG=str(config))
+    world.demo("--count", 4, **config)
     # A plan that is used keeps its inode. A new plan is another file, if the directory may be written to.
     assert (plan.stat().st_ino == kept) is (what == "directory")
     assert [run["carrier"] for run in world.runs()] == ["off"] * 3
