@@ -111,8 +111,7 @@ class Store:
         """Folds everything into one pack for each program."""
         for program in self.folder.programs():
             fold = Fold(self.folder, program, everything=True, drop=lambda planned: False)
-            for _ in fold.steps():
-                pass
+            list(fold.steps())
             assert fold.result.pack is not None and not fold.result.damage
 
     def loaded(self, program: tuple[str, str]) -> list[int]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import others
 import pytest
 from cli import stores
 from cli.stores import GAME, TOOL, Store
@@ -100,11 +101,8 @@ def test_new_key(farm: Farm) -> None:
 
 def test_umask_opens_no_key(tmp_path: Path) -> None:
     """Whatever the umask, nobody else can read a new key."""
-    before = os.umask(0)
-    try:
+    with others.umask(0):
         signatures.new_key(str(tmp_path / "open.key"))
-    finally:
-        os.umask(before)
     assert (tmp_path / "open.key").stat().st_mode & 0o777 == 0o600
 
 

@@ -134,14 +134,12 @@ def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
     root.mkdir(mode=0o700)
     work = portable.Import(str(path))
     assert work.identity.name == WITH_KEY.name
-    for _ in work.steps(str(root)):
-        pass
+    list(work.steps(str(root)))
     elsewhere = Store(root, WITH_KEY)
     assert work.result.pipelines == 32 and indexed(elsewhere, GAME) == 22
     assert elsewhere.files("*.binaries") == []
     again = portable.Import(str(path))
-    for _ in again.steps(str(root)):
-        pass
+    list(again.steps(str(root)))
     assert (again.result.records, again.result.known) == (0, 32)
 
 

@@ -168,8 +168,7 @@ def test_journals_that_another_folds(user: User) -> None:
     steps = Fold(store.folder, program_id(*TOOL)).steps()
     next(steps)
     done = user.pylayer("clear", "--app", "tool", "--yes")
-    for _ in steps:
-        pass
+    list(steps)
     assert done.returncode == 1 and "another process is folding" in done.stdout
     assert user.pylayer("clear", "--app", "tool", "--yes").returncode == 0
     assert store.loaded(TOOL) == []

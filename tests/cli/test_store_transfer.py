@@ -17,6 +17,7 @@ from cli.marks import ON_RADV
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from unit.things import add_record
 
 from pylayer.cli import transfer
 from pylayer.common import flat
@@ -57,8 +58,7 @@ def taken(user: User, path: Path, *arguments: str) -> Any:
 def take(path: Path, root: Path) -> portable.Import:
     """An import in this process. Raises Refused."""
     work = portable.Import(str(path))
-    for _ in work.steps(str(root)):
-        pass
+    list(work.steps(str(root)))
     return work
 
 
@@ -274,15 +274,14 @@ def small(tmp_path: Path, name: str = "x") -> Path:
     store.journal(TOOL, cell(2, size=60), cell(7, size=60))
     path = tmp_path / f"{name}.pylayer"
     programs = {program_id(*program): stores.name_of(program) for program in (GAME, TOOL)}
-    for _ in portable.Export(store.folder, programs).steps(str(path)):
-        pass
+    list(portable.Export(store.folder, programs).steps(str(path)))
     return path
 
 
 def refused(path: Path, tmp_path: Path, why: str = "") -> None:
     """Nothing is imported, and nothing is left behind."""
     root = tmp_path / "root"
-    with pytest.raises(portable.Refused, match=why):
+    with pytest.raises(portable.Refused, match=why or None):
         take(path, root)
     assert not root.exists() or files(root) == []
 
@@ -321,8 +320,7 @@ class Forger:
         self.add(format.NOTE, flat.dumps({"program": f"{number:016x}", "name": name}).encode())
 
     def add(self, magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
-        digest = xxhash.xxh3_128_digest(data)
-        self.writer.add((magic, kind, flags, 0, len(data), 1000, digest, 1, NOW), data, 1, NOW)
+        add_record(self.writer, data, magic, kind, flags, create_ns=1000, fingerprint=1, last_used=NOW)
 
 
 def other_vendor(forger: Forger) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-import xxhash
 from fuzz.exports import IDENTITY, KEY, PUBLIC
+from unit.things import add_record
 
 from pylayer.common.cache_header import HEADER
 from pylayer.fleet import choice, index, signatures, trust
@@ -40,9 +40,8 @@ def pack_bytes(count: int = 4) -> bytes:
         writer = pack.PackWriter(os.path.join(directory, "x.pack"), IDENTITY, PROGRAM, "seven")
         for number in range(count):
             data = head + bytes([number]) * 60
-            digest = xxhash.xxh3_128_digest(data)
-            record = (format.CELL, 1, format.PULLED, 0, len(data), 1000, digest, number, 1)
-            writer.add(record, data, number, format.NEVER_USED)
+            fields = {"kind": 1, "flags": format.PULLED, "create_ns": 1000, "fingerprint": number}
+            add_record(writer, data, **fields, last_used=format.NEVER_USED)
         writer.finish()
         with open(os.path.join(directory, "x.pack"), "rb") as file:
             return file.read()

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import others
 import pytest
 from others import give_away, open_to_group, private_group
 from world import World
@@ -160,12 +161,9 @@ def test_home_of_another_user(world: World) -> None:
 
 def test_modes_of_a_store(world: World) -> None:
     """Whatever the program's umask is, directories have mode 0700 and files 0600."""
-    before = os.umask(0)
-    try:
+    with others.umask(0):
         world.demo("--count", 4, PYLAYER_CONFIG=None)
         world.demo("--count", 4, "--cache", "object")
-    finally:
-        os.umask(before)
     made = [world.store, *world.store.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}

@@ -45,8 +45,7 @@ def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], Loaded]:
 
 
 def run(work: fold.Fold) -> fold.Folded:
-    for _ in work.steps():
-        pass
+    list(work.steps())
     return work.result
 
 

@@ -305,8 +305,7 @@ def test_store_that_cannot_be_written(make: Make, root: str, monkeypatch: pytest
 
 
 def compacted(root: str, most_bytes: int = 64 << 20) -> None:
-    for _ in compact(Folder(root, IDENTITY), most_bytes):
-        pass
+    list(compact(Folder(root, IDENTITY), most_bytes))
 
 
 @pytest.fixture
@@ -393,8 +392,7 @@ def test_maintenance(make: Make, root: str, ended_writers: None) -> None:
     for number in range(application_binaries.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     limits = Limits(1 << 40, 1 << 40, application_binaries=64 << 20)
-    for _ in maintain(Folder(root, IDENTITY), [], limits, lambda text: None):
-        pass
+    list(maintain(Folder(root, IDENTITY), [], limits, lambda text: None))
     assert len(files(root)) == 1
 
 
@@ -407,8 +405,7 @@ def test_oldest_files_leave(make: Make, root: str, whole_store: bool) -> None:
         os.utime(files(root)[-1], (1000 + number, 1000 + number))
     limits = (25_000, 1 << 40) if whole_store else (1 << 40, 25_000)
     trimmed = bounds.Trimmed()
-    for _ in bounds.enforce(root, *limits, trimmed):
-        pass
+    list(bounds.enforce(root, *limits, trimmed))
     assert trimmed.files == 1
     assert sorted(told(make())) == sorted(known(bytes([number]) * 10_000) for number in (1, 2))
 

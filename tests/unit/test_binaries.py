@@ -15,12 +15,12 @@ from unit.folders import IDENTITY, loaded, put, run, run_all
 from unit.things import (
     KIND_GRAPHICS,
     FakeCommands,
+    add_record,
     binaries,
     cell,
     counters,
     keep,
     load,
-    record,
     scan,
 )
 
@@ -258,8 +258,7 @@ def test_impossible_binaries_in_a_pack(folder: Folder) -> None:
     """An impossible record in a pack is left out, and the file goes to quarantine."""
     writer = pack.PackWriter(os.path.join(folder.path, f"{1:016x}-a.pack"), IDENTITY, 1)
     for whole in (*map(binaries, SOFT[:10]), changed(4, b"\xff"), binaries(b"behind it")):
-        (found,) = scan(bytes(256) + record(whole, format.BINARIES), [])
-        writer.add(found, whole, 0, 0)
+        add_record(writer, whole, format.BINARIES)
     writer.finish()
     before = Path(writer.path).read_bytes()
     result = run(fold.Fold(folder, 1, everything=True, must=frozenset([writer.path])))
@@ -275,8 +274,7 @@ def test_least_recently_used_leave(folder: Folder) -> None:
     put_binaries(folder, 1, *HARD[10:20], last_used=2000)
     run(fold.Fold(folder, 1, everything=True))
     trimmed = bounds.Trimmed()
-    for _ in bounds.enforce(folder.root, 1 << 40, 700_000, trimmed):
-        pass
+    list(bounds.enforce(folder.root, 1 << 40, 700_000, trimmed))
     left = binaries_in(folder, 1)
     assert trimmed.records == 20 - len(left) and 8 <= len(left) <= 10
     assert {binaries(one) for one in HARD[10:20]} >= set(left)

@@ -187,8 +187,7 @@ def test_two_folds_at_once(folder: Folder) -> None:
     shutil.rmtree(os.path.join(folder.path, "folding"))
     third = fold.Fold(folder, 1)
     run(third)
-    for _ in first:
-        pass
+    list(first)
     assert third.result.claimed
     assert len(loaded(folder, 1)[0]) == 50
 
@@ -204,8 +203,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (fold.PROCESS_FILES + 16, fold.PROCES
 found = folder.Folder(sys.argv[1], folder.read_identity(sys.argv[1], folder.identity_names(sys.argv[1])[0]))
 for _ in range(3):
     work = fold.Fold(found, 1)
-    for _ in work.steps():
-        pass
+    list(work.steps())
     print(work.result.journals, len(work.result.damage))
 """
     assert run_python(code, folder.root).splitlines() == [f"{fold.PROCESS_FILES} 0"] * 3
@@ -220,8 +218,7 @@ def test_reader_beside_a_fold(folder: Folder) -> None:
     load = folder.load(1, found)
     data = [bytes(next(load).data[:0])]
     run(fold.Fold(folder, 1, everything=True))
-    for _ in load:
-        pass
+    list(load)
     assert len(found.digests) == 400
     assert data == [b""] and found.damage == []
 
@@ -235,8 +232,7 @@ def test_journal_that_grows_after_all(folder: Folder) -> None:
     assert header is not None
     with open(path, "ab") as file:
         file.writelines(format.seal(format.record_parts(format.CELL, b"late"), header.salt))
-    for _ in work:
-        pass
+    list(work)
     assert b"late" in loaded(folder, 1)[0]
 
 

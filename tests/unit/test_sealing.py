@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import xxhash
 from unit.folders import IDENTITY, loaded
-from unit.things import flip
+from unit.things import add_record, flip
 
 from pylayer.store import attestation, format, pack
 from pylayer.store.folder import Folder
@@ -48,7 +47,7 @@ def test_a_record_inside_of_a_packs_data_is_none(folder: Folder) -> None:
     path = Path(folder.path) / f"{7:016x}-1.pack"
     writer = pack.PackWriter(str(path), IDENTITY, 7)
     for data in (embedded(), b"the next"):
-        writer.add((format.CELL, 0, 0, 0, len(data), 1, xxhash.xxh3_128_digest(data), 0, 0), data, 0, 0)
+        add_record(writer, data)
     writer.finish()
     flip(path, path.read_bytes().index(format.CELL) + 20)
     assert loaded(folder, 7)[0] == [b"the next"]

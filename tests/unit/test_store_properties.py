@@ -15,6 +15,7 @@ from unittest import mock
 import xxhash
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from unit.things import add_record
 
 from pylayer.common import flat, outcomes
 from pylayer.common.identity import Identity
@@ -75,8 +76,7 @@ def write_journal(directory: str, records: list[tuple[dict[str, Any], bytes]], p
 def write_pack(path: str, datas: list[bytes], program: int = 7) -> str:
     writer = pack.PackWriter(path, IDENTITY, program, "name")
     for data in datas:
-        digest = xxhash.xxh3_128_digest(data)
-        writer.add((format.CELL, 1, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+        add_record(writer, data, kind=1, create_ns=1000, fingerprint=5, last_used=1000)
     return writer.finish()
 
 
@@ -138,8 +138,7 @@ def run_fold(folder: Folder, **options: Any) -> list[fold.Folded]:
     """Folds the files of every program."""
     works = [fold.Fold(folder, program, **options) for program in folder.programs()]
     for work in works:
-        for _ in work.steps():
-            pass
+        list(work.steps())
     return [work.result for work in works]
 
 
@@ -357,7 +356,6 @@ def test_two_folds_and_a_reader(
         for turn in order:
             next(running[turn], None)
         for one in running:
-            for _ in one:
-                pass
+            list(one)
         assert loads(folder) == before
         assert seen == before[None]

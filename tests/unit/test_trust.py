@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import others
 import pytest
 from others import become_another, pretend_to_be, without_private_group
 from unit.things import flip
@@ -144,8 +145,7 @@ def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mask", [0o000, 0o002, 0o077, 0o777])
 def test_modes_of_what_is_made(tmp_path: Path, mask: int) -> None:
     """Directories are created with mode 0700 and files with 0600, whatever the program's umask."""
-    before = os.umask(mask)
-    try:
+    with others.umask(mask):
         root = str(tmp_path / "root")
         folder = Folder(root, Identity({"vendor_id": 1}))
         folder.prepare()
@@ -155,8 +155,6 @@ def test_modes_of_what_is_made(tmp_path: Path, mask: int) -> None:
         snapshot = folder.write_snapshot(7, "app", b"damaged", 1)
         quarantine.move_file(root, snapshot, [format.Damage(snapshot, "empty")])
         compiled.write_copy(compiled.copy_path(root, None, b"text"), {"share": "all"})
-    finally:
-        os.umask(before)
     made = [Path(root), *Path(root).rglob("*")]
     assert len([path for path in made if path.is_file()]) >= 6
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}

@@ -17,6 +17,7 @@ from pylayer.inhost.boundary import COUNTER_NAMES
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import format, sentinel
 from pylayer.store.format import Damage
+from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Scan
 from pylayer.values import (
     CARRIER_BINARIES,
@@ -215,6 +216,22 @@ def scan(data: bytes, damage: list[Damage]) -> list[tuple[bytes, int, int, int, 
 def record(data: bytes, magic: bytes = format.CELL, **fields: int) -> bytes:
     """Returns the bytes of one record."""
     return b"".join(format.record_parts(magic, data, **fields))
+
+
+def add_record(
+    writer: PackWriter,
+    data: bytes,
+    magic: bytes = format.CELL,
+    kind: int = 0,
+    flags: int = 0,
+    create_ns: int = 1,
+    fingerprint: int = 0,
+    last_used: int = 0,
+) -> None:
+    """Adds a record to a pack or an export."""
+    digest = xxhash.xxh3_128_digest(data)
+    head = (magic, kind, flags, 0, len(data), create_ns, digest, fingerprint, last_used)
+    writer.add(head, data, fingerprint, last_used)
 
 
 def write_journal(path: Path, identity: Identity, *records: bytes, program_id: int = 7) -> Path:
