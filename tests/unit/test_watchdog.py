@@ -16,7 +16,7 @@ from pylayer.common.settings import TOP_DEFAULTS, watchdog_limits
 from pylayer.inhost import watchdog
 from pylayer.policy import Policy, PolicyTimeout
 from pylayer.store import runs
-from pylayer.values import LOG_INFO, LOG_WARN, VERDICT_PASS, Plan
+from pylayer.values import LOG_WARN, VERDICT_PASS, Plan
 
 LIMITS = TOP_DEFAULTS["watchdog"]
 MS = 1_000_000
@@ -351,23 +351,6 @@ def test_class_that_forks(send: Send, host: Any, how: str, capfd: pytest.Capture
     send(*device())
     (child,) = children
     assert os.waitpid(child, 0) == (child, 0)
-
-
-def test_flood_of_lines(host_module: Any, boundary: FakeBoundary, root: str) -> None:
-    """A policy may log 1000 lines of output. One more line says that the limit is reached."""
-
-    def flood() -> str:
-        for number in range(5000):
-            print("line", number)
-        return root
-
-    boundary.queue = []
-    del boundary.variables["PYLAYER_CONFIG"]
-    host_module.store_root = flood
-    host_module.prepare()()
-    assert len(boundary.lines(LOG_INFO)) == 1000
-    (line,) = boundary.lines(LOG_WARN)
-    assert line == "policy printed 1000 lines; its further output is dropped"
 
 
 # ---- statistics --------------------------------------------------------------------------------------
