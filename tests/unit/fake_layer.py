@@ -22,6 +22,7 @@ from unit.things import (
 )
 
 from pylayer.common.identity import Identity, program_id
+from pylayer.policy import Policy
 from pylayer.store.folder import Folder
 from pylayer.values import CARRIER_CELLS, BinaryRead, CacheData, CacheRead, Cell, DeviceState, Plan
 
@@ -143,6 +144,11 @@ Send = Callable[..., None]
 
 def message(kind: str, **content: Any) -> FakeMessage:
     return FakeMessage(kind, **content)
+
+
+def policy_of(**methods: Callable[..., Any]) -> Policy:
+    """Returns a policy of a user's class, Mine, with these methods."""
+    return type("Mine", (Policy,), methods)()  # type: ignore[no-any-return]
 
 
 def device(**content: Any) -> list[FakeMessage | None]:

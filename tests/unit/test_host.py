@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import xxhash
-from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, device, in_store, message, own, stored
+from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, device, in_store, message, own, policy_of, stored
 from unit.things import counters, facts, record
 
 from pylayer.common.identity import Identity
@@ -204,24 +205,14 @@ def test_cell_kept_beyond_its_call(send: Send, host: Any) -> None:
     """A policy class gets a cell's data as bytes, which it may keep. It never gets the view of the layer's memory."""
     kept: list[Cell] = []
 
-    class Keeper(Policy):
-        def keep_cell(self, cell: Cell, program: Any, settings: Any) -> bool:
-            kept.append(cell)
-            return True
-
-    host.policy = Keeper()
+    host.policy = policy_of(keep_cell=lambda self, cell, *_: kept.append(cell) or True)
     send(*device(), message("CELL", data=b"1"))
     assert (type(kept[0].data), kept[0].data) == (bytes, b"1")
 
 
 def test_policy_refuses_a_cell(send: Send, host: Any, root: str) -> None:
     """A cell that the policy does not want is not stored."""
-
-    class Choosy(Policy):
-        def keep_cell(self, cell: Cell, program: Any, settings: Any) -> bool:
-            return bytes(cell.data) != b"no"
-
-    host.policy = Choosy()
+    host.policy = policy_of(keep_cell=lambda self, cell, *_: bytes(cell.data) != b"no")
     send(*device(), message("CELL", data=b"yes"), message("CELL", data=b"no"))
     assert stored(root) == [b"yes"]
 
@@ -301,12 +292,7 @@ def test_flush_of_the_process(send: Send, host: Any, boundary: FakeBoundary, roo
 
 def test_failing_policy_costs_no_statistics(send: Send, host: Any, root: str) -> None:
     """If a policy fails at the end of a device, the device's statistics are still written."""
-
-    class Bad(Policy):
-        def device_destroyed(self, *_: Any) -> None:
-            raise SystemExit
-
-    host.policy = Bad()
+    host.policy = policy_of(device_destroyed=lambda self, *_: sys.exit())
     send(*device(), message("FLUSH_DEVICE"))
     assert len(list(runs.read_all(root))) == 1
 

@@ -300,12 +300,8 @@ class FakeCommands:
         #: The number of binaries that the index has room for.
         self.binaries_room = 1 << 62
         self.done: list[int] = []
-        self.begun: list[int] = []
         self.cancelled: list[int] = []
-        #: The arguments with which the crash sentinel was opened.
-        self.watched: list[int] = []
         self.suspected: list[tuple[list[int], int]] = []
-        self.slots = 0
         self.plain: list[tuple[int, int]] = []
         self.switched_off: list[int] = []
         self.not_adopted: list[tuple[int, int]] = []
@@ -342,7 +338,6 @@ class FakeCommands:
 
     def watch(self, device: int, descriptor: int) -> int:
         """Maps nothing."""
-        self.watched.append(device)
         return 0
 
     def suspect(self, device: int, fingerprints: list[int], kinds: int) -> bool:
@@ -370,14 +365,12 @@ class FakeCommands:
         self.done.append(device)
         return len(self.loaded)
 
-    def load_begin(self, device: int) -> None:
-        self.begun.append(device)
+    def load_begin(self, device: int) -> None: ...
 
     def load_cancel(self, device: int) -> None:
         self.cancelled.append(device)
 
-    def restorable(self, device: int, slots: int) -> None:
-        self.slots = slots
+    def restorable(self, device: int, slots: int) -> None: ...
 
     def call_off(self, device: int, call: int, kind: int) -> None:
         calls = {sentinel.PROBE: self.plain, sentinel.ADOPT: self.not_adopted}
