@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,9 +99,10 @@ def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
     assert os.path.exists(writer.finish())
 
 
-def test_claim_of_an_earlier_version(folder: Folder) -> None:
-    """A plain file in the claim's place does not block a fold."""
-    Path(folder.path, "folding").write_text("")
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
+def test_claim_that_is_no_directory(folder: Folder, make: Callable[[Path], None]) -> None:
+    """A plain file in the claim's place, as an earlier version made one, or a pipe does not block a fold."""
+    make(Path(folder.path, "folding"))
     claim = Claim(folder)
     assert claim.take()
     claim.drop()

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import others
 import pytest
 import xxhash
 from others import become_another
@@ -64,15 +63,6 @@ def test_document_is_the_same(policy_file: Path, root: str, monkeypatch: pytest.
     assert load(policy_file, root) == DOCUMENT
     monkeypatch.setattr(config, "parse_bytes", None)
     assert load(policy_file, root) == DOCUMENT
-
-
-def test_copies_are_private(policy_file: Path, root: str) -> None:
-    """If the copy is the first file of a store, the store is private to its owner whatever the umask."""
-    with others.umask(0):
-        load(policy_file, root)
-    for directory in (root, os.path.join(root, "policy")):
-        assert os.stat(directory).st_mode & 0o777 == 0o700
-    assert copies(root)[0].stat().st_mode & 0o777 == 0o600
 
 
 def test_changed_file(policy_file: Path, root: str) -> None:

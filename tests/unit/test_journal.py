@@ -383,26 +383,6 @@ def test_too_large_to_be_a_journal(tmp_path: Path) -> None:
         Reader(str(path))
 
 
-@pytest.mark.parametrize("kind", ["symlink", "directory"])
-def test_only_plain_files_are_read(tmp_path: Path, kind: str) -> None:
-    """Links and directories are refused."""
-    path = tmp_path / "it"
-    if kind == "symlink":
-        path.symlink_to(write_journal(tmp_path / "real", IDENTITY))
-    else:
-        path.mkdir()
-    with pytest.raises(OSError):
-        Reader(str(path)).first_bytes()
-
-
-def test_pipe_does_not_block(tmp_path: Path) -> None:
-    """A pipe in the store is refused without waiting for its writer."""
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    with pytest.raises(OSError):
-        Reader(str(path)).first_bytes()
-
-
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400))
 def test_noise_is_no_journal(noise: bytes) -> None:

@@ -14,7 +14,7 @@ from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
 from unit.things import flip, run_python
 
 from pylayer.common.settings import Limits
-from pylayer.store import fold, format, journal, maintenance, pack, quarantine, reader, runs
+from pylayer.store import fold, format, journal, maintenance, pack, quarantine, reader
 from pylayer.store.folder import Folder, Loaded
 
 # ---- folding -----------------------------------------------------------------------------------------
@@ -68,19 +68,6 @@ def test_sizes_grow_by_a_factor(folder: Folder) -> None:
     run(fold.Fold(folder, 1, everything=True))
     assert len(packs(folder)) == 1
     assert len(loaded(folder, 1)[0]) == 520
-
-
-def test_pipes_in_the_store(folder: Folder) -> None:
-    """Nobody waits for the writer of a pipe in the place of a small file."""
-    put(folder, 1, range(4))
-    Path(folder.root, "quarantine").mkdir(mode=0o700)
-    Path(folder.root, "runs").mkdir(mode=0o700)
-    for name in ("quarantine/1-x.reason", "runs/1.run", f"store/{IDENTITY.name}/folding"):
-        os.mkfifo(Path(folder.root, name))
-    Path(folder.root, "quarantine", "1-x.data").write_bytes(b"x")
-    assert [item.reason for item in quarantine.items(folder.root)] == [""]
-    assert list(runs.read_all(folder.root)) == []
-    assert run(fold.Fold(folder, 1)).claimed
 
 
 def test_nothing_to_fold(folder: Folder) -> None:

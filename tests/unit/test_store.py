@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import others
 import pytest
 import xxhash
 from others import become_another, without_private_group
@@ -335,17 +334,6 @@ def test_run_file_is_written_when_it_changed(tmp_path: Path) -> None:
     before = os.stat(run.path).st_ino, os.stat(run.path).st_mtime_ns
     run.write({"hits": 1})
     assert (os.stat(run.path).st_ino, os.stat(run.path).st_mtime_ns) == before
-
-
-def test_run_file_leaves_a_private_store(tmp_path: Path) -> None:
-    """If statistics are the first file written, and the user's files are open to a group, the store is still private
-    and usable."""
-    root = tmp_path / "root"
-    with others.umask(0):
-        runs.RunFile(str(root)).write({"hits": 1})
-        Folder(str(root), IDENTITY).prepare()
-    for directory, _, _ in os.walk(root):
-        assert os.stat(directory).st_mode & 0o777 == 0o700, directory
 
 
 def test_damaged_run_is_passed_over(tmp_path: Path) -> None:

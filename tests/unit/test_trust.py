@@ -10,11 +10,11 @@ from pathlib import Path
 import others
 import pytest
 from others import become_another, pretend_to_be, without_private_group
+from unit.folders import IDENTITY
 from unit.things import flip
 
 from pylayer.common import compiled, paths, user_policy
 from pylayer.common.files import read_small
-from pylayer.common.identity import Identity
 from pylayer.store import format, plans, quarantine, runs, sentinel
 from pylayer.store.folder import Folder, Loaded
 from pylayer.store.reader import Reader
@@ -142,19 +142,30 @@ def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
     assert loaded(folder) == (1, [])
 
 
+def make_folder(root: str) -> None:
+    folder = Folder(root, IDENTITY)
+    folder.prepare()
+    folder.write_snapshot(7, "app", b"data", 1)
+    snapshot = folder.write_snapshot(7, "app", b"damaged", 1)
+    quarantine.move_file(root, snapshot, [format.Damage(snapshot, "empty")])
+
+
+#: What makes files of a store. Any of them may be the first.
+MAKERS: list[Callable[[str], object]] = [
+    make_folder,
+    lambda root: runs.RunFile(root).write({"a": 1}),
+    lambda root: plans.keep(root, "x.plan", b"plan"),
+    lambda root: compiled.write_copy(compiled.copy_path(root, None, b"text"), {"share": "all"}),
+]
+
+
 @pytest.mark.parametrize("mask", [0o000, 0o002, 0o077, 0o777])
-def test_modes_of_what_is_made(tmp_path: Path, mask: int) -> None:
+@pytest.mark.parametrize("first", range(len(MAKERS)))
+def test_modes_of_what_is_made(root: str, mask: int, first: int) -> None:
     """Directories are created with mode 0700 and files with 0600, whatever the program's umask."""
     with others.umask(mask):
-        root = str(tmp_path / "root")
-        folder = Folder(root, Identity({"vendor_id": 1}))
-        folder.prepare()
-        folder.write_snapshot(7, "app", b"data", 1)
-        runs.RunFile(root).write({"a": 1})
-        plans.keep(root, "x.plan", b"plan")
-        snapshot = folder.write_snapshot(7, "app", b"damaged", 1)
-        quarantine.move_file(root, snapshot, [format.Damage(snapshot, "empty")])
-        compiled.write_copy(compiled.copy_path(root, None, b"text"), {"share": "all"})
+        for make in (*MAKERS[first:], *MAKERS[:first]):
+            make(root)
     made = [Path(root), *Path(root).rglob("*")]
     assert len([path for path in made if path.is_file()]) >= 6
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
