@@ -1,11 +1,11 @@
-"""Builds the two shared objects and one module of vk-pylayer; everything else is in pyproject.toml.
+"""Builds the two shared objects and two modules of vk-pylayer; everything else is in pyproject.toml.
 
 ``pylayer/libVkLayer_pylayer_pipeline_cache.so``
     the Vulkan layer: plain C, does not link libpython.
 ``pylayer/_policy.*.so``
     the policy library: built by cffi, links the private libpython in ``pylayer/_private``, opened by the layer.
-``pylayer/common/policy_validator.py``
-    checks policy files: made from their JSON schema.
+``pylayer/common/policy_validator.py``, ``policy_defaults.py``
+    check policy files, and have their defaults: made from their JSON schema.
 ``pylayer/report/uplot.*``
     draw the report's page: fetched from npm's registry.
 """
@@ -62,7 +62,7 @@ class BuildBoth(build_ext):
                 extension.depends += map(str, tables)
         super().run()
         package = Path(self.get_ext_fullpath(POLICY)).parent
-        policy_validator.write(package / "common" / "policy_validator.py")
+        policy_validator.write(package / "common")
         target = package / "_private"
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(private, target, ignore=shutil.ignore_patterns("complete"))

@@ -22,7 +22,7 @@ from pylayer.cli.main import command
 from pylayer.cli.metrics import METRICS
 from pylayer.common import file_kinds
 from pylayer.report.counters import NUMBERS
-from pylayer.report.totals import OF_COMPILES
+from pylayer.report.recorded import OF_COMPILES
 
 DOCS = Path(__file__).resolve().parent
 #: In a list of options each of them would have it.

@@ -1,18 +1,21 @@
-"""Writes the reference in docs/policy-reference.md from pylayer/common/policy.schema.json: ``make docs``.
+"""Writes the reference in docs/policy-reference.md and config/default.yaml from pylayer/common/policy.schema.json:
+``make docs``. The built-in rules of ``skip`` stand in config/default.yaml alone.
 
-A test fails if the page is stale.
+A test fails if one of them is stale.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "policy-reference.md"
+DEFAULT_FILE = ROOT / "config" / "default.yaml"
 SCHEMA = ROOT / "pylayer" / "common" / "policy.schema.json"
 BEGIN = "<!-- `make docs` writes these tables from pylayer/common/policy.schema.json. -->\n"
 END = "<!-- End of the tables. -->\n"
@@ -101,5 +104,64 @@ def page() -> str:
     return f"{prose}{BEGIN}\n{reference()}\n{END}{after}"
 
 
+# ---- config/default.yaml -------------------------------------------------------------------------------
+
+UNITS = {"s": "seconds", "ms": "milliseconds"}
+DEFAULT_HEAD = """\
+# The defaults of pylayer, with the meaning of each key. Copy to ~/.config/pylayer/policy.yaml and change what you need.
+# If the file has an error, these defaults apply, and PYLAYER_LOG=warn says why. docs/policy-reference.md has ranges.
+"""
+
+
+def comment(text: str, first: str, others: str = "") -> list[str]:
+    """Returns a text as lines of a comment. ``first`` and ``others``: what they begin with."""
+    return textwrap.wrap(text, 120, initial_indent=first, subsequent_indent=others or first, break_on_hyphens=False)
+
+
+def conditions(definition: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """Returns lines on the conditions that the rules of a list have; none for other keys."""
+    item = resolved(definition.get("items", {}), schema)
+    match = resolved(item.get("properties", {}).get("match", item), schema)
+    if "minProperties" not in match:
+        return []
+    how = match["description"].partition(". ")[2]
+    executable = match["properties"]["executable"]["description"]
+    lines = comment(f"Conditions: {', '.join(match['properties'])}. {how}.", "# ")
+    return lines + comment(f"executable: {executable[0].lower()}{executable[1:]}.", "# ")
+
+
+def documented(key: str, definition: dict[str, Any], schema: dict[str, Any], indent: str = "") -> list[str]:
+    """Returns the lines of a key with its default and what it means."""
+    definition = resolved(definition, schema)
+    unit = definition.get("unit", "")
+    text = f"{definition['description'].rstrip('.')}.{f' In {UNITS.get(unit, unit)}.' if unit else ''}"
+    lines = comment(text, f"{indent}# ")
+    words = [yaml_text(value).strip('"') for value in definition.get("enum", ())]
+    width = max(map(len, words), default=0) + 2
+    for word, meaning in zip(words, definition.get("enumDescriptions", ()), strict=True):
+        lines += comment(meaning.replace("`", ""), f"{indent}#   {word:{width}}", f"{indent}#   {' ' * width}")
+    lines += conditions(definition, schema) if key != "never_skip" else []
+    inner = definition.get("properties", {})
+    lines.append(f"{indent}{key}:" if inner else f"{indent}{key}: {yaml_text(definition['default'])}")
+    for number, (name, below) in enumerate(inner.items()):
+        lines += [""] * (number > 0) + documented(name, below, schema, f"{indent}  ")
+    if definition["default"] == []:
+        lines += [f"{indent}#  - {yaml_text(example)}" for example in definition["examples"][0]]
+    return lines
+
+
+def default_file() -> str:
+    """Returns config/default.yaml as it should be, with the built-in rules that it has."""
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    text = DEFAULT_FILE.read_text(encoding="utf-8")
+    rules = text[text.index("\nskip:\n") : text.index("\n\n", text.index("\nskip:\n"))]
+    parts = []
+    for key, definition in schema["properties"].items():
+        lines = documented(key, definition, schema)
+        parts.append("\n".join(lines) if key != "skip" else "\n".join(lines[: lines.index("skip: []")]) + rules)
+    return "\n\n".join([DEFAULT_HEAD.rstrip("\n"), *parts]) + "\n"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    DEFAULT_FILE.write_text(default_file(), encoding="utf-8")

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar, dataclass_transform
+else:  # importing typing takes longer than a program may wait
+
+    def dataclass_transform() -> Any:  # noqa: D103
+        return lambda cls: cls
+
 
 CARRIER_OFF, CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES, CARRIER_OBSERVE = 0, 1, 2, 3, 4
 CARRIER_NAMES = ("off", "cells", "snapshot", "binaries", "observe")
@@ -48,27 +53,33 @@ KIND_NAMES = (
 KINDS_THAT_COMPILE = (0, 1, 5)
 
 
+@dataclass_transform()
 class _Fields(type):
-    """Makes a class's annotations its slots, so that each field is named once."""
+    """Makes a class's annotations its slots, so that each field is named once, and their values its defaults."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _Fields:
-        fields = tuple(name for name in body.get("__annotations__", ()) if name != "__slots__")
+        fields = tuple(name for name in body.get("__annotations__", ()) if not name.startswith("_"))
         if fields or not bases:  # a user's subclass without annotations keeps the slots of its base
             body["__slots__"] = fields
+            body["_defaults"] = {name: body.pop(name) for name in fields if name in body}
         return super().__new__(cls, name, bases, body)
 
 
-class Record(metaclass=_Fields):
-    """Base of the value classes. Gives them construction by keywords, equality and a repr, from the annotated fields.
+class Value(metaclass=_Fields):
+    """Base of classes that hold values. Gives them a constructor, equality and a repr, from the annotated fields.
     The constructor raises KeyError for a missing field and TypeError for an unknown one."""
 
-    __slots__: tuple[str, ...]
+    if TYPE_CHECKING:
+        __slots__: ClassVar[tuple[str, ...]]
+        _defaults: ClassVar[dict[str, Any]]
 
-    def __init__(self, **values: Any) -> None:
-        for name in self.__slots__:
-            setattr(self, name, values.pop(name))
-        if values:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(values)}")
+    def __init__(self, *given: Any, **named: Any) -> None:
+        for name, value in zip(self.__slots__, given, strict=False):
+            setattr(self, name, value)
+        for name in self.__slots__[len(given) :]:
+            setattr(self, name, named.pop(name) if name in named else self._defaults[name])
+        if named or len(given) > len(self.__slots__):
+            raise TypeError(f"{type(self).__name__} has no {', '.join(named) or 'so many fields'}")
 
     def as_dict(self) -> dict[str, Any]:
         """Returns names and values, in the order of the fields."""
@@ -84,15 +95,15 @@ class Record(metaclass=_Fields):
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.as_dict().items())})"
 
 
-class Program(Record):
+class Program(Value):
     """The program: what it says in VkApplicationInfo, and its executable's name."""
 
-    api_version: int
-    application: str
-    application_version: int
-    engine: str
-    engine_version: int
     executable: str
+    application: str = ""
+    engine: str = ""
+    api_version: int = 0
+    application_version: int = 0
+    engine_version: int = 0
 
     @property
     def name(self) -> str:
@@ -102,7 +113,7 @@ class Program(Record):
         return self.executable
 
 
-class DeviceFacts(Record):
+class DeviceFacts(Value):
     """A physical device and what can be enabled on it.
 
     ``internal_cache``, ``internal_cache_control``, ``precompiled_internal_cache`` and ``prefers_internal_cache`` are
@@ -132,7 +143,7 @@ class DeviceFacts(Record):
     vendor_id: int
 
 
-class Plan(Record):
+class Plan(Value):
     """What the layer shall do for one device. Durations in nanoseconds, sizes in bytes.
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
@@ -151,12 +162,9 @@ class Plan(Record):
 
     adopt: bool
     answer_wait_ns: int
-    attest_caches: bool
     carrier: int
-    cells_alone: bool
     check_binaries: bool
     check_caches: bool
-    compiles_unknown: bool
     driver_cache_off: bool
     fallback_carrier: int
     flush_wait_ns: int
@@ -166,23 +174,18 @@ class Plan(Record):
     may_be_kept: bool
     plain_kinds: int
     queue_bytes: int
-    report_caches: bool
     restore_binaries: bool
     seed_caches: bool
-    strict_caches: bool
-    tell_creations: bool
-
-    def __init__(self, **values: Any) -> None:
-        values.setdefault("strict_caches", False)
-        values.setdefault("attest_caches", False)
-        values.setdefault("report_caches", False)  # older policy classes make plans without these fields
-        values.setdefault("cells_alone", False)
-        values.setdefault("compiles_unknown", False)
-        values.setdefault("tell_creations", False)
-        super().__init__(**values)
+    # Older policy classes make plans without these.
+    attest_caches: bool = False
+    cells_alone: bool = False
+    compiles_unknown: bool = False
+    report_caches: bool = False
+    strict_caches: bool = False
+    tell_creations: bool = False
 
 
-class CacheData(Record):
+class CacheData(Value):
     """Initial data that the program gave to vkCreatePipelineCache. ``header`` holds at most 32 bytes of it.
 
     ``digest`` is the XXH3-128 of the whole data, zero without data. ``slot`` counts the device's caches from 0.
@@ -204,7 +207,7 @@ class CacheData(Record):
     slot: int
 
 
-class CacheRead(Record):
+class CacheRead(Value):
     """What vkGetPipelineCacheData gave to the program. ``data`` is valid during the call only.
 
     ``data`` is None if policy has a copy already, if the program's buffer was too small (``incomplete``), or if the
@@ -221,7 +224,7 @@ class CacheRead(Record):
     slot: int
 
 
-class BinaryRead(Record):
+class BinaryRead(Value):
     """What vkGetPipelineBinaryDataKHR gave to the program. ``data`` is valid during the call only. It is None if it is
     too large to be kept or to wait in the queue. ``digest`` is the XXH3-128 of the data."""
 
@@ -231,7 +234,7 @@ class BinaryRead(Record):
     size: int
 
 
-class Attested(Record):
+class Attested(Value):
     """A binary that the program read in an earlier run. ``stale``: read under another identity. ``data``: the bytes to
     restore it from, or None if only the digest is known."""
 
@@ -242,7 +245,7 @@ class Attested(Record):
     stale: bool
 
 
-class Cell(Record):
+class Cell(Value):
     """What creating one pipeline added to an empty VkPipelineCache, or the pipeline's binaries, depending on ``unit``
     (docs/internals/format.md). ``data`` is a view that is valid during the call only; a policy class gets ``bytes``.
 
@@ -270,7 +273,7 @@ class Cell(Record):
     unit: int
 
 
-class Activity(Record):
+class Activity(Value):
     """The present state of a device and of the process's queue. ``kind_hits``: hits by pipeline kind. ``untold``:
     creations that policy was not told of. ``queued``: messages that wait for policy; ``queued_bytes`` and
     ``queued_bytes_most``: their bytes now, and the most there ever were."""
@@ -282,7 +285,7 @@ class Activity(Record):
     untold: int
 
 
-class DeviceState(Record):
+class DeviceState(Value):
     """The outcome of a plan. ``carrier`` is the one in force. ``empty_cache_bytes``: the size of an empty
     VkPipelineCache's data in bytes.
 

@@ -100,7 +100,7 @@ class StoreReader:
         if header is None:
             return {}, [Damage(reader.path, outcome)]
         parts = reader.content(header, damage)
-        digests = {record[6] for part in parts for record in part.records if record[0] == format.CELL}
+        digests = {record.digest for part in parts for record in part.records if record.magic == format.CELL}
         return {(name, header.program): digests}, damage
 
 
@@ -154,9 +154,9 @@ def split_journals(world: World, count: int) -> None:
         header, _ = reader.header()
         assert header is not None
         for part in reader.parts([]):
-            for magic, kind, flags, start, size, create_ns, digest, fingerprint, last_used in part.records:
-                data = bytes(part.data[start : start + size])
-                records.append(format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used))
+            for one in part.records:
+                head = (one.digest, one.kind, one.flags, one.create_ns, one.fingerprint, one.last_used)
+                records.append(format.record_parts(one.magic, bytes(part.data_of(one)), *head))
     assert len(records) >= count
     for number in range(count):
         writer = journal.Journal(folder.path, identity, header.program, header.application)

@@ -63,14 +63,14 @@ def poison_records(path: Path, wanted: Callable[[int, Record], bool]) -> list[by
     number = 0
     for part in reader.parts([]):
         for record in part.records:
-            magic, kind, flags, start, size, create_ns, _, fingerprint, last_used = record
-            data = bytes(part.data[start : start + size])
-            if magic in POISON:
+            data = bytes(part.data_of(record))
+            if record.magic in POISON:
                 if wanted(number, record):
-                    data = POISON[magic](data)
+                    data = POISON[record.magic](data)
                     poisoned.append(data)
                 number += 1
-            pieces += format.record_parts(magic, data, None, kind, flags, create_ns, fingerprint, last_used)
+            head = (None, record.kind, record.flags, record.create_ns, record.fingerprint, record.last_used)
+            pieces += format.record_parts(record.magic, data, *head)
     pieces = format.seal(pieces, reader.salt)
     path.write_bytes(b"".join(pieces))
     return poisoned

@@ -14,10 +14,10 @@ def uses_in(path: Path) -> tuple[format.FileHeader, list[tuple[tuple[int, ...], 
     header, outcome = file.header()
     assert header is not None, outcome
     found = [
-        (recency.fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]])), record[8])
+        (recency.fingerprints_of(part.data_of(record)), record.last_used)
         for part in file.content(header, damage)
         for record in part.records
-        if record[0] == format.USED
+        if record.magic == format.USED
     ]
     assert not damage
     return header, found

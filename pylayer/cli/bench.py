@@ -20,7 +20,6 @@ from .complete import commands
 from .environment import DISABLE, with_layer, without_layer
 from .output import (
     EXIT_PROBLEM,
-    HELP,
     Failure,
     console,
     fail,
@@ -122,9 +121,10 @@ def _environment(phase: Phase, directory: str, session: str) -> dict[str, str]:
 
 def _counted(root: str, session: str, begun_ns: int) -> tuple[dict[str, int | None], int | None]:
     """Returns what the layer counted in a run, and how long it was until the first frame; None if it saw none."""
-    from ..report.totals import read_runs, shown_sums, sum_known
+    from ..report import recorded
+    from ..report.totals import shown_sums, sum_known
 
-    found = [run for run in read_runs(root) if run.session == session]
+    found = [run for run in recorded.read(root) if run.session == session]
     if not found:
         return dict.fromkeys(COUNTED), None
     sums = shown_sums([run.shown() for run in found])
@@ -261,7 +261,7 @@ def _driver_caches() -> str:
 
 
 @click.command(
-    context_settings={**HELP, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     epilog="Exit status: 0 success, 1 a run failed or the layer saw nothing, 127 if the program is not found, "
     "126 if it cannot be executed, 2 usage error.",
     short_help="Measure what pylayer saves a program, and what it costs.",

@@ -14,12 +14,15 @@ from pathlib import Path
 from .. import LAYER_NAME
 from ..common.files import create_temporary, write_all
 from ..common.paths import make_private, store_root, system_store_root
-from ..report.totals import Run, read_runs
+from ..report import recorded
+from ..report.recorded import Run
+from ..store.store import Store
 from . import installed, layer_files
 from .children import Outcome, probe, try_policy_class
 from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
 from .output import human_bytes, one_line, plural
 from .policy_in_force import no_policy_file, policies_in_force, read_policy
+from .verdict_lines import line
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
@@ -153,7 +156,7 @@ def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Ru
         outcome = probe("start", str(number), str(log), environment=environment)
         if outcome.failure:
             break
-    runs = read_runs(store)
+    runs = recorded.read(store)
     lines = _log_lines(log)
     complaints = [text for level, text in lines if level in ("error", "warn") or "the layer does nothing" in text]
     if not any(text.startswith("vkCreateInstance by ") for _, text in lines):
@@ -247,8 +250,6 @@ def check_store() -> Check:
 
 def check_system_store() -> list[Check]:
     """Checks that this user's programs can use the system's store. Returns nothing if there is none."""
-    from ..store.store import Store
-
     root = system_store_root()
     count, problems = Store(root).usable_packs()
     if not count and not problems:
@@ -262,13 +263,10 @@ def check_system_store() -> list[Check]:
 
 def check_verdicts(root: str | None) -> Check:
     """Reports what earlier runs decided that makes programs' later runs worse."""
-    from ..store.store import Store
-    from .verdicts import line
-
-    in_force = [told for told in Store(root).verdicts() if told.state == "in force"] if root else []
+    in_force = [verdict for verdict in Store(root).verdicts() if verdict.state == "in force"] if root else []
     if not in_force:
         return Check("verdicts", OK, "nothing is set aside or switched off for a program")
-    lines = [line(told) for told in in_force[:3]]
+    lines = [line(verdict) for verdict in in_force[:3]]
     more = [f"and {len(in_force) - 3} more"] if len(in_force) > 3 else []
     advice = "pylayer quarantine ls shows all; pylayer quarantine forget ends them before their time."
     return Check("verdicts", WARNING, ". ".join([*lines, *more]), advice)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..common.files import remove
-from ..report.totals import is_pattern
+from ..common.identity import ABI
+from ..report.recorded import is_pattern
+from .devices import is_of, present_facts
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     human_bytes,
     json_option,
+    picked,
     plural,
     print_json,
     say,
@@ -37,13 +39,10 @@ from .selection import (
 
 if TYPE_CHECKING:
     from ..store.store import Removal, Shelf, Store
-    from ..values import DeviceFacts
 
 
 def _removal_json(plan: Removal, names: Names) -> dict[str, Any]:
-    from .inventory import describe
-
-    device, driver = describe(plan.shelf.identity, plan.shelf.name, names)
+    device, driver = names.device_and_driver(plan.shelf.identity, plan.shelf.name)
     return {
         "identity": plan.shelf.name,
         "device": device,
@@ -52,8 +51,7 @@ def _removal_json(plan: Removal, names: Names) -> dict[str, Any]:
         "whole_identity": plan.whole,
         "programs": list(plan.programs.values()),
         "files": len(plan.paths),
-        "bytes": plan.bytes,
-        "in_use": plan.in_use,
+        **picked(plan, "bytes", "in_use"),
         "failure": plan.failure or None,
     }
 
@@ -64,95 +62,71 @@ def _plan_whole(store: Store, shelf: Shelf, why: str) -> Removal:
     return plan
 
 
-def _plan_programs(store: Store, shelf: Shelf, selection: Selection, names: Names) -> Removal:
-    plan = store.removal(shelf, f"of {selection}")
-    plan.add_programs({program: names.of(program) for program in shelf.programs if selection.takes(program, names)})
-    return plan
+def _selected(store: Store, shelves: list[Shelf], selection: Selection, names: Names) -> list[Removal]:
+    """Returns plans for what --app and --identity select, or for all. Raises Failure and WrongUse."""
+    if not selection.app:
+        return [_plan_whole(store, shelf, "asked for") for shelf in shelves]
+    plans = [store.removal(shelf, f"of {selection}") for shelf in shelves]
+    for plan in plans:
+        taken = [number for number in plan.shelf.programs if selection.takes(number, names)]
+        plan.add_programs({number: names.of(number) for number in taken})
+    named = {number: name for plan in plans for number, name in plan.programs.items()}
+    require_one(selection.app, named, "nothing was deleted")
+    if not named and not is_pattern(selection.app):
+        raise Failure(f"nothing was deleted: {store.root} has nothing of {selection}; pylayer ls lists what is there")
+    return plans
 
 
 def _stale(store: Store, shelves: list[Shelf]) -> tuple[list[Removal], list[dict[str, str]], list[str]]:
     """Returns plans for what no driver of this machine would use, what is kept because its driver cannot be checked,
     and the devices of this machine."""
-    from ..common.identity import ABI
-    from .devices import is_of, present_facts
-
     present, problem = present_facts()
     if problem:
         raise Failure(f"nothing was deleted: {problem}, so it is not known which drivers are here; see pylayer doctor")
     plans, kept = [], []
     for shelf in shelves:
-        why = _why_stale(shelf, present, is_of)
-        if why:
-            plans.append(_plan_whole(store, shelf, why))
-            continue
+        abi = shelf.identity.fields.get("abi") if shelf.identity is not None else None
         if shelf.identity is None:
             kept.append({"identity": shelf.name, "reason": "its identity file is missing or damaged"})
-        elif shelf.identity.fields.get("abi") != ABI:
-            reason = f"it is for {shelf.identity.fields.get('abi')} programs, whose drivers cannot be listed from here"
+        elif abi != ABI:
+            reason = f"it is for {abi} programs, whose drivers cannot be listed from here"
             kept.append({"identity": shelf.name, "reason": reason})
+        elif not any(is_of(shelf.identity, facts) for facts in present):
+            plans.append(_plan_whole(store, shelf, "no driver of this machine would use it"))
     return plans, kept, [f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present]
 
 
-def _why_stale(shelf: Shelf, present: list[DeviceFacts], is_of: Any) -> str:
-    """Returns why a folder is stale. Returns empty text if its driver is here, or if that cannot be known."""
-    from ..common.identity import ABI
-
-    if shelf.identity is None or shelf.identity.fields.get("abi") != ABI:
-        return ""
-    return "" if any(is_of(shelf.identity, facts) for facts in present) else "no driver of this machine would use it"
-
-
+@dataclass
 class _Clearing:
     """What one call removes, and what it keeps."""
 
-    def __init__(self, store: Store, selection: Selection, stale: bool) -> None:
-        from .inventory import Inventory
-
-        self.store = store
-        self.selection = selection
-        self.names = Names(store.root)
-        #: What is not removed because its driver cannot be checked, and the devices of this machine.
-        self.kept: list[dict[str, str]] = []
-        self.devices: list[str] = []
-        #: Paths of folders that an older pylayer wrote.
-        self.older: list[str] = []
-        #: Paths of kept plans and compiled policy files.
-        self.copies: list[str] = []
-        self.bytes_before = store.total_bytes()
-        shelves = Inventory(store, selection, self.names).shelves
-        if stale:
-            plans, self.kept, self.devices = _stale(store, shelves)
-        elif selection.app:
-            plans = [_plan_programs(store, shelf, selection, self.names) for shelf in shelves]
-            named = {number: name for plan in plans for number, name in plan.programs.items()}
-            require_one(selection.app, named, "nothing was deleted")
-            if not named and not is_pattern(selection.app):
-                raise Failure(
-                    f"nothing was deleted: {store.root} has nothing of {selection}; pylayer ls lists what is there"
-                )
-        else:
-            plans = [_plan_whole(store, shelf, "asked for") for shelf in shelves]
-        self.plans = [plan for plan in plans if not plan.is_empty]
+    store: Store
+    names: Names
+    plans: list[Removal]
+    #: What is kept because its driver cannot be checked, and the devices of this machine.
+    kept: list[dict[str, str]]
+    devices: list[str]
+    #: Paths of folders that an older pylayer wrote, and of kept plans and compiled policy files.
+    older: list[str]
+    copies: list[str]
+    bytes_before: int
 
     def print_plans(self, dry_run: bool, yes: bool) -> None:
-        from .inventory import describe
-
+        verb = "would remove" if dry_run else "remove"
         if self.devices:
             say(f"Devices here: {'; '.join(self.devices)}")
         for line in self.kept:
             say(f"Kept: identity {line['identity']}, because {line['reason']}.")
         for plan in self.plans:
-            device, driver = describe(plan.shelf.identity, plan.shelf.name, self.names)
-            say(f"{device}, {driver}; identity {plan.shelf.name}", asks=not yes)
+            say(self.names.target(plan.shelf.identity, plan.shelf.name), asks=not yes)
             what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
-            verb = "would remove" if dry_run else "remove"
             size = f"{plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)}"
             say(f"  {verb} {what}: {size} ({plan.why})", asks=not yes)
         for path in self.older:
-            say(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
+            say(f"{verb.capitalize()} {path}, which an older pylayer wrote.")
         if self.copies:
             what = f"{plural(len(self.copies), 'kept plan')}, compiled policy files included"
-            say(f"{'Would remove' if dry_run else 'Remove'} {what}: programs make them again.")
+            say(f"{verb.capitalize()} {what}: programs make them again.")
 
     def remove(self, yes: bool) -> None:
         """Asks, unless ``yes``, and removes."""
@@ -192,14 +166,12 @@ class _Clearing:
             "removed": [_removal_json(plan, self.names) for plan in self.plans],
             "older_folders": self.older,
             "copies": len(self.copies),
-            "kept": self.kept,
-            "devices": self.devices,
-            "bytes_before": self.bytes_before,
+            **picked(self, "kept", "devices", "bytes_before"),
             "bytes_after": self.bytes_before - planned if dry_run else self.store.total_bytes(),
         }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove stored pipelines, by program or driver.")
+@click.command(short_help="Remove stored pipelines, by program or driver.")
 @app_option
 @identity_option
 @click.option(
@@ -219,7 +191,7 @@ def clear(
     in counts as gone. --stale and --all also remove folders that an older pylayer wrote, and --all what the layer keeps
     to start faster. The list of what ran and the quarantine are kept: see pylayer forget and pylayer quarantine empty.
 
-    
+    \b
     Example:
       pylayer clear --stale --dry-run
     """
@@ -228,9 +200,12 @@ def clear(
     store = require_store()
     if identity and not app:
         identity = one_identity(store, identity)
-    work = _Clearing(store, Selection(app, identity), stale)
-    work.older = store.older_folders() if stale or everything else []
-    work.copies = store.copies() if everything else []
+    names, selection, before = Names(store.root), Selection(app, identity), store.total_bytes()
+    shelves = selection.shelves(store, names)
+    plans, kept, devices = _stale(store, shelves) if stale else (_selected(store, shelves, selection, names), [], [])
+    plans = [plan for plan in plans if not plan.is_empty]
+    older = store.older_folders() if stale or everything else []
+    work = _Clearing(store, names, plans, kept, devices, older, store.copies() if everything else [], before)
     if not as_json:
         work.print_plans(dry_run, yes)
     if not dry_run:
@@ -238,7 +213,7 @@ def clear(
     if as_json:
         print_json(work.as_json(dry_run))
     else:
-        what = "nothing stale" if stale else "nothing" if everything else f"nothing of {work.selection}"
+        what = "nothing stale" if stale else "nothing" if everything else f"nothing of {selection}"
         work.print_done(dry_run, everything, what)
     if any(plan.in_use or plan.failure for plan in work.plans) and not dry_run:
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -44,9 +44,9 @@ def _completer(
 
 
 def _programs(root: str) -> Iterator[tuple[str, str]]:
-    from ..report.totals import read_runs
+    from ..report import recorded
 
-    for run in read_runs(root):
+    for run in recorded.read(root):
         name = run.title
         if _PLAIN.fullmatch(run.executable):
             yield run.executable, name if name != run.executable else ""
@@ -60,7 +60,7 @@ def _identities(root: str) -> Iterator[tuple[str, str]]:
 
     names = Names(root)
     for name in Store(root).identities():
-        yield name, ", ".join(text for text in (names.device(name), names.driver(name)) if text)
+        yield name, ", ".join(filter(None, names.recorded(name)))
 
 
 def _runs(root: str) -> Iterator[tuple[str, str]]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from .output import EXIT_STATUSES, HELP
-
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS), help="bash, zsh or fish.")
 def completion(shell: str) -> None:
     """Print the script with which a shell completes pylayer's commands.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.identity import Identity
-from ..report.totals import Run
+from ..report.recorded import Run
 from ..values import CARRIER_NAMES, CARRIERS_THAT_KEEP, DeviceFacts
 from .checks import OK, PROBLEM, SKIPPED, WARNING
 from .children import probe
@@ -38,7 +38,7 @@ def is_of(identity: Identity, facts: DeviceFacts) -> bool:
 
 
 @dataclass
-class Device:
+class TriedDevice:
     """One physical device, and the result of running a program with one pipeline on it twice under the layer."""
 
     number: int
@@ -53,9 +53,9 @@ class Device:
     advice: str = ""
 
 
-def judged(number: int, facts: DeviceFacts, runs: list[Run], failure: str) -> Device:
+def judged(number: int, facts: DeviceFacts, runs: list[Run], failure: str) -> TriedDevice:
     """Judges a device by its runs. There are two runs if all went well. ``failure`` says how the program failed."""
-    device = Device(number, SKIPPED, facts.device_name, facts.driver_name, facts.driver_info)
+    device = TriedDevice(number, SKIPPED, facts.device_name, facts.driver_name, facts.driver_info)
     if failure:
         device.status, device.tried = PROBLEM, f"a program with one pipeline failed: {failure}"
         device.advice = "Try it with DISABLE_PYLAYER=1. If it also fails without the layer, look for a newer driver."

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from ..common.paths import store_root
+from . import checks, installed, layer_files
+from .checks import OK, PROBLEM, WARNING, Check, skipped, try_layer
+from .children import probe
+from .containers import check_containers
+from .devices import facts_of, judged
 from .environment import DISABLE, ENABLE
 from .output import (
     EXIT_OK,
     EXIT_PROBLEM,
-    HELP,
     Failure,
     console,
     is_quiet,
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
     from .checks import Check
     from .children import Outcome
-    from .devices import Device
+    from .devices import TriedDevice
 
 INSTALL_DRIVER = (
     "Install the Vulkan driver of your GPU, such as mesa-vulkan-drivers; VK_DRIVER_FILES chooses one of several."
@@ -40,13 +44,9 @@ INSTALL_DRIVER = (
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
 
 
-def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[Device]]:
+def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[TriedDevice]]:
     """Tries the layer on each device of ``probe("devices")``. Returns one check of the layer, a bad one if any device
     had one, and the devices."""
-    from . import layer_files
-    from .checks import OK, PROBLEM, Check, try_layer
-    from .devices import facts_of, judged
-
     layer, devices = None, []
     with TemporaryDirectory(prefix="pylayer-doctor-") as scratch:
         try:
@@ -61,10 +61,8 @@ def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[Device
     return layer, devices
 
 
-def _summary(present: Outcome, devices: list[Device]) -> Check:
+def _summary(present: Outcome, devices: list[TriedDevice]) -> Check:
     """Returns one check that sums up all devices."""
-    from .checks import OK, PROBLEM, WARNING, Check
-
     if present.failure or not present.found["devices"]:
         found = f"the drivers could not list their devices: {present.failure}"
         return Check("devices", PROBLEM, found if present.failure else "there is no Vulkan device", INSTALL_DRIVER)
@@ -78,16 +76,11 @@ def _summary(present: Outcome, devices: list[Device]) -> Check:
     return Check("devices", OK, f"{count}; pipelines {which}are stored")
 
 
-def _examine() -> tuple[list[Check], list[Device]]:
+def _examine() -> tuple[list[Check], list[TriedDevice]]:
     """Runs all checks. Returns them, and the devices."""
-    from . import checks
-    from .checks import PROBLEM, skipped
-    from .children import probe
-    from .containers import check_containers
-
     store, present = checks.check_store(), probe("devices")
     loader = checks.check_loader(present)
-    devices: list[Device] = []
+    devices: list[TriedDevice] = []
     if loader.status == PROBLEM:
         layer = listed = skipped("layer", "the loader must work first")
         listed = skipped("devices", "the loader must work first")
@@ -106,8 +99,6 @@ def _examine() -> tuple[list[Check], list[Device]]:
 
 def _next_steps() -> str:
     """Returns what a user who has just installed pylayer should do next."""
-    from . import installed
-
     if DISABLE in os.environ:
         return f"Next: unset {DISABLE}"
     kinds = {manifest.kind for manifest in installed.find()}
@@ -136,7 +127,7 @@ def _print_checks(out: Console, found: list[Check]) -> None:
             out.print(" " * (status_width + name_width) + line, soft_wrap=True)
 
 
-def _print_device(out: Console, device: Device) -> None:
+def _print_device(out: Console, device: TriedDevice) -> None:
     from rich.text import Text
 
     title = Text(f"\nDevice {device.number}: ").append(printable(device.name), style="bold")
@@ -152,7 +143,6 @@ def _print_device(out: Console, device: Device) -> None:
 
 
 @click.command(
-    context_settings=HELP,
     epilog="Exit status: 0 the layer works here, 1 it cannot, 2 usage error.",
     short_help="Check whether the layer works here.",
 )

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..fleet.downloading import Budget
+from ..fleet.index import is_hex
+from ..fleet.memory import folder_of, remembered, turn
+from ..fleet.pulling import Pull
+from ..fleet.trust import Trust, Untrusted
 from ..report.origin import used_here
+from ..report.recorded import is_named
 from ..report.totals import sum_known
 from .complete import programs
 from .fleet_access import failing, identities_here, open_backend, require_fleet, url_option
 from .fleet_publish import publish, push
+from .names import Names
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     console,
@@ -42,9 +47,7 @@ if TYPE_CHECKING:
     from .fleet_access import Fleet
 
 
-@click.group(
-    context_settings=HELP, epilog=EXIT_STATUSES, short_help="Pull, push and publish pipelines of other machines."
-)
+@click.group(short_help="Pull, push and publish pipelines of other machines.")
 def fleet() -> None:
     """Share compiled pipelines between machines with the same device and driver.
 
@@ -66,15 +69,10 @@ fleet.add_command(publish)
 
 
 def _wanted(program: str | None) -> Wanted:
-    from ..report.totals import is_named
-
     return lambda number, name: program is None or is_named(program, printable(name), int(number, 16))
 
 
 def _pulls(found: Fleet, store: Store, identities: list[str], program: str | None) -> list[Pull]:
-    from ..fleet.downloading import Budget
-    from ..fleet.pulling import Pull
-
     if not found.keys:
         raise Failure("nothing was pulled: fleet.keys of the policy file lists no key, and nothing else is believed")
     backend = open_backend(found)
@@ -86,8 +84,6 @@ def _pulls(found: Fleet, store: Store, identities: list[str], program: str | Non
 def _pull_all(found: Fleet, store: Store, pulls: list[Pull], quiet: bool) -> list[Pulled]:
     """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled. If
     another process pulls, waits for it; what it pulled is not missing then."""
-    from ..fleet.memory import turn
-
     room, keep = store.room(found.limits), {pull.result.identity for pull in pulls}
     with failing("nothing more was pulled"), turn(store.root, found.url, found.pull_seconds) as is_ours:
         if not is_ours:
@@ -120,7 +116,7 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
             fail(f"{left}{result.problem} ({target})")
 
 
-@fleet.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Pull what is published for this machine.")
+@fleet.command(short_help="Pull what is published for this machine.")
 @click.option(
     "--program",
     metavar="NAME",
@@ -146,8 +142,6 @@ def pull(program: str | None, identity: str | None, url: str | None, as_json: bo
       pylayer fleet pull
       pylayer fleet pull --program blender
     """
-    from ..fleet.index import is_hex
-
     if identity is not None and not is_hex(identity, 32):
         raise WrongUse(f"--identity {identity} is no identity, which has 32 digits from 0 to f; pylayer ls shows them")
     store, found = require_store(), require_fleet(url)
@@ -166,8 +160,6 @@ def pull(program: str | None, identity: str | None, url: str | None, as_json: bo
 
 def _index_of(found: Fleet, memory: Memory) -> tuple[Index | None, str]:
     """Returns the index that a machine has, and why it would not be believed now (empty text if it would)."""
-    from ..fleet.trust import Trust, Untrusted
-
     if memory.index is None:
         return None, ""
     trust = Trust(found.keys, memory.identity)
@@ -183,8 +175,6 @@ def _index_of(found: Fleet, memory: Memory) -> tuple[Index | None, str]:
 
 
 def _status(found: Fleet, store: Store, memory: Memory, now: float) -> dict[str, Any]:
-    from .names import Names
-
     shelves = store.shelves(lambda name: name == memory.identity, Names(store.root).learn)
     holdings = [holding for shelf in shelves for holding in shelf.holdings.values()]
     index, refused = _index_of(found, memory)
@@ -224,7 +214,7 @@ def _print_status(values: dict[str, Any], now: float) -> None:
     print_facts(out, facts)
 
 
-@fleet.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Show what is published and what came from it.")
+@fleet.command(short_help="Show what is published and what came from it.")
 @url_option
 @json_option
 def status(url: str | None, as_json: bool) -> None:
@@ -237,8 +227,6 @@ def status(url: str | None, as_json: bool) -> None:
     Example:
       pylayer fleet status
     """
-    from ..fleet.memory import folder_of, remembered
-
     store, found, now = require_store(), require_fleet(url), time.time()
     values = [_status(found, store, memory, now) for memory in remembered(store.root, found.url)]
     if as_json:

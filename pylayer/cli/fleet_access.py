@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.settings import Limits, fleet_settings, top_setting
+from ..common.identity import Identity
+from ..common.settings import Limits, top_setting
+from ..fleet.backend import NotInstalled, Unavailable
+from ..fleet.bucket import NEEDS_OBSTORE
+from ..fleet.trust import Untrusted
+from ..fleet.urls import open_backend as opened
+from ..fleet.urls import require_url
+from .devices import is_of, present_facts
 from .output import Failure, reason
+from .policy_in_force import read_policy
 
 if TYPE_CHECKING:
     from ..fleet.backend import Backend
@@ -40,7 +48,7 @@ def _names(keys: list[dict[str, str]]) -> dict[str, str]:
 
 def fleet_of(document: dict[str, Any], url: str | None = None) -> Fleet | None:
     """Returns the fleet of a policy document; None if it has no URL and ``url`` gives none."""
-    settings = fleet_settings(document)
+    settings = top_setting(document, "fleet")
     url = url or settings["url"]
     if not url:
         return None
@@ -52,29 +60,21 @@ def fleet_of(document: dict[str, Any], url: str | None = None) -> Fleet | None:
 def require_fleet(url: str | None) -> Fleet:
     """Returns the fleet of the policy file in force. Raises Failure if there is none, or if the policy file cannot be
     used: it says which keys are trusted."""
-    from ..fleet.urls import is_url
-    from .policy_in_force import read_policy
-
     document, problem = read_policy()
     if problem:
         raise Failure(f"nothing was done, because the policy file says which keys are trusted: {problem}")
     found = fleet_of(document, url)
     if found is None:
         raise Failure("the policy file names no fleet; set fleet.url in it, or use --url")
-    if not is_url(found.url):  # without the URL, which may hold a password
-        raise Failure(
-            "the fleet's URL cannot be used: it begins with https://, http://, s3://, gs://, az:// or file:///, "
-            "and has neither user nor query"
-        )
+    try:
+        require_url(found.url)
+    except Unavailable as error:
+        raise Failure(f"the fleet's URL cannot be used: {error}") from error
     return found
 
 
 def open_backend(found: Fleet, writes: bool = False) -> Backend:
     """Returns the storage of a fleet. Raises Failure if it cannot be used."""
-    from ..fleet.backend import NotInstalled, Unavailable
-    from ..fleet.bucket import NEEDS_OBSTORE
-    from ..fleet.urls import open_backend as opened
-
     try:
         return opened(found.url, found.pull_seconds, writes)
     except NotInstalled as error:
@@ -87,9 +87,6 @@ def open_backend(found: Fleet, writes: bool = False) -> Backend:
 def failing(what: str) -> Iterator[None]:
     """Turns what a fleet's storage, its files or this machine's disk do wrong into a Failure that begins with
     ``what``."""
-    from ..fleet.backend import Unavailable
-    from ..fleet.trust import Untrusted
-
     try:
         yield
     except (Unavailable, Untrusted) as error:
@@ -102,9 +99,6 @@ def identities_here(store: Store) -> dict[str, str]:
     """Returns the identities of this machine's devices, each with a name for people. These are the identities of the
     devices as such, and those in the store, which may depend on what a program enabled. Raises Failure if the drivers
     do not list their devices."""
-    from ..common.identity import Identity
-    from .devices import is_of, present_facts
-
     present, problem = present_facts()
     if problem:
         raise Failure(f"nothing was pulled: {problem}, so it is not known which pipelines fit; see --identity")

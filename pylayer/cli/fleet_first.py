@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import click
 
-from ..common.settings import fleet_settings
+from ..common.settings import top_setting
 from .output import fail
 from .process import EXIT_SIGNAL_BASE
 
@@ -27,7 +27,7 @@ from .process import EXIT_SIGNAL_BASE
 def pull_first(document: dict[str, Any], root: str, environment: Mapping[str, str]) -> None:
     """Pulls if the policy document asks for it and nobody began to pull for long enough. What goes wrong is told in a
     line. Never raises OSError."""
-    settings = fleet_settings(document)
+    settings = top_setting(document, "fleet")
     url, seconds = settings["url"], settings["pull_on_run_seconds"]
     if not url or not seconds or (os.path.isdir(root) and not os.access(root, os.W_OK)):
         return

@@ -7,17 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..fleet.index import FULL, is_hex
+from ..fleet.memory import turn
+from ..fleet.publishing import Publication, Terms, identities
+from ..fleet.publishing import retire as retired
+from ..fleet.pushing import Push
+from ..fleet.signatures import public_of
+from ..fleet.trust import Untrusted
 from .complete import files
 from .fleet_access import failing, open_backend, require_fleet, url_option
+from .key import read_key
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     fail,
     human_bytes,
     json_option,
+    picked,
     plural,
     print_json,
     progress,
@@ -40,15 +47,13 @@ key_option = click.option(
 def _pushed_json(shelf: Shelf, moved: Moved) -> dict[str, Any]:
     return {
         "identity": shelf.name,
-        "pipelines": moved.pipelines,
-        "records": moved.records,
-        "data_bytes": moved.data_bytes,
+        **picked(moved, "pipelines", "records", "data_bytes"),
         "suspects_left_out": moved.suspects,
         "missing_pipelines": moved.missing,
     }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Push what this machine compiled.")
+@click.command(short_help="Push what this machine compiled.")
 @key_option
 @app_option
 @identity_option
@@ -64,40 +69,34 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
     Example:
       pylayer fleet push --key builder.key
     """
-    from ..fleet.pushing import Push
-    from .inventory import Inventory, describe
-    from .key import read_key
-
     private, store, found = read_key(key), require_store(), require_fleet(url)
     backend = open_backend(found, writes=True)
     selection = Selection(app, identity)
-    inventory = Inventory(store, selection, Names(store.root))
-    names, told = inventory.names, []
-    with failing("nothing more was pushed"), progress("pushing", inventory.store_bytes, as_json) as advance:
-        for shelf in inventory.shelves:
+    names, pushed = Names(store.root), []
+    shelves, size = selection.shelves(store, names), store.tree_bytes("store")[0]
+    with failing("nothing more was pushed"), progress("pushing", size, as_json) as advance:
+        for shelf in shelves:
             wanted = {number: names.of(number) for number in shelf.programs if selection.takes(number, names)}
             if shelf.identity is None or not wanted:
                 continue
-            work = Push(backend, store, shelf.identity, wanted, names.device(shelf.name), again, found.keys)
+            work = Push(backend, store, shelf.identity, wanted, names.recorded(shelf.name)[0], again, found.keys)
             for amount in work.steps(private):
                 advance(amount)
-            told.append(_pushed_json(shelf, work.result))
+            pushed.append(_pushed_json(shelf, work.result))
             if not as_json:
-                device, driver = describe(shelf.identity, shelf.name, names)
+                device, driver = names.device_and_driver(shelf.identity, shelf.name)
                 amount_text = f"{plural(work.result.pipelines, 'pipeline')}, {human_bytes(work.result.data_bytes)},"
                 say(f"{f'Pushed: {amount_text}' if work.result.paths else 'Nothing new'} for {device}, {driver}")
                 if work.result.missing:
                     count = plural(work.result.missing, "known pipeline")
                     say(f"  without {count} not stored yet; another run may store them")
     if as_json:
-        print_json({"store": store.root, "url": found.url, "identities": told})
-    elif not told:
+        print_json({"store": store.root, "url": found.url, "identities": pushed})
+    elif not pushed:
         say(f"Nothing to push: {store.root} stores nothing for {selection}")
 
 
 def _print_published(result: Published) -> None:
-    from ..fleet.index import FULL
-
     target = f"for identity {result.identity}"
     if result.records:
         folded = f", {plural(result.folded, 'pack')} folded" if result.folded else ""
@@ -128,9 +127,6 @@ def _print_published(result: Published) -> None:
 
 def _publish_all(backend: Backend, store: Store, key: Ed25519PrivateKey, terms: Terms, quiet: bool) -> list[Published]:
     """Publishes for each identity. A problem with one does not keep the others from being published."""
-    from ..fleet.publishing import Publication, identities
-    from ..fleet.trust import Untrusted
-
     results = []
     with progress("publishing", None, quiet) as advance:
         for identity in identities(backend):
@@ -144,7 +140,7 @@ def _publish_all(backend: Backend, store: Store, key: Ed25519PrivateKey, terms: 
     return results
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Publish what builders pushed.")
+@click.command(short_help="Publish what builders pushed.")
 @key_option
 @click.option(
     "--valid-days",
@@ -188,13 +184,6 @@ def publish(
     Example:
       pylayer fleet publish --key builder.key
     """
-    from ..fleet.index import is_hex
-    from ..fleet.memory import turn
-    from ..fleet.publishing import Terms
-    from ..fleet.publishing import retire as retired
-    from ..fleet.signatures import public_of
-    from .key import read_key
-
     if retire is not None and not is_hex(retire, 32):
         raise WrongUse(
             f"--retire {retire} is no identity, which has 32 digits from 0 to f; each publication names them"

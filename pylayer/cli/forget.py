@@ -10,7 +10,7 @@ from ..common import file_kinds
 from ..common.files import remove
 from ..report import recorded
 from .complete import programs
-from .output import EXIT_STATUSES, HELP, Failure, WrongUse, human_bytes, json_option, plural, print_json, say
+from .output import Failure, WrongUse, human_bytes, json_option, plural, print_json, say
 from .selection import NAMES, confirm, dry_run_option, require_one, require_store, yes_option
 
 
@@ -21,11 +21,11 @@ def _size(path: str) -> int:
         return 0  # gone
 
 
-def _told(runs: list[recorded.Recorded], size: int) -> str:
+def _count(runs: list[recorded.Run], size: int) -> str:
     return f"{plural(len(runs), 'run')} of {plural(len({run.title for run in runs}), 'program')}, {human_bytes(size)}"
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove what was recorded about programs.")
+@click.command(short_help="Remove what was recorded about programs.")
 @click.argument("name", required=False, shell_complete=programs, help=f"This program, {NAMES}.")
 @click.option("--all", "everything", is_flag=True, help="All programs.")
 @dry_run_option
@@ -45,11 +45,11 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
     if (name is not None) + everything != 1:
         raise WrongUse("say what to forget: a program's NAME, or --all; pylayer stats lists the programs")
     store = require_store()
-    runs = [run for run in recorded.read(store.root) if name is None or run.run.matches(name)]
+    runs = [run for run in recorded.read(store.root) if name is None or run.matches(name)]
     if name is not None:
         if not runs:
             raise Failure(f"nothing was forgotten: no run of {name} is recorded; pylayer stats lists the programs")
-        require_one(name, {run.run.program_id: run.title for run in runs}, "nothing was forgotten")
+        require_one(name, {run.program_id: run.title for run in runs}, "nothing was forgotten")
     running = {run.name for run in runs if run.state == "running"}
     gone = [run for run in runs if run.name not in running]
     kept = {name + file_kinds.RUN for name in running}
@@ -57,7 +57,7 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
     paths = [path for path in found if os.path.basename(path) not in kept]
     sizes = {path: _size(path) for path in paths}
     if paths and not dry_run:
-        confirm(f"Forget {_told(gone, sum(sizes.values()))}?", yes)
+        confirm(f"Forget {_count(gone, sum(sizes.values()))}?", yes)
         for path in paths:
             remove(path)
     left = [] if dry_run else [path for path in paths if os.path.lexists(path)]
@@ -70,8 +70,8 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
     elif not paths:
         say(f"Nothing to forget in {store.root}.")
     elif len(left) < len(paths):
-        told = _told(gone, size)
-        say(f"{'Would forget' if dry_run else 'Forgotten'}: {told}. Stored pipelines stay (pylayer ls).")
+        count = _count(gone, size)
+        say(f"{'Would forget' if dry_run else 'Forgotten'}: {count}. Stored pipelines stay (pylayer ls).")
     if running and not as_json:
         click.echo(f"Kept: {plural(len(running), 'run')} of programs that are running.")
     if left:

@@ -17,7 +17,7 @@ from ..common.paths import _base
 from . import installed, layer_features, layer_files, tree
 from .complete import directories
 from .installed import EXPLICIT, IMPLICIT, KINDS, Manifest
-from .output import EXIT_STATUSES, HELP, Failure, WrongUse, json_option, print_json, say
+from .output import Failure, WrongUse, json_option, print_json, say
 
 SWITCH_ON = {
     EXPLICIT: f"VK_INSTANCE_LAYERS={LAYER_NAME} APP",
@@ -256,7 +256,7 @@ def _others(paths: list[Path]) -> list[Manifest]:
     return [manifest for manifest in installed.find() if manifest.path not in paths and not manifest.is_ours]
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.option(
     "--explicit", "kind", flag_value=EXPLICIT, help="For programs that name the layer, also in VK_INSTANCE_LAYERS."
 )

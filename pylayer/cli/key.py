@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..fleet.signatures import KeyFileError, new_key, public_text, read_private
 from .complete import files
-from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json
+from .output import Failure, json_option, print_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 def read_key(file: str) -> Ed25519PrivateKey:
     """Reads the private key in a file. Raises Failure if it cannot be used."""
-    from ..fleet.signatures import KeyFileError, read_private
-
     try:
         return read_private(file)
     except KeyFileError as error:
@@ -26,7 +25,7 @@ def read_key(file: str) -> Ed25519PrivateKey:
         raise Failure(f"{file} cannot be used as a key: {error.strerror or error}") from error
 
 
-@click.group(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Create and show keys that sign exports.")
+@click.group(short_help="Create and show keys that sign exports.")
 def key() -> None:
     """Create and show the Ed25519 keys that sign exports (pylayer export --sign).
 
@@ -39,7 +38,7 @@ def key() -> None:
     """
 
 
-@key.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Create a private key and print its public key.")
+@key.command(short_help="Create a private key and print its public key.")
 @click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
 @json_option
 def new(file: str, as_json: bool) -> None:
@@ -51,8 +50,6 @@ def new(file: str, as_json: bool) -> None:
     Example:
       pylayer key new farm.key
     """
-    from ..fleet.signatures import new_key
-
     try:
         public = new_key(file)
     except FileExistsError as error:
@@ -62,7 +59,7 @@ def new(file: str, as_json: bool) -> None:
     _print(file, public, as_json, f"Private key: {os.path.abspath(file)}, for you alone\n")
 
 
-@key.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Print the public key of a private key.")
+@key.command(short_help="Print the public key of a private key.")
 @click.argument("file", shell_complete=files, help="A file that pylayer key new created.")
 @json_option
 def show(file: str, as_json: bool) -> None:
@@ -72,8 +69,6 @@ def show(file: str, as_json: bool) -> None:
     Example:
       pylayer key show farm.key
     """
-    from ..fleet.signatures import public_text
-
     private = read_key(file)
     _print(file, public_text(private.public_key().public_bytes_raw()), as_json, "")
 

@@ -7,9 +7,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ..report import frames
+from ..report import late_frames
+from ..report.recorded import Run, number_in
 from ..report.remarks import unknown
-from ..report.totals import Run, Total, number_in
+from ..report.totals import Total
 from ..report.words import FRAME_NS, printable
 from ..store.store import Store
 from ..values import KIND_NAMES
@@ -60,7 +61,7 @@ class LiveRun:
             self.run = Run(self._values)
             if self.run.alive:
                 self.changed = now
-        self.state = self.run.state(now - self.changed)
+        self.state = self.run.state_after(now - self.changed)
         self._count(now if seen == before else status.st_mtime)
 
     def _count(self, when: float) -> None:
@@ -96,16 +97,16 @@ class LiveRun:
         line = self.follower.line
         seen = sum(len(times) for times, *_ in line.presents.values())
         for event in self.follower.new():
-            if event.type in frames.HOLDS_UP:
+            if event.type in late_frames.HOLDS_UP:
                 self._events.append(event)
             if event.may_be_compile:
                 self.compiles.append(self._compile(event))
         if sum(len(times) for times, *_ in line.presents.values()) == seen:
             return
         line.events = list(self._events)
-        late = frames.late(line, FRAME_NS)
+        late = late_frames.late(line, FRAME_NS)
         if late:
-            self.last_late = frames.sentence(late[-1], line)
+            self.last_late = late_frames.sentence(late[-1], line)
         for columns in line.presents.values():
             for column in columns:
                 del column[:-SEARCHED]

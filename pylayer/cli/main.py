@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from .output import EXIT_OK, EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line, shared_options
+from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line, shared_options
 
 #: The module of each command, and its name in there if that differs from the command's.
 COMMANDS = {
@@ -48,16 +48,19 @@ COMMANDS = {
 
 #: The script of ``pylayer completion`` sets this variable when it asks for completions.
 COMPLETE = "_PYLAYER_COMPLETE"
+EXIT_STATUSES = "Exit status: 0 success, 1 a problem was found, 2 usage error."
 #: Help is never wider than this, even on a wide terminal: long lines are hard to read.
 WIDEST_HELP, NARROWEST_HELP = 80, 30
 
 
-def _share_options(command: click.Command) -> None:
-    """Adds the options that stand before a command's name to the command itself, where many expect them."""
+def _complete(command: click.Command) -> None:
+    """Gives a command what all have: its exit statuses in the help, and the options that stand before its name, because
+    many expect them behind it."""
+    command.epilog = command.epilog or EXIT_STATUSES
     if not any(parameter.name == "quiet" for parameter in command.params):
         command.params += shared_options(hidden=True)
     for below in command.commands.values() if isinstance(command, click.Group) else ():
-        _share_options(below)
+        _complete(below)
 
 
 def _handle_ctrl_c() -> None:
@@ -81,7 +84,7 @@ class Commands(click.Group):
         module, attribute = COMMANDS[cmd_name]
         found: click.Command = getattr(import_module(f".{module}", __package__), attribute or cmd_name)
         _handle_ctrl_c()
-        _share_options(found)
+        _complete(found)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -116,7 +119,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
     context.exit()
 
 
-@click.group(cls=Commands, context_settings=HELP, epilog=EXIT_STATUSES)
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_STATUSES)
 @click.option(
     "--version",
     is_flag=True,

@@ -6,12 +6,15 @@ import time
 
 import click
 
+from ..report import recorded
 from ..report.counters import NUMBERS
 from ..report.origin import origins
-from ..report.totals import Run, Total, read_runs
+from ..report.recorded import Run
+from ..report.totals import Total
 from ..store.store import Store
 from .complete import files
-from .output import EXIT_STATUSES, HELP, Failure, printable, write_whole
+from .output import printable, write_whole
+from .policy_in_force import read_limits
 from .selection import require_store
 
 #: Metrics that are the sum of one number over the runs.
@@ -75,10 +78,8 @@ def _of_program(total: Total) -> Samples:
 
 def _all_samples(store: Store) -> Samples:
     """Returns the samples of every program, and of the store."""
-    from .policy_in_force import read_limits
-
     groups: dict[tuple[str, str, str], list[Run]] = {}
-    for run in read_runs(store.root):
+    for run in recorded.read(store.root):
         groups.setdefault((run.title, run.texts["device"], run.identity), []).append(run)
     found: Samples = {name: [] for name, _, _ in METRICS}
     known = origins(store.root)
@@ -110,7 +111,7 @@ def render(store: Store) -> str:
     return "\n".join(lines) + "\n"
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.option(
     "-o",
     "--output",
@@ -128,11 +129,4 @@ def metrics(output: str | None) -> None:
     Example:
       pylayer metrics -o /var/lib/prometheus/node-exporter/pylayer.prom
     """
-    text = render(require_store())
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        write_whole(output, text, 0o644)
-    except OSError as error:
-        raise Failure(f"{output} was not written: {error.strerror or error}") from error
+    write_whole(output or "-", render(require_store()), 0o644)

@@ -2,8 +2,41 @@
 
 from __future__ import annotations
 
-from ..report.totals import is_named, read_runs
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ..report import recorded
+from ..report.recorded import is_named
 from ..report.words import printable
+
+if TYPE_CHECKING:
+    from ..common.identity import Identity
+
+#: Makers of devices, by the number that their devices report.
+VENDORS = {
+    0x1002: "AMD",
+    0x1010: "Imagination",
+    0x106B: "Apple",
+    0x10DE: "NVIDIA",
+    0x13B5: "Arm",
+    0x14E4: "Broadcom",
+    0x5143: "Qualcomm",
+    0x8086: "Intel",
+}
+
+
+@cache
+def _names_here() -> dict[tuple[int, int], str]:
+    """Returns the names of this machine's devices by their makers and numbers."""
+    from .devices import present_facts
+
+    return {(facts.vendor_id, facts.device_id): printable(facts.device_name) for facts in present_facts()[0]}
+
+
+def numbered(fields: dict[str, Any]) -> str:
+    """Returns what an identity's numbers say of its device."""
+    vendor, device = (int(fields.get(key, 0)) for key in ("vendor_id", "device_id"))
+    return f"{VENDORS.get(vendor, f'vendor {vendor:#06x}')} device {device:#06x}"
 
 
 class Names:
@@ -12,7 +45,7 @@ class Names:
     def __init__(self, root: str) -> None:
         self._texts: dict[int, str] = {}
         self._devices: dict[str, tuple[str, str]] = {}
-        for run in read_runs(root):
+        for run in recorded.read(root):
             self._texts[run.program_id] = run.title
             driver = ", ".join(text for text in (run.texts["driver"], run.texts["driver_info"]) if text)
             self._devices[run.identity] = printable(run.texts["device"]), printable(driver)
@@ -35,10 +68,22 @@ class Names:
         """Returns the programs that a user means by ``name``."""
         return sorted(program for program in self._texts if self.matches(program, name))
 
-    def device(self, identity: str) -> str:
-        """Returns the device of an identity, or empty text if no run names it."""
-        return self._devices.get(identity, ("", ""))[0]
+    def recorded(self, identity: str) -> tuple[str, str]:
+        """Returns device and driver of an identity, each empty if no run names it."""
+        return self._devices.get(identity, ("", ""))
 
-    def driver(self, identity: str) -> str:
-        """Returns the driver of an identity, or empty text if no run names it."""
-        return self._devices.get(identity, ("", ""))[1]
+    def device_and_driver(self, identity: Identity | None, name: str) -> tuple[str, str]:
+        """Returns device and driver of an identity, in words. ``identity``: None if its file cannot be read."""
+        fields: dict[str, Any] = identity.fields if identity is not None else {}
+        device, known = self.recorded(name)
+        if not device and fields:
+            device = _names_here().get((fields.get("vendor_id", 0), fields.get("device_id", 0))) or numbered(fields)
+        driver = ", ".join(printable(str(fields[key])) for key in ("driver_name", "driver_info") if fields.get(key))
+        extra = ["32-bit"] if str(fields.get("abi", "")).startswith("32") else []
+        extra += ["pipeline binaries"] if fields.get("global_key") else []
+        driver += f" ({', '.join(extra)})" if extra else ""
+        return device or "unknown device", driver or known or "unknown driver"
+
+    def target(self, identity: Identity | None, name: str) -> str:
+        """Returns device, driver and name of an identity in one line."""
+        return f"{', '.join(self.device_and_driver(identity, name))}; identity {name}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
+import stat
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
@@ -35,11 +35,9 @@ def reason(error: OSError) -> str:
 
 
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
-EXIT_STATUSES = "Exit status: 0 success, 1 a problem was found, 2 usage error."
-HELP = {"help_option_names": ["-h", "--help"]}
 
 
-class _Wanted:
+class _SharedOptions:
     """What --color and --quiet ask for."""
 
     def __init__(self) -> None:
@@ -49,12 +47,12 @@ class _Wanted:
         self.asked = False
 
 
-_wanted = _Wanted()
+_shared = _SharedOptions()
 
 
 def _set_wanted(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     if value:
-        setattr(_wanted, parameter.name or "", value)
+        setattr(_shared, parameter.name or "", value)
 
 
 def shared_options(hidden: bool) -> list[click.Option]:
@@ -76,19 +74,19 @@ def shared_options(hidden: bool) -> list[click.Option]:
 
 def note_asked(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
     """Called by click for an option with which a command's messages are what was asked for."""
-    _wanted.asked |= value
+    _shared.asked |= value
     return value
 
 
 def is_quiet() -> bool:
     """Returns whether --quiet was given."""
-    return _wanted.quiet
+    return _shared.quiet
 
 
 def say(text: str, asks: bool = False) -> None:
     """Prints what a command did. With --quiet, prints nothing, unless somebody has asked for it, or is about to be
     asked about it."""
-    if _wanted.asked or asks or not _wanted.quiet:
+    if _shared.asked or asks or not _shared.quiet:
         click.echo(text)
 
 
@@ -123,7 +121,8 @@ UNWRAPPED = 10_000
 
 def console(stderr: bool = False) -> Console:
     """Returns a console. It has colours on a terminal only and none if NO_COLOR is set, unless --color says otherwise.
-    Piped output is never wrapped or cut, so that grep finds whole names and paths."""
+    It prints texts as they are: nothing in a program's name is markup. Piped output is never wrapped or cut, so that
+    grep finds whole names and paths."""
     from rich.console import Console
 
     class Quiet(Console):
@@ -137,7 +136,7 @@ def console(stderr: bool = False) -> Console:
         "always": {"force_terminal": True, "color_system": "standard", "no_color": False},
         "never": {"color_system": None},
     }
-    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, **colors[_wanted.color])
+    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, **colors[_shared.color])
 
 
 def is_terminal(stderr: bool = False) -> bool:
@@ -150,16 +149,21 @@ def print_json(value: dict[str, Any]) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+def print_indented(out: Console, text: str, style: str = "") -> None:
+    """Prints a text below what it is about."""
+    from rich.padding import Padding
+
+    out.print(Padding(text, (0, 0, 0, 2), expand=False), style=style)
+
+
 def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> None:
     """Prints a line for each name and text. A long text continues below its own beginning."""
-    from rich.text import Text
-
     width = max((len(name) for name, _ in facts), default=0) + 4
     for name, text in facts:
         first = f"  {name}".ljust(width)
         lines = textwrap.wrap(printable(text), max(12, out.width - width), break_on_hyphens=False) or [""]
         for number, line in enumerate(lines):
-            out.print(Text((first if number == 0 else " " * width) + line, style=style), soft_wrap=True)
+            out.print((first if number == 0 else " " * width) + line, style=style, soft_wrap=True)
 
 
 def marks(cells: Iterable[str], meanings: dict[str, str]) -> str:
@@ -176,7 +180,7 @@ def print_marks(cells: Iterable[str], meanings: dict[str, str]) -> None:
 
 def print_total(text: str) -> None:
     """Prints a closing line below tables. With --quiet, prints nothing."""
-    if not _wanted.quiet:
+    if not _shared.quiet:
         console().print(text, style="dim", soft_wrap=True)
 
 
@@ -184,7 +188,7 @@ def print_total(text: str) -> None:
 def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
     """Shows a progress bar on standard error if that is a terminal. Yields a function to call with each amount that is
     done, and with the whole amount if that changed. ``total`` is None if the whole amount is unknown."""
-    if quiet or _wanted.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
+    if quiet or _shared.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
         yield lambda amount, total=None: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -195,23 +199,30 @@ def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[...
         yield lambda amount, total=None: bar.update(task, advance=amount, total=total)
 
 
-def write_whole(path: str, text: str, mode: int | None = None) -> None:
-    """Creates or replaces a file atomically. With ``mode`` None, an existing file keeps its mode and a new one is for
-    its owner alone. Raises OSError, and then leaves the file as it was."""
-    from ..common.files import create_temporary, remove
+def write_whole(path: str, text: str, mode: int | None = None, hint: str = "") -> int:
+    """Creates or replaces a file atomically; ``-`` is standard output. Returns the number of bytes. With ``mode`` None,
+    an existing file keeps its mode and a new one is for its owner alone. Raises Failure, which ends in ``hint``, and
+    then leaves the file as it was."""
+    from ..common.files import replace_file
 
-    descriptor, temporary = create_temporary(path, anywhere=True)
+    data = text.encode(errors="replace")
+    if path == "-":
+        click.echo(text, nl=False)
+        return len(data)
     try:
-        with open(descriptor, "w", encoding="utf-8", errors="replace") as out:
-            out.write(text)
-        if mode is not None:
-            os.chmod(temporary, mode)
-        elif os.path.exists(path):
-            shutil.copymode(path, temporary)
-        os.rename(temporary, path)
-    except BaseException:
-        remove(temporary)
-        raise
+        if mode is None:
+            mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o600
+        replace_file(path, data, anywhere=True, mode=mode)
+    except OSError as error:
+        raise Failure(f"{path} was not written: {error.strerror or error}{hint}") from error
+    return len(data)
+
+
+def usual_mode() -> int:
+    """Returns the mode of a file that the user's own programs make."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 #: The column of programs is cut to the width beside the numbers, but never below this.
@@ -244,3 +255,8 @@ def program_table(
     for heading, width in zip(headings, widths, strict=True):
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     return table, max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))
+
+
+def picked(source: object, *names: str) -> dict[str, Any]:
+    """Returns attributes of an object by their names, for --json."""
+    return {name: getattr(source, name) for name in names}

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common.config import PolicyFileError, preset_path, read_preset
 from ..common.paths import config_file, store_root
+from ..common.policy_errors import Problem, has_secret
 from ..common.settings import TOP_DEFAULTS
+from .children import try_policy_class
 from .complete import files, presets_there
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     UNWRAPPED,
     Failure,
     WrongUse,
@@ -29,13 +30,14 @@ from .output import (
     write_whole,
 )
 from .policy_explain import explain
-from .policy_in_force import compile_policy, no_policy_file, policies_in_force, policy_in_force
+from .policy_file import preset_file, read_text, sources
+from .policy_in_force import compile_policy, no_policy_file, policies_in_force, write_policy
 
 if TYPE_CHECKING:
-    from ..common.config import Problem
+    from ..common.policy_errors import Problem
 
 
-@click.group(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.group
 def policy() -> None:
     """Write, check and explain the policy file.
 
@@ -53,8 +55,6 @@ def policy() -> None:
 def _caret(problem: Problem, lines: list[str]) -> list[str]:
     """Returns the line at fault and a line that marks the error below it. Tabs and long lines are shortened so that the
     mark stays in place. Returns nothing for a line that may hold a password."""
-    from ..common.config import has_secret
-
     if not 0 < problem.line <= len(lines) or has_secret(lines[problem.line - 1]):
         return []
     text = printable(lines[problem.line - 1].replace("\t", " ").rstrip("\n\r"))
@@ -81,9 +81,6 @@ class _Checked:
     """A policy file, its document without the preset, and what is wrong with it. ``instead``: what that means."""
 
     def __init__(self, path: str, shown: str, instead: str) -> None:
-        from ..common.config import PolicyFileError
-        from .policy_file import read_text, sources
-
         self.path, self.shown, self.instead = path, shown, instead
         self.document: dict[str, Any] = {}
         self.problems: list[Problem] = []
@@ -97,9 +94,6 @@ class _Checked:
 
     def try_class(self) -> None:
         """Asks the policy class that the file names."""
-        from ..common.config import Problem
-        from .children import try_policy_class
-
         wrong = try_policy_class(None, self.path) if self.document.get("policy") else ""
         if wrong:
             self.problems = [Problem(f"policy: {self.document['policy']}: {wrong}", self.source.line("policy"), 1)]
@@ -134,7 +128,7 @@ def _json(user: str | None, system: str | None, checked: list[_Checked]) -> dict
     return {"file": user, "system_file": system, "valid": not listed, **about, "problems": listed}
 
 
-@policy.command(context_settings=HELP, epilog="Exit status: 0 valid, 1 not valid, 2 usage error.")
+@policy.command(epilog="Exit status: 0 valid, 1 not valid, 2 usage error.")
 @json_option
 @click.argument(
     "file", required=False, shell_complete=files, help="The policy file to check. Default: the one in force."
@@ -191,8 +185,6 @@ def _schema_path() -> Path:
 
 def starting_text(preset: str | None) -> str:
     """Returns a policy file that sets nothing but the preset. Comments show every key and what it does."""
-    from ..common.config import preset_path, read_preset
-
     default = Path(preset_path("default")).read_text(encoding="utf-8")
     body = default.partition("\n\n")[2].split("\n")
     others = " where the preset has no other value" if preset else ""
@@ -218,7 +210,7 @@ def starting_text(preset: str | None) -> str:
     return "\n".join(lines)
 
 
-@policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@policy.command
 @click.option(
     "--preset",
     metavar="NAME",
@@ -243,27 +235,18 @@ def init(preset: str | None, force: bool, file: str | None) -> None:
     Example:
       pylayer policy init --preset players
     """
-    from .policy_file import preset_file
-
     if preset:
         preset_file(preset)
     if file == "-":
-        click.echo(starting_text(preset), nl=False)
+        write_whole(file, starting_text(preset))
         return
     found = file or config_file()
     if found is None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set; name a FILE")
-    path = Path(found)
-    if os.path.lexists(path) and not force:
-        raise WrongUse(f"{path} already exists and was not changed; --force replaces it")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(os.path.realpath(path), starting_text(preset))
-    except OSError as error:
-        raise Failure(f"{path} cannot be written: {error.strerror or error}") from error
-    if found == policy_in_force():
-        compile_policy(found, store_root())
-    say(f"Wrote {path}.")
+    if os.path.lexists(found) and not force:
+        raise WrongUse(f"{found} already exists and was not changed; --force replaces it")
+    write_policy(found, starting_text(preset))
+    say(f"Wrote {found}.")
 
 
 policy.add_command(explain)

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.paths import system_config_file
-from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for
+from ..common import layer_settings, user_policy
+from ..common.config import PolicyFileError, over, parse_without_preset, read_preset
+from ..common.paths import store_root, system_config_file
+from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
+from ..policy import Policy, choose_carrier
+from ..report import recorded
 from ..values import CARRIER_NAMES, DeviceFacts, Program
 from .complete import files, programs
-from .output import EXIT_STATUSES, HELP, Failure, console, json_option, one_line, print_facts, print_json, printable
+from .devices import present_facts
+from .output import Failure, console, json_option, one_line, print_facts, print_json, printable
+from .policy_file import sources
 from .policy_in_force import policies_in_force
 
 if TYPE_CHECKING:
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..policy import Policy
     from ..values import Plan
-    from .policy_file import Source
+    from .policy_file import PolicySource
 
 #: The device to assume if this machine has none: Vulkan 1.3, and what most drivers support.
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
@@ -32,7 +38,7 @@ PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
 
 
 @dataclass
-class Origin:
+class SetBy:
     """Where a value comes from: the default, or a place in a preset or file."""
 
     source: str = "default"
@@ -67,7 +73,7 @@ class Explanation:
     skipped: str
     rules: list[Rule]
     settings: dict[str, Any]
-    origins: dict[str, Origin]
+    origins: dict[str, SetBy]
     plan: Plan | None
     #: What the user's policy class changed in the built-in policy's plan: values by name.
     changed: dict[str, Any]
@@ -91,24 +97,14 @@ def _match_text(match: dict[str, Any]) -> str:
 def program_to_ask(name: str | None) -> Program:
     """Returns the program of the newest recorded run with this name. If there is none, nothing but the name is
     known."""
-    from ..common.paths import store_root
-    from ..report.totals import read_runs
-
     executable = application = name or ""
     engine = ""
     root = store_root()
-    runs = [run for run in read_runs(root) if run.matches(name)] if root and name else []
+    runs = [run for run in recorded.read(root) if run.matches(name)] if root and name else []
     if runs:
         newest = max(runs, key=lambda run: run.started)
         executable, application, engine = newest.executable, newest.application, newest.texts["engine"]
-    return Program(
-        api_version=0,
-        application=application,
-        application_version=0,
-        engine=engine,
-        engine_version=0,
-        executable=executable,
-    )
+    return Program(executable, application, engine)
 
 
 def _assumed() -> DeviceFacts:
@@ -121,8 +117,6 @@ def _assumed() -> DeviceFacts:
 
 def devices_to_ask(name: str | None) -> list[tuple[DeviceFacts, str]]:
     """Returns the matching devices of this machine, or an assumed one if it has none. Each has a note for the user."""
-    from .devices import present_facts
-
     present, problem = present_facts()
     if not present:
         return [(_assumed(), f"{problem}; {ASSUMED}")]
@@ -140,10 +134,8 @@ def devices_to_ask(name: str | None) -> list[tuple[DeviceFacts, str]]:
 # ---- the answer ------------------------------------------------------------------------------------
 
 
-def merged(sources: list[Source]) -> dict[str, Any]:
+def merged(sources: list[PolicySource]) -> dict[str, Any]:
     """Returns the policy in force: the keys of each source override those before it."""
-    from ..common.config import over
-
     document: dict[str, Any] = {}
     for source in sources:
         document = over(source.document, document)
@@ -153,9 +145,6 @@ def merged(sources: list[Source]) -> dict[str, Any]:
 def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
     """Returns the policy that decides. If the user's policy class cannot be used, this is the built-in one, with the
     reason; otherwise the reason is empty."""
-    from ..common import user_policy
-    from ..policy import Policy
-
     wanted = document.get("policy")
     if not wanted:
         return Policy(), ""
@@ -166,7 +155,7 @@ def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
         return Policy(), f"{wanted} cannot be used ({why}); the built-in one decides"
 
 
-def _rules(sources: list[Source], program: Program, facts: DeviceFacts) -> list[Rule]:
+def _rules(sources: list[PolicySource], program: Program, facts: DeviceFacts) -> list[Rule]:
     rules: list[Rule] = []
     for source in sources:
         for index, rule in enumerate(source.document.get("rules") or []):
@@ -178,9 +167,7 @@ def _rules(sources: list[Source], program: Program, facts: DeviceFacts) -> list[
 
 def skip_rule(document: dict[str, Any], program: Program) -> str:
     """Returns the rule because of which the layer does nothing in the program, or empty text if no rule matches."""
-    from ..common.config import parse_alone, read_preset
-
-    built_in = parse_alone(read_preset("default"), "default")[0].get("skip", [])
+    built_in = parse_without_preset(read_preset("default"), "default")[0].get("skip", [])
     for name, rules in (("skip", document.get("skip") or []), ("built-in skip", built_in)):
         for rule in rules:
             if is_skipped({"skip": [rule], "never_skip": document.get("never_skip")}, program, by_default=False):
@@ -204,21 +191,20 @@ def _variables() -> dict[str, str]:
     }
 
 
-def _origins(sources: list[Source], rules: list[Rule]) -> dict[str, Origin]:
-    origins = {key: Origin() for key in DEFAULTS}
+def _origins(sources: list[PolicySource], rules: list[Rule]) -> dict[str, SetBy]:
+    origins = {key: SetBy() for key in DEFAULTS}
     for source in sources:
         for key in source.document.get("settings") or {}:
-            origins[key] = Origin(source.name, source.line("settings", key))
+            origins[key] = SetBy(source.name, source.line("settings", key))
     for rule in rules:
         for key in rule.set if not rule.failed else ():
-            origins[key] = Origin(rule.source, rule.line, rule.number)
+            origins[key] = SetBy(rule.source, rule.line, rule.number)
     return origins
 
 
-def _explained(sources: list[Source], decider: Policy, program: Program, facts: DeviceFacts, note: str) -> Explanation:
-    from ..common import layer_settings
-    from ..policy import Policy, choose_carrier
-
+def _explained(
+    sources: list[PolicySource], decider: Policy, program: Program, facts: DeviceFacts, note: str
+) -> Explanation:
     document, variables = merged(sources), _variables()
     lines = [f"environment {key}={os.environ[name]}" for key, name in variables.items()]
     given = layer_settings.parse("\n".join(lines)) if lines else layer_settings.LayerSettings()
@@ -235,24 +221,20 @@ def _explained(sources: list[Source], decider: Policy, program: Program, facts: 
             reason = "chosen by the policy class"
     except BaseException as error:
         reason = f"plan_device of the policy class failed: {type(error).__name__}: {one_line(error)}"
-    origins = _origins(sources, rules) | {key: Origin(variables[key]) for key in given.by_user}
+    origins = _origins(sources, rules) | {key: SetBy(variables[key]) for key in given.by_user}
     skipped = skip_rule(document, program)
     return Explanation(program, facts, note, skipped, rules, settings, origins, plan, changed, reason)
 
 
-def _top_settings(sources: list[Source]) -> dict[str, tuple[Any, Origin]]:
+def _top_settings(sources: list[PolicySource]) -> dict[str, tuple[Any, SetBy]]:
     """Returns the keys beside settings and rules, and where each comes from. A mapping or list has several sources; the
     origin is the last of them that sets the key."""
+    origins = dict.fromkeys(TOP_DEFAULTS, SetBy())
+    for source in sources:
+        for key in origins.keys() & source.document:
+            origins[key] = SetBy(source.name, source.line(key))
     document = merged(sources)
-    result = {}
-    for key, default in TOP_DEFAULTS.items():
-        origin = Origin()
-        for source in sources:
-            if key in source.document:
-                origin = Origin(source.name, source.line(key))
-        value = document.get(key, default)
-        result[key] = ({**default, **value} if isinstance(default, dict) else value), origin
-    return result
+    return {key: (top_setting(document, key), origin) for key, origin in origins.items()}
 
 
 # ---- for people ------------------------------------------------------------------------------------
@@ -293,7 +275,7 @@ def _carrier(found: Explanation) -> str:
     return f"{carrier}: {found.reason}{fallback}"
 
 
-def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, Origin]], everything: bool) -> None:
+def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, SetBy]], everything: bool) -> None:
     def section(title: str, lines: list[tuple[str, str]]) -> None:
         out.print(f"\n{title}", style="bold", soft_wrap=True)
         print_facts(out, [(printable(name), text) for name, text in lines])
@@ -348,7 +330,7 @@ def _as_json(found: Explanation) -> dict[str, Any]:
     }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.argument(
     "program",
     required=False,
@@ -372,9 +354,6 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
       pylayer policy explain blender
       pylayer policy explain blender --device "*RTX 4090*" --all
     """
-    from ..common.config import PolicyFileError
-    from .policy_file import sources
-
     system, user = policies_in_force()
     path = os.path.abspath(policy) if policy else user
     ignored = ""

@@ -1,43 +1,15 @@
-"""Reads a policy file exactly as strictly as the layer does."""
+"""Reads policy files and presets with the place of each key."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..common import config
-from ..common.config import PolicyFileError, Problem
-from ..common.paths import require_own
-from ..common.settings import top_setting
+from ..common.policy_errors import position
 from .output import WrongUse
 
 
-def _need_policy_path(document: dict[str, Any], name: str, line: int = 0, column: int = 0) -> None:
-    """Raises PolicyFileError unless the policy class comes from a directory that nobody else can write to."""
-    if not top_setting(document, "policy"):
-        return
-    directory = top_setting(document, "policy_path")
-    if not directory:
-        problem = "policy needs policy_path, the directory that holds the module"
-        raise PolicyFileError(name, [Problem(problem, line, column)])
-    try:
-        require_own(directory)
-    except OSError as error:
-        text = str(error) if error.strerror is None else f"policy_path: {directory}: {error.strerror}"
-        raise PolicyFileError(name, [Problem(text, line, column)]) from error
-
-
-def read_trusted(path: str) -> dict[str, Any]:
-    """Returns the document of a policy file that the layer accepts, without the preset that it names.
-
-    Raises OSError and ValueError, each with what is wrong.
-    """
-    document = config.parse_bytes(config.read_bytes(path), path)
-    if top_setting(document, "policy_path"):
-        _need_policy_path(document, path)
-    return document
-
-
-class Source:
+class PolicySource:
     """A policy file or a preset alone: its document, and the position of each key in it.
 
     ``name`` is the name for people. Raises PolicyFileError with everything that is wrong.
@@ -46,13 +18,11 @@ class Source:
     def __init__(self, path: str, name: str, text: str) -> None:
         self.path = path
         self.name = name
-        self.document, self._node = config.parse_alone(text, name, MOST_PROBLEMS)
-        line, column, _ = config.place(self._node, ["policy"], of_key=True)
-        _need_policy_path(config.with_preset(self.document), name, line, column)
+        self.document, self._node = config.parse_without_preset(text, name, MOST_PROBLEMS)
 
     def line(self, *path: Any) -> int:
         """Returns the line of a key or a rule."""
-        return config.place(self._node, list(path), of_key=True)[0]
+        return position(self._node, list(path), of_key=True)[0]
 
 
 #: The most problems to report for one file. Further ones are most likely of the same kind.
@@ -64,15 +34,15 @@ def read_text(path: str) -> str:
     return config.decode(config.read_bytes(path), path)
 
 
-def sources(system: str | None, user: str | None) -> list[Source]:
+def sources(system: str | None, user: str | None) -> list[PolicySource]:
     """Returns what decides, the weaker first: the system's policy file and the user's, each after the preset that it
     names. Raises PolicyFileError."""
-    files = [Source(path, path, read_text(path)) for path in (system, user) if path]
+    files = [PolicySource(path, path, read_text(path)) for path in (system, user) if path]
     found = []
     for file in files:
         name = file.document.get("preset")
         if name and (file is files[-1] or "preset" not in files[-1].document):
-            found.append(Source(config.preset_path(name), f"preset {name}", config.read_preset(name)))
+            found.append(PolicySource(config.preset_path(name), f"preset {name}", config.read_preset(name)))
         found.append(file)
     return found
 

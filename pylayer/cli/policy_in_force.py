@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from ..common import compiled
-from ..common.compiled import Problem, instead
-from ..common.paths import config_file, config_files
+from ..common.paths import config_file, config_files, store_root
 from ..common.settings import Limits, top_setting
+from .output import Failure, write_whole
 
 
 def policy_in_force() -> str | None:
@@ -36,18 +37,8 @@ def read_policies(system: str | None, user: str | None) -> tuple[dict[str, Any],
     and what is in force instead."""
     if system is None and user is None:
         return {}, []
-    from ..common.config import combined
-    from .policy_file import read_trusted  # imports PyYAML, which is needed only here
-
-    documents: list[dict[str, Any]] = []
-    problems: list[Problem] = []
-    for path in (system, user):
-        try:
-            documents.append(read_trusted(path) if path else {})
-        except (OSError, ValueError) as error:
-            documents.append({})
-            problems.append(Problem(str(path), error))
-    return combined(*documents), [f"{problem}; {instead(problem, system, problems)}" for problem in problems]
+    document, problems = compiled.load(system, user, None)
+    return document, [f"{problem}; {compiled.instead(problem, system, problems)}" for problem in problems]
 
 
 def read_policy() -> tuple[dict[str, Any], str]:
@@ -72,3 +63,14 @@ def compile_policy(path: str | None, root: str | None) -> None:
     system = config_files()[0]
     if root is not None and (system or path):
         compiled.load(system, path, root)
+
+
+def write_policy(path: str, text: str) -> None:
+    """Replaces the policy file, or the file that it is a link to. Raises Failure."""
+    try:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"{path} was not written: {error.strerror or error}") from error
+    write_whole(os.path.realpath(path), text)
+    if path == policy_in_force():
+        compile_policy(path, store_root())

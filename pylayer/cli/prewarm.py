@@ -14,10 +14,12 @@ import click
 
 from ..common.file_kinds import PREWARM
 from ..common.files import Scratch
+from ..report import recorded
 from ..store.store import Store
+from . import layer_files
 from .complete import files, programs
 from .environment import DISABLE, with_layer
-from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, json_option, one_line, plural, print_json, progress, say
+from .output import EXIT_PROBLEM, Failure, json_option, one_line, plural, print_json, progress, say
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
 
@@ -101,9 +103,7 @@ def _uses_identifiers(store: Store, program_id: int) -> bool:
     """Returns whether the layer knew shaders of the program by their identifiers in any recorded run. fossilize-replay
     enables VK_EXT_shader_module_identifier. A program that does not enable it finds only pipelines whose shaders are
     known by their code."""
-    from ..report import recorded
-
-    runs = (found.run for found in recorded.read(store.root))
+    runs = recorded.read(store.root)
     return any(run.program_id == program_id and run.numbers["identified_shaders"] for run in runs)
 
 
@@ -126,19 +126,16 @@ def _give(replayed: Store, store: Store, recipient: tuple[int, str], scratch: st
 
 
 def _print(imports: list[Import], recipient: str, replay: Replay, names: Names) -> None:
-    from .inventory import describe
-
     for work in imports:
         result = work.result
         known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
         say(f"Stored: {plural(result.pipelines, 'pipeline')} for {recipient}{known}")
-        device, driver = describe(work.identity, work.identity.name, names)
-        say(f"  {device}, {driver}; identity {work.identity.name}")
+        say(f"  {names.target(work.identity, work.identity.name)}")
     if replay.clean + replay.dirty:
         click.echo(f"  without {plural(replay.clean + replay.dirty, 'pipeline')} on which the driver crashed")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Compile a program's pipelines before it runs.")
+@click.command(short_help="Compile a program's pipelines before it runs.")
 @click.argument(
     "recordings",
     metavar="FILE...",
@@ -167,8 +164,6 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
     Example:
       pylayer prewarm game.foz --for game
     """
-    from . import layer_files
-
     for path in recordings:
         _require_recording(path)
     tool = shutil.which(replayer or REPLAYER)
@@ -213,11 +208,9 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
 def _as_json(
     root: str, imports: list[Import], recipient: tuple[int, str], replay: Replay, names: Names
 ) -> dict[str, Any]:
-    from .inventory import describe
-
     identities = []
     for work in imports:
-        device, driver = describe(work.identity, work.identity.name, names)
+        device, driver = names.device_and_driver(work.identity, work.identity.name)
         counts = {"pipelines": work.result.pipelines, "known_records": work.result.known}
         identities.append({"identity": work.identity.name, "device": device, "driver": driver, **counts})
     return {

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -65,7 +66,7 @@ def tell(**finding: Any) -> None:
     os.write(_results, json.dumps(finding).encode() + b"\n")
 
 
-def give_up(message: str) -> NoReturn:
+def end_with(message: str) -> NoReturn:
     """Ends the probe with its reason."""
     print(message, file=sys.stderr)
     sys.exit(1)
@@ -76,24 +77,8 @@ def load_vulkan() -> Any:
     try:
         import vulkan
     except (ImportError, OSError) as error:
-        give_up(f"{type(error).__name__}: {error}")
+        end_with(f"{type(error).__name__}: {error}")
     return vulkan
-
-
-def check(vk: Any, result: int, function: str) -> None:
-    """Ends the probe if a Vulkan function failed."""
-    if result < 0:
-        error = vk.exception_codes.get(result)
-        give_up(f"{function} returned {error.__name__ if error else 'an error'} ({result})")
-
-
-def enumerate_all(vk: Any, function: Any, name: str, item: str, *handles: Any) -> list[Any]:
-    """Calls a Vulkan enumeration function twice, for the length and for the items. Returns the items."""
-    count = vk.ffi.new("uint32_t *")
-    check(vk, function(*handles, count, vk.ffi.NULL), name)
-    items = vk.ffi.new(item, count[0])
-    check(vk, function(*handles, count, items), name)
-    return list(items[0 : count[0]])
 
 
 def text(vk: Any, array: Any) -> str:
@@ -103,12 +88,9 @@ def text(vk: Any, array: Any) -> str:
 
 def loader_version(vk: Any) -> int:
     """Calls vkEnumerateInstanceVersion, which a loader of Vulkan 1.0 lacks."""
-    try:
-        function = vk.lib.vkEnumerateInstanceVersion
-    except AttributeError:
-        return 1 << 22
-    version = vk.ffi.new("uint32_t *")
-    check(vk, function(version), "vkEnumerateInstanceVersion")
+    version = vk.ffi.new("uint32_t *", 1 << 22)
+    if hasattr(vk.lib, "vkEnumerateInstanceVersion"):
+        vk.vkEnumerateInstanceVersion(version)
     return int(version[0])
 
 
@@ -117,57 +99,34 @@ def probe_open(path: str) -> None:
     try:
         library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
     except OSError as error:
-        give_up(str(error))
+        end_with(str(error))
     tell(negotiates=hasattr(library, "vkNegotiateLoaderLayerInterfaceVersion"))
 
 
 def create_instance(vk: Any) -> Any:
     """Creates an instance of Vulkan 1.3, or of the loader's version if that is older."""
-    application = vk.ffi.new("VkApplicationInfo *")
-    name = vk.ffi.new("char[]", b"pylayer doctor")
-    application.sType = vk.VK_STRUCTURE_TYPE_APPLICATION_INFO
-    application.pApplicationName = name
-    application.apiVersion = min(max(loader_version(vk) & ~0xFFF, 1 << 22), VULKAN_1_3)
-    info = vk.ffi.new("VkInstanceCreateInfo *")
-    info.sType = vk.VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO
-    info.pApplicationInfo = application
-    instance = vk.ffi.new("VkInstance *")
-    check(vk, vk.lib.vkCreateInstance(info, vk.ffi.NULL, instance), "vkCreateInstance")
-    return instance[0]
-
-
-def physical_devices(vk: Any, instance: Any) -> list[Any]:
-    """Returns all physical devices."""
-    function, name = vk.lib.vkEnumeratePhysicalDevices, "vkEnumeratePhysicalDevices"
-    return enumerate_all(vk, function, name, "VkPhysicalDevice[]", instance)
+    version = min(max(loader_version(vk) & ~0xFFF, 1 << 22), VULKAN_1_3)
+    application = vk.VkApplicationInfo(pApplicationName="pylayer doctor", apiVersion=version)
+    return vk.vkCreateInstance(vk.VkInstanceCreateInfo(pApplicationInfo=application), None)
 
 
 def cache_control_supported(vk: Any, physical: Any, core: bool, extensions: set[str]) -> bool:
     """Returns whether the device has the feature pipelineCreationCacheControl, which the carrier 'cells' needs."""
     if not core and CACHE_CONTROL_EXTENSION not in extensions:
         return False
-    control = vk.ffi.new("VkPhysicalDevicePipelineCreationCacheControlFeatures *")
-    control.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES
-    features = vk.ffi.new("VkPhysicalDeviceFeatures2 *")
-    features.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2
-    features.pNext = control
-    vk.lib.vkGetPhysicalDeviceFeatures2(physical, features)
+    control = vk.VkPhysicalDevicePipelineCreationCacheControlFeatures()
+    vk.vkGetPhysicalDeviceFeatures2(physical, vk.VkPhysicalDeviceFeatures2(pNext=control))
     return bool(control.pipelineCreationCacheControl)
 
 
 def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
     """Returns what the layer learns of the device when a program creates one: ``values.DeviceFacts``, UUID in
     hexadecimal."""
-    driver = vk.ffi.new("VkPhysicalDeviceDriverProperties *")
-    driver.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
-    properties = vk.ffi.new("VkPhysicalDeviceProperties2 *")
-    properties.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
-    properties.pNext = driver
-    vk.lib.vkGetPhysicalDeviceProperties2(physical, properties)
+    driver = vk.VkPhysicalDeviceDriverProperties()
+    properties = vk.VkPhysicalDeviceProperties2(pNext=driver)
+    vk.vkGetPhysicalDeviceProperties2(physical, properties)
     base = properties.properties
-    function, name = vk.lib.vkEnumerateDeviceExtensionProperties, "vkEnumerateDeviceExtensionProperties"
-    listed = enumerate_all(vk, function, name, "VkExtensionProperties[]", physical, vk.ffi.NULL)
-    extensions = {text(vk, extension.extensionName) for extension in listed}
+    extensions = {each.extensionName for each in vk.vkEnumerateDeviceExtensionProperties(physical, None)}
     core = min(base.apiVersion, loader_version(vk)) >= VULKAN_1_3
     return {
         "api_version": base.apiVersion,
@@ -188,47 +147,20 @@ def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
 
 def create_device(vk: Any, physical: Any) -> Any:
     """Creates a device with one queue and nothing enabled."""
-    priority = vk.ffi.new("float[]", [1.0])
-    queue = vk.ffi.new("VkDeviceQueueCreateInfo *")
-    queue.sType = vk.VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO
-    queue.queueCount = 1
-    queue.pQueuePriorities = priority
-    info = vk.ffi.new("VkDeviceCreateInfo *")
-    info.sType = vk.VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO
-    info.queueCreateInfoCount = 1
-    info.pQueueCreateInfos = queue
-    device = vk.ffi.new("VkDevice *")
-    check(vk, vk.lib.vkCreateDevice(physical, info, vk.ffi.NULL, device), "vkCreateDevice")
-    return device[0]
+    queue = vk.VkDeviceQueueCreateInfo(pQueuePriorities=[1.0])
+    return vk.vkCreateDevice(physical, vk.VkDeviceCreateInfo(pQueueCreateInfos=[queue]), None)
 
 
 def create_pipeline(vk: Any, device: Any) -> None:
     """Creates one compute pipeline from ``SPIRV`` and destroys it with everything it was made from."""
-    code = vk.ffi.from_buffer("uint32_t[]", SPIRV)
-    module_info = vk.ffi.new("VkShaderModuleCreateInfo *")
-    module_info.sType = vk.VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
-    module_info.codeSize = len(SPIRV)
-    module_info.pCode = code
-    module = vk.ffi.new("VkShaderModule *")
-    check(vk, vk.lib.vkCreateShaderModule(device, module_info, vk.ffi.NULL, module), "vkCreateShaderModule")
-    layout_info = vk.ffi.new("VkPipelineLayoutCreateInfo *")
-    layout_info.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO
-    layout = vk.ffi.new("VkPipelineLayout *")
-    check(vk, vk.lib.vkCreatePipelineLayout(device, layout_info, vk.ffi.NULL, layout), "vkCreatePipelineLayout")
-    entry_point = vk.ffi.new("char[]", b"main")
-    info = vk.ffi.new("VkComputePipelineCreateInfo *")
-    info.sType = vk.VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
-    info.stage.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
-    info.stage.stage = vk.VK_SHADER_STAGE_COMPUTE_BIT
-    info.stage.module = module[0]
-    info.stage.pName = entry_point
-    info.layout = layout[0]
-    pipeline = vk.ffi.new("VkPipeline *")
-    result = vk.lib.vkCreateComputePipelines(device, vk.ffi.NULL, 1, info, vk.ffi.NULL, pipeline)
-    check(vk, result, "vkCreateComputePipelines")
-    vk.lib.vkDestroyPipeline(device, pipeline[0], vk.ffi.NULL)
-    vk.lib.vkDestroyPipelineLayout(device, layout[0], vk.ffi.NULL)
-    vk.lib.vkDestroyShaderModule(device, module[0], vk.ffi.NULL)
+    module = vk.vkCreateShaderModule(device, vk.VkShaderModuleCreateInfo(codeSize=len(SPIRV), pCode=SPIRV), None)
+    layout = vk.vkCreatePipelineLayout(device, vk.VkPipelineLayoutCreateInfo(), None)
+    stage = vk.VkPipelineShaderStageCreateInfo(stage=vk.VK_SHADER_STAGE_COMPUTE_BIT, module=module, pName="main")
+    info = vk.VkComputePipelineCreateInfo(stage=stage, layout=layout)
+    (pipeline,) = vk.vkCreateComputePipelines(device, None, 1, [info], None)
+    vk.vkDestroyPipeline(device, pipeline, None)
+    vk.vkDestroyPipelineLayout(device, layout, None)
+    vk.vkDestroyShaderModule(device, module, None)
 
 
 def probe_devices() -> None:
@@ -237,7 +169,7 @@ def probe_devices() -> None:
     mapped = Path("/proc/self/maps").read_text(errors="replace").split("\n")
     paths = [line.split(None, 5)[5] for line in mapped if "/libvulkan.so" in line]
     tell(version=loader_version(vk), library=paths[0] if paths else "libvulkan.so.1")
-    tell(devices=[device_facts(vk, physical) for physical in physical_devices(vk, create_instance(vk))])
+    tell(devices=[device_facts(vk, physical) for physical in vk.vkEnumeratePhysicalDevices(create_instance(vk))])
 
 
 def has_policy() -> bool:
@@ -260,14 +192,12 @@ def probe_start(number: str, log: str) -> None:
     """Reports the layers that the loader finds. Then acts as a program with one pipeline on device ``number`` under the
     layer, which logs to the file ``log``."""
     vk = load_vulkan()
-    function, name = vk.lib.vkEnumerateInstanceLayerProperties, "vkEnumerateInstanceLayerProperties"
-    layers = enumerate_all(vk, function, name, "VkLayerProperties[]")
-    tell(layers=[text(vk, layer.layerName) for layer in layers])
+    tell(layers=[layer.layerName for layer in vk.vkEnumerateInstanceLayerProperties()])
     instance = create_instance(vk)
     wait_for_log(Path(log), "vkCreateInstance by")
-    device = create_device(vk, physical_devices(vk, instance)[int(number)])
+    device = create_device(vk, vk.vkEnumeratePhysicalDevices(instance)[int(number)])
     create_pipeline(vk, device)
-    vk.lib.vkDestroyDevice(device, vk.ffi.NULL)
+    vk.vkDestroyDevice(device, None)
 
 
 PROBES: dict[str, Callable[..., None]] = {
@@ -280,5 +210,10 @@ if __name__ == "__main__":
     try:
         PROBES[sys.argv[1]](*sys.argv[2:])
     except AttributeError as error:  # this loader does not export a function
-        give_up(f"the loader is too old: {error}")
+        end_with(f"the loader is too old: {error}")
+    except Exception as error:
+        *_, last = traceback.extract_tb(error.__traceback__)
+        if not last.name.startswith("vk"):
+            raise
+        end_with(f"{last.name} returned {type(error).__name__}")
     os._exit(0)  # skip the driver's own destructors: they are not probed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ..report.totals import is_named
+from ..report.recorded import is_named
 from .layer_files import LIBRARY_NAME
 
 #: The C library of a Vulkan program: a process without it has not used Vulkan yet.

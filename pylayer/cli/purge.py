@@ -29,7 +29,7 @@ SYSTEM_PACKAGES, SOURCES = "build/system-packages", "/etc/apt/sources.list.d"
 
 
 @dataclass
-class Part:
+class Leftover:
     """A file or a directory to delete, and its size."""
 
     what: str
@@ -102,7 +102,7 @@ class Purge:
     """What is deleted, what stays with the reason, and the commands that remove what this one cannot."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[Leftover] = []
         #: Path and reason.
         self.kept: list[tuple[str, str]] = []
         self.commands: list[str] = []
@@ -118,7 +118,7 @@ class Purge:
 
     def _add(self, what: str, path: str | Path) -> None:
         if os.path.lexists(path):
-            self.parts.append(Part(what, str(path)))
+            self.parts.append(Leftover(what, str(path)))
 
     def _add_store(self, root: str) -> None:
         try:
@@ -186,7 +186,7 @@ class Purge:
                 continue  # it is not empty, or a link
         return failures
 
-    def list_parts(self, installed: list[Part], dry_run: bool, yes: bool) -> None:
+    def list_parts(self, installed: list[Leftover], dry_run: bool, yes: bool) -> None:
         """Prints what is deleted, what stays, and how much. ``installed``: what ``pylayer install`` wrote."""
         verb = "Would delete" if dry_run else "Delete"
         parts = [*installed, *self.parts]

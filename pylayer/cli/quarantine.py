@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import verdicts
+from . import verdict_lines
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     console,
     human_bytes,
     is_quiet,
@@ -23,10 +21,10 @@ from .output import (
 from .selection import confirm, dry_run_option, require_store, yes_option
 
 if TYPE_CHECKING:
-    from ..store.store import Item, Told
+    from ..store.store import QuarantinedFile, VerdictText
 
 
-@click.group(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.group
 def quarantine() -> None:
     """Show what is set aside or switched off, and why.
 
@@ -41,27 +39,23 @@ def quarantine() -> None:
     """
 
 
-def _told(item: Item) -> str:
+def _lines(item: QuarantinedFile) -> str:
     """Returns two lines about a damaged file."""
     reason = printable(item.reason) or "no reason is known"
-    return f"{verdicts.when(item.time)}  {human_bytes(item.size)}  {printable(item.path)}\n  {reason}"
+    return f"{verdict_lines.when(item.time)}  {human_bytes(item.size)}  {printable(item.path)}\n  {reason}"
 
 
-def _print_verdicts(found: list[Told]) -> None:
+def _print_verdicts(found: list[VerdictText]) -> None:
     """Prints a line for each verdict and what became of it."""
-    from rich.text import Text
-
     out, identity = console(), ""
     for one in found:
         if identity != one.identity:
             identity = one.identity
-            out.print(Text(f"{printable(one.driver)}; identity {identity}", style="bold"), soft_wrap=True)
-        out.print(Text(f"  {printable(verdicts.line(one))}"), soft_wrap=True)
+            out.print(f"{printable(one.driver)}; identity {identity}", style="bold", soft_wrap=True)
+        out.print(f"  {printable(verdict_lines.line(one))}", soft_wrap=True)
 
 
-@quarantine.command(
-    "ls", context_settings=HELP, epilog=EXIT_STATUSES, short_help="List what is set aside, and the reason."
-)
+@quarantine.command("ls", short_help="List what is set aside, and the reason.")
 @json_option
 def list_items(as_json: bool) -> None:
     """List what is set aside or switched off for programs, until when, and damaged files, with the reasons.
@@ -78,19 +72,19 @@ def list_items(as_json: bool) -> None:
             {"path": item.path, "reason": printable(item.reason), "bytes": item.size, "time_s": item.time}
             for item in found
         ]
-        told = [verdicts.as_json(one) for one in decided]
-        print_json({"store": store.root, "items": listed, "bytes": total, "verdicts": told})
+        verdicts = [verdict_lines.as_json(one) for one in decided]
+        print_json({"store": store.root, "items": listed, "bytes": total, "verdicts": verdicts})
         return
     _print_verdicts(decided)
     for item in found:
-        click.echo(_told(item))
+        click.echo(_lines(item))
     if found:
         click.echo(f"{plural(len(found), 'file')}, {human_bytes(total)}")
     elif not decided:
         click.echo(f"Nothing is set aside in {store.root}.")
 
 
-@quarantine.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@quarantine.command
 @dry_run_option
 @yes_option
 @json_option
@@ -123,7 +117,7 @@ def forget(dry_run: bool, yes: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(EXIT_PROBLEM)
 
 
-@quarantine.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@quarantine.command
 @dry_run_option
 @yes_option
 @json_option
@@ -139,17 +133,17 @@ def empty(dry_run: bool, yes: bool, as_json: bool) -> None:
     store = require_store()
     found = store.quarantined()
     size = human_bytes(sum(item.size for item in found))
-    told = f"{plural(len(found), 'file')}, {size}"
+    count = f"{plural(len(found), 'file')}, {size}"
     left = 0
     for item in () if as_json else found:
-        say(_told(item), asks=not yes)
+        say(_lines(item), asks=not yes)
     if found and not dry_run:
-        confirm(f"Delete {told}?", yes)
+        confirm(f"Delete {count}?", yes)
         left = len(found) - store.empty_quarantine()
     if as_json:
         print_json({"store": store.root, "dry_run": dry_run, "files": len(found), "left": left})
     elif dry_run or not found:
-        click.echo(f"Would delete: {told}." if found else f"The quarantine of {store.root} is empty.")
+        click.echo(f"Would delete: {count}." if found else f"The quarantine of {store.root} is empty.")
     else:
         say(f"Deleted: {plural(len(found) - left, 'file')}.")
     if left > 0:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
-import sys
-from collections.abc import Iterator
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..report import limits
+from ..report import compare, figures, limits, origin, recorded, stalls, trace
+from ..report.totals import shown_sums
+from ..report.view import thread_names
+from ..report.words import FRAME_NS
 from .complete import files, recorded_runs
 from .output import (
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     console,
@@ -30,47 +28,23 @@ from .output import (
     program_table,
     progress,
     shorten,
+    usual_mode,
+    write_whole,
 )
+from .report_text import print_run
 from .selection import require_store
 
 if TYPE_CHECKING:
-    from ..report.recorded import Recorded
+    from ..report.recorded import Run
 
 #: The most runs of a report. With more, the page gets slow.
 MOST_RUNS = 20
 
 
-@contextlib.contextmanager
-def _output(path: str) -> Iterator[IO[str]]:
-    """Yields a file that replaces ``path`` once all is written. On an error ``path`` stays as it was. ``-`` is standard
-    output. Raises Failure if the file cannot be written."""
-    from ..common.files import TEMPORARY, remove, unique_name
-
-    if path == "-":
-        yield sys.stdout
-        return
-    temporary = f"{path}.{unique_name()}{TEMPORARY}"
-    try:
-        # The file may contain program names that others should not see; its mode lets the user decide who reads it.
-        # Open it here and not in the with: if it cannot be opened, nothing must be deleted.
-        file = open(temporary, "x", encoding="utf-8")  # noqa: SIM115
-        try:
-            with file:
-                yield file
-            os.replace(temporary, path)
-        except BaseException:
-            remove(temporary)
-            raise
-    except OSError as error:
-        raise Failure(
-            f"{path} was not written: {error.strerror or error}; name a file in a directory that you can write to"
-        ) from error
-
-
 def _write(path: str, text: str) -> int:
-    with _output(path) as file:
-        file.write(text)
-    return len(text.encode())
+    """Writes a report for others, as far as the user lets them read files. Raises Failure."""
+    mode = None if os.path.exists(path) else usual_mode()
+    return write_whole(path, text, mode, "; name a file in a directory that you can write to")
 
 
 def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[limits.Limit]:
@@ -97,22 +71,18 @@ def _since(context: click.Context, parameter: click.Parameter, text: str | None)
 SORTS = {"began": "started_s", "pipelines": "pipelines", "compiled": "compiled", "stall": "longest_stall_ns"}
 
 
-def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: float, sort: str) -> list[dict[str, Any]]:
+def _listed(root: str, found: list[Run], words: tuple[str, ...], since: float, sort: str) -> list[dict[str, Any]]:
     """Returns the processes to list, as JSON. Those of a program keep the words that name them among all."""
-    from ..report import recorded, stalls
-    from ..report.totals import shown_sums
-    from ..report.words import FRAME_NS
-
     listed = []
     for number, group in enumerate(recorded.processes(found)):
         newest = group[0]
-        if newest.started < since or (words and not any(run.run.matches(word) for run in group for word in words)):
+        if newest.started < since or (words and not any(run.matches(word) for run in group for word in words)):
             continue
         lines = [line for run in group if (line := run.timeline(root)) is not None]
         long = [stall.duration_ns for line in lines for stall in stalls.find(line.events, FRAME_NS, line.presents)]
-        known = all(stalls.known(run.run, run.timeline(root), FRAME_NS) for run in group)
-        sums = shown_sums([run.run.shown() for run in group])
-        presented = sum(run.run.numbers["frames"] for run in group)
+        known = all(stalls.known(run, run.timeline(root), FRAME_NS) for run in group)
+        sums = shown_sums([run.shown() for run in group])
+        presented = sum(run.numbers["frames"] for run in group)
         listed.append(
             {
                 "word": f"last~{number}" if number else "last",
@@ -120,11 +90,11 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
                 "pid": newest.pid,
                 "started_s": newest.started,
                 "state": newest.state,
-                "runs": [{"run": run.name, "device": run.run.texts["device"]} for run in group],
+                "runs": [{"run": run.name, "device": run.texts["device"]} for run in group],
                 **{key: sums[key] for key in ("pipelines", "hits", "compiled")},
                 "frames": presented or None,
-                "late_frames": sum(run.run.numbers["late_frames"] for run in group) if presented else None,
-                "late_by_pipelines": sum(run.run.numbers["late_by_pipelines"] for run in group) if presented else None,
+                "late_frames": sum(run.numbers["late_frames"] for run in group) if presented else None,
+                "late_by_pipelines": sum(run.numbers["late_by_pipelines"] for run in group) if presented else None,
                 "stalls": len(long) if known else None,
                 "longest_stall_ns": max(long, default=0) if known else None,
                 "timeline": bool(lines),
@@ -135,10 +105,6 @@ def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: flo
 
 
 def _list(root: str, listed: list[dict[str, Any]]) -> None:
-    from rich.text import Text
-
-    from ..report import figures
-
     rows = []
     for own in listed:
         longest = own["longest_stall_ns"]
@@ -149,7 +115,7 @@ def _list(root: str, listed: list[dict[str, Any]]) -> None:
     out = console()
     table, width = program_table(out, ("run", "began", "pid", "hits", "compiled", "late", "stall", "state"), rows)
     for own, row in zip(listed, rows, strict=True):
-        table.add_row(Text(shorten(own["program"], width)), *row)
+        table.add_row(shorten(own["program"], width), *row)
     out.print(table)
     print_marks(
         [cell for row in rows for cell in row],
@@ -157,10 +123,8 @@ def _list(root: str, listed: list[dict[str, Any]]) -> None:
     )
 
 
-def _choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
+def _choose(found: list[Run], word: str, root: str) -> list[Run]:
     """Returns the runs of the process that a word names. Raises Failure or WrongUse if there is none."""
-    from ..report import recorded
-
     try:
         return recorded.choose(found, word, root)
     except recorded.NoSuchRun as error:
@@ -169,8 +133,8 @@ def _choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
         raise WrongUse(str(error)) from error
 
 
-def _chosen(found: list[Recorded], words: tuple[str, ...], root: str) -> list[Recorded]:
-    chosen: list[Recorded] = []
+def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
+    chosen: list[Run] = []
     for word in words or ("last",):
         chosen += [run for run in _choose(found, word, root) if run not in chosen]
     if len(chosen) > MOST_RUNS:
@@ -178,11 +142,9 @@ def _chosen(found: list[Recorded], words: tuple[str, ...], root: str) -> list[Re
     return chosen
 
 
-def _compared(found: list[Recorded], word: str, chosen: list[Recorded], root: str) -> dict[str, Recorded]:
+def _compared(found: list[Run], word: str, chosen: list[Run], root: str) -> dict[str, Run]:
     """Returns the run to compare with each chosen run, by name. A run without an earlier run is left out. Raises
     Failure if no run has one."""
-    from ..report import recorded
-
     if word != "previous":
         group = _choose(found, word, root)
         return {run.name: recorded.counterpart(group, run) for run in chosen}
@@ -193,9 +155,7 @@ def _compared(found: list[Recorded], word: str, chosen: list[Recorded], root: st
     return having
 
 
-def _trace(path: str, root: str, chosen: list[Recorded], frame_ns: int) -> int:
-    from ..report import trace
-
+def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
     lines = [(run, line) for run in chosen if (line := run.timeline(root)) is not None]
     if not lines:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
@@ -203,8 +163,9 @@ def _trace(path: str, root: str, chosen: list[Recorded], frame_ns: int) -> int:
             f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines, unless "
             "timeline_mib in the policy file is 0"
         )
-    with _output(path) as file:
-        return trace.write(file, lines, frame_ns)
+    text, count = trace.render(lines, frame_ns)
+    _write(path, text)
+    return count
 
 
 def _page() -> ModuleType:
@@ -218,10 +179,7 @@ def _page() -> ModuleType:
     return page
 
 
-def _print(root: str, numbers: list[tuple[Recorded, dict[str, Any]]], frame_ns: int) -> None:
-    from ..report.view import thread_names
-    from .report_text import print_run
-
+def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) -> None:
     out = console()
     for number, (run, own) in enumerate(numbers):
         if number:
@@ -232,8 +190,6 @@ def _print(root: str, numbers: list[tuple[Recorded, dict[str, Any]]], frame_ns: 
 
 
 @click.command(
-    context_settings=HELP,
-    epilog=EXIT_STATUSES,
     short_help="Show what a run compiled, what held it up, and what was refused.",
 )
 @click.argument(
@@ -315,8 +271,6 @@ def report(
       pylayer report last~1 --trace trace.json
       pylayer report game --fail-on 'late-frames>0'
     """
-    from ..report import compare, figures, origin, recorded
-
     if as_list and (html or trace or against):
         raise WrongUse("--list lists runs; it cannot be used with --html, --trace or --against")
     if as_list and fail_on:
@@ -347,7 +301,7 @@ def report(
     said, origin_of = [], origin.origins(root)
     names = ", ".join(f"{run.title} of {figures.moment(run.started)}" for run in chosen)
     with progress("reading runs", len(chosen) * (2 if html else 1), quiet=False) as advance:
-        numbers: list[tuple[Recorded, dict[str, Any]]] = []
+        numbers: list[tuple[Run, dict[str, Any]]] = []
         for run in chosen:
             own = figures.of_run(root, found, run, frame_ns, origin_of)
             if run.name in compared:

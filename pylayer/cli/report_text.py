@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..report import view
 from ..report.figures import moment
-from .output import human_time, print_facts
+from .output import human_time, print_facts, print_indented
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,6 @@ ROWS = 10
 def _table(out: Console, title: str, found: tuple[list[Any], list[Any]], there: int = 0, most: int = ROWS) -> None:
     """Prints a table under its title, which says how many rows it has if not all ``there`` are shown."""
     from rich.table import Table
-    from rich.text import Text
 
     columns, rows = found
     there = max(len(rows), there)
@@ -26,19 +25,16 @@ def _table(out: Console, title: str, found: tuple[list[Any], list[Any]], there: 
     for column in columns:
         table.add_column(column["name"].lower(), justify="right" if column["number"] else "left", overflow="fold")
     for row in rows[:most]:
-        table.add_row(*(Text(cell["text"]) for cell in row["cells"]))
+        table.add_row(*(cell["text"] for cell in row["cells"]))
     out.print()
-    out.print(Text(f"{title}: {most} of {there:,}" if there > most else title, style="bold"))
+    out.print(f"{title}: {most} of {there:,}" if there > most else title, style="bold")
     out.print(table)
 
 
 def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_ns: int) -> None:
     """Prints what mattered in one run. ``threads``: names of threads."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     driver = ", ".join(text for text in (own["driver"], own["driver_info"]) if text)
-    out.print(Text(f"{own['program']}, {moment(own['started_s'])}", style="bold"))
+    out.print(f"{own['program']}, {moment(own['started_s'])}", style="bold")
     facts = [
         ("run", f"{own['run']}, process {own['pid'] or 'unknown'}"),
         ("state", view.state(own)),
@@ -48,16 +44,15 @@ def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_
     facts += [(card["name"].lower(), f"{card['value']}; {card['detail']}") for card in view.cards(own, frame_ns)]
     print_facts(out, facts)
     for remark in [*own["remarks"], *([note] if (note := view.timeline_note(own)) else [])]:
-        out.print(Padding(Text(remark, style="yellow"), (0, 0, 0, 2), expand=False))
+        print_indented(out, remark, "yellow")
     if own["late"]:
         there = own["late_frames"] or len(own["late"])
         out.print()
         shown = own["late"][:ROWS]
         most = f": {len(shown)} of {there:,}" if there > len(shown) else ""
-        out.print(Text(f"Late frames, the longest first{most}", style="bold"))
+        out.print(f"Late frames, the longest first{most}", style="bold")
         for late in shown:
-            text = Text(f"{late['at_ns'] / 1e9:.3f} s: {late['text']}")
-            out.print(Padding(text, (0, 0, 0, 2), expand=False))
+            print_indented(out, f"{late['at_ns'] / 1e9:.3f} s: {late['text']}")
     elif own["frames"] is None and own["longest_stalls"]:
         title = f"Longest stalls over {human_time(frame_ns)}, which are times in pipelines without a pause"
         _table(out, title, view.stalls(own, threads), own["stalls"])

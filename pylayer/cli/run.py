@@ -10,22 +10,27 @@ from typing import Any
 import click
 
 from ..common.files import unique_name
-from ..common.paths import store_root
+from ..common.paths import require_own, store_root
 from . import installed, layer_files
 from .complete import commands, directories, files, presets_there
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
-from .output import HELP, Failure, WrongUse, fail
+from .output import Failure, WrongUse, fail
 from .policy_in_force import compile_policy, policies_in_force, read_policies
 from .process import replace_by, wait_for
 
 
 def _check_policy(path: str) -> None:
-    """Raises WrongUse if the layer would not accept a policy file."""
-    from .policy_file import read_trusted  # imports PyYAML, which is needed only here
+    """Raises WrongUse if the layer would not accept a policy file, or a policy class from the directory that it
+    names."""
+    from ..common.config import read  # imports PyYAML, which is needed only here
 
     try:
-        read_trusted(path)
+        document = read(path)
+        if document.get("policy"):
+            if not document.get("policy_path"):
+                raise ValueError(f"{path}: policy needs policy_path, the directory that holds the module")
+            require_own(document["policy_path"])
     except (OSError, ValueError) as error:
         raise WrongUse(f"{error}; nothing was started") from error
 
@@ -106,11 +111,12 @@ def why_unseen(document: dict[str, Any], command: str) -> str:
 
 def _print_summary(root: str | None, session: str, document: dict[str, Any], command: str) -> None:
     """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
+    from ..report import recorded
     from ..report.origin import origins
-    from ..report.totals import add_up, read_runs
+    from ..report.totals import add_up
     from .stats import print_tables
 
-    found = [run for run in read_runs(root) if run.session == session] if root else []
+    found = [run for run in recorded.read(root) if run.session == session] if root else []
     if root and found:
         print_tables(add_up(found), origins(root), stderr=True)
     else:
@@ -118,7 +124,7 @@ def _print_summary(root: str | None, session: str, document: dict[str, Any], com
 
 
 @click.command(
-    context_settings={**HELP, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     epilog="Exit status: the program's own; 127 if it is not found, 126 if it cannot be executed, "
     "128 + n with --summary if signal n ended it, 2 usage error.",
 )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..common.paths import store_root
-from ..report.totals import is_pattern
+from ..report.recorded import is_pattern
 from ..store.store import Store
 from .complete import identities, programs
 from .names import Names as Names
 from .output import Failure, WrongUse, note_asked
+
+if TYPE_CHECKING:
+    from ..store.store import Shelf
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -60,6 +63,10 @@ class Selection:
     def takes(self, program: int, names: Names) -> bool:
         """Returns whether a program is selected."""
         return self.app is None or names.matches(program, self.app)
+
+    def shelves(self, store: Store, names: Names) -> list[Shelf]:
+        """Returns what the store holds under the selected identities. Learns the names of programs there."""
+        return store.shelves(self.takes_identity, names.learn)
 
     def __str__(self) -> str:
         parts = [f"a program named {self.app}"] if self.app else []

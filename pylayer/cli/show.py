@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report import recorded
+from ..report.figures import OUTCOMES, moment, origin, pipeline
 from .output import (
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     console,
@@ -24,18 +24,16 @@ from .output import (
 from .selection import Names, require_store
 
 if TYPE_CHECKING:
-    from ..report.recorded import Recorded
+    from ..report.recorded import Run
     from ..store.store import Store
 
 #: A fingerprint, or its beginning.
 _DIGITS = re.compile(r"[0-9a-f]{4,16}")
 
 
-def _seen(root: str, runs: list[Recorded], beginning: str) -> dict[int, list[tuple[Recorded, dict[str, Any]]]]:
+def _seen(root: str, runs: list[Run], beginning: str) -> dict[int, list[tuple[Run, dict[str, Any]]]]:
     """Returns what the timelines have of pipelines whose fingerprints begin so, the newest run first."""
-    from ..report.figures import origin, pipeline
-
-    found: dict[int, list[tuple[Recorded, dict[str, Any]]]] = {}
+    found: dict[int, list[tuple[Run, dict[str, Any]]]] = {}
     for run in reversed(runs):
         line = run.timeline(root)
         for event in line.events if line is not None else ():
@@ -57,7 +55,7 @@ def _one(found: dict[int, Any], beginning: str, root: str) -> int:
     raise Failure(f"no pipeline in {root} has a fingerprint that begins with {beginning}; pylayer report has them")
 
 
-def _json(store: Store, fingerprint: int, seen: list[tuple[Recorded, dict[str, Any]]]) -> dict[str, Any]:
+def _json(store: Store, fingerprint: int, seen: list[tuple[Run, dict[str, Any]]]) -> dict[str, Any]:
     names = Names(store.root)
     newest = seen[0][1] if seen else {}
     named = next((own["name"] for _, own in seen if own["name"]), "")
@@ -74,8 +72,7 @@ def _json(store: Store, fingerprint: int, seen: list[tuple[Recorded, dict[str, A
             {
                 "program": names.of(one.program),
                 "identity": one.identity,
-                "device": names.device(one.identity),
-                "driver": names.driver(one.identity),
+                **dict(zip(("device", "driver"), names.recorded(one.identity), strict=True)),
                 "bytes": one.bytes,
                 "compile_ns": 0 if one.is_adopted else one.compile_ns,
                 "binaries": one.is_binaries,
@@ -99,12 +96,9 @@ def _json(store: Store, fingerprint: int, seen: list[tuple[Recorded, dict[str, A
 
 def _print(found: dict[str, Any]) -> None:
     from rich.table import Table
-    from rich.text import Text
-
-    from ..report.figures import OUTCOMES, moment
 
     out = console()
-    out.print(Text(" ".join(text for text in (found["fingerprint"], found["name"]) if text), style="bold"))
+    out.print(" ".join(text for text in (found["fingerprint"], found["name"]) if text), style="bold")
     facts = [("kind", found["kind"] or "unknown"), ("stages", ", ".join(found["stages"]) or "unknown")]
     facts += [("entry point", found["entry_point"] or "main")] if found["stages"] else []
     facts += [
@@ -128,16 +122,13 @@ def _print(found: dict[str, Any]) -> None:
         what = OUTCOMES.get(own["outcome"], own["outcome"])
         if own["pipelines"] > 1:
             what += f" ({plural(own['pipelines'], 'pipeline')} in the call)"
-        cells = moment(own["time_s"]), human_time(own["duration_ns"]), what, own["program"], own["run"]
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(moment(own["time_s"]), human_time(own["duration_ns"]), what, own["program"], own["run"])
     out.print()
-    out.print(Text("When it was compiled, in the runs that have a timeline", style="bold"))
+    out.print("When it was compiled, in the runs that have a timeline", style="bold")
     out.print(table)
 
 
 @click.command(
-    context_settings=HELP,
-    epilog=EXIT_STATUSES,
     short_help="Show what a pipeline is made of, and when it was compiled.",
 )
 @click.argument(
@@ -155,8 +146,6 @@ def show(fingerprint: str, as_json: bool) -> None:
     Example:
       pylayer show 0013225d53d80222
     """
-    from ..report import recorded
-
     beginning = fingerprint.lower().removeprefix("0x")
     if not _DIGITS.fullmatch(beginning):
         raise WrongUse(f"{fingerprint} is no fingerprint: 4 to 16 digits and letters a to f; pylayer report has them")

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report import recorded
 from ..report.figures import moment
 from ..report.origin import Origin, origins
 from ..report.remarks import lost, remarks
-from ..report.totals import add_up, read_runs, shown_sums
+from ..report.totals import add_up, shown_sums
 from .complete import programs_and_identities
 from .output import (
-    EXIT_STATUSES,
-    HELP,
     Failure,
     console,
     human_bytes,
     human_time,
     json_option,
+    print_indented,
     print_json,
     print_total,
     program_table,
@@ -76,25 +76,22 @@ def _names(group: list[Total]) -> list[str]:
 
 
 def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     texts = group[0].newest.texts
     driver = ", ".join(text for text in (texts["driver"], texts["driver_info"]) if text)
-    out.print(Text(texts["device"] or "unknown device", style="bold"))
-    out.print(Text(f"{driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim"))
+    out.print(texts["device"] or "unknown device", style="bold")
+    out.print(f"{driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim")
     rows = [_cells(total) for total in group]
     table, name_width = program_table(out, HEADINGS, rows)
     names = _names(group)
     for name, row in zip(names, rows, strict=True):
-        table.add_row(Text(shorten(name, name_width)), *row)
+        table.add_row(shorten(name, name_width), *row)
     out.print(table)
     for name, total in zip(names, group, strict=True):
         came = _origin_of(total, known)
         less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
         saved = [f"no time was saved: the program {less}"] if less else []
         for remark in [*_frames(total), *saved, *remarks(total), *([str(came)] if came else [])]:
-            out.print(Padding(Text(f"{name}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
+            print_indented(out, f"{name}: {remark}", "yellow")
 
 
 def print_tables(found: list[Total], known: Origins, stderr: bool = False) -> None:
@@ -125,7 +122,7 @@ def _sum(found: list[Total]) -> dict[str, Any]:
     }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.argument(
     "name",
     required=False,
@@ -147,7 +144,7 @@ def stats(name: str | None, last: bool, as_json: bool) -> None:
       pylayer stats blender --last
     """
     root = require_store().root
-    runs = read_runs(root)
+    runs = recorded.read(root)
     selection, program = meant(name, None, {run.identity for run in runs})
     chosen = (run for run in runs if selection.takes_identity(run.identity) and (not program or run.matches(program)))
     found = add_up(chosen, last)

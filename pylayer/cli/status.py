@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from ..common.paths import store_root
+from ..report import recorded
+from ..store.store import Store
+from ..values import Program
+from . import checks, installed, processes
 from .complete import programs
+from .environment import ENABLE, obstacles, requests_layer
+from .layer_files import SHORT
 from .output import (
     EXIT_OK,
     EXIT_PROBLEM,
-    HELP,
     console,
     is_quiet,
     json_option,
@@ -23,11 +28,13 @@ from .output import (
     print_json,
     printable,
 )
+from .policy_explain import program_to_ask, skip_rule
+from .policy_in_force import policies_in_force, read_policy
 from .selection import NAMES
-from .verdicts import when
+from .verdict_lines import line, when
 
 if TYPE_CHECKING:
-    from ..report.recorded import Recorded
+    from ..report.recorded import Run
     from .checks import Check
     from .processes import Process
 
@@ -69,22 +76,17 @@ def _limit(found: Status, check: Check) -> None:
 def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
     """Returns each verdict in force as a line, and whether it switches the layer off. ``title``: those about this
     program and about all."""
-    from ..store.store import Store
-    from .verdicts import line
-
     return [
-        (line(told), told.switches_off)
-        for told in Store(root).verdicts()
-        if told.state == "in force" and title in (None, told.program, told.program if told.type == "added-call" else "")
+        (line(verdict), verdict.switches_off)
+        for verdict in Store(root).verdicts()
+        if verdict.state == "in force"
+        and title in (None, verdict.program, verdict.program if verdict.type == "added-call" else "")
     ]
 
 
 def _add_limits(found: Status, title: str | None) -> list[str]:
     """Adds what limits the layer for a program, or with ``title`` None for any. Returns the verdicts that switch it off
     for this program."""
-    from . import checks
-    from .policy_in_force import policies_in_force
-
     store = checks.check_store()
     _limit(found, store)
     policy = checks.check_policy()
@@ -104,9 +106,6 @@ def _add_limits(found: Status, title: str | None) -> list[str]:
 
 def _why_not(environment: Mapping[str, str]) -> str:
     """Returns why the layer does not start in programs with this environment; empty text if it should."""
-    from . import installed
-    from .environment import ENABLE, obstacles, requests_layer
-
     for found, _ in obstacles(environment):
         return found
     kind = "explicit" if requests_layer(environment) else "implicit" if ENABLE in environment else ""
@@ -120,14 +119,9 @@ def _why_not(environment: Mapping[str, str]) -> str:
 
 def _skipped(name: str, process: Process | None) -> str:
     """Returns the skip rule that excludes a program; empty text if none does."""
-    from ..values import Program
-    from .policy_explain import program_to_ask, skip_rule
-    from .policy_in_force import read_policy
-
     program = program_to_ask(name)
     if process is not None and not program.application:
-        none = {"api_version": 0, "application_version": 0, "engine_version": 0, "application": "", "engine": ""}
-        program = Program(**none, executable=process.name)
+        program = Program(process.name)
     return skip_rule(read_policy()[0], program)
 
 
@@ -141,14 +135,10 @@ def _adopt(environment: Mapping[str, str]) -> None:
 
 def _build() -> tuple[str, str] | None:
     """Returns which build is installed, and whether this command is of another one. Returns None if none is."""
-    from . import installed
-
     found = installed.find()
     first = installed.in_force(found, installed.IMPLICIT) or installed.in_force(found, installed.EXPLICIT)
     if first is None:
         return None
-    from .layer_files import SHORT
-
     known = first.is_ours and first.build
     return ("installed", f"build {first.build[:SHORT]}" if known else f"{first.path} leads to {installed.state(first)}")
 
@@ -156,11 +146,10 @@ def _build() -> tuple[str, str] | None:
 # ---- the answer ------------------------------------------------------------------------------------------
 
 
-def _devices(runs: list[Recorded], name: str) -> list[tuple[str, str]]:
+def _devices(runs: list[Run], name: str) -> list[tuple[str, str]]:
     """Returns a line for each device of a process: its carrier and what was found and compiled."""
     lines = []
-    for one in runs:
-        run = one.run
+    for run in runs:
         why = f" ({run.texts['reason']})" if run.texts["reason"] else ""
         compiled = run.shown()["compiled"]
         known = f"{run.hits} found, {'?' if compiled is None else compiled} compiled"
@@ -171,13 +160,13 @@ def _devices(runs: list[Recorded], name: str) -> list[tuple[str, str]]:
     return lines
 
 
-def _off_carrier(runs: list[Recorded]) -> str:
+def _off_carrier(runs: list[Run]) -> str:
     """Returns why the layer stores nothing on any device of a process; empty text if it stores something."""
-    reasons = [one.run.texts["reason"] for one in runs if one.run.texts["carrier"] == "off"]
+    reasons = [one.texts["reason"] for one in runs if one.texts["carrier"] == "off"]
     return (reasons[0] or "carrier off") if len(reasons) == len(runs) else ""
 
 
-def _of_running(found: Status, name: str, runs: list[Recorded], process: Process | None, off: list[str]) -> None:
+def _of_running(found: Status, name: str, runs: list[Run], process: Process | None, off: list[str]) -> None:
     """Answers for a program that is running. ``runs``: those that it records now. ``off``: verdicts that switch the
     layer off."""
     found.pid = process.pid if process else runs[0].pid
@@ -202,7 +191,7 @@ def _of_running(found: Status, name: str, runs: list[Recorded], process: Process
     found.answer = f"{running}) without the layer: {why or 'the loader did not load it; see pylayer doctor'}"
 
 
-def _of_ended(found: Status, name: str, runs: list[Recorded], off: list[str]) -> None:
+def _of_ended(found: Status, name: str, runs: list[Run], off: list[str]) -> None:
     """Answers for a program that is not running. ``runs``: those of its last process; ``off``: verdicts that switch the
     layer off."""
     skipped = _skipped(name, None)
@@ -222,15 +211,13 @@ def _of_ended(found: Status, name: str, runs: list[Recorded], off: list[str]) ->
 
 def of_program(name: str) -> Status:
     """Answers for a program that a person names."""
-    from ..report import recorded
-    from . import processes
 
-    def read() -> list[Recorded]:
+    def read() -> list[Run]:
         root = store_root()
-        return [run for run in recorded.read(root) if run.run.matches(name)] if root else []
+        return [run for run in recorded.read(root) if run.matches(name)] if root else []
 
     known = read()
-    there = processes.running(name, {run.run.executable for run in known})
+    there = processes.running(name, {run.executable for run in known})
     process = there[0] if there else None
     if process is not None and process.environment is not None:
         _adopt(process.environment)
@@ -256,8 +243,6 @@ def of_program(name: str) -> Status:
 
 def of_environment() -> Status:
     """Answers for programs that are started from here."""
-    from ..report import recorded
-
     why = _why_not(os.environ)
     here = "programs that are started from here"
     found = Status(not why, f"{here} run under the layer" if not why else f"in {here}: {why}. {HOW}")
@@ -276,7 +261,6 @@ def of_environment() -> Status:
 
 
 @click.command(
-    context_settings=HELP,
     epilog="Exit status: 0 the layer is on, 1 it is off, 2 usage error.",
     short_help="Tell whether the layer is on, and what limits it.",
 )

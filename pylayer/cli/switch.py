@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.paths import config_file, config_files, store_root
+from ..common import config
+from ..common.config import PolicyFileError, combined
+from ..common.paths import config_file, config_files
 from .complete import programs
-from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json, say, write_whole
-from .policy_in_force import compile_policy, read_policies
+from .output import Failure, json_option, print_json, say
+from .policy_explain import program_to_ask, skip_rule
+from .policy_file import read_text
+from .policy_in_force import read_policies, write_policy
 from .selection import NAMES
 
 if TYPE_CHECKING:
@@ -32,10 +35,8 @@ class Edit:
     file is not valid."""
 
     def __init__(self, text: str, path: str, system: dict[str, Any]) -> None:
-        from ..common import config
-
         self.text, self.path, self._system = text, path, system
-        self.document, self._node = config.parse_alone(text, path)
+        self.document, self._node = config.parse_without_preset(text, path)
 
     def _with(self, text: str) -> Edit:
         return Edit(text, self.path, self._system)
@@ -47,8 +48,6 @@ class Edit:
     def without(self, rule: dict[str, str]) -> Edit:
         """Returns the file without the lines that these commands wrote for a rule. Raises Failure if the rest is not
         valid."""
-        from ..common.config import PolicyFileError
-
         lines = self.text.splitlines(keepends=True)
         item = re.compile(rf"\s*- {re.escape(_flow(rule) + MARK)}\s*")
         kept = [line for line in lines if not item.fullmatch(line)]
@@ -67,8 +66,6 @@ class Edit:
     def plus(self, key: str, rule: dict[str, str]) -> Edit:
         """Returns the file with a rule at the beginning of a list. Raises Failure if the list is in brackets, or the
         file's layout does not allow it."""
-        from ..common.config import PolicyFileError
-
         node = next((value for name, value in self._node.value if name.value == key), None) if self._node else None
         text, item = self.text, f"- {_flow(rule)}{MARK}\n"
         if node is None:
@@ -87,9 +84,6 @@ class Edit:
 
     def excludes(self, program: Program) -> str:
         """Returns the skip rule that excludes a program; empty text if none does."""
-        from ..common.config import combined
-        from .policy_explain import skip_rule
-
         return skip_rule(combined(self._system, self.document), program)
 
     def line(self, rule: dict[str, str]) -> int:
@@ -111,9 +105,6 @@ def _rule(name: str, program: Program) -> dict[str, str]:
 
 def _read(path: str) -> Edit:
     """Returns the policy file, an empty one if there is none. Raises Failure."""
-    from ..common.config import PolicyFileError
-    from .policy_file import read_text
-
     system, _ = read_policies(config_files()[0], None)
     try:
         return Edit(read_text(path) if os.path.lexists(path) else "", path, system)
@@ -121,19 +112,7 @@ def _read(path: str) -> Edit:
         raise Failure(f"{error}; nothing was changed. Correct the file first: pylayer policy check") from error
 
 
-def _write(new: Edit) -> None:
-    """Replaces the policy file atomically. Raises Failure."""
-    try:
-        Path(new.path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(os.path.realpath(new.path), new.text)
-    except OSError as error:
-        raise Failure(f"{new.path} cannot be written: {error.strerror or error}") from error
-    compile_policy(new.path, store_root())
-
-
 def _switch(name: str, off: bool, as_json: bool) -> None:
-    from .policy_explain import program_to_ask
-
     path = config_file()
     if path is None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set, so there is no policy file; set one")
@@ -149,7 +128,7 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
         if bool(new.excludes(program)) != off:
             whose = f"the never_skip of {config_files()[0]}" if new.alone().excludes(program) else "its never_skip"
             raise Failure(f"{path} was not changed: {whose} includes {program.executable} and overrides skip")
-        _write(new)
+        write_policy(path, new.text)
         line = new.line(rule)
     if as_json:
         print_json({"program": name, "on": not off, "changed": changed, "file": path, "line": line or None})
@@ -164,7 +143,7 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
 _name = click.argument("name", shell_complete=programs, help=f"The program, {NAMES}; or an executable that never ran.")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Exclude a program from the layer.")
+@click.command(short_help="Exclude a program from the layer.")
 @_name
 @json_option
 def off(name: str, as_json: bool) -> None:
@@ -180,7 +159,7 @@ def off(name: str, as_json: bool) -> None:
     _switch(name, True, as_json)
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Undo pylayer off.")
+@click.command(short_help="Undo pylayer off.")
 @_name
 @json_option
 def on(name: str, as_json: bool) -> None:

@@ -18,8 +18,6 @@ from .complete import programs
 from .live import LiveRun, Watch
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     console,
     human_bytes,
     human_time,
@@ -96,14 +94,12 @@ def _columns(out: Console) -> list[tuple[str, Callable[[dict[str, Any]], str]]]:
 
 
 def _programs(out: Console, runs: list[LiveRun]) -> RenderableType:
-    from rich.text import Text
-
     values = [run.as_json() for run in runs]
     rows = [[cell(value) for _, cell in _columns(out)] for value in values]
     table, name_width = program_table(out, tuple(heading for heading, _ in _columns(out)), rows)
     for value, row in zip(values, rows, strict=True):
         style = STATE_STYLES.get(value["state"], "dim")
-        table.add_row(Text(shorten(value["program"], name_width)), *row, style=style)
+        table.add_row(shorten(value["program"], name_width), *row, style=style)
     return table
 
 
@@ -150,8 +146,8 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
             _clock(one["time_s"]),
             Text(human_time(one["duration_ns"]), style="bold yellow" if one["duration_ns"] > FRAME_NS else ""),
             *([fingerprint] if both else []),
-            Text(one["name"] or (kind if both else fingerprint)),
-            Text(one["program"]),
+            one["name"] or (kind if both else fingerprint),
+            one["program"],
         )
     return table
 
@@ -284,7 +280,7 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
                 screen.sort_by_next()
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.argument("name", required=False, shell_complete=programs, help=f"Only this program, {NAMES}.")
 @click.option(
     "--interval",

@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common.files import TEMPORARY, rename_to_new, unique_name
+from ..common.settings import top_setting
+from ..fleet.signatures import append_signature, verified
+from ..store.store import Refused
 from .complete import files, programs
+from .devices import is_of, present_facts
+from .key import read_key
+from .names import numbered
 from .output import (
-    EXIT_STATUSES,
-    HELP,
     Failure,
     human_bytes,
     json_option,
+    picked,
     plural,
     print_json,
     printable,
     progress,
     reason,
     say,
+    usual_mode,
 )
+from .policy_in_force import policies_in_force, read_policy
 from .selection import NAMES, Names, Selection, dry_run_option, identity_option, require_one, require_store
 
 if TYPE_CHECKING:
@@ -28,25 +36,22 @@ if TYPE_CHECKING:
 
     from ..fleet.signatures import Signature
     from ..store.store import Import, Moved, Shelf, Store
-    from .inventory import Inventory
 
 
-def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
+def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
     """Returns the single identity under which the programs have something stored, and those programs. Raises Failure if
     there is none, or several."""
-    from .inventory import describe
-
     candidates = []
-    for shelf in found.shelves:
-        programs = {number: found.names.of(number) for number in shelf.programs if found.names.matches(number, app)}
+    for shelf in Selection(identity=identity).shelves(store, names):
+        programs = {number: names.of(number) for number in shelf.programs if names.matches(number, app)}
         if programs:
             candidates.append((shelf, programs))
     if not candidates:
         under = f" under identity {identity}" if identity else ""
-        raise Failure(f"{found.root} stores nothing for a program named {app}{under}; pylayer ls lists what is there")
+        raise Failure(f"{store.root} stores nothing for a program named {app}{under}; pylayer ls lists what is there")
     if len(candidates) > 1:
         listed = "; ".join(
-            f"{shelf.name[:12]} ({', '.join(describe(shelf.identity, shelf.name, found.names))})"
+            f"{shelf.name[:12]} ({', '.join(names.device_and_driver(shelf.identity, shelf.name))})"
             for shelf, _ in candidates
         )
         raise Failure(f"{app} has pipelines under {len(candidates)} identities: {listed}; choose one with --identity")
@@ -57,9 +62,7 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
     return shelf, programs
 
 
-@click.command(
-    "export", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Write a program's pipelines into one file."
-)
+@click.command("export", short_help="Write a program's pipelines into one file.")
 @click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
 @click.option(
     "--app",
@@ -83,21 +86,17 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     Example:
       pylayer export blender.pylayer --app blender
     """
-    from .inventory import Inventory, describe
-
     store = require_store()
     if os.path.lexists(file):
         raise Failure(f"{file} already exists and was not changed; name a new file")
     private = None
     if sign is not None:
-        from .key import read_key
-
         private = read_key(sign)
-    found = Inventory(store, Selection(identity=identity), Names(store.root))
-    shelf, programs = _one_shelf(found, app, identity)
+    names = Names(store.root)
+    shelf, programs = _one_shelf(store, names, app, identity)
     assert shelf.identity is not None
-    device, driver = describe(shelf.identity, shelf.name, found.names)
-    export = store.export(shelf.identity, programs, found.names.device(shelf.name))
+    device, driver = names.device_and_driver(shelf.identity, shelf.name)
+    export = store.export(shelf.identity, programs, names.recorded(shelf.name)[0])
     try:
         with progress("exporting", shelf.bytes, as_json) as advance:
             for amount in export.steps(_unsigned(file, private)):
@@ -114,9 +113,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         )
         there = f"only {_suspects(result)}" if result.suspects else there
         raise Failure(f"{file} was not written: {app} has {there}")
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(file, 0o666 & ~mask)  # others may read it, as any file that the user writes
+    os.chmod(file, usual_mode())  # others may read it, as any file that the user writes
     if as_json:
         values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
         print_json(
@@ -149,8 +146,6 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
 def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
     """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
     its final name is always complete and signed."""
-    from ..common.files import TEMPORARY, unique_name
-
     path = os.path.abspath(file)
     return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
 
@@ -161,9 +156,6 @@ def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | 
     if private is None or not result.paths:
         return None
     (path,) = result.paths
-    from ..common.files import rename_to_new
-    from ..fleet.signatures import append_signature
-
     try:
         public = append_signature(path, private)
         rename_to_new(path, os.path.abspath(file))
@@ -181,9 +173,7 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
         "programs": [
             {"program": printable(name), "program_id": f"{number:016x}"} for number, name in result.programs.items()
         ],
-        "records": result.records,
-        "pipelines": result.pipelines,
-        "data_bytes": result.data_bytes,
+        **picked(result, "records", "pipelines", "data_bytes"),
         "known_records": result.known,
         "snapshots_left_out": result.snapshots,
         "damaged_parts": len(result.damage),
@@ -192,9 +182,6 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
 
 def _require_device(wanted: Import) -> None:
     """Raises Failure if no driver of this machine would use the file's pipelines."""
-    from .devices import is_of, present_facts
-    from .inventory import numbered
-
     fields = wanted.identity.fields
     name = printable(wanted.device) or numbered(fields)
     theirs = f"{name}, {printable(str(fields['driver_name']))} {printable(str(fields['driver_info']))}"
@@ -209,9 +196,7 @@ def _require_device(wanted: Import) -> None:
         )
 
 
-@click.command(
-    "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Import pipelines from an exported file."
-)
+@click.command("import", short_help="Import pipelines from an exported file.")
 @click.argument("file", shell_complete=files, help="A file that pylayer export wrote.")
 @click.option("--any-device", is_flag=True, help="Also import pipelines that no driver of this machine would use.")
 @click.option(
@@ -241,10 +226,6 @@ def import_command(
       pylayer import blender.pylayer --dry-run
       pylayer import replayed.pylayer --for game
     """
-    from ..fleet.signatures import verified
-    from ..store.store import Refused
-    from .inventory import describe
-
     store = require_store()
     trusted, required = _trust(require_signature)
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
@@ -263,14 +244,14 @@ def import_command(
         raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
     result = work.result
     names = Names(store.root)
-    device, driver = describe(work.identity, work.identity.name, names)
-    device = names.device(work.identity.name) or printable(work.device) or device
+    device, driver = names.device_and_driver(work.identity, work.identity.name)
+    device = names.recorded(work.identity.name)[0] or printable(work.device) or device
     if as_json:
         values = _moved_json(result, work.identity.name, device, driver)
         signed = None if signature is None else signature.as_json()
         given = None if recipient is None else {"program": recipient[1], "program_id": f"{recipient[0]:016x}"}
-        told = {"file": path, "dry_run": dry_run, "packs": result.paths, **values, "given_to": given}
-        print_json({**told, "signature": signed})
+        about = {"file": path, "dry_run": dry_run, "packs": result.paths, **values, "given_to": given}
+        print_json({**about, "signature": signed})
         return
     _print_import(result, f"{device}, {driver}; identity {work.identity.name}", recipient, signature, dry_run)
 
@@ -293,9 +274,8 @@ def _print_import(
 def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
     """Returns number and name of the single program of this store that ``--for`` selects. Raises Failure if it selects
     none, or several; ``undone`` says what was not done."""
-    from .inventory import Inventory
-
-    names = Inventory(store, Selection(), Names(store.root)).names
+    names = Names(store.root)
+    Selection().shelves(store, names)
     found = names.known(app)
     if not found:
         raise Failure(
@@ -311,15 +291,12 @@ def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
 def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
     """Returns the names of the keys that the policy file trusts, by key, and why a signature by one of them is required
     (empty text if it is not). Raises Failure if the policy file cannot be used, because it may require one."""
-    from ..common.settings import top_setting
-    from .policy_in_force import policies_in_force, read_policy
-
     document, problem = read_policy()
     if problem:
         raise Failure(f"nothing was imported, because the policy file may require signatures: {problem}")
     trusted = {entry["key"]: entry["name"] for entry in top_setting(document, "trusted_keys")}
     if require_signature:
         return trusted, "--require-signature was given"
-    required = top_setting(document, "import").get("require_signature", False)
+    required = top_setting(document, "import")["require_signature"]
     files = " over ".join(file for file in reversed(policies_in_force()) if file)
     return trusted, f"{files} requires a signature" if required else ""

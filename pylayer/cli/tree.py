@@ -57,7 +57,7 @@ exec {python} -IB -m pylayer "$@"
 
 
 @dataclass(frozen=True)
-class Source:
+class CopiedFile:
     """A file to copy, and its path in the tree."""
 
     path: Path
@@ -114,15 +114,15 @@ def distributions() -> list[importlib.metadata.Distribution]:
     return [found[key] for key in sorted(found)]
 
 
-def _with_bytecode(path: Path, target: str) -> Iterator[Source]:
-    yield Source(path, target, path.stat().st_size)
+def _with_bytecode(path: Path, target: str) -> Iterator[CopiedFile]:
+    yield CopiedFile(path, target, path.stat().st_size)
     if path.suffix == ".py":
         compiled = Path(importlib.util.cache_from_source(str(path)))
         if compiled.is_file():
-            yield Source(compiled, importlib.util.cache_from_source(target), compiled.stat().st_size)
+            yield CopiedFile(compiled, importlib.util.cache_from_source(target), compiled.stat().st_size)
 
 
-def _sources(found: list[importlib.metadata.Distribution]) -> Iterator[Source]:
+def _sources(found: list[importlib.metadata.Distribution]) -> Iterator[CopiedFile]:
     """Yields every file of the tree that is copied. Raises Failure and OSError."""
     package = layer_files.package_directory()
     for top, directories, names in os.walk(package):

@@ -10,17 +10,17 @@ import click
 from ..common.settings import Limits
 from .output import (
     EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
     Failure,
     WrongUse,
     human_bytes,
     json_option,
+    picked,
     plural,
     print_json,
     progress,
     say,
 )
+from .policy_in_force import read_limits
 from .selection import dry_run_option, require_store
 from .sizes import parse_size
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..store.store import Store, Trim
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Fold the store and keep it within its limits.")
+@click.command(short_help="Fold the store and keep it within its limits.")
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
 @click.option("--max-program", callback=parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
 @click.option("--free", callback=parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")
@@ -88,8 +88,6 @@ def _limit_that_frees(store: Store, free: int) -> int:
 
 def _limits(max_size: int | None, max_program: int | None) -> Limits:
     """Returns the limits, from the policy file if they are not given. Raises Failure if that is not valid."""
-    from .policy_in_force import read_limits
-
     limits, problem = read_limits()
     if problem and (max_size is None or max_program is None):
         raise Failure(
@@ -107,8 +105,7 @@ def _as_json(root: str, work: Trim, limits: Limits, dry_run: bool) -> dict[str, 
         "dry_run": dry_run,
         "max_store_bytes": limits.max_store,
         "max_program_bytes": limits.max_program,
-        "bytes_before": work.bytes_before,
-        "bytes_after": work.bytes_after,
+        **picked(work, "bytes_before", "bytes_after"),
         "records_removed": work.records,
         "files_removed": work.files,
         "journals_folded": work.journals,

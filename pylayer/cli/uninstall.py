@@ -13,8 +13,8 @@ from .complete import directories
 from .install import base_of, is_our_link, links_of, place_of, remove_manifest, remove_temporaries
 from .installed import KINDS
 from .layer_files import CURRENT
-from .output import EXIT_STATUSES, HELP, Failure, WrongUse, json_option, plural, print_json, reason, say
-from .purge import Part, Purge
+from .output import Failure, WrongUse, json_option, plural, print_json, reason, say
+from .purge import Leftover, Purge
 from .selection import confirm, dry_run_option, yes_option
 
 #: Directories of the system below /usr/local. They stay, even if they are empty.
@@ -51,12 +51,12 @@ class Installation:
         """Returns the paths of all of it."""
         return [*self.manifests, *self.links, *self.trees]
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Leftover]:
         """Returns all of it, with its sizes."""
         return [
-            *(Part("a manifest", str(path)) for path in self.manifests),
-            *(Part("a link to the installed tree", str(path)) for path in self.links),
-            *(Part("the installed tree", str(path)) for path in self.trees),
+            *(Leftover("a manifest", str(path)) for path in self.manifests),
+            *(Leftover("a link to the installed tree", str(path)) for path in self.links),
+            *(Leftover("the installed tree", str(path)) for path in self.trees),
         ]
 
     def remove(self) -> None:
@@ -90,7 +90,7 @@ class Installation:
                 self.place.rmdir()
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command
 @click.option("--system", is_flag=True, help="Remove what pylayer install --system wrote. Needs root.")
 @click.option(
     "--prefix", metavar="DIR", shell_complete=directories, help="With --system: the DIR given to pylayer install."
@@ -132,14 +132,14 @@ def uninstall(system: bool, prefix: str | None, purge: bool, dry_run: bool, yes:
     removed = found.manifests
     failures = work.remove() if work is not None and not dry_run else []
     if as_json:
-        told = {
+        values = {
             "removed": [str(path) for path in removed],
             "links": [str(path) for path in found.links],
             "trees": [str(path) for path in found.trees],
             "used": [str(path) for path in found.used],
             "left": [{"manifest": str(other.path), "library": other.library} for other in left],
         }
-        print_json(told | (work.as_json(dry_run, failures) if work is not None else {}))
+        print_json(values | (work.as_json(dry_run, failures) if work is not None else {}))
     else:
         if not found.all() and (work is None or not work.parts):
             say(f"Nothing to remove: {installed.manifest_path(base, KINDS[0])} is not there.")

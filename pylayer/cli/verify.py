@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import EXIT_PROBLEM, HELP, console, human_bytes, human_time, json_option, plural, print_json, progress
+from ..common import outcomes
+from .output import (
+    EXIT_PROBLEM,
+    console,
+    human_bytes,
+    human_time,
+    json_option,
+    picked,
+    plural,
+    print_indented,
+    print_json,
+    printable,
+    progress,
+)
 from .selection import Names, Selection, app_option, identity_option, require_store
 
 if TYPE_CHECKING:
@@ -32,9 +45,7 @@ def learn_names(store: Store, selection: Selection) -> Names:
     """Returns names of programs. Reads those in the store's files only if the selection needs them."""
     names = Names(store.root)
     if selection.app is not None:
-        from .inventory import Inventory
-
-        Inventory(store, Selection(identity=selection.identity), names)
+        selection.shelves(store, names)
     return names
 
 
@@ -61,41 +72,28 @@ def _json(root: str, report: Verification, repaired: Repair | None, after: Verif
     values: dict[str, Any] = {
         "store": root,
         "fine": not report.damage,
-        "files": report.files,
-        "records": report.records,
-        "file_bytes": report.file_bytes,
-        "data_bytes": report.data_bytes,
-        "spent_ns": report.spent_ns,
-        "bytes_per_s": report.bytes_per_s,
+        **picked(report, "files", "records", "file_bytes", "data_bytes", "spent_ns", "bytes_per_s"),
         "problems": [_damage_json(what) for what in report.damage],
         "torn_ends": [_damage_json(what) for what in report.torn_ends],
         "other_versions": [_damage_json(what) for what in report.other_versions],
     }
     if repaired is not None and after is not None:
         values["repair"] = {
-            "quarantined": repaired.quarantined,
-            "failures": repaired.failures,
+            **picked(repaired, "quarantined", "failures"),
             "problems_left": [_damage_json(what) for what in after.damage],
         }
     return values
 
 
 def _print_damage(root: str, listed: list[Damage], style: str) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    from ..common import outcomes
-    from .output import printable
-
     out = console()
     base = os.path.join(root, "")
     for what in listed[:LISTED]:
         place = f" at byte {what.offset}" if what.offset or what.size >= 0 else ""
         size = f", {plural(what.size, 'byte')}" if what.size > 0 else ""
         detail = f" ({what.detail})" if what.detail else ""
-        out.print(Text(printable(what.path.removeprefix(base)), style=style), soft_wrap=True)
-        line = Text(f"{what.outcome}{place}{size}: {outcomes.STORE[what.outcome]}{detail}")
-        out.print(Padding(line, (0, 0, 0, 2), expand=False))
+        out.print(printable(what.path.removeprefix(base)), style=style, soft_wrap=True)
+        print_indented(out, f"{what.outcome}{place}{size}: {outcomes.STORE[what.outcome]}{detail}")
     if len(listed) > LISTED:
         out.print(f"and {len(listed) - LISTED} more (--json lists all)", style="dim")
 
@@ -133,7 +131,6 @@ def _print(root: str, report: Verification, repaired: Repair | None, after: Veri
 
 
 @click.command(
-    context_settings=HELP,
     epilog="Exit status: 0 everything is fine, or is after --repair; 1 a problem was found; 2 usage error.",
 )
 @app_option

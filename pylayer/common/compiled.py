@@ -61,7 +61,7 @@ def prune(root: str) -> int:
     return prune_oldest(os.path.join(root, "policy"), file_kinds.FLAT, MAX_COPIES)
 
 
-class Problem:
+class UnusableFile:
     """A policy file that cannot be used as a whole, and why."""
 
     __slots__ = ("error", "path")
@@ -79,24 +79,24 @@ class Problem:
         return f"{self.path} cannot be used: {type(self.error).__name__}: {self.error}"
 
 
-def instead(problem: Problem, system: str | None, problems: list[Problem]) -> str:
+def instead(problem: UnusableFile, system: str | None, problems: list[UnusableFile]) -> str:
     """Returns what is in force instead of a file."""
     if problem.path == system:
         return "this file is not used"
     return f"only {system} is in force" if system and len(problems) == 1 else "the defaults are in force"
 
 
-def load(system: str | None, user: str | None, root: str | None) -> tuple[dict[str, Any], list[Problem]]:
+def load(system: str | None, user: str | None, root: str | None) -> tuple[dict[str, Any], list[UnusableFile]]:
     """Returns the policy in force: the user's file laid over the system's, from their compiled copy if there is one. A
     file that cannot be used is left out, and is among the problems."""
-    problems: list[Problem] = []
+    problems: list[UnusableFile] = []
     texts: list[bytes | None] = []
     for file in (system, user):
         try:
             texts.append(read_own_file(file, MAX_POLICY_FILE_BYTES + 1) if file else None)
         except OSError as error:
             texts.append(None)
-            problems.append(Problem(str(file), error))
+            problems.append(UnusableFile(str(file), error))
     path = copy_path(root, *texts) if root else None
     document = read_copy(path) if path else None
     if document is not None:
@@ -110,7 +110,7 @@ def load(system: str | None, user: str | None, root: str | None) -> tuple[dict[s
             documents.append({} if text is None else config.parse_bytes(text, str(file)))
         except Exception as error:
             documents.append({})
-            problems.append(Problem(str(file), error))
+            problems.append(UnusableFile(str(file), error))
     document = config.combined(*documents)
     if path and len(problems) == unreadable:
         try:

@@ -118,7 +118,9 @@ def create_temporary(path: str, anywhere: bool = False) -> tuple[int, str]:
     return open_in_store(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL), temporary
 
 
-def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool = False, anywhere: bool = False) -> None:
+def replace_file(
+    path: str, data: bytes | list[bytes | memoryview], sync: bool = False, anywhere: bool = False, mode: int = 0o600
+) -> None:
     """Writes ``data`` to a temporary file in the same directory and renames it to ``path``. With ``sync``, the file and
     its name are on the disk when this returns. ``anywhere``: as for ``create_temporary``.
 
@@ -128,6 +130,8 @@ def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool =
     try:
         try:
             write_all(fd, [data] if isinstance(data, bytes) else data)
+            if mode != 0o600:
+                os.fchmod(fd, mode)
         finally:
             os.close(fd)
         if sync:

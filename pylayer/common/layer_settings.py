@@ -6,7 +6,6 @@ A program's process imports this module only if there are any. docs/policy.md ha
 
 from __future__ import annotations
 
-import json
 import math
 import os
 
@@ -58,19 +57,21 @@ class LayerSettings:
     @property
     def summary(self) -> str:
         """The settings in use, in one line."""
-        parts = [f"{key} is {_word(value)}" for key, value in self.by_user.items()]
+        parts = [f"{key} is {yaml_word(value)}" for key, value in self.by_user.items()]
         weaker = self.by_application.items()
-        parts += [f"{key} is {_word(value)} unless the policy file sets it" for key, value in weaker]
+        parts += [f"{key} is {yaml_word(value)} unless the policy file sets it" for key, value in weaker]
         return ", ".join(parts)
 
 
-def _word(value: Any) -> str:
+def yaml_word(value: Any) -> str:
     """Returns a value as a policy file writes it."""
     return {None: "null", True: "true", False: "false"}[value] if value is None or type(value) is bool else str(value)
 
 
 def schema() -> dict[str, Any]:
-    """Returns the JSON schema of policy files. ``config.schema`` does the same, but importing it imports PyYAML."""
+    """Returns the JSON schema of policy files."""
+    import json  # 7 ms, which config needs only for a file that is wrong
+
     with open(os.path.join(os.path.dirname(__file__), "policy.schema.json"), encoding="utf-8") as file:
         return json.load(file)  # type: ignore[no-any-return]
 

@@ -14,7 +14,7 @@ HEADER = {
     "wrong-device": "written for another device",
     "wrong-uuid": "written by another driver build",
 }
-#: Of the same data, by what the program read before (``store/attestation.py``). ``policy.Policy.admit_cache`` decides
+#: Of the same data, by what the program read before (``store/cache_history.py``). ``policy.Policy.admit_cache`` decides
 #: what follows from it.
 HISTORY = {
     "attested": "read back from this driver by this program, byte for byte",

@@ -7,61 +7,12 @@ the program's process reads a compiled copy (``compiled``), because importing Py
 from __future__ import annotations
 
 from ..values import DeviceFacts, Program
+from .policy_defaults import DEFAULTS as DEFAULTS
+from .policy_defaults import TOP_DEFAULTS as TOP_DEFAULTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-#: Defaults of ``settings``. config/default.yaml documents each key; a test compares the two.
-DEFAULTS: dict[str, Any] = {
-    "carrier": "auto",
-    "store": "read-write",
-    "application_caches": "attest",
-    "keep_cache_mib": 64,
-    "seed_application_caches": True,
-    "adopt_driver_cache": True,
-    "driver_cache": "keep",
-    "application_binaries": "restore",
-    "binaries_mib": 256,
-    "load_wait_ms": 2000,
-    "answer_wait_ms": 1000,
-    "flush_wait_ms": 1000,
-    "queue_mib": 64,
-    "fsync_interval_ms": 5000,
-    "timeline_mib": 4,
-}
-
-#: Defaults of the top-level keys other than ``settings`` and ``rules``.
-TOP_DEFAULTS: dict[str, Any] = {
-    "preset": None,
-    "policy": None,
-    "policy_path": None,
-    "share": "program",
-    "max_store_mib": 4096,
-    "max_program_mib": 1024,
-    #: Rules in addition to the built-in ones (config/default.yaml), which are compiled into the layer.
-    "skip": [],
-    "never_skip": [],
-    "trusted_keys": [],
-    "import": {"require_signature": False},
-    "fleet": {
-        "url": None,
-        "keys": [],
-        "pull_on_run_seconds": 5,
-        "pull_interval_minutes": 60,
-        "pull_seconds": 600,
-        "pull_mib": 1024,
-    },
-    "watchdog": {
-        "failures": 8,
-        "total_failures": 100,
-        "call_ms": 500,
-        "import_ms": 1500,
-        "event_ms": 1,
-        "event_percent": 10,
-    },
-}
-
 
 _LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
@@ -138,18 +89,10 @@ def settings_for(
 
 
 def top_setting(document: dict[str, Any], key: str) -> Any:
-    """Returns the value of a top-level key, or its default in ``TOP_DEFAULTS``."""
-    return document.get(key, TOP_DEFAULTS[key])
-
-
-def watchdog_limits(document: dict[str, Any]) -> dict[str, Any]:
-    """Returns the limits beyond which a policy class is switched off: defaults, overridden by ``watchdog``."""
-    return {**TOP_DEFAULTS["watchdog"], **(document.get("watchdog") or {})}
-
-
-def fleet_settings(document: dict[str, Any]) -> dict[str, Any]:
-    """Returns where pipelines are pulled from and what a pull may take: defaults, overridden by ``fleet``."""
-    return {**TOP_DEFAULTS["fleet"], **(document.get("fleet") or {})}
+    """Returns the value of a top-level key, or its default. What a mapping lacks has its own default."""
+    default = TOP_DEFAULTS[key]
+    value = document.get(key, default)
+    return {**default, **(value or {})} if isinstance(default, dict) else value
 
 
 class Limits:

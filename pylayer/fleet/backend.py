@@ -47,7 +47,7 @@ class NotInstalled(Exception):
 
 
 @dataclass(frozen=True)
-class Item:
+class StoredObject:
     """An object of a listing."""
 
     path: str
@@ -100,15 +100,15 @@ class Backend:
 
     def write(self, path: str, source: bytes | Path) -> None:
         """Creates or replaces an object, whole or not at all."""
-        raise Unavailable(f"{self.url} can only be read; builders need s3://, gs://, az:// or file:///")
+        raise Unavailable(f"{self.url} can only be read; builders need object storage or a directory")
 
     def create(self, path: str, data: bytes) -> bool:
         """Creates an object. Returns False if there is one, which stays as it is."""
         raise NotImplementedError
 
-    def items(self, prefix: str) -> list[Item]:
+    def items(self, prefix: str) -> list[StoredObject]:
         """Returns all objects below a prefix."""
-        raise Unavailable(f"{self.url} cannot be listed; builders need s3://, gs://, az:// or file:///")
+        raise Unavailable(f"{self.url} cannot be listed; builders need object storage or a directory")
 
     def remove(self, paths: list[str]) -> None:
         """Deletes objects. One that does not exist is no error."""

@@ -13,10 +13,10 @@ from .backend import (
     RETRIES,
     STALL_SECONDS,
     Backend,
-    Item,
     Missing,
     NoRanges,
     NotInstalled,
+    StoredObject,
     Unavailable,
     Unchanged,
 )
@@ -114,11 +114,11 @@ class Bucket(Backend):
                 return False
             return True
 
-    def items(self, prefix: str) -> list[Item]:
+    def items(self, prefix: str) -> list[StoredObject]:
         """Returns all objects below a prefix."""
         with self._errors(prefix):
             return [
-                Item(meta["path"], meta["size"], meta["last_modified"])
+                StoredObject(meta["path"], meta["size"], meta["last_modified"])
                 for page in self._obstore.list(self._store, prefix)
                 for meta in page
             ]

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..common import owner
 from ..common.files import TEMPORARY, remove, remove_left_temporaries, sync_file
-from .backend import Backend, Denied, Item, Missing, Unavailable, Unchanged
+from .backend import Backend, Denied, Missing, StoredObject, Unavailable, Unchanged
 
 _PIECE_BYTES = 1 << 20
 #: Names of objects and their directories.
@@ -112,9 +112,9 @@ class Directory(Backend):
                 remove(temporary)
             return True
 
-    def items(self, prefix: str) -> list[Item]:
+    def items(self, prefix: str) -> list[StoredObject]:
         """Returns all objects below a prefix. Deletes what uploads left that ended before their end."""
-        found: list[Item] = []
+        found: list[StoredObject] = []
         waiting = [prefix]
         while waiting:
             inner = waiting.pop()
@@ -132,7 +132,7 @@ class Directory(Backend):
                 if stat.S_ISDIR(status.st_mode):
                     waiting.append(path)
                 elif stat.S_ISREG(status.st_mode) and not path.endswith(TEMPORARY):
-                    found.append(Item(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
+                    found.append(StoredObject(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
             remove_left_temporaries(self._place(inner))
         return sorted(found, key=lambda item: item.path)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..store.store import Refused, Store
-from .backend import Backend, Denied, Item, Missing
+from .backend import Backend, Denied, Missing, StoredObject
 from .signatures import verified
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Incoming:
         self.device = ""
         self.names: dict[int, str] = {}
         self.paths: list[str] = []
-        self.refused: dict[Item, str] = {}
+        self.refused: dict[StoredObject, str] = {}
         self.records = 0
 
     def read(self, backend: Backend, identity: str, push_keys: Mapping[str, str]) -> Iterator[int]:
@@ -40,7 +40,7 @@ class Incoming:
             except (Denied, Refused) as error:
                 self.refused[item] = str(error)
 
-    def _take(self, backend: Backend, identity: str, item: Item, push_keys: Mapping[str, str]) -> Iterator[int]:
+    def _take(self, backend: Backend, identity: str, item: StoredObject, push_keys: Mapping[str, str]) -> Iterator[int]:
         if item.bytes > MAX_INCOMING_BYTES:
             raise Refused(f"it has {item.bytes} bytes, more than a pushed pack can have")
         path = os.path.join(self.store.root, "incoming")

@@ -55,7 +55,7 @@ class Pack:
 
 
 @dataclass(frozen=True)
-class Program:
+class IndexedProgram:
     """A program's name, and how often something was added for it: its last generation."""
 
     name: str
@@ -72,7 +72,7 @@ class Index:
     issued: int
     expires: int
     #: Programs by number, 16 hexadecimal digits. One whose packs were all withdrawn is none of them.
-    programs: dict[str, Program]
+    programs: dict[str, IndexedProgram]
     packs: tuple[Pack, ...]
 
     @property
@@ -118,7 +118,7 @@ _PACK_KEYS = {field.name for field in dataclasses.fields(Pack)}
 _KEYS = {"format", "fingerprints", "identity", "device", "number", "issued", "expires", "programs", "packs"}
 
 
-def _pack(values: Any, programs: dict[str, Program]) -> Pack:
+def _pack(values: Any, programs: dict[str, IndexedProgram]) -> Pack:
     _require(isinstance(values, dict) and set(values) == _PACK_KEYS, "a pack has unknown or missing keys")
     _require(is_hex(values["sha256"], 64), "a pack's SHA-256 is none")
     _require(isinstance(values["program"], str) and values["program"] in programs, "a pack is of an unknown program")
@@ -129,15 +129,15 @@ def _pack(values: Any, programs: dict[str, Program]) -> Pack:
     return Pack(sha256=values["sha256"], program=values["program"], **numbers)
 
 
-def _program(values: Any) -> Program:
+def _program(values: Any) -> IndexedProgram:
     _require(isinstance(values, dict) and set(values) == {"name", "generation"}, "a program has unknown keys")
     name = values["name"]
     sane = isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
     _require(sane, "a program has no name, or one that cannot be printed")
-    return Program(name, _number(values, "generation", 1))
+    return IndexedProgram(name, _number(values, "generation", 1))
 
 
-def _programs(values: Any) -> dict[str, Program]:
+def _programs(values: Any) -> dict[str, IndexedProgram]:
     _require(isinstance(values, dict) and len(values) <= MAX_PACKS, "its programs are no mapping")
     _require(all(is_hex(number, 16) for number in values), "a program's number is none")
     return {number: _program(program) for number, program in values.items()}

@@ -27,12 +27,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.files import remove
+from ..store import fleet_packs
 from ..store.store import Store
-from .backend import Backend, Denied, Item, Missing, Unavailable
+from .backend import Backend, Denied, Missing, StoredObject, Unavailable
 from .choice import KEPT_SINGLES, MAX_FOLDED_BYTES, largest, to_fold, to_keep
 from .downloading import Budget, download, remove_left_parts
 from .incoming import Incoming
-from .index import FULL, MAX_PACK_BYTES, Index, Pack, Program, is_hex
+from .index import FULL, MAX_PACK_BYTES, Index, IndexedProgram, Pack, is_hex
 from .memory import Memory, make_folder, scratch
 from .signatures import index_payload, public_of, signed_index
 from .trust import MAX_INDEX_BYTES, Trust, Untrusted
@@ -215,7 +216,7 @@ class Publication:
         self.result.number, self.result.is_new = index.number, True
         return True
 
-    def _numbers(self) -> dict[int, Item]:
+    def _numbers(self) -> dict[int, StoredObject]:
         """Returns the numbered indexes."""
         found = {}
         for item in self._backend.items(self._place):
@@ -286,7 +287,7 @@ class Publication:
         self,
         identity: Identity,
         incoming: Incoming,
-        programs: dict[str, Program],
+        programs: dict[str, IndexedProgram],
         packs: dict[str, list[Pack]],
         first_generation: int,
     ) -> Generator[int, None, None]:
@@ -294,19 +295,19 @@ class Publication:
         in the index, which may have been in it before."""
         result = self.result
         result.records = result.packs = result.folded = result.suspects = 0
-        self._suspects = self._store.suspects_of(identity)
-        for number, paths in incoming.store.packs_of(identity).items():
+        self._suspects = fleet_packs.suspects_of(self._store.root, identity)
+        for number, paths in fleet_packs.packs_of(incoming.store.root, identity).items():
             program, name = f"{number:016x}", incoming.names[number]
             listed, known = packs.setdefault(program, []), set()
             for path in (yield from self._copies(listed)):
-                known |= self._store.pack_names(path, identity)
-            binding = self._store.binding(
+                known |= fleet_packs.names_of(path, identity)
+            binding = fleet_packs.Binding(
                 self._folder, identity, (number, name), known, self._suspects, MAX_FOLDED_BYTES
             )
             yield from binding.steps(paths)
             for bound in binding.result:
                 generation = programs[program].generation + 1 if program in programs else first_generation
-                programs[program] = Program(name, generation)
+                programs[program] = IndexedProgram(name, generation)
                 listed.append(self._upload(bound, program, generation, generation))
                 result.records += bound.records
             result.suspects += binding.suspects
@@ -322,7 +323,7 @@ class Publication:
         paths = yield from self._copies(chosen)
         if len(paths) < 2:
             return
-        binding = self._store.binding(self._folder, identity, program, (), self._suspects, MAX_PACK_BYTES)
+        binding = fleet_packs.Binding(self._folder, identity, program, (), self._suspects, MAX_PACK_BYTES)
         yield from binding.steps(paths)
         for bound in binding.result[:1]:
             bound.first_use = min((pack.first_use for pack in chosen if pack.first_use), default=0)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..common.files import remove
+from ..store import fleet_packs
 from ..store.store import Refused, Store
 from .backend import Backend, Denied, Missing, Unavailable, Unchanged
 from .choice import Ranges, add_range, missing
@@ -109,7 +110,7 @@ class Pull:
             self._budget.check()
             self._index = self._fetch_index()
             if self._index is not None:
-                self._store.mark_in_use(self.result.identity)
+                fleet_packs.mark_in_use(self._store.root, self.result.identity)
                 self._packs = self._missing(self._index)
                 self.result.left = len(self._packs)
         return sum(pack.bytes for pack in self._packs)
@@ -162,9 +163,9 @@ class Pull:
     def _have(self) -> dict[str, Ranges]:
         """Returns the generations that the store has, by program."""
         known = self._held
-        files = self._store.pack_files(self.result.identity)
+        files = fleet_packs.pack_files(self._store.root, self.result.identity)
         if not files or self._memory.store_state != _state(files):
-            present = self._store.present(self.result.identity, {one.program for one in known})
+            present = fleet_packs.present(self._store.root, self.result.identity, {one.program for one in known})
             known = [one for one in known if one.is_in(present.get(one.program, ()))]
         if len(known) < len(self._held):
             self._memory.keep(known)
@@ -195,17 +196,17 @@ class Pull:
                         problem = str(error)
                     if problem:
                         problems.texts.append(problem)
-                self._store.sync_packs(self.result.identity)
+                fleet_packs.sync_packs(self._store.root, self.result.identity)
                 if problems.texts:
                     raise Untrusted(str(problems))
-            if self._store.pack_files(self.result.identity) == self._known_files:
+            if fleet_packs.pack_files(self._store.root, self.result.identity) == self._known_files:
                 self._memory.store_state = _state(self._known_files)
 
     def _fetch(self, folder: str, index: Index, pack: Pack, room: Room | None) -> Iterator[int]:
         """Downloads a pack and admits it to the store."""
         path = yield from download(self._backend, folder, index.identity.name, pack, self._budget)
         try:
-            admitted = self._store.admit(index.identity, int(pack.program, 16), path)
+            admitted = fleet_packs.admit(self._store.root, index.identity, int(pack.program, 16), path)
         except Refused as error:
             raise Untrusted(f"{pack.name} was refused: {error}") from error
         finally:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from .backend import Backend
-
-#: Neither user name nor password nor query: a URL is printed, and stands in files. ``policy.schema.json`` has the same
-#: pattern.
-_URL = re.compile(r"(https?|s3|gs|az|file)://[^@?#/]*(/[^?#]*)?")
+from ..common.layer_settings import schema
+from .backend import Backend, Unavailable
 
 
-def is_url(url: str) -> bool:
-    """Returns whether a URL has a known scheme, and neither credentials nor a query."""
-    return _URL.fullmatch(url) is not None
+def require_url(url: str) -> None:
+    """Raises Unavailable unless a URL has a known scheme, and neither credentials nor a query: it is printed, and
+    stands in files. The text does not have the URL, which may hold a password."""
+    allowed = schema()["properties"]["fleet"]["properties"]["url"]
+    if not re.search(allowed["pattern"], url) or "\n" in url:
+        raise Unavailable(f"it is not {allowed['patternDescription']}")
 
 
 def open_backend(url: str, seconds: float, writes: bool = False) -> Backend:

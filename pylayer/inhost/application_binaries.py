@@ -8,32 +8,32 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..store.application_binaries import ApplicationBinaries
+    from ..store.binary_history import BinaryHistory
     from ..store.format import Damage
     from ..values import BinaryRead
     from .device import Device
-    from .storing import Storing
+    from .journal_writer import JournalWriter
 
 
-class OwnBinaries:
+class ApplicationBinaries:
     """Loads and records that history. ``say_damage`` reports the damage in the list it gets, and empties the list."""
 
-    def __init__(self, device: Device, storing: Storing, say_damage: Callable[[list[Damage]], None]) -> None:
+    def __init__(self, device: Device, writer: JournalWriter, say_damage: Callable[[list[Damage]], None]) -> None:
         self._device = device
-        self._storing = storing
+        self._writer = writer
         self._say_damage = say_damage
-        self._history: ApplicationBinaries | None = None
+        self._history: BinaryHistory | None = None
 
     @property
-    def history(self) -> ApplicationBinaries | None:
+    def history(self) -> BinaryHistory | None:
         """The stored history. None without a store."""
         device = self._device
         if self._history is None and device.folder is not None:
-            from ..store.application_binaries import ApplicationBinaries
+            from ..store.binary_history import BinaryHistory
 
             most = int(device.settings["keep_cache_mib"]) << 20
-            self._history = ApplicationBinaries(
-                device.folder, device.program_id, device.program.name, most, self._storing.syncer
+            self._history = BinaryHistory(
+                device.folder, device.program_id, device.program.name, most, self._writer.syncer
             )
         return self._history
 
@@ -51,7 +51,7 @@ class OwnBinaries:
         """Returns the pieces to write for a binary that the program read. Empty if the binary is already known, or if
         nothing can be stored."""
         device = self._device
-        if not device.checks_binaries or self.history is None or self._storing.paused or device.read_only:
+        if not device.checks_binaries or self.history is None or self._writer.paused or device.read_only:
             return []
         return self.history.new(read, device.settings["application_binaries"] == "restore")
 
@@ -62,7 +62,7 @@ class OwnBinaries:
         try:
             self.history.write(parts)
         except OSError as error:
-            self._storing.failed(error)
+            self._writer.failed(error)
 
     def close(self) -> None:
         """Closes the history's files."""

@@ -10,38 +10,26 @@ from ..values import GOOD_OUTCOMES, LOG_DEBUG, LOG_WARN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
-    from ..store.attestation import Attestations, Blob
-    from ..store.folder import Folder
+    from ..store.cache_history import Attestations, Blob
     from ..store.format import Damage
     from ..values import CacheData, CacheRead
+    from .device import Device
+    from .journal_writer import JournalWriter
     from .learning import Learning
-    from .storing import Storing
 
 
 class ApplicationCaches:
     """Compares initial data with the history. ``say_damage`` reports the damage in the list it gets, and empties it."""
 
     def __init__(
-        self,
-        folder: Folder | None,
-        program_id: int,
-        program_name: str,
-        settings: dict[str, Any],
-        storing: Storing,
-        learning: Learning,
-        say_damage: Callable[[list[Damage]], None],
-        read_only: bool = False,
+        self, device: Device, writer: JournalWriter, learning: Learning, say_damage: Callable[[list[Damage]], None]
     ) -> None:
-        self._folder = folder
-        self._program_id = program_id
-        self._program_name = program_name
-        self._settings = settings
-        self._storing = storing
+        self._device = device
+        self._setting: str = device.settings["application_caches"]
+        self._writer = writer
         self._learning = learning
         self._say_damage = say_damage
-        self._read_only = read_only
         #: None until first used, and without a store.
         self._attestations: Attestations | None = None
         self._to_restore: list[Blob] = []
@@ -55,14 +43,13 @@ class ApplicationCaches:
     def attestations(self) -> Attestations | None:
         """The history: what the program read from its caches in this and earlier runs. None without a store, or if
         the setting application_caches does not need it."""
-        if self._settings["application_caches"] not in ("attest", "strict", "report"):
+        if self._setting not in ("attest", "strict", "report"):
             return None
-        if self._attestations is None and self._folder is not None:
-            from ..store.attestation import Attestations
+        device, folder = self._device, self._device.folder
+        if self._attestations is None and folder is not None:
+            from ..store.cache_history import Attestations
 
-            self._attestations = Attestations(
-                self._folder, self._program_id, self._program_name, self._storing.syncer, self._read_only
-            )
+            self._attestations = Attestations(folder, device.program_id, device.program.name, self._writer.syncer)
             self._say_damage(self._attestations.damage)
         return self._attestations
 
@@ -75,21 +62,21 @@ class ApplicationCaches:
 
     def wants_sketch(self, data: CacheData) -> bool:
         """Returns whether a sketch of the data could give a better outcome than 'unknown'."""
-        attests = self._settings["application_caches"] != "strict" and self.attestations is not None
+        attests = self._setting != "strict" and self.attestations is not None
         return attests and data.history == "unknown" and not data.sketch and not data.data_is_null
 
-    def given(self, data: CacheData) -> None:
+    def note_load(self, data: CacheData) -> None:
         """Records that the program gave initial data to vkCreatePipelineCache. Compacts a scattered history: a program
         that is killed each time never gets to ``close``."""
         attestations = self.attestations
-        if attestations is None or data.data_is_null or self._storing.paused or self._read_only:
+        if attestations is None or data.data_is_null or self._writer.paused or self._device.read_only:
             return
         try:
             attestations.note_load()
             if self._is_scattered():
                 attestations.compact()
         except OSError as error:
-            self._storing.failed(error)
+            self._writer.failed(error)
 
     def count(self, outcome: str, refused: bool) -> None:
         """Counts the outcome of initial data."""
@@ -113,16 +100,16 @@ class ApplicationCaches:
 
     def read(self, read: CacheRead) -> None:
         """Records what the program read from one of its caches, so that data it loads later can be compared."""
-        self._learning.given_out(read.digest)
+        self._learning.note_returned(read.digest)
         attestations = self.attestations
-        if attestations is None or self._storing.paused or self._read_only:
+        if attestations is None or self._writer.paused or self._device.read_only:
             return
         try:
             attestations.attest(read.digest, read.size, read.slot, read.incomplete, read.sketch)
             if read.data is not None and not read.incomplete:
                 attestations.keep(read.digest, read.slot, read.data)
         except OSError as error:
-            self._storing.failed(error)
+            self._writer.failed(error)
 
     def keeps(self, data: CacheData) -> bool:
         """Returns whether the store has a copy of this initial data. If so, the layer need not send the data again
@@ -133,12 +120,12 @@ class ApplicationCaches:
 
     @property
     def _may_restore(self) -> bool:
-        return bool(self._settings["seed_application_caches"]) and not self.reports
+        return bool(self._device.settings["seed_application_caches"]) and not self.reports
 
     @property
     def reports(self) -> bool:
         """Whether all data passes, and its outcome is only counted and logged."""
-        return bool(self._settings["application_caches"] == "report")
+        return self._setting == "report"
 
     def restorable_slots(self) -> int:
         """Returns a bit mask of the slots, of the first 64, that have good data to restore. 0 if restoring is disabled,
@@ -185,23 +172,23 @@ class ApplicationCaches:
             return None
         self.restored += 1
         batch = Batch(data)
-        batch.offsets.append(0)
-        batch.sizes.append(len(data))
-        batch.digests.append(blob.digest)
-        batch.fingerprints.append(0)
+        batch.add(0, len(data), blob.digest)
         return batch
 
     def close(self) -> None:
         """Compacts the history and closes its files. The layer adds to the history, too, in runs without policy."""
-        if self._read_only or (self._attestations is None and not self._is_scattered()) or self.attestations is None:
+        if self._device.read_only or (self._attestations is None and not self._is_scattered()):
             return
-        try:
-            self.attestations.compact()
-        except OSError:
-            pass  # a later run compacts it
-        self.attestations.close()
+        attestations = self.attestations
+        if attestations is not None:
+            try:
+                attestations.compact()
+            except OSError:
+                pass  # a later run compacts it
+            attestations.close()
 
     def _is_scattered(self) -> bool:
         """Returns whether so many files hold the history that the layer had policy compact them."""
-        files = self._folder.files(self._program_id, (file_kinds.ATTEST,)) if self._folder is not None else []
+        folder = self._device.folder
+        files = folder.files(self._device.program_id, (file_kinds.ATTEST,)) if folder is not None else []
         return len(files) > file_kinds.MANY_ATTEST_FILES

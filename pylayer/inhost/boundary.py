@@ -10,27 +10,16 @@ import time
 
 from .._policy import ffi, lib
 from ..store.frames import Present
-from ..values import (
-    Activity,
-    Attested,
-    BinaryRead,
-    CacheData,
-    CacheRead,
-    Cell,
-    DeviceFacts,
-    DeviceState,
-    Plan,
-    Program,
-)
+from ..values import Activity, Attested, BinaryRead, CacheData, CacheRead, Cell, DeviceFacts, DeviceState, Plan, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from ..values import Record
+    from ..values import Value
 
-    T = TypeVar("T", bound=Record)
+    T = TypeVar("T", bound=Value)
 
 CREATE_INSTANCE = lib.PYLAYER_MSG_CREATE_INSTANCE
 PLAN_DEVICE = lib.PYLAYER_MSG_PLAN_DEVICE

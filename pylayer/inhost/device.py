@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from ..common.identity import Identity, program_id
 from ..store.folder import Folder
-from ..values import (
-    CARRIER_BINARIES,
-    CARRIER_OFF,
-    CARRIERS_THAT_KEEP,
-    LOG_WARN,
-    DeviceFacts,
-    DeviceState,
-    Program,
-)
+from ..values import CARRIER_BINARIES, CARRIER_OFF, CARRIERS_THAT_KEEP, LOG_WARN, DeviceFacts, DeviceState, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +94,7 @@ class Device:
         """Whether the carrier in force is binaries."""
         return self.state is not None and self.state.carrier == CARRIER_BINARIES
 
-    def give_up(self, reason: str) -> None:
+    def switch_off(self, reason: str) -> None:
         """Switches the carrier off for this device."""
         self.reason = reason
         self.commands.switch_off(self.serial)

@@ -138,7 +138,7 @@ class Host:
         if self.watchdog is None:
             from .watchdog import Watchdog
 
-            limits = settings.watchdog_limits(self.document)
+            limits = settings.top_setting(self.document, "watchdog")
             self.watchdog = Watchdog(boundary, describe, name, limits, self.policy_facts)
         return self.watchdog
 
@@ -196,17 +196,11 @@ class Host:
         from .session import DeviceSession
 
         session = DeviceSession(
-            boundary,
-            message.device,
-            program,
-            facts,
-            self.root,
-            settings.top_setting(self.document, "share"),
-            wanted,
+            boundary, message.device, program, facts, self.root, settings.top_setting(self.document, "share"), wanted
         )
         session.carrier_planned = plan.carrier
-        if session.recording is not None:
-            session.recording.planned_ns = message.sent_ns
+        if session.run_log is not None:
+            session.run_log.planned_ns = message.sent_ns
         session.policy = self.policy_facts
         carrier, _, reason = choose_carrier(wanted, facts)
         if message.layer_settings:
@@ -293,16 +287,16 @@ class Host:
         elif session.needs_watching:
             self._guard(session.watch)
         loading = self.loading.get(message.device)
-        if session.state.carrier != session.carrier_planned and not session.left_alone:
+        if session.state.carrier != session.carrier_planned and not session.off_by_verdict:
             binaries = session.carrier_planned == CARRIER_BINARIES and session.state.cache_control
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
             session.reason = f"{feature} could not be enabled"
-        if session.recording is not None:
+        if session.run_log is not None:
             if message.run_name:
-                session.recording.name = message.run_name
-            session.recording.feedback = session.state.feedback
+                session.run_log.name = message.run_name
+            session.run_log.feedback = session.state.feedback
             self._unrecorded |= not message.run_name
-            session.recording.device_created(message.sent_ns, session.state.carrier, session.reason)
+            session.run_log.device_created(message.sent_ns, session.state.carrier, session.reason)
         boundary.log(
             LOG_INFO,
             f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
@@ -329,10 +323,10 @@ class Host:
             return  # the layer asks again, with a sketch
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if session.caches.reports:  # the message is an event: the program does not wait
-            session.caches.given(data)
+            session.caches.note_load(data)
             session.caches.report(data, outcome, boundary.log)
-            if session.recording is not None:
-                session.recording.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
+            if session.run_log is not None:
+                session.run_log.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
             return
         if verdict != VERDICT_EMPTY and session.learning.known.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
@@ -342,11 +336,11 @@ class Host:
         if last_good is not None:
             boundary.load_begin(message.device)  # before the answer: the program's next pipeline must wait for the load
         self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
-        session.caches.given(data)
+        session.caches.note_load(data)
         session.caches.count(outcome, refused)
-        if session.recording is not None:
+        if session.run_log is not None:
             word = "emptied" if refused else "passed"
-            session.recording.cache(message.sent_ns, word, data.slot, data.data_size, outcome, waited=True)
+            session.run_log.cache(message.sent_ns, word, data.slot, data.data_size, outcome, waited=True)
         meaning = ""
         if refused:
             meaning = "; the program gets an empty cache"
@@ -403,8 +397,8 @@ class Host:
         session = self.sessions.get(message.device)
         if session is not None:
             session.caches.count("driver-error", refused=True)
-            if session.recording is not None:
-                session.recording.cache(message.sent_ns, "refused", data.slot, data.data_size, "driver-error")
+            if session.run_log is not None:
+                session.run_log.cache(message.sent_ns, "refused", data.slot, data.data_size, "driver-error")
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
@@ -437,7 +431,7 @@ class Host:
             return message
         finally:
             if session is not None:
-                write = session.keeping.write if first.type == boundary.CELL else session.binaries.write
+                write = session.pipelines.write if first.type == boundary.CELL else session.binaries.write
                 self._guard(write, parts)
             for view in views:
                 try:
@@ -460,11 +454,11 @@ class Host:
             if isinstance(cell.data, memoryview):
                 views.append(cell.data)
             if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
-                kept = session.keeping.new(cell)
+                kept = session.pipelines.new(cell)
                 parts.extend(kept)
         finally:
-            if session.recording is not None:
-                session.recording.creation(cell, len(cell.data) if kept else 0)
+            if session.run_log is not None:
+                session.run_log.creation(cell, len(cell.data) if kept else 0)
 
     def _take_binary(
         self,
@@ -518,39 +512,25 @@ class Host:
         ``ended_ns``: when vkDestroyDevice or exit() began to wait; 0 if the device goes on."""
         counters = session.read_counters()
         if counters:
-            if ended_ns and session.recording is not None:
-                session.recording.end(ended_ns)
+            if ended_ns and session.run_log is not None:
+                session.run_log.end(ended_ns)
             if ended_ns or self._snapshots_due:
-                session.keeping.snapshot(counters)
-            session.keeping.write_uses()
+                session.pipelines.snapshot(counters)
+            session.pipelines.write_uses()
             session.judge()
             session.write_run()
             session.warn(counters)
         return counters
 
+    def create_instance(self, message: boundary.Message) -> None:
+        """CREATE_INSTANCE: policy started early, because somebody wants to see its log."""
+        boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
+
     def handle(self, message: boundary.Message) -> None:
         """Handles one message of any type except CELL and BINARY_READ."""
-        kind = message.type
-        if kind == boundary.PLAN_DEVICE:
-            self.plan_device(message)
-        elif kind == boundary.DEVICE_CREATED:
-            self.device_created(message)
-        elif kind == boundary.ADMIT_CACHE:
-            self.admit_cache(message)
-        elif kind == boundary.STORE_DAMAGED:
-            self.store_damaged(message)
-        elif kind == boundary.CACHE_REFUSED:
-            self.cache_refused(message)
-        elif kind == boundary.CACHE_EMPTY:
-            self.cache_empty(message)
-        elif kind == boundary.CACHE_READ:
-            self.cache_read(message)
-        elif kind == boundary.FLUSH_DEVICE:
-            self.flush_device(message)
-        elif kind == boundary.FLUSH_PROCESS:
-            self.flush_process(message)
-        elif kind == boundary.CREATE_INSTANCE:
-            boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
+        handler = HANDLERS.get(message.type)
+        if handler is not None:
+            handler(self, message)
 
     # ---- loop ------------------------------------------------------------------------------------
 
@@ -584,7 +564,7 @@ class Host:
         self._dirty = False
         for session in self.sessions.values():
             self._guard(self._settle, session)
-            session.storing.sync()
+            session.writer.sync()
             if session.wants_maintenance:
                 self.maintaining.after(session)
 
@@ -646,12 +626,12 @@ class Host:
             if self.loading:
                 stepped: list[bool] = []
                 if not self._guard(self._step_loading, stepped):
-                    self._give_up_loading()
+                    self._abandon_loads()
                 busy = any(stepped)
             maintaining = self._maintaining
             if message is None and not busy and not self.loading and maintaining is not None and maintaining.has_work:
                 if not self._guard(maintaining.step):
-                    maintaining.give_up()
+                    maintaining.abandon()
                 busy = maintaining.has_work
             now = time.monotonic_ns()
             if (waited_in_vain and self._dirty) or now - self._last_settled >= SETTLE_INTERVAL_NS:
@@ -663,14 +643,28 @@ class Host:
             ):
                 self._guard(self._write_statistics)
 
-    def _give_up_loading(self) -> None:
+    def _abandon_loads(self) -> None:
         """Abandons all loads, so that a store that cannot be read does not keep the program waiting. If a device does
         not exist yet, the layer is told once it does."""
         for serial, loading in list(self.loading.items()):
-            loading.give_up()
+            loading.abandon()
             if loading.device_exists:
                 del self.loading[serial]
                 boundary.load_done(serial)
+
+
+HANDLERS = {
+    boundary.CREATE_INSTANCE: Host.create_instance,
+    boundary.PLAN_DEVICE: Host.plan_device,
+    boundary.DEVICE_CREATED: Host.device_created,
+    boundary.ADMIT_CACHE: Host.admit_cache,
+    boundary.STORE_DAMAGED: Host.store_damaged,
+    boundary.CACHE_REFUSED: Host.cache_refused,
+    boundary.CACHE_EMPTY: Host.cache_empty,
+    boundary.CACHE_READ: Host.cache_read,
+    boundary.FLUSH_DEVICE: Host.flush_device,
+    boundary.FLUSH_PROCESS: Host.flush_process,
+}
 
 
 def prepare() -> Callable[[], None]:

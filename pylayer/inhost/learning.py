@@ -160,7 +160,7 @@ class Learning:
             self._decide(self.known.acquit(*key))
         return not self.known.holds(*key)
 
-    def given_out(self, digest: bytes) -> None:
+    def note_returned(self, digest: bytes) -> None:
         """Clears suspected data that the driver has just returned: a snapshot, or data of an application's cache."""
         if self._known is None:
             return

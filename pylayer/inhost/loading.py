@@ -7,7 +7,7 @@ import time
 
 from ..store.folder import Batch, Loaded
 from ..store.format import Damage
-from ..store.reader import Reader
+from ..store.reader import parts_of
 from ..values import LOG_DEBUG, LOG_INFO, LOG_WARN
 
 TYPE_CHECKING = False
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..values import DeviceState
-    from .application_binaries import OwnBinaries
+    from .application_binaries import ApplicationBinaries
     from .application_caches import ApplicationCaches
     from .device import Device
+    from .journal_writer import JournalWriter
     from .learning import Learning
-    from .storing import Storing
 
 #: The log names at most this many damaged records one by one.
 NAMED_DAMAGE = 8
@@ -31,14 +31,14 @@ class StoreLoad:
     def __init__(
         self,
         device: Device,
-        storing: Storing,
+        writer: JournalWriter,
         learning: Learning,
         caches: ApplicationCaches,
-        binaries: OwnBinaries,
+        binaries: ApplicationBinaries,
         load_all: bool,
     ) -> None:
         self._device = device
-        self._storing = storing
+        self._writer = writer
         self._learning = learning
         self._caches = caches
         self._binaries = binaries
@@ -90,7 +90,7 @@ class StoreLoad:
         """Ends the load before it began: the layer reads stored cells itself, when the program creates their
         pipelines."""
         device = self._device
-        self.give_up()
+        self.abandon()
         self.over = self.whole = True
         self.loaded.stored_cells = state.stored_cells
         if state.used_recently:
@@ -111,17 +111,12 @@ class StoreLoad:
             return
         damage: list[Damage] = []
         path = os.path.join(folder.path, name)
-        try:
-            for _ in Reader(path).verified(folder.identity.digest, damage):
-                pass
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+        for _ in parts_of(path, folder.identity.digest, damage):
+            pass
         self.loaded.torn += [what for what in damage if what.is_torn_end]
         self.say_damage([what for what in damage if not what.is_torn_end])
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Abandons the load: nothing more is read or handed over."""
         self._source = None
         self._verified = None
@@ -205,7 +200,7 @@ class StoreLoad:
         """Moves damage from the list into ``loaded.damage``. During the load it is logged later, together with damage
         that the load finds; afterwards at once."""
         for what in damage if self._damage_said else ():
-            if what.outcome != "unreadable" or self._storing.is_first(what.detail):
+            if what.outcome != "unreadable" or self._writer.is_first(what.detail):
                 self._device.log(LOG_WARN, f"not used: {what}")
         self.loaded.damage += damage
         damage.clear()
@@ -218,13 +213,13 @@ class StoreLoad:
         for what in self.loaded.damage:
             if folder is not None and what.path == folder.path:
                 # The whole folder cannot be used. Do not also log that nothing can be stored in it.
-                self._storing.failures_said |= {"write", "statistics"}
+                self._writer.failures_said |= {"write", "statistics"}
             if what.outcome == "unreadable":
                 unreadable.setdefault(what.detail, []).append(what)
             else:
                 damage.append(what)
         for detail, alike in unreadable.items():  # one line for all files: a failing disk fails for each of them
-            if not self._storing.is_first(detail):
+            if not self._writer.is_first(detail):
                 continue
             more = f", and {len(alike) - 1} more files" if len(alike) > 1 else ""
             log(LOG_WARN, f"not used: {alike[0]}{more}; their pipelines are compiled again")

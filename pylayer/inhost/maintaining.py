@@ -44,7 +44,7 @@ class Maintaining:
 
     def after(self, session: DeviceSession) -> None:
         """Queues the folder of a session for maintenance."""
-        session.maintained_at = session.keeping.stored_bytes
+        session.maintained_at = session.pipelines.stored_bytes
         if session.folder is None:
             return
         if _adds_to_store(session):
@@ -65,7 +65,7 @@ class Maintaining:
             self._work = None
             self._log(LOG_INFO, f"maintenance of the store failed: {error}")
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Abandons the work that failed."""
         self._work = None
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from .. import __version__
+from ..common.files import remove
 from ..store import format, sentinel
 from ..store.verdict_words import sentence
-from ..store.verdicts import KIND, PLAIN_KIND, TABLE
-from ..values import CARRIER_CELLS, CARRIER_NAMES, LOG_WARN
-from .application_binaries import OwnBinaries
+from ..store.verdicts import KIND, PLAIN_KIND, TABLE, changing_variable
+from ..values import CARRIER_CELLS, CARRIER_NAMES, LOG_DEBUG, LOG_WARN
+from .application_binaries import ApplicationBinaries
 from .application_caches import ApplicationCaches
-from .crashes import Crashes
 from .device import Device
-from .keeping import Keeping
+from .journal_writer import JournalWriter
 from .learning import Learning
 from .loading import StoreLoad
-from .recording import Recording
-from .storing import Storing
+from .pipelines import Pipelines
+from .run_log import RunLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from ..store.attestation import Blob
+    from ..store.cache_history import Blob
     from ..store.format import Damage
     from ..values import DeviceFacts, Program
 
@@ -54,43 +54,27 @@ class DeviceSession(Device):
         #: What the statistics say about the user's policy class. The watchdog updates it in place.
         self.policy: dict[str, Any] = {}
         #: The carrier is off because of a verdict.
-        self.left_alone = False
+        self.off_by_verdict = False
+        #: Path of the crash sentinel, if policy made it. With a read-only store it is in the runtime directory.
+        self._sentinel: str | None = None
         #: Bytes that this run had stored when maintenance was last requested. None if it was not requested yet.
         self.maintained_at: int | None = None
-        self.recording: Recording | None = None
+        self.run_log: RunLog | None = None
         if root:
             mib = int(settings["timeline_mib"])
-            self.recording = Recording(commands, serial, root, self.identity, program, self.program_id, mib)
+            self.run_log = RunLog(self, root, mib)
         self._totals: dict[str, int] = {}
         self._warned: set[str] = set()
         self._make_parts()
 
     def _make_parts(self) -> None:
         """Makes the parts that work on the identity's folder."""
-        storing_to = None if self.read_only else self.folder
-        self.storing = Storing(
-            storing_to,
-            self.identity,
-            self.program_id,
-            self.program.name,
-            self.settings["fsync_interval_ms"],
-            self.log,
-        )
-        self.crashes = Crashes(self)
+        self.writer = JournalWriter(self)
         self.learning = Learning(self)
-        self.caches = ApplicationCaches(
-            self.folder,
-            self.program_id,
-            self.program.name,
-            self.settings,
-            self.storing,
-            self.learning,
-            self._say_damage,
-            self.read_only,
-        )
-        self.binaries = OwnBinaries(self, self.storing, self._say_damage)
-        self.load = StoreLoad(self, self.storing, self.learning, self.caches, self.binaries, self._load_all)
-        self.keeping = Keeping(self, self.load, self.storing, self.learning)
+        self.caches = ApplicationCaches(self, self.writer, self.learning, self._say_damage)
+        self.binaries = ApplicationBinaries(self, self.writer, self._say_damage)
+        self.load = StoreLoad(self, self.writer, self.learning, self.caches, self.binaries, self._load_all)
+        self.pipelines = Pipelines(self, self.load, self.writer, self.learning)
 
     def _say_damage(self, damage: list[Damage]) -> None:
         self.load.say_damage(damage)
@@ -99,15 +83,15 @@ class DeviceSession(Device):
         """Adds the global key of the device's pipeline binaries to the identity. Makes the parts anew, because the old
         ones belong to another identity's folder."""
         super().use_global_key(global_key)
-        if self.recording is not None:
-            self.recording.use_identity(self.identity)
+        if self.run_log is not None:
+            self.run_log.use_identity(self.identity)
         self._make_parts()
 
     def load_finished(self) -> None:
         """Ends the load after everything was handed over, and records it."""
         self.load.finish()
-        if self.recording is not None:
-            self.recording.loaded(self.load.records, self.load.loaded.bytes)
+        if self.run_log is not None:
+            self.run_log.loaded(self.load.records, self.load.loaded.bytes)
 
     # ---- what the layer does itself ----------------------------------------------------------------
 
@@ -135,14 +119,28 @@ class DeviceSession(Device):
         stored data is handed over."""
         if self.keeps:
             self._obey_verdicts()
-        run = self.recording.name if self.recording is not None else None
-        self.crashes.open(lambda fd: int(self.commands.watch(self.serial, fd)), run, self.learning.looked_ns)
+        run = self.run_log.name if self.run_log is not None else None
+        if self.folder is None:
+            return
+        try:
+            self._sentinel = sentinel.open_sentinel(
+                self.folder,
+                self.program_id,
+                self.program.name,
+                lambda fd: int(self.commands.watch(self.serial, fd)),
+                self.read_only,
+                run,
+                self.learning.looked_ns,
+                changed=bool(changing_variable()),
+            )
+        except OSError as error:  # the store cannot be written to
+            self.log(LOG_DEBUG, f"the crash sentinel cannot be created: {error.strerror or error}")
 
     def _obey_verdicts(self) -> None:
         known, commands = self.learning.known, self.commands
         off = self.learning.off
         if off is not None:
-            self.leave_alone(sentence([off]))
+            self.switch_off_by_verdict(sentence([off]))
             return
         kinds = known.kinds(KIND)
         if known.fingerprints or kinds:
@@ -154,13 +152,13 @@ class DeviceSession(Device):
 
     def obeyed_by_layer(self, type: int) -> None:
         """Notes that the layer itself obeyed a verdict of this type, by which it is off."""
-        self.left_alone = True
+        self.off_by_verdict = True
         self.reason = TABLE[type].effect if type in TABLE else "a verdict"
 
-    def leave_alone(self, reason: str) -> None:
+    def switch_off_by_verdict(self, reason: str) -> None:
         """Switches the layer off for this device, because of a verdict."""
-        self.left_alone = True
-        self.give_up(reason)
+        self.off_by_verdict = True
+        self.switch_off(reason)
         self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer quarantine forget switches it on again")
 
     # ---- application caches ----------------------------------------------------------------------
@@ -197,7 +195,7 @@ class DeviceSession(Device):
         """Whether maintenance is due: once after the load, and again each time MAX_JOURNAL_BYTES were stored."""
         if not self.load.whole:
             return False
-        stored = self.keeping.stored_bytes
+        stored = self.pipelines.stored_bytes
         return self.maintained_at is None or stored - self.maintained_at >= format.MAX_JOURNAL_BYTES
 
     # ---- statistics ------------------------------------------------------------------------------
@@ -219,11 +217,11 @@ class DeviceSession(Device):
     @property
     def sees_frames(self) -> bool:
         """Whether the program presents frames on the device, which the layer holds for some seconds."""
-        return self._totals.get("frames", 0) > 0 and self.recording is not None
+        return self._totals.get("frames", 0) > 0 and self.run_log is not None
 
     def _run_totals(self) -> dict[str, Any]:
         """Returns the keys of a run's file that the session knows (docs/internals/format.md, 'Runs')."""
-        load, keeping = self.load, self.keeping
+        load, pipelines = self.load, self.pipelines
         return {
             "version": 1,
             "pylayer": __version__,
@@ -242,7 +240,7 @@ class DeviceSession(Device):
             "refused": self.caches.refused,
             "cache_outcomes": self._cache_outcomes,
             "restored_caches": self.caches.restored,
-            "duplicates": keeping.duplicates,
+            "duplicates": pipelines.duplicates,
             "loaded_records": load.records + self._totals.get("fetched", 0),
             "loaded_bytes": load.loaded.bytes + self._totals.get("fetched_bytes", 0),
             "loaded_binaries": load.indexed,
@@ -252,10 +250,10 @@ class DeviceSession(Device):
             "damaged_records": len(load.loaded.damage),
             "damage": load.damage_counts(),
             "mean_compile_ns": self._mean_compile_ns,
-            "stored_records": keeping.stored_records,
-            "stored_bytes": keeping.stored_bytes,
-            "write_errors": self.storing.errors,
-            "lost_records": keeping.lost_records,
+            "stored_records": pipelines.stored_records,
+            "stored_bytes": pipelines.stored_bytes,
+            "write_errors": self.writer.errors,
+            "lost_records": pipelines.lost_records,
             "left_out": self.load.loaded.left_out,
             "verdicts": "; ".join(self.learning.told),
             "policy": self.policy,
@@ -280,15 +278,15 @@ class DeviceSession(Device):
         """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed. An early
         write, the first one, only makes the run known if the program is killed. If it fails, the next one says so."""
         # Until policy is told that the device exists, it does not know the run's name: the layer may have given it one.
-        if self.recording is None or self.folder is None or self.state is None or not self._totals:
+        if self.run_log is None or self.folder is None or self.state is None or not self._totals:
             return False
         try:
-            return self.recording.write(self._run_totals(), self._totals, self.folder.path, early)
+            return self.run_log.write(self._run_totals(), self._totals, self.folder.path, early)
         except OSError as error:
             if self.read_only or early:
                 return False
-            self.storing.errors += 1
-            if "write" not in self.storing.failures_said and self.storing.is_first("statistics"):
+            self.writer.errors += 1
+            if "write" not in self.writer.failures_said and self.writer.is_first("statistics"):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
             return False
 
@@ -301,12 +299,13 @@ class DeviceSession(Device):
 
     def close(self) -> None:
         """Closes the files that this device wrote, and waits a moment for fsync where the fsync policy wants it."""
-        self.crashes.close()
+        if self._sentinel is not None:
+            remove(self._sentinel)
         self.learning.store()
         self.learning.tell_ends()
-        self.storing.close()
+        self.writer.close()
         self.caches.close()
-        if self.recording is not None:
-            self.recording.close()
+        if self.run_log is not None:
+            self.run_log.close()
         self.binaries.close()
-        self.storing.wait()
+        self.writer.wait()

@@ -10,7 +10,7 @@ import posix
 import time
 
 from ..policy import PolicyTimeout
-from ..values import VERDICT_PASS_KEPT, Plan, Record
+from ..values import VERDICT_PASS_KEPT, Plan, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ EVENTS = ("keep_cell", "device_created", "device_destroyed")
 def _copied(argument: Any) -> Any:
     """Returns a copy of an argument, so that a class that changes it changes neither what is stored nor the identity. A
     view of C's memory becomes bytes, because a class may keep it for longer than that memory is valid."""
-    if isinstance(argument, Record):
+    if isinstance(argument, Value):
         values = argument.as_dict().items()
         return type(argument)(**{key: bytes(one) if isinstance(one, memoryview) else one for key, one in values})
     return dict(argument) if isinstance(argument, dict) else argument
 
 
-def _of_type(wanted: type[Record]) -> Callable[[str, Any], Any]:
+def _of_type(wanted: type[Value]) -> Callable[[str, Any], Any]:
     def check(method: str, answer: Any) -> Any:
         if not isinstance(answer, wanted):
             raise TypeError(f"{method} returned {type(answer).__name__}, not a {wanted.__name__}")
@@ -69,7 +69,7 @@ def _failures(count: int) -> str:
 
 class Watchdog:
     """Watches one policy class. ``facts`` is what the statistics of a run say about the class; the watchdog updates it
-    in place. ``limits`` come from settings.watchdog_limits.
+    in place. ``limits`` come from the key ``watchdog`` of policy files.
 
     ``condemned``: why the class must be switched off; empty while it may go on.
     """

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from . import stalls
 from .figures import NEW_PIPELINES, compiles, origin, pipeline
-from .totals import number_in
+from .recorded import number_in
 
 if TYPE_CHECKING:
-    from .recorded import Recorded
+    from .recorded import Run
 
 
-def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int | None]:
-    line = recorded.timeline(root)
+def _numbers(root: str, run: Run, frame_ns: int) -> dict[str, int | None]:
+    line = run.timeline(root)
     long = stalls.find(line.events, frame_ns, line.presents) if line is not None else []
-    run = recorded.run
     known = stalls.known(run, line, frame_ns)
     return {
         **{key: run.shown()[key] for key in ("pipelines", "hits", "compiled", "compile_ns", "spent_ns")},
@@ -23,16 +22,16 @@ def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int | No
         "stalls": len(long) if known else None,
         "stalled_ns": sum(stall.duration_ns for stall in long) if known else None,
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0) if known else None,
-        "load_ns": int(number_in(recorded.values, "load_ns")) + run.numbers["fetch_ns"],
+        "load_ns": int(number_in(run.values, "load_ns")) + run.numbers["fetch_ns"],
     }
 
 
-def _fingerprints(root: str, recorded: Recorded) -> set[int]:
+def _fingerprints(root: str, recorded: Run) -> set[int]:
     line = recorded.timeline(root)
     return {event.fingerprint for event in compiles(line.events) if event.fingerprint} if line is not None else set()
 
 
-def against(root: str, recorded: Recorded, earlier: Recorded, frame_ns: int) -> dict[str, Any]:
+def against(root: str, recorded: Run, earlier: Run, frame_ns: int) -> dict[str, Any]:
     """Returns this run's numbers beside the other's, and which pipelines were compiled in one of them or in both.
 
     Pipelines are identified by their fingerprints, which are the same in every run. If one of the runs compiled
@@ -51,7 +50,7 @@ def against(root: str, recorded: Recorded, earlier: Recorded, frame_ns: int) -> 
             (again if event.fingerprint in theirs else new).append(pipeline(event, start, line))
     # A run that compiled nothing has no timeline where policy rested to its end.
     known = all(
-        one.run.shown()["compiled"] is not None and (found is not None or one.run.compiled == 0)
+        one.shown()["compiled"] is not None and (found is not None or one.compiled == 0)
         for one, found in ((recorded, line), (earlier, other))
     )
     return {
@@ -59,9 +58,9 @@ def against(root: str, recorded: Recorded, earlier: Recorded, frame_ns: int) -> 
         "pid": earlier.pid,
         "program": earlier.title,
         "started_s": earlier.started,
-        "driver": ", ".join(text for text in (earlier.run.texts["driver"], earlier.run.texts["driver_info"]) if text),
-        "device": earlier.run.texts["device"],
-        "same_identity": earlier.run.identity == recorded.run.identity,
+        "driver": ", ".join(text for text in (earlier.texts["driver"], earlier.texts["driver_info"]) if text),
+        "device": earlier.texts["device"],
+        "same_identity": earlier.identity == recorded.identity,
         "this": _numbers(root, recorded, frame_ns),
         "earlier": _numbers(root, earlier, frame_ns),
         "only_now": len(ours - theirs) if known else None,

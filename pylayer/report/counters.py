@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Row(NamedTuple):
+class Value(NamedTuple):
     """How one number is shown. A name that ends in ``_ns`` or ``_bytes`` has that unit. All others are counts."""
 
     #: The meaning in docs/json.yaml, and the text of the remark.
@@ -31,104 +31,108 @@ class Row(NamedTuple):
 #: outcomes of caches instead of ``caches_emptied`` and ``caches_attested``, and ``absorbed`` only tells policy when a
 #: snapshot is due.
 COUNTERS = {
-    "pipelines": Row("pipelines created for the program"),
-    "hits": Row("pipelines found in a cache or among pipeline binaries"),
-    "application_hits": Row("hits in the program's own cache"),
-    "compiled": Row(
+    "pipelines": Value("pipelines created for the program"),
+    "hits": Value("pipelines found in a cache or among pipeline binaries"),
+    "application_hits": Value("hits in the program's own cache"),
+    "compiled": Value(
         "pipelines that the driver compiled, whether or not they could be stored; null if that is unknown of some"
     ),
-    "adopted": Row(
+    "adopted": Value(
         "pipelines adopted from the driver's own cache",
         remark=True,
         metric="pylayer_pipelines_adopted_total",
         help="Pipelines stored from the driver's own cache.",
     ),
-    "uncacheable": Row("pipelines that left nothing to store", remark=True),
-    "plain": Row("pipelines created without probing the cache; their hits are unknown", remark=True),
-    "plain_compiled": Row("of these, pipelines that the driver's creation feedback does not call a hit"),
-    "passed": Row("pipelines of calls that the layer did not touch"),
-    "compile_required": Row("pipelines that no cache had and that the program did not want compiled"),
-    "failed": Row("pipelines that the driver could not create", remark=True, metric="pylayer_pipelines_failed_total"),
-    "events_dropped": Row(
+    "uncacheable": Value("pipelines that left nothing to store", remark=True),
+    "plain": Value("pipelines created without probing the cache; their hits are unknown", remark=True),
+    "plain_compiled": Value("of these, pipelines that the driver's creation feedback does not call a hit"),
+    "passed": Value("pipelines of calls that the layer did not touch"),
+    "compile_required": Value("pipelines that no cache had and that the program did not want compiled"),
+    "failed": Value("pipelines that the driver could not create", remark=True, metric="pylayer_pipelines_failed_total"),
+    "events_dropped": Value(
         "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
         remark=True,
         metric="pylayer_queue_dropped_total",
         help="Compiled pipelines that were not stored because the queue was full.",
     ),
-    "answers_late": Row(
+    "answers_late": Value(
         "times that the program went on before policy answered",
         remark=True,
         metric="pylayer_late_answers_total",
         help="Times that the program stopped waiting before policy answered.",
     ),
-    "hit_ns": Row("time that hits took, summed over threads", metric="pylayer_pipeline_hit_seconds_total"),
-    "compile_ns": Row("time that compiling took, summed over threads"),
-    "plain_ns": Row("time that creating plain pipelines took, summed over threads"),
-    "load_wait_ns": Row("time that pipeline creations waited for the store", metric="pylayer_store_wait_seconds_total"),
-    "load_failed": Row("stored records that the driver refused", remark=True),
-    "fingerprints_dropped": Row("pipeline creations whose fingerprint was dropped because there were too many"),
-    "binary_hits": Row("hits created from pipeline binaries", remark=True),
-    "binaries_kept": Row("pipelines kept as pipeline binaries", remark=True),
-    "binaries_captured": Row("pipelines compiled past the driver's own cache, to get their binaries", remark=True),
-    "binaries_missing": Row("compiled pipelines whose binaries the driver did not give", remark=True),
-    "binaries_evicted": Row(
+    "hit_ns": Value("time that hits took, summed over threads", metric="pylayer_pipeline_hit_seconds_total"),
+    "compile_ns": Value("time that compiling took, summed over threads"),
+    "plain_ns": Value("time that creating plain pipelines took, summed over threads"),
+    "load_wait_ns": Value(
+        "time that pipeline creations waited for the store", metric="pylayer_store_wait_seconds_total"
+    ),
+    "load_failed": Value("stored records that the driver refused", remark=True),
+    "fingerprints_dropped": Value("pipeline creations whose fingerprint was dropped because there were too many"),
+    "binary_hits": Value("hits created from pipeline binaries", remark=True),
+    "binaries_kept": Value("pipelines kept as pipeline binaries", remark=True),
+    "binaries_captured": Value("pipelines compiled past the driver's own cache, to get their binaries", remark=True),
+    "binaries_missing": Value("compiled pipelines whose binaries the driver did not give", remark=True),
+    "binaries_evicted": Value(
         "stored pipeline binaries with which the driver failed; their pipelines were created anew", remark=True
     ),
-    "binaries_unindexed": Row("pipeline binaries that found no room in memory (binaries_mib)", remark=True),
-    "application_binaries": Row("pipeline binaries that the program brought itself", remark=True),
-    "binaries_attested": Row("the program's own pipeline binaries that are as it read them"),
-    "binaries_altered": Row("the program's own pipeline binaries that are not as it read them", remark=True),
-    "binaries_stale": Row(
+    "binaries_unindexed": Value("pipeline binaries that found no room in memory (binaries_mib)", remark=True),
+    "application_binaries": Value("pipeline binaries that the program brought itself", remark=True),
+    "binaries_attested": Value("the program's own pipeline binaries that are as it read them"),
+    "binaries_altered": Value("the program's own pipeline binaries that are not as it read them", remark=True),
+    "binaries_stale": Value(
         "the program's own pipeline binaries that it read from another driver or device", remark=True
     ),
-    "binaries_restored": Row("altered pipeline binaries replaced by the stored ones", remark=True),
-    "binaries_refused": Row("calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)", remark=True),
-    "create_info_hits": Row("the program's own requests for pipeline binaries, answered from the store", remark=True),
-    "deferred": Row("pipelines created in deferred operations"),
-    "fetched": Row("stored pipelines that the layer itself read when the program created them"),
-    "fetched_bytes": Row("bytes of these pipelines"),
-    "fetched_compile_ns": Row("time that it had taken to compile them"),
-    "fetch_ns": Row("time that it took to find, read and merge them, summed over threads"),
-    "driver_asked": Row("stored pipelines for which the driver's own cache was searched, as a sample"),
-    "driver_lacked": Row("of these, pipelines that the driver's own cache lacked"),
-    "identified_shaders": Row("shaders known by their VK_EXT_shader_module_identifier"),
-    "frames": Row("frames that the program presented, on all its swapchains", metric="pylayer_frames_total"),
-    "late_frames": Row(
+    "binaries_restored": Value("altered pipeline binaries replaced by the stored ones", remark=True),
+    "binaries_refused": Value(
+        "calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)", remark=True
+    ),
+    "create_info_hits": Value("the program's own requests for pipeline binaries, answered from the store", remark=True),
+    "deferred": Value("pipelines created in deferred operations"),
+    "fetched": Value("stored pipelines that the layer itself read when the program created them"),
+    "fetched_bytes": Value("bytes of these pipelines"),
+    "fetched_compile_ns": Value("time that it had taken to compile them"),
+    "fetch_ns": Value("time that it took to find, read and merge them, summed over threads"),
+    "driver_asked": Value("stored pipelines for which the driver's own cache was searched, as a sample"),
+    "driver_lacked": Value("of these, pipelines that the driver's own cache lacked"),
+    "identified_shaders": Value("shaders known by their VK_EXT_shader_module_identifier"),
+    "frames": Value("frames that the program presented, on all its swapchains", metric="pylayer_frames_total"),
+    "late_frames": Value(
         "late frames, which took over 16.7 ms and over 1.5 times the median of the 60 frames before",
         metric="pylayer_late_frames_total",
         help="Late frames. They took over 16.7 ms and over 1.5 times the median of the 60 frames before.",
     ),
-    "late_by_pipelines": Row(
+    "late_by_pipelines": Value(
         "frames that were late because of pipelines, which took at least half of the time beyond that median",
         metric="pylayer_late_frames_by_pipelines_total",
         help="Late frames because of pipelines, which took at least half of the time beyond that median.",
     ),
-    "longest_frame_ns": Row(
+    "longest_frame_ns": Value(
         "duration of the longest frame; a pause of over 2 s does not count unless pipelines took half of it"
     ),
-    "last_late_s": Row("when the last late frame was presented, in seconds since 1970; 0 if none was late"),
-    "first_frame_ns": Row("when the first frame was presented, on CLOCK_MONOTONIC; 0 if none was"),
+    "last_late_s": Value("when the last late frame was presented, in seconds since 1970; 0 if none was late"),
+    "first_frame_ns": Value("when the first frame was presented, on CLOCK_MONOTONIC; 0 if none was"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {
-    "loaded_records": Row("records that the runs loaded from the store", metric="pylayer_loaded_records_total"),
-    "stored_records": Row("records that the runs wrote to the store", metric="pylayer_stored_records_total"),
-    "stored_bytes": Row("bytes of these records", metric="pylayer_stored_bytes_total"),
-    "left_out": Row(
+    "loaded_records": Value("records that the runs loaded from the store", metric="pylayer_loaded_records_total"),
+    "stored_records": Value("records that the runs wrote to the store", metric="pylayer_stored_records_total"),
+    "stored_bytes": Value("bytes of these records", metric="pylayer_stored_bytes_total"),
+    "left_out": Value(
         "stored records set aside because a process died over them (see pylayer quarantine ls)",
         remark=True,
         metric="pylayer_left_out_records_total",
         help="Stored records that are set aside because a process died while the driver handled them.",
     ),
-    "lost_records": Row("records that could not be written to the store", metric="pylayer_lost_records_total"),
-    "cache_wait_ns": Row("time that the program waited for verdicts on data of its own caches"),
-    "damaged_records": Row("damaged parts of the store that were not loaded"),
-    "restored_caches": Row(
+    "lost_records": Value("records that could not be written to the store", metric="pylayer_lost_records_total"),
+    "cache_wait_ns": Value("time that the program waited for verdicts on data of its own caches"),
+    "damaged_records": Value("damaged parts of the store that were not loaded"),
+    "restored_caches": Value(
         "caches that got the last good data, because the program's own was refused or not there", remark=True
     ),
-    "passed_ns": Row("time that the longer ones of calls took that the layer did not touch, summed over threads"),
-    "frames_lost": Row("frames that the timeline lacks, because it was full or policy was busy"),
-    "write_errors": Row(
+    "passed_ns": Value("time that the longer ones of calls took that the layer did not touch, summed over threads"),
+    "frames_lost": Value("frames that the timeline lacks, because it was full or policy was busy"),
+    "write_errors": Value(
         "failures to write to the store (see pylayer doctor)",
         remark=True,
         metric="pylayer_store_write_errors_total",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..common import outcomes
 from ..values import KIND_NAMES
-from . import frames, stalls
-from .recorded import Recorded
+from . import late_frames, stalls
+from .recorded import WAITED, Run, number_in
 from .remarks import remarks
-from .totals import WAITED, Total, mean_compile_ns, number_in
+from .totals import Total, mean_compile_ns
 from .words import FRAME_NS, printable
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def compiles(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if event.is_compile]
 
 
-def origin(recorded: Recorded, line: Timeline | None) -> int:
+def origin(recorded: Run, line: Timeline | None) -> int:
     """Returns when the run began, in nanoseconds on the clock of its events."""
     starts = [event.start_ns for event in line.events] if line is not None else []
     if recorded.started_ns:
@@ -91,7 +91,7 @@ def origin(recorded: Recorded, line: Timeline | None) -> int:
     return min(starts, default=0)
 
 
-def duration(recorded: Recorded, line: Timeline | None) -> int:
+def duration(recorded: Run, line: Timeline | None) -> int:
     """Returns how long the run lasted, in nanoseconds. For a run that goes on it counts until now, for one that died
     until its last event or frame."""
     ends = [event.start_ns + event.duration_ns for event in line.events] if line is not None else []
@@ -105,7 +105,7 @@ def duration(recorded: Recorded, line: Timeline | None) -> int:
     return max(lengths, default=0)
 
 
-def kinds(recorded: Recorded, line: Timeline | None) -> list[dict[str, Any]]:
+def kinds(recorded: Run, line: Timeline | None) -> list[dict[str, Any]]:
     """Returns hits and compilations by kind of pipeline, with the longest compilation where the timeline tells it."""
     longest: dict[str, int] = {}
     for event in compiles(line.events) if line is not None else ():
@@ -113,7 +113,7 @@ def kinds(recorded: Recorded, line: Timeline | None) -> list[dict[str, Any]]:
         longest[name] = max(longest.get(name, 0), event.duration_ns)
     listed = [
         {"kind": name, **own, "longest_ns": longest.get(name)}
-        for name, own in recorded.run.kinds.items()
+        for name, own in recorded.kinds.items()
         if own["hits"] or own["compiled"]
     ]
     return sorted(listed, key=lambda own: (-own["compile_ns"], -own["hits"]))
@@ -141,7 +141,7 @@ def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
     }
 
 
-def verdicts(recorded: Recorded, line: Timeline | None, start: int) -> list[dict[str, Any]]:
+def verdicts(recorded: Run, line: Timeline | None, start: int) -> list[dict[str, Any]]:
     """Returns each verdict on cache data that the program passed, or the counts of verdicts if no single ones were
     recorded."""
     found = []
@@ -162,7 +162,7 @@ def verdicts(recorded: Recorded, line: Timeline | None, start: int) -> list[dict
             )
     if found:
         return found[:VERDICTS]
-    for verdict, counts in (("passed", recorded.run.outcomes), ("emptied", recorded.run.refused)):
+    for verdict, counts in (("passed", recorded.outcomes), ("emptied", recorded.refused)):
         found += [
             {"at_ns": None, "cache": None, "bytes": None, "verdict": verdict, "reason": name,
              "meaning": outcomes.CACHE_DATA.get(name, ""), "waited_ns": None, "count": count}
@@ -171,25 +171,25 @@ def verdicts(recorded: Recorded, line: Timeline | None, start: int) -> list[dict
     return found[:VERDICTS]
 
 
-def history(found: list[Recorded], recorded: Recorded) -> list[dict[str, Any]]:
+def history(found: list[Run], recorded: Run) -> list[dict[str, Any]]:
     """Returns the program's runs with this driver around this run, oldest first, and what each added to the store."""
-    own = [run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
+    own = [run for run in found if run.program == recorded.program and run.identity == recorded.identity]
     at = next((index for index, run in enumerate(own) if run.name == recorded.name), len(own) - 1)
     first = max(0, min(len(own) - RUNS, at - RUNS // 2))
-    stored = sum(run.run.numbers["stored_bytes"] for run in own[:first])
+    stored = sum(run.numbers["stored_bytes"] for run in own[:first])
     rows = []
     for run in own[first : first + RUNS]:
-        stored += run.run.numbers["stored_bytes"]
+        stored += run.numbers["stored_bytes"]
         rows.append(
             {
                 "run": run.name,
                 "this": run.name == recorded.name,
                 "started_s": run.started,
                 "pid": run.pid,
-                "hits": run.run.hits,
-                "compiled": run.run.shown()["compiled"],
-                "compile_ns": run.run.shown()["compile_ns"],
-                "stored_bytes": run.run.numbers["stored_bytes"],
+                "hits": run.hits,
+                "compiled": run.shown()["compiled"],
+                "compile_ns": run.shown()["compile_ns"],
+                "stored_bytes": run.numbers["stored_bytes"],
                 "stored_bytes_so_far": stored,
                 "store_bytes": int(number_in(run.values, "store_bytes")) or None,
             }
@@ -199,8 +199,8 @@ def history(found: list[Recorded], recorded: Recorded) -> list[dict[str, Any]]:
 
 def of_run(
     root: str,
-    found: list[Recorded],
-    recorded: Recorded,
+    found: list[Run],
+    recorded: Run,
     frame_ns: int = FRAME_NS,
     origin_of: Mapping[tuple[str, int], Origin] | None = None,
 ) -> dict[str, Any]:
@@ -208,38 +208,38 @@ def of_run(
     line = recorded.timeline(root)
     start = origin(recorded, line)
     events = line.events if line is not None else []
-    told = frames.Told(recorded.run.numbers, line, frame_ns)
+    about_frames = late_frames.FrameFigures(recorded.numbers, line, frame_ns)
     long = stalls.find(events, frame_ns, line.presents) if line is not None else []
-    known = stalls.known(recorded.run, line, frame_ns)
+    known = stalls.known(recorded, line, frame_ns)
     slowest = sorted(
         (event for event in events if event.may_be_compile), key=lambda event: event.duration_ns, reverse=True
     )
-    own = [run.run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
-    total = Total([recorded.run], mean_compile_ns(own))
-    came = (origin_of or {}).get((recorded.run.identity, recorded.run.program_id))
+    own = [run for run in found if run.program == recorded.program and run.identity == recorded.identity]
+    total = Total([recorded], mean_compile_ns(own))
+    came = (origin_of or {}).get((recorded.identity, recorded.program_id))
     return {
         "run": recorded.name,
         "program": recorded.title,
-        "executable": printable(recorded.run.executable),
-        "application": printable(recorded.run.application),
-        **{key: recorded.run.texts[key] for key in ("engine", "device", "driver", "driver_info", "carrier", "reason")},
-        "identity": recorded.run.identity,
+        "executable": printable(recorded.executable),
+        "application": printable(recorded.application),
+        **{key: recorded.texts[key] for key in ("engine", "device", "driver", "driver_info", "carrier", "reason")},
+        "identity": recorded.identity,
         "pid": recorded.pid,
         "started_s": recorded.started,
         "ended_s": recorded.ended or None,
         "state": recorded.state,
         "duration_ns": duration(recorded, line),
-        **recorded.run.shown(),
-        **{key: recorded.run.numbers[key] for key in ("adopted", "failed", "passed", "hit_ns", "plain_ns", *WAITED)},
+        **recorded.shown(),
+        **{key: recorded.numbers[key] for key in ("adopted", "failed", "passed", "hit_ns", "plain_ns", *WAITED)},
         "saved_estimate_ns": total.saved_ns,
-        **{key: recorded.run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
+        **{key: recorded.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
         "store_bytes": int(number_in(recorded.values, "store_bytes")) or None,
         "pulled_pipelines": came.pulled if came else 0,
         "pulled_pipelines_used": came.used if came else 0,
         "load_ns": int(number_in(recorded.values, "load_ns")),
         "verify_ns": int(number_in(recorded.values, "verify_ns")),
         "kinds": kinds(recorded, line),
-        **told.as_json(start),
+        **about_frames.as_json(start),
         "stalls": len(long) if known else None,
         "stalled_ns": sum(stall.duration_ns for stall in long) if known else None,
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0) if known else None,
@@ -249,7 +249,8 @@ def of_run(
             for stall in sorted(long, key=lambda stall: stall.duration_ns, reverse=True)[:STALLS]
         ],
         "slowest": [
-            pipeline(event, start, line) | {"frame": held.frame.number if (held := told.held.get(id(event))) else None}
+            pipeline(event, start, line)
+            | {"frame": held.frame.number if (held := about_frames.held.get(id(event))) else None}
             for event in slowest[:SLOWEST]
         ]
         if line is not None

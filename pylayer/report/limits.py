@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .totals import OF_COMPILES
+from .recorded import OF_COMPILES
 from .words import human_time, plural
 
 #: What a limit can name: a key of a report's JSON.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.store import Timeline
-    from .recorded import Recorded
+    from .recorded import Run
 
 #: The page's own script, in this order.
 SCRIPTS = (
@@ -44,7 +44,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_ns: int, past: _Past) -> dict[str, Any]:
+def _run(number: int, root: str, recorded: Run, own: dict[str, Any], frame_ns: int, past: _Past) -> dict[str, Any]:
     """Returns what the template shows of one run."""
     line = recorded.timeline(root)
     names = view.thread_names(line)
@@ -63,11 +63,11 @@ def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_
         "late_more": _of(len(own["late"]), own["late_frames"] or 0),
         "stalls_more": _of(len(own["longest_stalls"]), own["stalls"] or 0),
         "slow_more": _of(len(own["slowest"]), own["compiled"] or 0),
-        "saved_meaning": view.saved_meaning(own),
         "against": view.against(own["against"], own, names) if own.get("against") else None,
         "timeline_note": view.timeline_note(own),
         "timeline": None,
-        **view.held_up(own, frame_ns),
+        "frames": own["frames"],
+        "budget": human_time(frame_ns),
     }
     if line is not None and own["duration_ns"] > 0:
         said |= _timeline(root, recorded, line, own, frame_ns, past)
@@ -77,7 +77,7 @@ def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_
 
 
 def _timeline(
-    root: str, recorded: Recorded, line: Timeline, own: dict[str, Any], frame_ns: int, past: _Past
+    root: str, recorded: Run, line: Timeline, own: dict[str, Any], frame_ns: int, past: _Past
 ) -> dict[str, Any]:
     start = origin(recorded, line)
     key = recorded.program
@@ -100,13 +100,13 @@ def _timeline(
 class _Past:
     """What all recorded runs have of the pipelines of each program, read once."""
 
-    def __init__(self, root: str, chosen: list[Recorded]) -> None:
+    def __init__(self, root: str, chosen: list[Run]) -> None:
         self._root = root
         self._chosen = {run.name: run for run in chosen}
-        self._runs: list[Recorded] | None = None
+        self._runs: list[Run] | None = None
         self.known: dict[tuple[str, str], dict[int, page_data.Past]] = {}
 
-    def runs(self) -> list[Recorded]:
+    def runs(self) -> list[Run]:
         """Returns every run, of which those that are shown have their timelines read already."""
         if self._runs is None:
             self._runs = [self._chosen.get(run.name, run) for run in read(self._root)]
@@ -125,7 +125,7 @@ def _scripts() -> list[str]:
 
 def render(
     root: str,
-    chosen: list[tuple[Recorded, dict[str, Any]]],
+    chosen: list[tuple[Run, dict[str, Any]]],
     frame_ns: int,
     advance: Callable[[int], None] = lambda amount: None,
 ) -> str:

@@ -9,14 +9,14 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..common import outcomes
-from . import figures, frames, stalls
+from . import figures, late_frames, stalls
 from .words import plural, printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from ..store.store import Event, Timeline
-    from .recorded import Recorded
+    from .recorded import Run
 
 #: Most rows of threads. The threads that spent the least time share one more.
 MOST_THREADS = 60
@@ -47,7 +47,7 @@ class _Table:
         return list(self._of)
 
 
-def past(root: str, runs: Iterable[Recorded], frame_ns: int) -> dict[int, Past]:
+def past(root: str, runs: Iterable[Run], frame_ns: int) -> dict[int, Past]:
     """Returns what the timelines of these runs have of each pipeline, by its fingerprint."""
     known: dict[int, Past] = {}
     for run in runs:
@@ -73,7 +73,7 @@ def past(root: str, runs: Iterable[Recorded], frame_ns: int) -> dict[int, Past]:
 def _held_up(line: Timeline, frame_ns: int) -> list[Event]:
     """Returns the events that held up a frame or, in a run without frames, are part of a stall."""
     if line.presents:
-        return [event for late in frames.late(line, frame_ns) if late.by_pipelines for event in late.events]
+        return [event for late in late_frames.late(line, frame_ns) if late.by_pipelines for event in late.events]
     return [event for stall in stalls.find(line.events, frame_ns) for event in stall.events]
 
 
@@ -136,7 +136,9 @@ def _pipelines(fingerprints: Sequence[int], line: Timeline, names: _Table, known
     }
 
 
-def _frames(shown: Sequence[frames.Frame], late: dict[tuple[int, int], frames.Late], start: int) -> dict[str, Any]:
+def _frames(
+    shown: Sequence[late_frames.Frame], late: dict[tuple[int, int], late_frames.Late], start: int
+) -> dict[str, Any]:
     """Returns frames in the order in which they began. Only where a frame does not follow the one before are its number
     and swapchain told, and its duration only where it does not end as the next begins. Of a late one: its index, how
     much of it was pipelines, and whether they are the reason."""
@@ -168,8 +170,8 @@ def _hits(line: Timeline, start: int) -> list[list[int]]:
 def of_run(line: Timeline, start: int, length_ns: int, frame_ns: int, known: dict[int, Past]) -> dict[str, Any]:
     """Returns the object. ``start``: when the run began, in nanoseconds on the clock of its events."""
     events = sorted((own for own in line.events if own.type in stalls.HOLDS_UP), key=lambda own: own.start_ns)
-    shown = sorted(frames.frames(line), key=lambda frame: frame.start_ns)
-    late = {(own.frame.swapchain, own.frame.number): own for own in frames.late(line, frame_ns)}
+    shown = sorted(late_frames.frames(line), key=lambda frame: frame.start_ns)
+    late = {(own.frame.swapchain, own.frame.number): own for own in late_frames.late(line, frame_ns)}
     index_of = {(frame.swapchain, frame.number): index for index, frame in enumerate(shown)}
     held = {id(event): index_of[key] for key, own in late.items() if own.by_pipelines for event in own.events}
     threads, rows = _threads(events, line, {frame.thread for frame in shown})

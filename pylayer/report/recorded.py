@@ -1,4 +1,4 @@
-"""Recorded runs: finds those that a person names, and what is known of each."""
+"""Recorded runs: what each of them did, and those that a person names."""
 
 from __future__ import annotations
 
@@ -6,52 +6,205 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..common import owner
+from ..common.files import date_of
+from ..common.identity import program_id
+from ..common.settings import glob_matches
 from ..store.store import Store
-from .totals import Run, number_in
-from .words import printable
+from .counters import COUNTERS, RUN_VALUES
+from .words import one_line, printable
 
 if TYPE_CHECKING:
     from ..store.store import Timeline
 
 #: NAME~N: the Nth run before the newest.
 _BEFORE = re.compile(r"(?P<name>.*?)(?:~(?P<before>\d{1,4}))?", re.DOTALL | re.ASCII)
+#: The values of a run's policy class that are added up, if the user has one.
+POLICY_SUMS = ("failures", "late", "broken_off", "events", "over_budget", "event_ns", "event_cpu_ns")
+#: The values for each kind of pipeline that are added up.
+KIND_SUMS = ("hits", "compiled", "compile_ns")
+#: The kind of compilations that a run counted without their kinds, because it recorded no timeline.
+OTHER = "other"
+#: The times that a program waits only because the layer is there.
+WAITED = ("load_wait_ns", "fetch_ns", "cache_wait_ns")
+#: The numbers of a run that commands show, and that are added up over runs.
+SHOWN = ("pipelines", "hits", "compiled", "unknown_pipelines", "refused_caches", "compile_ns", "waited_ns", "spent_ns")
+#: Of these, numbers that nobody knows if some pipelines are unknown.
+OF_COMPILES = ("compiled", "compile_ns")
 
 
-class NoSuchRun(LookupError):
-    """There is no run of this name. The text says how to find the names."""
+def number_in(values: Any, key: str) -> float:
+    """Returns a number from a file whose content is untrusted; 0 if the value is not a number or too large to calculate
+    with."""
+    value = values.get(key) if isinstance(values, dict) else None
+    # NaN fails this comparison too.
+    return value if isinstance(value, (int, float)) and abs(value) < 1 << 63 else 0
 
 
-class Recorded:
-    """One run of a program on one device."""
+def _counts(values: dict[str, Any], key: str) -> dict[str, int]:
+    """Returns how often each outcome occurred."""
+    counts = values.get(key)
+    return {printable(str(name)): int(number_in(counts, name)) for name in counts} if isinstance(counts, dict) else {}
 
-    def __init__(self, name: str, values: dict[str, Any]) -> None:
+
+#: A name with one of these characters is a pattern.
+_WILD = frozenset("*?")
+
+
+def is_pattern(name: str) -> bool:
+    """Returns whether a name that a user gave is a pattern, which may stand for several programs."""
+    return not _WILD.isdisjoint(name)
+
+
+def is_named(name: str, shown: str, number: int) -> bool:
+    """Returns whether a user means a program by a name: the name that tables show, its part before the parentheses
+    (the executable), or the program's number in the store, letter by letter. With ``*`` or ``?``, a name is a pattern
+    for the first two, in any case."""
+    names = {shown, shown.partition(" (")[0]}
+    if is_pattern(name):
+        return any(glob_matches(name, text) for text in names)
+    return name in names or name == f"{number:016x}"
+
+
+def _process(values: dict[str, Any]) -> owner.Process | None:
+    """Returns the process that the file of a run names; None if it names none."""
+    try:
+        machine = bytes.fromhex(str(values.get("machine", "")))
+    except ValueError:
+        return None
+    pid, namespace, start_ticks = (int(number_in(values, key)) for key in ("pid", "pid_namespace", "start_ticks"))
+    return (machine, pid, namespace, start_ticks) if len(machine) == 16 and start_ticks else None
+
+
+class Run:
+    """One run of a program on a device, as the layer's policy wrote it. ``name``: that of its file.
+
+    Every command shows the numbers ``SHOWN`` as they are here, so that stats, top, report and metrics agree.
+    """
+
+    def __init__(self, values: dict[str, Any], name: str = "") -> None:
         self.name = printable(name)
         self.values = values
-        self.run = Run(values)
-        self.pid, self.started, self.ended = self.run.pid, self.run.started, self.run.ended
-        self.started_ns = int(number_in(values, "started_ns"))
         self._timeline: Timeline | None = None
         self._timeline_read = False
+        self.executable = str(values.get("executable", "unknown"))
+        self.application = str(values.get("application", ""))
+        #: The ``pylayer run --summary`` under which it ran.
+        self.session = str(values.get("session", ""))
+        self.identity = printable(str(values.get("identity", "unknown")))
+        #: Texts that a table shows.
+        shown = ("program", "device", "driver", "driver_info", "engine", "carrier", "reason")
+        self.texts = {key: printable(str(values.get(key, ""))) for key in shown}
+        self.started, self.ended = number_in(values, "started"), number_in(values, "ended")
+        #: The beginning, on the clock of timelines.
+        self.started_ns = int(number_in(values, "started_ns"))
+        #: What runs are ordered by.
+        self.date = date_of(self.started)
+        #: The process's number in its own pid namespace.
+        self.pid = int(number_in(values, "pid"))
+        #: The process, as ``owner.this_process`` returns it; None if it is not known.
+        self.process = _process(values)
+        #: Whether its process is alive; None if only ``process`` can tell.
+        self.alive = False if values.get("died") else values.get("alive")
+        self.numbers = {key: int(number_in(values.get("counters"), key)) for key in COUNTERS}
+        self.numbers |= {key: int(number_in(values, key)) for key in RUN_VALUES}
+        self.mean_compile_ns = number_in(values, "mean_compile_ns")
+        self.refused = _counts(values, "refused")
+        self.outcomes = _counts(values, "cache_outcomes")
+        self.damage = _counts(values, "damage")
+        #: What took effect or ended in this run, of what makes later runs worse.
+        self.verdicts = [printable(one_line(line)) for line in str(values.get("verdicts", "")).split("; ") if line]
+        #: Hits, compilations and their time by kind of pipeline.
+        self.kinds = self._kinds(values.get("kinds"))
+        self.hits, self.compiled, self.compile_ns = (
+            sum(counts[key] for counts in self.kinds.values()) for key in KIND_SUMS
+        )
+        #: Pipelines created in any way, also in calls that the layer did not touch.
+        self.pipelines = self.numbers["pipelines"] + self.numbers["passed"]
+        #: Those of which it is not known whether the driver compiled them: calls that the layer did not touch and, on
+        #: a device without creation feedback, pipelines for which no cache was probed.
+        self.unknown_pipelines = self.numbers["passed"] + (0 if values.get("feedback", True) else self.numbers["plain"])
+        self.refused_caches = sum(self.refused.values())
+        #: How long the program's threads waited because of the layer.
+        self.waited_ns = sum(self.numbers[key] for key in WAITED)
+        own_ns = max(self.compile_ns, self.numbers["compile_ns"] + self.numbers["plain_ns"]) + self.numbers["passed_ns"]
+        #: How long creating pipelines took, summed over threads, with these waits.
+        self.spent_ns = self.numbers["hit_ns"] + own_ns + self.waited_ns
+        policy = values.get("policy")
+        self.policy = {key: int(number_in(policy, key)) for key in POLICY_SUMS}
+        #: The user's policy class, if there is one, and why it was switched off.
+        self.policy_class, self.policy_off = "", ""
+        if isinstance(policy, dict):
+            self.policy_class = printable(one_line(policy.get("class", "")))
+            self.policy_off = printable(one_line(policy.get("switched_off", "")))
+        self.policy_off_at = number_in(policy, "switched_off_at")
+
+    def shown(self) -> dict[str, int | None]:
+        """Returns the numbers ``SHOWN``. None is unknown."""
+        unknown = OF_COMPILES if self.unknown_pipelines else ()
+        return {key: None if key in unknown else getattr(self, key) for key in SHOWN}
 
     @property
-    def process(self) -> tuple[Any, ...]:
-        """A key that is equal for the runs of one process, which has one run for each device."""
-        return self.run.process or (self.name,)
-
-    @property
-    def program(self) -> tuple[str, str]:
-        """The key by which the store distinguishes programs."""
-        return self.run.executable, self.run.application
+    def program_id(self) -> int:
+        """The number by which the store identifies the program."""
+        return program_id(self.executable, self.application)
 
     @property
     def title(self) -> str:
         """The program's name for people."""
-        return self.run.title
+        return self.texts["program"] or printable(self.executable)
+
+    def _kinds(self, kinds: Any) -> dict[str, dict[str, int]]:
+        """Returns the counts of each kind. What only the counters have is of the kind ``OTHER``. They are ahead of the
+        kinds while the run goes on. A run that died has no more to say."""
+        found = {
+            printable(str(kind)): {key: int(number_in(counts, key)) for key in KIND_SUMS}
+            for kind, counts in (kinds.items() if isinstance(kinds, dict) else ())
+        }
+        if found and not self.ended and self.alive is not False:
+            return found
+        numbers = self.numbers
+        counted = {
+            "hits": numbers["hits"],
+            "compiled": numbers["compiled"] + numbers["uncacheable"] + numbers["plain_compiled"],
+            "compile_ns": numbers["compile_ns"],
+        }
+        for counts in found.values():
+            for key in KIND_SUMS:
+                counted[key] -= counts[key]
+        if max(counted.values()) > 0:
+            found[OTHER] = {key: max(0, count) for key, count in counted.items()}
+        return found
+
+    @property
+    def program(self) -> tuple[str, str]:
+        """The key by which the store distinguishes programs."""
+        return self.executable, self.application
+
+    @property
+    def process_key(self) -> tuple[Any, ...]:
+        """A key that is equal for the runs of one process, which has one run for each device."""
+        return self.process or (self.name,)
 
     @property
     def state(self) -> str:
-        """The state, as ``Run.state`` returns it."""
-        return self.run.state(max(0.0, time.time() - self.started))
+        """As ``state_after``, of a process that was last known to be alive when the run began."""
+        return self.state_after(max(0.0, time.time() - self.started))
+
+    def state_after(self, idle: float) -> str:
+        """Returns ``ended``, ``running``, ``died`` (without destroying its device), or ``unknown``. ``idle``: seconds
+        since the process was last known to be alive."""
+        if self.ended > 0:
+            return "ended"
+        if isinstance(self.alive, bool):
+            return "running" if self.alive else "died"
+        if self.process is None:
+            return "unknown"
+        return "died" if owner.has_ended(self.process, idle) else "running"
+
+    def matches(self, name: str) -> bool:
+        """Returns whether a user means this run's program by ``name``."""
+        return is_named(name, self.title, self.program_id)
 
     def timeline(self, root: str) -> Timeline | None:
         """Returns the run's timeline; None if none was recorded or it was deleted since."""
@@ -61,29 +214,33 @@ class Recorded:
         return self._timeline
 
 
-def read(root: str) -> list[Recorded]:
+class NoSuchRun(LookupError):
+    """There is no run of this name. The text says how to find the names."""
+
+
+def read(root: str) -> list[Run]:
     """Returns every run in the store that can be read, oldest first."""
-    found = [Recorded(name, values) for name, values in Store(root).named_runs()]
-    return sorted(found, key=lambda run: run.run.date)
+    found = [Run(values, name) for name, values in Store(root).named_runs()]
+    return sorted(found, key=lambda run: run.date)
 
 
-def _processes(found: list[Recorded]) -> list[list[Recorded]]:
+def _processes(found: list[Run]) -> list[list[Run]]:
     """Returns runs by process, the newest process first. Of each process it keeps the devices for which pipelines were
     created, or else the newest: a program that only queries its devices leaves runs without pipelines."""
-    groups: dict[tuple[Any, ...], list[Recorded]] = {}
+    groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in found:
-        groups.setdefault(run.process, []).append(run)
-    chosen = [[run for run in group if run.run.pipelines] or group[-1:] for group in groups.values()]
-    return sorted(chosen, key=lambda group: group[-1].run.date, reverse=True)
+        groups.setdefault(run.process_key, []).append(run)
+    chosen = [[run for run in group if run.pipelines] or group[-1:] for group in groups.values()]
+    return sorted(chosen, key=lambda group: group[-1].date, reverse=True)
 
 
-def processes(found: list[Recorded]) -> list[list[Recorded]]:
+def processes(found: list[Run]) -> list[list[Run]]:
     """Returns the processes that ``last``, ``last~1`` … count: those that created pipelines, or all if none did."""
     listed = _processes(found)
-    return [group for group in listed if any(run.run.pipelines for run in group)] or listed
+    return [group for group in listed if any(run.pipelines for run in group)] or listed
 
 
-def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
+def choose(found: list[Run], word: str, root: str) -> list[Run]:
     """Returns the runs, one for each device, of the process that ``word`` names (``pylayer report --help``). Raises
     ValueError for an invalid word, and NoSuchRun."""
     match = _BEFORE.fullmatch(word)
@@ -95,8 +252,8 @@ def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
         every = _processes(found)
         by_name = [group for group in every if any(run.name == name for run in group)]
         by_pid = [group for group in every if name.isdecimal() and group[0].pid == int(name[:20])]
-        of_program = [group for group in listed if any(run.run.matches(name) for run in group)]
-        listed = by_name or by_pid or of_program or [group for group in every if group[0].run.matches(name)]
+        of_program = [group for group in listed if any(run.matches(name) for run in group)]
+        listed = by_name or by_pid or of_program or [group for group in every if group[0].matches(name)]
     if not listed:
         what = "is recorded" if name == "last" else f"of {name} is recorded"
         raise NoSuchRun(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP records one")
@@ -106,23 +263,23 @@ def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
     return listed[before]
 
 
-def earlier(found: list[Recorded], run: Recorded) -> Recorded | None:
+def earlier(found: list[Run], run: Run) -> Run | None:
     """Returns the previous run of the same program, on the same device if there is one; None if there is none."""
     before = [
         other
         for other in found
-        if other.program == run.program and other.run.date < run.run.date and other.process != run.process
+        if other.program == run.program and other.date < run.date and other.process_key != run.process_key
     ]
-    used = [other for other in before if other.run.pipelines] or before
-    same = [other for other in used if other.run.texts["device"] == run.run.texts["device"]]
+    used = [other for other in before if other.pipelines] or before
+    same = [other for other in used if other.texts["device"] == run.texts["device"]]
     listed = same or used
     return listed[-1] if listed else None
 
 
-def counterpart(group: list[Recorded], run: Recorded) -> Recorded:
+def counterpart(group: list[Run], run: Run) -> Run:
     """Returns the run of a process that compares with ``run``: one with the same driver, else the same device, else the
     last."""
     for other in group:
-        if other.run.identity == run.run.identity:
+        if other.identity == run.identity:
             return other
-    return next((other for other in group if other.run.texts["device"] == run.run.texts["device"]), group[-1])
+    return next((other for other in group if other.texts["device"] == run.texts["device"]), group[-1])

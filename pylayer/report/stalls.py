@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..store.store import Event, Timeline
-    from .totals import Run
+    from .recorded import Run
 
     #: By swapchain: times, numbers and threads.
     Presents = Mapping[int, tuple[Sequence[int], Sequence[int], Sequence[int]]]

@@ -8,11 +8,11 @@ https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 from __future__ import annotations
 
 import json
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..common import outcomes
-from . import frames
+from . import late_frames
 from .figures import OUTCOMES, kind_name, stages_of
 from .words import FRAME_NS, printable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..store.store import Event, Timeline
-    from .recorded import Recorded
+    from .recorded import Run
 
 #: Rows for what the layer did for a device on no thread of the program. No thread has such a number (PID_MAX_LIMIT is
 #: 2**22).
@@ -102,13 +102,13 @@ def _metadata(pid: int, tid: int | None, what: str, **arguments: Any) -> dict[st
 def _frames(line: Timeline, pid: int, first: int, frame_ns: int) -> Iterator[dict[str, Any]]:
     """Yields a row of frames for each swapchain. Late ones are named as such, with what held them up. ``first``: the
     number of the first row."""
-    late = {(own.frame.swapchain, own.frame.number): own for own in frames.late(line, frame_ns)}
+    late = {(own.frame.swapchain, own.frame.number): own for own in late_frames.late(line, frame_ns)}
     rows: dict[int, int] = {}
-    for frame in frames.frames(line):
+    for frame in late_frames.frames(line):
         own = late.get((frame.swapchain, frame.number))
         arguments: dict[str, Any] = {"number": frame.number, "swapchain": frame.swapchain, "thread": frame.thread}
         if own is not None:
-            arguments |= {"pipelines_ms": own.pipelines_ns / 1e6, "what": frames.sentence(own, line)}
+            arguments |= {"pipelines_ms": own.pipelines_ns / 1e6, "what": late_frames.sentence(own, line)}
         row = rows.setdefault(frame.swapchain, first + len(rows))
         yield {
             "ph": "X",
@@ -126,10 +126,10 @@ def _frames(line: Timeline, pid: int, first: int, frame_ns: int) -> Iterator[dic
         yield _metadata(pid, row, "thread_sort_index", sort_index=-1)
 
 
-def _of_device(recorded: Recorded, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
+def _of_device(recorded: Run, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
     totals: dict[str, int] = {}
     rows: dict[int, str] = {}
-    device = recorded.run.texts["device"]
+    device = recorded.texts["device"]
     for event in sorted(line.events, key=lambda event: event.start_ns):
         if event.type in ("hits", "count"):
             name, total = _counter(event, totals)
@@ -160,7 +160,7 @@ def _of_device(recorded: Recorded, line: Timeline, pid: int) -> Iterator[dict[st
         yield _metadata(pid, tid, "thread_sort_index", sort_index=number + (1000 if tid >= ROWS["device"] else 0))
 
 
-def events(chosen: list[tuple[Recorded, Timeline]], frame_ns: int = FRAME_NS) -> Iterator[dict[str, Any]]:
+def events(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> Iterator[dict[str, Any]]:
     """Yields every event of the trace. Runs of one process share its pid. A run whose pid is unknown gets a number of
     its own."""
     named: set[int] = set()
@@ -169,35 +169,30 @@ def events(chosen: list[tuple[Recorded, Timeline]], frame_ns: int = FRAME_NS) ->
         if pid not in named:
             named.add(pid)
             yield _metadata(pid, None, "process_name", name=recorded.title)
-            yield _metadata(pid, None, "process_labels", labels=recorded.run.texts["device"])
+            yield _metadata(pid, None, "process_labels", labels=recorded.texts["device"])
         yield from _of_device(recorded, line, pid)
         yield from _frames(line, pid, FRAME_ROWS + 1024 * (number % 1024), frame_ns)
 
 
-def write(out: IO[str], chosen: list[tuple[Recorded, Timeline]], frame_ns: int = FRAME_NS) -> int:
-    """Writes the trace; returns how many events it has. Frames that take no longer than ``frame_ns`` are not late.
-    Raises OSError."""
-    count = 0
-    out.write('{"traceEvents":[')
-    for count, event in enumerate(events(chosen, frame_ns), 1):
-        out.write(",\n" if count > 1 else "\n")
-        out.write(json.dumps(event, separators=(",", ":")))
+def render(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> tuple[str, int]:
+    """Returns the trace and how many events it has. Frames that take no longer than ``frame_ns`` are not late."""
+    lines = [json.dumps(event, separators=(",", ":")) for event in events(chosen, frame_ns)]
     other = {
         "program": "pylayer",
         "version": __version__,
         "clock": "CLOCK_MONOTONIC, in microseconds",
         "runs": [
             {
-                "run": recorded.name,
-                "pid": recorded.pid,
-                "program": recorded.title,
-                "device": recorded.run.texts["device"],
-                "identity": recorded.run.identity,
-                "started_s": recorded.started,
-                "started_monotonic_us": _microseconds(recorded.started_ns),
+                "run": run.name,
+                "pid": run.pid,
+                "program": run.title,
+                "device": run.texts["device"],
+                "identity": run.identity,
+                "started_s": run.started,
+                "started_monotonic_us": _microseconds(run.started_ns),
             }
-            for recorded, _ in chosen
+            for run, _ in chosen
         ],
     }
-    out.write('\n],"displayTimeUnit":"ms","otherData":' + json.dumps(other) + "}\n")
-    return count
+    inside = ",\n".join(lines)
+    return f'{{"traceEvents":[\n{inside}\n],"displayTimeUnit":"ms","otherData":{json.dumps(other)}}}\n', len(lines)

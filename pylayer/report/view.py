@@ -9,8 +9,12 @@ from .remarks import lost
 from .words import human_bytes, human_time, plural, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from ..store.store import Timeline
 
+#: Columns and rows.
+Table = tuple[list[Any], list[Any]]
 #: For a cell that shows code.
 _CODE = {"code": True}
 
@@ -21,13 +25,12 @@ def _cell(text: str, by: float | None = None, **more: Any) -> dict[str, Any]:
     return {"text": text, "by": by, "show": None, "frame": False, "code": False, **more}
 
 
-def _columns(*names: str) -> list[dict[str, Any]]:
-    """Returns columns by name. A name that begins with # marks a column of numbers."""
-    return [{"name": name.lstrip("#"), "number": name.startswith("#")} for name in names]
-
-
-def _row(*cells: dict[str, Any], this: bool = False) -> dict[str, Any]:
-    return {"cells": cells, "this": this}
+def _table(found: Iterable[Any], *columns: tuple[str, Callable[[Any], dict[str, Any]]] | bool, this: str = "") -> Table:
+    """Returns columns and rows. Each column has a name, with # before it for numbers, and a function that returns its
+    cell of a row; False is none. ``this``: the key by which a row is that of the run itself."""
+    used = [column for column in columns if not isinstance(column, bool)]
+    names = [{"name": name.lstrip("#"), "number": name.startswith("#")} for name, _ in used]
+    return names, [{"cells": [cell(own) for _, cell in used], "this": bool(this and own[this])} for own in found]
 
 
 def _count(number: int | None) -> dict[str, Any]:
@@ -91,38 +94,6 @@ def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
     return _card("Longest stall", human_time(run["longest_stall_ns"]), count, warn=True)
 
 
-def held_up(run: dict[str, Any], frame_ns: int) -> dict[str, str]:
-    """Returns the sentences around the timeline, which speak of frames where there are any."""
-    frame = human_time(frame_ns)
-    if run["frames"]:
-        return {
-            "timeline_meaning": (
-                "Above, each bar is a frame, as high as it was long. Below, each bar is a pipeline, in its thread's "
-                "row. ▼ marks those that held up a frame."
-            ),
-            "late_name": "late frame",
-            "stalls_name": "Longest times in pipelines without a pause",
-            "nothing_late": "No frame came late because of pipelines.",
-            "stall_meaning": (
-                "A time in which one thread was in calls that create pipelines or caches, without a pause. It is a "
-                "stutter only if it held up a frame."
-            ),
-        }
-    return {
-        "timeline_meaning": (
-            "No frames: this run presented none to a swapchain, or they were not recorded. Each bar is a pipeline, "
-            f"in the row of the thread that created it. What is longer than {frame} is a stutter if the thread renders."
-        ),
-        "late_name": "long compile",
-        "stalls_name": "The longest stalls",
-        "nothing_late": f"No thread was held up for longer than {frame}.",
-        "stall_meaning": (
-            "A time in which one thread was in calls that create pipelines or caches, without a pause of more than "
-            f"1 ms. Those longer than {frame} are listed."
-        ),
-    }
-
-
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
     """Returns the numbers at the top of the page."""
     looked = run["hits"] + (run["compiled"] or 0)
@@ -152,22 +123,26 @@ def _longest(stall: dict[str, Any]) -> dict[str, Any]:
     return _cell(" ".join(text for text in (stall["longest"], stall["longest_name"]) if text) or "unknown", **_CODE)
 
 
-def _late(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
-    rows = []
-    for own in run["late"]:
-        held = [f"{one['name'] or one['fingerprint']} {human_time(one['duration_ns'])}" for one in own["pipelines"]]
-        more = f" and {len(held) - 3} more" if len(held) > 3 else ""
-        cells = [_cell(f"{own['frame']:,}", own["frame"]), _clock(run, own), _at(own, frame=True)]
-        cells += [_time(own["duration_ns"]), _time(own["pipelines_ns"])]
-        cells += [
-            _cell(", ".join(_thread(thread, names) for thread in own["threads"])),
-            _cell(", ".join(held[:3]) + more),
-        ]
-        rows.append(_row(*cells))
-    return _columns("#Frame", "#Clock", "#At", "#Took", "#Of it pipelines", "Threads", "Pipelines"), rows
+def _held(own: dict[str, Any]) -> dict[str, Any]:
+    """Returns the pipelines that held up a frame."""
+    held = [f"{one['name'] or one['fingerprint']} {human_time(one['duration_ns'])}" for one in own["pipelines"]]
+    return _cell(", ".join(held[:3]) + (f" and {len(held) - 3} more" if len(held) > 3 else ""))
 
 
-def tables(run: dict[str, Any], names: dict[int, str]) -> dict[str, tuple[list[Any], list[Any]]]:
+def _late(run: dict[str, Any], names: dict[int, str]) -> Table:
+    return _table(
+        run["late"],
+        ("#Frame", lambda own: _cell(f"{own['frame']:,}", own["frame"])),
+        ("#Clock", lambda own: _clock(run, own)),
+        ("#At", lambda own: _at(own, frame=True)),
+        ("#Took", lambda own: _time(own["duration_ns"])),
+        ("#Of it pipelines", lambda own: _time(own["pipelines_ns"])),
+        ("Threads", lambda own: _cell(", ".join(_thread(thread, names) for thread in own["threads"]))),
+        ("Pipelines", _held),
+    )
+
+
+def tables(run: dict[str, Any], names: dict[int, str]) -> dict[str, Table]:
     """Returns columns and rows of the run's tables, by their names in the template."""
     return {
         "late": _late(run, names),
@@ -179,113 +154,98 @@ def tables(run: dict[str, Any], names: dict[int, str]) -> dict[str, tuple[list[A
     }
 
 
-def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
-    """Returns columns and rows."""
-    rows = [
-        _row(
-            _clock(run, stall),
-            _at(stall),
-            _time(stall["duration_ns"]),
-            _cell(_thread(stall["thread"], names)),
-            _count(stall["pipelines"]),
-            _longest(stall),
-            _time(stall["longest_ns"]),
-        )
-        for stall in run["longest_stalls"]
-    ]
-    return _columns("#Clock", "#At", "#Held up", "Thread", "#Pipelines", "Longest", "#Took"), rows
+def stalls(run: dict[str, Any], names: dict[int, str]) -> Table:
+    """Returns the table of the longest stalls."""
+    return _table(
+        run["longest_stalls"],
+        ("#Clock", lambda own: _clock(run, own)),
+        ("#At", _at),
+        ("#Held up", lambda own: _time(own["duration_ns"])),
+        ("Thread", lambda own: _cell(_thread(own["thread"], names))),
+        ("#Pipelines", lambda own: _count(own["pipelines"])),
+        ("Longest", _longest),
+        ("#Took", lambda own: _time(own["longest_ns"])),
+    )
 
 
-def pipelines(
-    found: list[dict[str, Any]], names: dict[int, str], presented: bool = False
-) -> tuple[list[Any], list[Any]]:
-    """Returns columns and rows, without optional columns that would say the same or nothing in every row.
+def pipelines(found: list[dict[str, Any]], names: dict[int, str], presented: bool = False) -> Table:
+    """Returns a table without optional columns that would say the same or nothing in every row.
 
     presented: the run has frames, of which each pipeline may have held up one.
     """
-    entries = any(own["entry_point"] for own in found)
-    several = any(own["pipelines"] > 1 for own in found)
-    named = any(own["name"] for own in found)
     threads = len({own["thread"] for own in found}) > 1
-    outcomes = any(own["outcome"] != "compiled" for own in found)
-    rows = []
-    for own in found:
-        cells = [_cell(own["fingerprint"] or "unknown", **_CODE)]
-        cells += [_cell(own["name"])] if named else []
-        cells += [_time(own["duration_ns"]), _at(own)]
-        cells += [_cell("no frame" if own["frame"] is None else f"frame {own['frame']:,}")] if presented else []
-        cells += [_cell(own["kind"]), _cell(", ".join(own["stages"]) or "unknown")]
-        cells += [_cell(own["entry_point"] or "main", **_CODE)] if entries else []
-        cells += [_count(own["pipelines"])] if several else []
-        cells += [_cell(_thread(own["thread"], names))] if threads else []
-        cells += [_cell(OUTCOMES.get(own["outcome"], own["outcome"]))] if outcomes else []
-        rows.append(_row(*cells))
-    entry, count = (["Entry point"] if entries else []), (["#Pipelines in the call"] if several else [])
-    name, thread, outcome = ["Name"] * named, ["Thread"] * threads, ["Outcome"] * outcomes
-    times = ["#Took", "#At", *["Held up"] * presented]
-    return _columns("Fingerprint", *name, *times, "Kind", "Stages", *entry, *count, *thread, *outcome), rows
+    return _table(
+        found,
+        ("Fingerprint", lambda own: _cell(own["fingerprint"] or "unknown", **_CODE)),
+        any(own["name"] for own in found) and ("Name", lambda own: _cell(own["name"])),
+        ("#Took", lambda own: _time(own["duration_ns"])),
+        ("#At", _at),
+        presented and ("Held up", lambda own: _cell("no frame" if own["frame"] is None else f"frame {own['frame']:,}")),
+        ("Kind", lambda own: _cell(own["kind"])),
+        ("Stages", lambda own: _cell(", ".join(own["stages"]) or "unknown")),
+        any(own["entry_point"] for own in found)
+        and ("Entry point", lambda own: _cell(own["entry_point"] or "main", **_CODE)),
+        any(own["pipelines"] > 1 for own in found) and ("#Pipelines in the call", lambda own: _count(own["pipelines"])),
+        threads and ("Thread", lambda own: _cell(_thread(own["thread"], names))),
+        any(own["outcome"] != "compiled" for own in found)
+        and ("Outcome", lambda own: _cell(OUTCOMES.get(own["outcome"], own["outcome"]))),
+    )
 
 
-def kinds(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Returns columns and rows."""
-    rows = []
-    for own in run["kinds"]:
-        mean = own["compile_ns"] // own["compiled"] if own["compiled"] else None
-        cells = [_count(own["hits"]), _count(own["compiled"]), _time(own["compile_ns"])]
-        cells += [
-            _cell("", 0) if mean is None else _time(mean),
-            _cell("", 0) if mean is None else _time(own["longest_ns"]),
-        ]
-        rows.append(_row(_cell(own["kind"]), *cells))
-    return _columns("Kind", "#Hits", "#Compiled", "#Compiling took", "#On average", "#Longest"), rows
+def kinds(run: dict[str, Any]) -> Table:
+    """Returns the table of kinds of pipelines."""
+
+    def if_compiled(own: dict[str, Any], nanoseconds: int) -> dict[str, Any]:
+        return _time(nanoseconds) if own["compiled"] else _cell("", 0)
+
+    return _table(
+        run["kinds"],
+        ("Kind", lambda own: _cell(own["kind"])),
+        ("#Hits", lambda own: _count(own["hits"])),
+        ("#Compiled", lambda own: _count(own["compiled"])),
+        ("#Compiling took", lambda own: _time(own["compile_ns"])),
+        ("#On average", lambda own: if_compiled(own, own["compile_ns"] // max(1, own["compiled"]))),
+        ("#Longest", lambda own: if_compiled(own, own["longest_ns"])),
+    )
 
 
-def verdicts(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Returns columns and rows."""
+def verdicts(run: dict[str, Any]) -> Table:
+    """Returns the table of verdicts on cache data."""
     found = run["verdicts"]
     if found and found[0]["at_ns"] is None:
-        counted = [
-            _row(_cell(own["reason"]), _count(own["count"]), _cell(own["verdict"] or "unknown"), _cell(own["meaning"]))
-            for own in found
-        ]
-        return _columns("Reason", "#Times", "Verdict", "Which means"), counted
-    rows = [
-        _row(
-            _cell(f"cache {own['cache']}"),
-            _cell(f"{own['at_ns'] / 1e9:.3f} s", own["at_ns"]),
-            _size(own["bytes"]),
-            _cell(own["verdict"]),
-            _cell(f"{own['reason']}: {own['meaning']}" if own["meaning"] else own["reason"]),
-            _time(own["waited_ns"]),
+        return _table(
+            found,
+            ("Reason", lambda own: _cell(own["reason"])),
+            ("#Times", lambda own: _count(own["count"])),
+            ("Verdict", lambda own: _cell(own["verdict"] or "unknown")),
+            ("Which means", lambda own: _cell(own["meaning"])),
         )
-        for own in found
-    ]
-    return _columns("Cache", "#At", "#Size", "Verdict", "Reason", "#The program waited"), rows
-
-
-def history(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Returns columns and rows."""
-    rows = [
-        _row(
-            _cell(moment(own["started_s"]) + (", this run" if own["this"] else "")),
-            _count(own["pid"]),
-            _count(own["hits"]),
-            _count(own["compiled"]),
-            _time(own["compile_ns"]),
-            _size(own["stored_bytes"]),
-            _size(own["stored_bytes_so_far"]),
-            *([_size(own["store_bytes"])] if any(row["store_bytes"] for row in run["history"]) else []),
-            this=own["this"],
-        )
-        for own in reversed(run["history"])
-    ]
-    for row in rows:
-        row["cells"][1]["text"] = str(row["cells"][1]["by"])
-    folder = ["#All programs' pipelines"] if any(row["store_bytes"] for row in run["history"]) else []
-    columns = _columns(
-        "Began", "#Process", "#Hits", "#Compiled", "#Compiling took", "#Stored by it", "#By all so far", *folder
+    return _table(
+        found,
+        ("Cache", lambda own: _cell(f"cache {own['cache']}")),
+        ("#At", lambda own: _cell(f"{own['at_ns'] / 1e9:.3f} s", own["at_ns"])),
+        ("#Size", lambda own: _size(own["bytes"])),
+        ("Verdict", lambda own: _cell(own["verdict"])),
+        ("Reason", lambda own: _cell(": ".join(text for text in (own["reason"], own["meaning"]) if text))),
+        ("#The program waited", lambda own: _time(own["waited_ns"])),
     )
-    return columns, rows
+
+
+def history(run: dict[str, Any]) -> Table:
+    """Returns the table of the program's runs, the newest first."""
+    return _table(
+        reversed(run["history"]),
+        ("Began", lambda own: _cell(moment(own["started_s"]) + (", this run" if own["this"] else ""))),
+        ("#Process", lambda own: _cell(str(own["pid"]), own["pid"])),
+        ("#Hits", lambda own: _count(own["hits"])),
+        ("#Compiled", lambda own: _count(own["compiled"])),
+        ("#Compiling took", lambda own: _time(own["compile_ns"])),
+        ("#Stored by it", lambda own: _size(own["stored_bytes"])),
+        ("#By all so far", lambda own: _size(own["stored_bytes_so_far"])),
+        any(own["store_bytes"] for own in run["history"])
+        and ("#All programs' pipelines", lambda own: _size(own["store_bytes"])),
+        this="this",
+    )
 
 
 #: The rows of a comparison: the key, its name, and the function that formats it.
@@ -316,10 +276,13 @@ def _difference(write: Any, now: int | None, then: int | None) -> dict[str, Any]
 def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
     """Returns a comparison for the template."""
     this, then = found["this"], found["earlier"]
-    rows = [
-        _row(_cell(name), write(this[key]), write(then[key]), _difference(write, this[key], then[key]))
-        for key, name, write in COMPARED
-    ]
+    columns, rows = _table(
+        COMPARED,
+        ("What", lambda row: _cell(row[1])),
+        ("#This run", lambda row: row[2](this[row[0]])),
+        ("#The other", lambda row: row[2](then[row[0]])),
+        ("#Difference", lambda row: _difference(row[2], this[row[0]], then[row[0]])),
+    )
     driver = "the same driver and device" if found["same_identity"] else (
         f"another driver or device: {found['driver'] or 'unknown driver'}, {found['device'] or 'unknown device'}"
     )  # fmt: skip
@@ -335,9 +298,8 @@ def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -
     parts = []
     for key, title in (("new_pipelines", "Compiled in this run only"), ("compiled_again", "Compiled in both")):
         if found[key]:
-            columns, lines = pipelines(found[key], names)
-            parts.append({"title": f"{title}, the slowest first", "columns": columns, "rows": lines})
-    columns = _columns("What", "#This run", "#The other", "#Difference")
+            own_columns, lines = pipelines(found[key], names)
+            parts.append({"title": f"{title}, the slowest first", "columns": own_columns, "rows": lines})
     return {
         "when": moment(found["started_s"]),
         "what": what,
@@ -388,17 +350,3 @@ _STATES = {
 def state(run: dict[str, Any]) -> str:
     """Returns whether and when the run ended."""
     return _STATES[run["state"]].format(duration=human_time(run["duration_ns"]))
-
-
-def saved_meaning(run: dict[str, Any]) -> str:
-    """Returns how the time saved is estimated, with this run's numbers."""
-    text = (
-        "An estimate: the hits, one for each stored pipeline, times the average time of a compile when the store was "
-        "filled, minus the time of the hits, minus the time that the program waited for the store and for verdicts on "
-        "its caches. A pipeline that the program creates twice counts once. Without pylayer the driver's own cache "
-        "might have had some of them; then less was saved."
-    )
-    if run["saved_estimate_ns"] is None:
-        return f"{text} For this run there is no estimate, because the time of compiles is unknown."
-    hits, loaded = f"{run['hits']:,} hits in {human_time(run['hit_ns'])}", f"{run['loaded_records']:,} stored pipelines"
-    return f"{text} Here: {hits}, {loaded} loaded, {human_time(run['waited_ns'])} waited."

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .fold import Planned
-    from .survey import Source
+    from .survey import SurveyedFile
 
 
 def total_bytes(root: str) -> int:
@@ -97,13 +97,7 @@ class _Eviction:
     """What ``enforce`` does."""
 
     def __init__(
-        self,
-        root: str,
-        limits: tuple[int, int],
-        trimmed: Trimmed,
-        dry_run: bool,
-        by_files: bool,
-        keep: set[str] | None,
+        self, root: str, limits: tuple[int, int], trimmed: Trimmed, dry_run: bool, by_files: bool, keep: set[str] | None
     ) -> None:
         self._root = root
         self._keep = keep
@@ -150,10 +144,10 @@ class _Eviction:
         own = self._cuts.get(program) if program is not None else None
         return [self._whole] if own is None else [self._whole, own]
 
-    def _goes_whole(self, source: Source) -> bool:
+    def _goes_whole(self, source: SurveyedFile) -> bool:
         return any(source.oldest <= source.newest < cut.before for cut in self._cuts_of(source.program))
 
-    def _has_evicted(self, source: Source) -> bool:
+    def _has_evicted(self, source: SurveyedFile) -> bool:
         when = source.oldest
         return any(when < cut.before or (when == cut.before and cut.more > 0) for cut in self._cuts_of(source.program))
 
@@ -166,7 +160,7 @@ class _Eviction:
                 self._trimmed.files += 1
                 self._delete(file.path, file.size)
 
-    def _evict_source(self, source: Source) -> bool:
+    def _evict_source(self, source: SurveyedFile) -> bool:
         """Deletes a file of records if it holds only evicted pipelines. Returns False if it stays."""
         if not self._goes_whole(source) or not source.only_pipelines:
             return False
@@ -179,7 +173,7 @@ class _Eviction:
         if not self._dry_run:
             remove(path)
 
-    def _rewrite(self, name: str, source: Source) -> Iterator[None]:
+    def _rewrite(self, name: str, source: SurveyedFile) -> Iterator[None]:
         """Rewrites a file without its evicted records."""
         identity = read_identity(self._root, name)
         if identity is None:

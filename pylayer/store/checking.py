@@ -6,8 +6,9 @@ the padding between records, which nothing reads.
 
 from __future__ import annotations
 
-from . import application_binaries, binaries, format
-from .format import Damage
+from ..common import outcomes
+from . import binaries, binary_history, format
+from .format import Damage, Refused
 from .reader import Part, Reader
 
 TYPE_CHECKING = False
@@ -29,13 +30,6 @@ CONTENT = {
 }
 
 
-def _problem(magic: bytes, data: memoryview) -> str:
-    """Returns what is impossible in a record whose hash is valid, in words; empty if nothing is."""
-    if magic == format.BINARIES:
-        return binaries.problem(data)
-    return "" if application_binaries.parse(data) is not None else "no binary of an application"
-
-
 def text_of(magic: bytes) -> str:
     """Returns a magic as a message shows it."""
     return magic.decode("ascii", "replace") if magic.isalnum() else repr(magic)
@@ -52,6 +46,13 @@ class Checked:
         #: Size of the file.
         self.file_bytes = 0
         self.damage: list[Damage] = []
+
+    def require_sound(self) -> None:
+        """Raises Refused if there is any damage."""
+        if self.damage:
+            what = self.damage[0]
+            detail = f" ({what.detail})" if what.detail else ""
+            raise Refused(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail} at byte {what.offset}")
 
     def wrong(self, detail: str, offset: int = 0, size: int = -1, outcome: str = "impossible") -> None:
         """Records damage."""
@@ -79,25 +80,28 @@ def check_file(
     for part in reader.content(header, result.damage):
         part.records = [record for record in part.records if not _is_impossible(part, record, result)]
         for record in part.records:
-            if record[0] == format.TABLE and kind == format.PACK:
-                if bytes(part.data[record[3] : record[3] + record[4]]) != format.table_of(places):
+            if record.magic == format.TABLE and kind == format.PACK:
+                if part.data_of(record) != format.table_of(places):
                     result.wrong("a table of other records", part.place(record))
                 continue
-            places.append((record[7], part.place(record)))
-            if record[0] not in CONTENT[kind]:
-                result.wrong(f"a {text_of(record[0])} record in the wrong file", part.place(record))
+            places.append((record.fingerprint, part.place(record)))
+            if record.magic not in CONTENT[kind]:
+                result.wrong(f"a {text_of(record.magic)} record in the wrong file", part.place(record))
             result.records += 1
-            result.data_bytes += record[4]
+            result.data_bytes += record.size
         yield part
     result.file_bytes += reader.size
 
 
 def _is_impossible(part: Part, record: Record, result: Checked) -> bool:
-    if record[0] not in (format.BINARIES, format.APPLICATION_BINARY):
-        return False
-    what = _problem(record[0], memoryview(part.data)[record[3] : record[3] + record[4]])
+    """Returns whether a record whose hash is valid holds what nothing writes, and says so in ``result``."""
+    what = ""
+    if record.magic == format.BINARIES:
+        what = binaries.problem(part.data_of(record))
+    elif record.magic == format.APPLICATION_BINARY and binary_history.parse(part.data_of(record)) is None:
+        what = "no binary of an application"
     if what:
-        result.wrong(what, part.place(record), format.record_size(record[4]))
+        result.wrong(what, part.place(record), format.record_size(record.size))
     return bool(what)
 
 

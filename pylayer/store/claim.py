@@ -29,7 +29,7 @@ class Claim:
         self._path = os.path.join(folder.path, "folding")
         self._maker = ""
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Returns False if a process that may still be running holds the claim. Raises OSError if the folder cannot be
         written."""
         if not self._remove_abandoned():
@@ -65,7 +65,7 @@ class Claim:
                 continue  # another process removed it
         return True
 
-    def drop(self) -> None:
+    def release(self) -> None:
         """Releases the claim, so that others may fold. Does not remove a claim that another process has taken since."""
         for path in (os.path.join(self._path, self._maker), self._path):
             try:

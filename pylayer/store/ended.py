@@ -11,19 +11,6 @@ from .journal import CLOSED, OPEN
 from .reader import Reader
 
 
-def journals_to_fold(folder: Folder, program: int) -> tuple[int, int]:
-    """Returns how many closed journals a program has, and their bytes. Whether a fold is worthwhile follows from
-    both."""
-    count = size = 0
-    for path in folder.files(program, (CLOSED,)):
-        try:
-            size += os.stat(path).st_size
-            count += 1
-        except OSError:
-            pass  # another process folded it
-    return count, size
-
-
 def has_writer(path: str) -> bool:
     """Returns whether a process may still append to a file. Returns False if the header cannot be read, because a file
     gets its header before its name; a recently written file of a newer version is the exception. Raises OSError."""

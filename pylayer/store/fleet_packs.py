@@ -4,20 +4,20 @@ A published pack is a pack of the store (``pack``) for one program, without USED
 PULLED and were last used at NEVER_USED, so that a machine sees later which of them its own runs used. A machine
 verifies the file and renames it into its store: no record is written again.
 
-Only the command line uses this.
+Only the command line uses this: fleets beside ``store.Store``.
 """
 
 from __future__ import annotations
 
 import os
 
-from ..common import file_kinds, outcomes
+from ..common import file_kinds
 from ..common.files import sync_file, unique_name
 from . import checking, format, judging, verdict_files
 from .folder import Folder, read_identity
 from .format import Refused
 from .pack import PackWriter
-from .reader import Reader
+from .reader import Reader, parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,13 +85,9 @@ def present(root: str, identity: str, programs: Container[int]) -> dict[int, set
     known = read_identity(root, identity)
     for program, paths in Folder(root, known).files_by_program().items() if known is not None else ():
         for path in paths if program in programs else ():
-            try:
-                for part in Reader(path).verified(bytes.fromhex(identity), []):
-                    for record in part.records:
-                        if record[0] in format.PIPELINES:
-                            found.setdefault(program, set()).add(record[6][:8])
-            except OSError:
-                continue
+            for part in parts_of(path, bytes.fromhex(identity), []):
+                digests = {record.digest[:8] for record in part.records if record.is_pipeline}
+                found.setdefault(program, set()).update(digests)
     return found
 
 
@@ -112,18 +108,15 @@ def _verify(path: str, identity: Identity, program: int) -> list[bytes]:
         for record in part.records:
             if checked.damage:
                 break
-            data = memoryview(part.data)[record[3] : record[3] + record[4]]
-            reason = "" if record[0] == format.TABLE else judging.problem(record, data, identity)
-            if record[0] == format.USED or (record[0] in format.PIPELINES and not record[2] & format.PULLED):
+            is_table = record.magic == format.TABLE
+            reason = "" if is_table else judging.problem(record, part.data_of(record), identity)
+            if record.magic == format.USED or (record.is_pipeline and not record.is_pulled):
                 reason = reason or "a record that was not published"
             if reason:
                 raise Refused(f"{reason} at byte {part.place(record)}")
-            if record[0] in format.PIPELINES:
-                digests.append(record[6])
-    if checked.damage:
-        what = checked.damage[0]
-        detail = f" ({what.detail})" if what.detail else ""
-        raise Refused(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail} at byte {what.offset}")
+            if record.is_pipeline:
+                digests.append(record.digest)
+    checked.require_sound()
     return digests
 
 
@@ -134,8 +127,13 @@ def names_of(path: str, identity: Identity) -> set[tuple[bytes, int]]:
     """Returns digest and fingerprint of each record in a pack. Raises OSError."""
     names: set[tuple[bytes, int]] = set()
     for part in Reader(path).verified(identity.digest, []):
-        names.update(record[6:8] for record in part.records if record[0] != format.TABLE)
+        names.update(record.name for record in part.records if record.magic != format.TABLE)
     return names
+
+
+def packs_of(root: str, identity: Identity) -> dict[int, list[str]]:
+    """Returns the paths of the packs under one identity, by program."""
+    return Folder(root, identity).files_by_program((file_kinds.PACK,))
 
 
 def suspects_of(root: str, identity: Identity) -> Verdicts:
@@ -156,8 +154,8 @@ class Bound:
     def count(self, record: Record) -> None:
         """Counts one record."""
         self.records += 1
-        self.pipelines += record[0] in format.PIPELINES
-        when = record[8]
+        self.pipelines += record.is_pipeline
+        when = record.last_used
         if when > format.NEVER_USED:
             self.first_use = min(self.first_use or when, when)
             self.last_use = max(self.last_use, when)
@@ -205,14 +203,13 @@ class Binding:
 
     def _take(self, part: Part) -> None:
         for record in part.records:
-            name = record[6:8]
-            if record[0] not in format.PIPELINES or name in self._seen or name in self._known:
+            if not record.is_pipeline or record.name in self._seen or record.name in self._known:
                 continue
-            self._seen.add(name)
-            if self._aside.takes_record(*name):
+            self._seen.add(record.name)
+            if self._aside.takes_record(*record.name):
                 self.suspects += 1
                 continue
-            self._add(record, memoryview(part.data)[record[3] : record[3] + record[4]])
+            self._add(record, part.data_of(record))
 
     def _add(self, record: Record, data: memoryview) -> None:
         if self._writer is not None and self._writer.size + len(data) > self._most_bytes:
@@ -221,8 +218,8 @@ class Binding:
             path = os.path.join(self._directory, f"{unique_name()}{file_kinds.PACK}")
             self._writer = PackWriter(path, self._identity, self._program, self._name)
             self.result.append(Bound(path))
-        pulled = format.PULLED if record[0] in format.PIPELINES else 0
-        self._writer.add((*record[:2], record[2] | pulled, *record[3:]), data, record[7], format.NEVER_USED)
+        record.flags |= format.PULLED
+        self._writer.add(record, data, record.fingerprint, format.NEVER_USED)
         self.result[-1].count(record)
 
     def _finish(self) -> None:

@@ -28,6 +28,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from .reader import Record
+
 #: In a program's process: the most bytes that one fold reads, and the most records it holds. `pylayer trim` has no
 #: limit. A planned record takes 0.5 KiB.
 PROCESS_BYTES = 64 << 20
@@ -57,13 +59,11 @@ class Planned:
 
     __slots__ = ("fingerprint", "last_used", "magic", "offset", "size", "source")
 
-    def __init__(self, source: int, offset: int, magic: bytes, size: int, fingerprint: int, last_used: int) -> None:
+    def __init__(self, source: int, offset: int, record: Record) -> None:
         self.source = source
         self.offset = offset
-        self.magic = magic
-        self.size = size
-        self.fingerprint = fingerprint
-        self.last_used = last_used
+        self.magic, self.size = record.magic, record.size
+        self.fingerprint, self.last_used = record.fingerprint, record.last_used
 
 
 class Folded:
@@ -134,7 +134,7 @@ class Fold:
         """Does the fold, one piece for each item yielded. Raises OSError; every source is then still there."""
         claim = Claim(self.folder)
         self.folder.check()
-        if not self._dry_run and not claim.take():
+        if not self._dry_run and not claim.acquire():
             self.result.claimed = False
             return
         try:
@@ -153,7 +153,7 @@ class Fold:
             if self._writer is not None:
                 self._writer.abandon()
             if not self._dry_run:
-                claim.drop()
+                claim.release()
 
     # ---- reading ---------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class Fold:
         except FileNotFoundError:
             return  # another process folded it
         except OSError as error:
-            self.result.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            self.result.damage.append(Damage.unreadable(path, error))
             return
         index = len(self._sources)
         self._sources.append(reader)
@@ -245,7 +245,7 @@ class Fold:
             self._kept_sources.add(index)
         except OSError as error:
             self._kept_sources.add(index)
-            damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            damage.append(Damage.unreadable(path, error))
         self.result.damage += damage
 
     def _whole_file(self, index: int, outcome: str) -> None:
@@ -259,24 +259,19 @@ class Fold:
     def _scan(self, index: int, header: format.FileHeader, damage: list[Damage]) -> Iterator[None]:
         for part in self._sources[index].content(header, damage):
             for record in part.records:
-                magic, start, size, digest, fingerprint, last_used = record[0], *record[3:5], *record[6:9]
-                if magic == format.USED:
-                    self._uses.note(fingerprints_of(bytes(part.data[start : start + size])), last_used)
-                elif magic in ORDER:
+                if record.magic == format.USED:
+                    self._uses.note(fingerprints_of(part.data_of(record)), record.last_used)
+                elif record.is_pipeline:
                     place, problem = part.place(record), ""
-                    if magic == format.BINARIES:
-                        problem = binaries.problem(memoryview(part.data)[start : start + size])
+                    if record.magic == format.BINARIES:
+                        problem = binaries.problem(part.data_of(record))
                     if problem:
-                        path, whole = self._sources[index].path, format.record_size(size)
+                        path, whole = self._sources[index].path, format.record_size(record.size)
                         damage.append(Damage(path, "impossible", place, whole, problem))
                     else:
-                        self._take(digest, Planned(index, place, magic, size, fingerprint, last_used))
+                        known = self._plan.setdefault(record.name, Planned(index, place, record))
+                        known.last_used = max(known.last_used, record.last_used)
             yield
-
-    def _take(self, digest: bytes, found: Planned) -> None:
-        """Plans equal content once for each fingerprint, by which the layer finds it, with its latest use."""
-        known = self._plan.setdefault((digest, found.fingerprint), found)
-        known.last_used = max(known.last_used, found.last_used)
 
     def _leave_out(self) -> Iterator[None]:
         """Sets each record's time of last use, and removes the records that ``drop`` selects from the plan."""
@@ -284,7 +279,7 @@ class Fold:
             if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                 yield
             planned.last_used = self._uses.last_use(planned.fingerprint, planned.last_used)
-            if self._drop is not None and planned.magic in format.PIPELINES and self._drop(planned):
+            if self._drop is not None and self._drop(planned):
                 self.result.dropped += 1
                 del self._plan[key]
 
@@ -330,9 +325,9 @@ class Fold:
             return
         except OSError as error:
             self._kept_sources.add(planned.source)
-            self.result.damage.append(Damage(reader.path, "unreadable", planned.offset, detail=str(error.strerror)))
+            self.result.damage.append(Damage.unreadable(reader.path, error, planned.offset))
             return
-        if found is None or found[0][6] != digest:  # it verified when it was planned
+        if found is None or found[0].digest != digest:  # it verified when it was planned
             damage = Damage(reader.path, "damaged-data", planned.offset, format.record_size(planned.size))
             self._damage[planned.source].append(damage)
             self.result.damage.append(damage)

@@ -89,6 +89,13 @@ class Batch:
         self.binary_sizes: list[int] = []
         self.attested: list[Attested] = []
 
+    def add(self, offset: int, size: int, digest: bytes, fingerprint: int = 0) -> None:
+        """Adds a record of ``offsets``."""
+        self.offsets.append(offset)
+        self.sizes.append(size)
+        self.digests.append(digest)
+        self.fingerprints.append(fingerprint)
+
 
 class Folder:
     """The folder of one identity. The constructor does not access the disk."""
@@ -188,7 +195,7 @@ class Folder:
             try:
                 yield from self._load_file(path, pack)
             except OSError as error:
-                pack.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+                pack.damage.append(Damage.unreadable(path, error))
             loaded.system_damage += pack.damage
             loaded.bytes += pack.bytes
             loaded.create_ns += pack.create_ns
@@ -237,7 +244,7 @@ class Folder:
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    loaded.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+                    loaded.damage.append(Damage.unreadable(path, error))
 
     def _is_missing(self) -> bool:
         try:
@@ -259,7 +266,9 @@ class Folder:
                 _take_records(part, batch, loaded)
                 # A suspected snapshot is not in the batch either, but it does not count as contained: nothing else
                 # holds its data.
-                contained = contained and not batch.offsets and {record[6] for record in part.records} <= loaded.digests
+                contained = (
+                    contained and not batch.offsets and {record.digest for record in part.records} <= loaded.digests
+                )
                 yield batch  # yielded even if empty: the next part is read over the data of the batch before
             if snapshot and contained and not damage:
                 loaded.snapshots[snapshot] = b""
@@ -269,67 +278,57 @@ class Folder:
 
     # ---- snapshots and blobs ---------------------------------------------------------------------
 
-    def _write_single(self, kind: Kind, program: int, application: str, record: list[bytes | memoryview]) -> str:
+    def write_file(
+        self, kind: Kind, program: int, application: str, parts: list[bytes | memoryview], sync: bool = False
+    ) -> str:
+        """Writes a file of whole records, given as the pieces of ``format.record_parts``; returns its path. ``sync``:
+        waits until it is on the disk. Raises OSError."""
         self.prepare()
         path = self.new_path(program, kind)
         salt = format.new_salt()
         head = format.file_header(kind.magic, self.identity, program, application, salt=salt)
-        replace_file(path, [head, *format.seal(record, salt)])
+        replace_file(path, [head, *format.seal(parts, salt)], sync)
         return path
 
     def write_snapshot(self, program: int, application: str, data: bytes, create_ns: int) -> str:
         """Stores the data of a whole VkPipelineCache; returns the file's path. The caller deletes snapshots that it
         contains. Raises OSError."""
         record = format.record_parts(format.SNAPSHOT, data, create_ns=create_ns)
-        return self._write_single(file_kinds.SNAPSHOT, program, application, record)
+        return self.write_file(file_kinds.SNAPSHOT, program, application, record)
 
     def write_blob(self, program: int, application: str, slot: int, data: bytes | memoryview) -> str:
         """Stores what an application read of its cache; returns the file's path. The caller deletes the blobs that it
         replaces. Raises OSError."""
         record = format.record_parts(format.BLOB, data, kind=min(slot, 0xFFFF))
-        return self._write_single(file_kinds.BLOB, program, application, record)
+        return self.write_file(file_kinds.BLOB, program, application, record)
 
 
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
-    """Adds to the batch each record whose digest was not loaded yet. A program waits for this: 0.3 us a record."""
-    cell, binaries, snapshot, digests = format.CELL, format.BINARIES, format.SNAPSHOT, loaded.digests
-    offsets, sizes, names, fingerprints = batch.offsets, batch.sizes, batch.digests, batch.fingerprints
+    """Adds to the batch each record whose digest was not loaded yet."""
     records = part.records
     if loaded.verdicts is not None:
         records, left = loaded.verdicts.without(records)
         loaded.left_out += len(left)
-    size_sum = create_sum = timed = 0
-    for magic, _kind, flags, start, size, create_ns, digest, fingerprint, last_used in records:
-        if digest in digests:
+    for record in records:
+        if record.digest in loaded.digests:
             continue
-        if magic == cell:
-            if create_ns and not flags & format.ADOPTED:
-                create_sum += create_ns
-                timed += 1
-        elif magic == binaries:
-            if create_ns and not flags & format.ADOPTED:
-                create_sum += create_ns
-                timed += 1
-            digests.add(digest)
-            batch.binary_offsets.append(start)
-            batch.binary_sizes.append(size)
+        if record.magic == format.USED:
+            _read_used(part.data_of(record), record.last_used, loaded)
+        if record.magic not in format.LOADED:
             continue
-        elif magic != snapshot:
-            if magic == format.USED:
-                _read_used(bytes(part.data[start : start + size]), last_used, loaded)
-            continue
-        digests.add(digest)
-        offsets.append(start)
-        sizes.append(size)
-        names.append(digest)
-        fingerprints.append(fingerprint)
-        size_sum += size
-    loaded.bytes += size_sum
-    loaded.create_ns += create_sum
-    loaded.timed_cells += timed
+        loaded.digests.add(record.digest)
+        if record.is_pipeline and record.create_ns and not record.flags & format.ADOPTED:
+            loaded.create_ns += record.create_ns
+            loaded.timed_cells += 1
+        if record.magic == format.BINARIES:
+            batch.binary_offsets.append(record.start)
+            batch.binary_sizes.append(record.size)
+        else:
+            batch.add(record.start, record.size, record.digest, record.fingerprint)
+            loaded.bytes += record.size
 
 
-def _read_used(data: bytes, when: int, loaded: Loaded) -> None:
+def _read_used(data: bytes | memoryview, when: int, loaded: Loaded) -> None:
     from .recency import RECENT_SECONDS, fingerprints_of
 
     if when > loaded.now + AHEAD_SECONDS:

@@ -17,6 +17,7 @@ import xxhash
 
 from ..common import file_kinds, outcomes, owner
 from ..common.identity import Identity
+from ..values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,20 +42,7 @@ BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
 EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
-MAGICS = (
-    CELL,
-    BINARIES,
-    SNAPSHOT,
-    NOTE,
-    BLOB,
-    ATTEST,
-    APPLICATION_BINARY,
-    USED,
-    EVENTS,
-    FRAMES,
-    VERDICTS,
-    TABLE,
-)
+MAGICS = (CELL, BINARIES, SNAPSHOT, NOTE, BLOB, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS, TABLE)
 #: Records that hold one pipeline each.
 PIPELINES = (CELL, BINARIES)
 #: Records that a driver gets when a device loads its store.
@@ -101,18 +89,20 @@ class Refused(Exception):
     """An export that cannot be imported. The text says where and why."""
 
 
-class Damage:
+class Damage(Value):
     """A part of a file that cannot be used. ``outcome`` is one of ``outcomes.STORE``; ``size`` -1 means to the end of
     the file."""
 
-    __slots__ = ("detail", "offset", "outcome", "path", "size")
+    path: str
+    outcome: str
+    offset: int = 0
+    size: int = -1
+    detail: str = ""
 
-    def __init__(self, path: str, outcome: str, offset: int = 0, size: int = -1, detail: str = "") -> None:
-        self.path = path
-        self.outcome = outcome
-        self.offset = offset
-        self.size = size
-        self.detail = detail
+    @classmethod
+    def unreadable(cls, path: str, error: OSError, offset: int = 0) -> Damage:
+        """Returns the damage of a file that the system does not give."""
+        return cls(path, "unreadable", offset, detail=str(error.strerror or error))
 
     @property
     def is_torn_end(self) -> bool:
@@ -131,30 +121,19 @@ class Damage:
         return f"{self.path}: {self.reason}"
 
 
-class FileHeader:
+class FileHeader(Value):
     """The fields of a file header that a reader needs."""
 
-    __slots__ = (
-        "application",
-        "created_ns",
-        "flags",
-        "identity_digest",
-        "kind",
-        "process",
-        "program",
-        "salt",
-        "size",
-    )
-    application: str
-    created_ns: int
+    kind: bytes
     flags: int
     identity_digest: bytes
-    kind: bytes
+    program: int
+    created_ns: int
+    size: int
     #: Its writer, as ``owner.this_process`` returns it.
     process: owner.Process
-    program: int
+    application: str
     salt: int
-    size: int
 
 
 def new_salt() -> int:
@@ -234,12 +213,10 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
         return None, "damaged-header"
     if fields[1] != VERSION or fields[2] != FILE_HEADER.size:
         return None, "impossible"
-    header = FileHeader()
-    header.kind, header.flags, header.identity_digest = fields[3:6]
-    header.program, header.created_ns, header.size = fields[15:18]
-    header.process = fields[19:23]
-    header.application = fields[23].rstrip(b"\0").decode("utf-8", "replace")
-    header.salt = fields[24]
+    application = fields[23].rstrip(b"\0").decode("utf-8", "replace")
+    kind, flags, digest = fields[3:6]
+    program, created_ns, size = fields[15:18]
+    header = FileHeader(kind, flags, digest, program, created_ns, size, fields[19:23], application, salt=fields[24])
     if identity_digest is not None and header.identity_digest != identity_digest:
         return None, "foreign-identity"
     return header, "ok"

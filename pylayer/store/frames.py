@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import struct
 
+from ..values import Value
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,16 +27,13 @@ GROUP = struct.Struct("<QIIII")
 _MOST_BETWEEN = 0xFFFFFFFF
 
 
-class Present:
+class Present(Value):
     """One vkQueuePresentKHR of one swapchain. ``number`` counts from 1."""
 
-    __slots__ = ("number", "swapchain", "thread", "time_ns")
-
-    def __init__(self, time_ns: int, number: int, thread: int, swapchain: int) -> None:
-        self.time_ns = time_ns
-        self.number = number
-        self.thread = thread
-        self.swapchain = swapchain
+    time_ns: int
+    number: int
+    thread: int
+    swapchain: int
 
 
 class Usual:

@@ -30,12 +30,7 @@ class Journal:
     """
 
     def __init__(
-        self,
-        directory: str,
-        identity: Identity,
-        program: int,
-        application: str = "",
-        kind: Kind = file_kinds.JOURNAL,
+        self, directory: str, identity: Identity, program: int, application: str = "", kind: Kind = file_kinds.JOURNAL
     ) -> None:
         self.path: str | None = None
         self._directory = directory

@@ -49,13 +49,12 @@ def describes_device(fields: Any) -> bool:
 
 def problem(record: Record, data: memoryview, identity: Identity) -> str:
     """Returns what is wrong with a record, in words; empty if nothing is. ``checking`` has verified its structure."""
-    magic, kind, flags = record[0], record[1], record[2]
-    if magic in format.PIPELINES:
-        if kind >= len(KIND_NAMES) or flags & ~(format.ADOPTED | format.PULLED):
+    if record.is_pipeline:
+        if record.kind >= len(KIND_NAMES) or record.flags & ~(format.ADOPTED | format.PULLED):
             return "a pipeline of an unknown kind"
-        reason = _cell_problem(data, identity) if magic == format.CELL else _binaries_problem(identity)
+        reason = _cell_problem(data, identity) if record.magic == format.CELL else _binaries_problem(identity)
         return f"a pipeline {reason}" if reason else ""
-    if magic == format.NOTE:
+    if record.magic == format.NOTE:
         return _note_problem(data)
     return "a malformed list of uses" if len(data) % 8 else ""
 

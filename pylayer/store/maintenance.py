@@ -12,7 +12,7 @@ import time
 from ..common import compiled, file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import remove_left_temporaries, remove_tree
-from . import application_binaries, bounds, ended, fold, plans, quarantine, runs, timeline
+from . import binary_history, bounds, ended, fold, plans, quarantine, runs, timeline
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -35,7 +35,13 @@ FLEET_SECONDS = 180 * 24 * 3600
 
 def worth_folding(folder: Folder, program: int, journals: int = fold.WORTH_JOURNALS) -> bool:
     """Returns whether a program has enough journals, or enough bytes in them."""
-    count, size = ended.journals_to_fold(folder, program)
+    count = size = 0
+    for path in folder.files(program, (file_kinds.CLOSED,)):
+        try:
+            size += os.stat(path).st_size
+            count += 1
+        except OSError:
+            pass  # another process folded it
     return count >= journals or (count > 0 and size >= fold.WORTH_BYTES and journals <= fold.WORTH_JOURNALS)
 
 
@@ -78,7 +84,7 @@ def maintain(
             )
         return
     yield
-    yield from application_binaries.compact(folder, limits.application_binaries)
+    yield from binary_history.compact(folder, limits.application_binaries)
     if bounds.is_exceeded(folder.root, limits.max_store, limits.max_program):
         trimmed = bounds.Trimmed()
         yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed)

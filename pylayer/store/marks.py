@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..values import Value
+
 #: PylayerMarkedCall.
 RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
 PROBE, ADOPT = 11, 12
@@ -22,13 +24,10 @@ ADDED = {
 }
 
 
-class Mark:
+class Mark(Value):
     """One call to the driver that never returned. ``ids`` are those of PylayerMark. ``call`` may be one of ADDED."""
 
-    __slots__ = ("cache", "call", "ids", "kind")
-
-    def __init__(self, call: int, kind: int, cache: int, ids: tuple[int, ...]) -> None:
-        self.call = call
-        self.kind = kind
-        self.cache = cache
-        self.ids = ids
+    call: int
+    kind: int
+    cache: int
+    ids: tuple[int, ...]

@@ -20,15 +20,11 @@ if TYPE_CHECKING:
 
 
 class PackWriter:
-    """Writes a pack under a temporary name, and renames it with ``finish``. Raises OSError from every method."""
+    """Writes a pack, or another kind of file, under a temporary name, and renames it with ``finish``. Raises OSError
+    from every method."""
 
     def __init__(
-        self,
-        path: str,
-        identity: Identity,
-        program: int = 0,
-        application: str = "",
-        kind: bytes = format.PACK,
+        self, path: str, identity: Identity, program: int = 0, application: str = "", kind: bytes = format.PACK
     ) -> None:
         self.path = path
         self.count = 0
@@ -50,12 +46,11 @@ class PackWriter:
 
     def add(self, record: Record, data: bytes | memoryview, fingerprint: int, last_used: int) -> None:
         """Adds one record with its magic, kind, flags, create_ns and digest."""
-        magic, kind, flags, _, _, create_ns, digest, _, _ = record
-        parts = format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used)
-        self.add_parts(parts, fingerprint)
+        head = (record.digest, record.kind, record.flags, record.create_ns, fingerprint, last_used)
+        self.add_parts(format.record_parts(record.magic, data, *head), fingerprint)
 
     def add_parts(self, parts: list[bytes | memoryview], fingerprint: int = 0) -> None:
-        """Adds one record, given as the pieces of ``format.record_parts``."""
+        """Adds one record, given as the pieces of ``format.record_parts``; to another file than a pack, several."""
         self.count += 1
         self._table.append((fingerprint, self.size))
         self.size += append(self._temporary, format.seal(parts, self._salt))
@@ -72,9 +67,9 @@ class PackWriter:
         from .syncing import fsync_in_steps
 
         table = self._add_table() if self._kind == format.PACK else 0
-        head = format.file_header(
-            self._kind, self._identity, self._program, self._application, salt=self._salt, size=self.size, table=table
-        )
+        size = self.size if self._kind in (format.PACK, format.EXPORT) else 0
+        names = (self._kind, self._identity, self._program, self._application)
+        head = format.file_header(*names, salt=self._salt, size=size, table=table)
         write_at_start(self._temporary, head)
         if sync:
             yield from fsync_in_steps(self._temporary)

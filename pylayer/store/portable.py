@@ -18,7 +18,7 @@ from ..common import file_kinds, flat, outcomes
 from ..common.files import remove
 from ..common.identity import Identity
 from . import checking, format, judging, pack, verdict_files
-from .fold import ORDER
+from .fold import ORDER, Planned
 from .folder import Folder
 from .format import Refused as Refused
 from .reader import Reader
@@ -60,17 +60,6 @@ class Moved:
 # ---- export ------------------------------------------------------------------------------------------
 
 
-class _Wanted:
-    """A record that the export will hold."""
-
-    __slots__ = ("fingerprint", "last_used", "magic", "offset", "source")
-
-    def __init__(self, source: int, offset: int, record: Record) -> None:
-        self.source = source
-        self.offset = offset
-        self.magic, self.fingerprint, self.last_used = record[0], record[7], record[8]
-
-
 class Export:
     """Writes the records of some programs under one identity into a file, except those suspected of having crashed a
     driver. Equal content is exported once for each fingerprint, by which the layer finds it. Snapshots and the
@@ -90,7 +79,7 @@ class Export:
         self._device = device
         self._pushed = pushed
         self._sources: list[Reader] = []
-        self._plans: dict[int, dict[tuple[bytes, int], _Wanted]] = {program: {} for program in programs}
+        self._plans: dict[int, dict[tuple[bytes, int], Planned]] = {program: {} for program in programs}
         self._uses: dict[int, Uses] = {program: Uses() for program in programs}
         self._stored: dict[int, set[int]] = {program: set() for program in programs}
         self._verdicts = verdict_files.of_everyone(folder)
@@ -114,7 +103,7 @@ class Export:
         for plan in self._plans.values():
             for name in [name for name in plan if name[0] in self._left_out]:
                 del plan[name]  # a copy of the record without the suspected fingerprint
-            found |= any(wanted.magic in format.PIPELINES for wanted in plan.values())
+            found |= bool(plan)
         if found:
             yield from self._write(path)
 
@@ -134,22 +123,18 @@ class Export:
     def _take(self, program: int, part: Part) -> None:
         plan = self._plans[program]
         records, left = self._verdicts.without(part.records)
-        self._left_out.update(record[6] for record in left)
-        self._stored[program].update(record[7] for record in part.records if record[0] in format.PIPELINES)
+        self._left_out.update(record.digest for record in left)
+        self._stored[program].update(record.fingerprint for record in part.records if record.is_pipeline)
         for record in records:
-            if record[0] == format.USED:
-                data = bytes(part.data[record[3] : record[3] + record[4]])
-                self._uses[program].note(fingerprints_of(data), record[8])
-            elif record[0] in ORDER and not self._is_pushed(program, record):
-                wanted = _Wanted(len(self._sources) - 1, part.place(record), record)
-                known = plan.setdefault(record[6:8], wanted)
-                known.last_used = max(known.last_used, record[8])
+            if record.magic == format.USED:
+                self._uses[program].note(fingerprints_of(part.data_of(record)), record.last_used)
+            elif record.is_pipeline and not self._is_pushed(program, record):
+                wanted = Planned(len(self._sources) - 1, part.place(record), record)
+                known = plan.setdefault(record.name, wanted)
+                known.last_used = max(known.last_used, record.last_used)
 
     def _is_pushed(self, program: int, record: Record) -> bool:
-        if self._pushed is None:
-            return False
-        is_pulled = record[0] in format.PIPELINES and record[2] & format.PULLED
-        return bool(is_pulled) or (program, *record[6:8]) in self._pushed
+        return self._pushed is not None and (record.is_pulled or (program, *record.name) in self._pushed)
 
     def _write(self, path: str) -> Iterator[int]:
         writer = pack.PackWriter(path, self._folder.identity, kind=format.EXPORT)
@@ -174,12 +159,12 @@ class Export:
         for name in sorted(plan, key=lambda name: ORDER.index(plan[name].magic)):
             wanted = plan[name]
             found = self._sources[wanted.source].record_at(wanted.offset)
-            if found is None or found[0][6] != name[0]:
+            if found is None or found[0].digest != name[0]:
                 continue  # damaged since it was read
             writer.add(found[0], found[1], wanted.fingerprint, uses.last_use(wanted.fingerprint, wanted.last_used))
             self.result.records += 1
             self.result.names.add((program, *name))
-            self.result.pipelines += wanted.magic in format.PIPELINES
+            self.result.pipelines += 1
             self.result.data_bytes += len(found[1])
             yield 0
 
@@ -238,7 +223,7 @@ class Import:
         head = format.RECORD_HEADER.size
         size = format.RECORD_HEADER.unpack(reader.bytes_at(format.FILE_HEADER.size, head).ljust(head, b"\0"))[3]
         found = reader.record_at(format.FILE_HEADER.size) if size <= judging.MAX_NOTE_BYTES else None
-        if found is None or found[0][0] != format.NOTE:
+        if found is None or found[0].magic != format.NOTE:
             raise self._refuse("the identity's fields are missing, or do not verify", format.FILE_HEADER.size)
         identity = self._identity_of(found[1])
         if identity.digest != header.identity_digest:
@@ -293,14 +278,13 @@ class Import:
         section: _Section | None = None
         first = True
         for part in checking.check_file(self.path, format.EXPORT, self.identity.digest, checked):
-            self._stop_at_damage(checked)
+            checked.require_sound()
             yield len(part.data)
             for record in part.records:
-                data = memoryview(part.data)[record[3] : record[3] + record[4]]
-                place = part.place(record)
+                data, place = part.data_of(record), part.place(record)
                 if first:  # the identity's fields, which ``_read_identity`` has read
                     first = False
-                elif record[0] == format.NOTE and (named := self._program_of(data, place)) is not None:
+                elif record.magic == format.NOTE and (named := self._program_of(data, place)) is not None:
                     section = self._begin(folder, named, dry_run)
                 elif section is None:
                     raise self._refuse("a record that belongs to no program", place)
@@ -309,7 +293,7 @@ class Import:
                     if reason:
                         raise self._refuse(reason, place)
                     self._take(section, record, data, place)
-        self._stop_at_damage(checked)
+        checked.require_sound()
         unclean = checking.unclean_padding(self.path)
         if unclean is not None:
             raise self._refuse("bytes between the records", unclean)
@@ -343,32 +327,25 @@ class Import:
 
     def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
         now = int(time.time())
-        own = record[6:8]
-        if record[0] == format.NOTE:
+        if record.magic == format.NOTE:
             return  # of an older version
-        if record[0] == format.USED:
-            section.last_run = max(section.last_run, min(record[8], now))
+        if record.magic == format.USED:
+            section.last_run = max(section.last_run, min(record.last_used, now))
             return
-        if own in section.taken:
+        if record.name in section.taken:
             if self._recipient is None:
                 raise self._refuse("the same record twice", place)
             return  # two programs had it
-        section.taken.add(own)
-        if own in section.present:
+        section.taken.add(record.name)
+        if record.name in section.present:
             self.result.known += 1
             return
         section.gained = True
         self.result.records += 1
-        self.result.pipelines += record[0] in format.PIPELINES
+        self.result.pipelines += record.is_pipeline
         self.result.data_bytes += len(data)
         if section.writer is not None:
-            section.writer.add(record, data, record[7], min(record[8], now))
-
-    def _stop_at_damage(self, checked: checking.Checked) -> None:
-        if checked.damage:
-            what = checked.damage[0]
-            detail = f" ({what.detail})" if what.detail else ""
-            raise self._refuse(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail}", what.offset)
+            section.writer.add(record, data, record.fingerprint, min(record.last_used, now))
 
 
 def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:
@@ -377,7 +354,7 @@ def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:
     for file in files:
         try:
             for part in Reader(file).verified(folder.identity.digest, []):
-                present.update(record[6:8] for record in part.records if record[0] in ORDER)
+                present.update(record.name for record in part.records if record.is_pipeline)
         except FileNotFoundError:
             continue  # folded meanwhile
     return present

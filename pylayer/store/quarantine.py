@@ -22,7 +22,7 @@ MAX_FILES = 100
 DATA, REASON = file_kinds.QUARANTINED, file_kinds.REASON
 
 
-class Item:
+class QuarantinedFile:
     """One file in quarantine. ``time``: when it was moved, in seconds since 1970; 0 if its name does not say."""
 
     def __init__(self, base: str, size: int, reason: str) -> None:
@@ -53,7 +53,7 @@ def move_file(root: str, path: str, damage: list[Damage]) -> bool:
     return True
 
 
-def items(root: str) -> list[Item]:
+def items(root: str) -> list[QuarantinedFile]:
     """Returns everything in quarantine, oldest first."""
     directory = os.path.join(root, "quarantine")
     try:
@@ -71,7 +71,7 @@ def items(root: str) -> list[Item]:
             reason = read_small(base + REASON, 1 << 10).decode("utf-8", "replace").partition("\n")[0]
         except OSError:
             reason = ""
-        found.append(Item(base, size, reason))
+        found.append(QuarantinedFile(base, size, reason))
     return found
 
 

@@ -8,34 +8,67 @@ import xxhash
 
 from ..common.files import open_foreign
 from ..common.paths import open_in_store
+from ..values import Value
 from . import format
 from .format import ALIGNMENT, HASHED_RECORD_HEADER, RECORD_HEADER, Damage, FileHeader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    #: One record: magic, kind, flags, offset of its data in the part, data size, create_ns, digest, fingerprint,
-    #: last_used.
-    Record = tuple[bytes, int, int, int, int, int, bytes, int, int]
+    from typing import Any
 
 #: Bytes read at once: small enough to be in the processor's cache when hashed, large enough for few system calls.
 PART_BYTES = 128 << 10
 
 
-class Part:
+class Record(Value):
+    """A verified record, as its header has it. ``start``: where its data begins in the part that was read."""
+
+    magic: bytes
+    kind: int
+    flags: int
+    size: int
+    create_ns: int
+    digest: bytes
+    fingerprint: int
+    last_used: int
+    start: int
+
+    def __init__(self, header: tuple[Any, ...], start: int) -> None:
+        self.magic, self.kind, self.flags, self.size, self.create_ns = header[:5]
+        self.digest, self.fingerprint, self.last_used = header[5:8]
+        self.start = start
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether it holds one pipeline."""
+        return self.magic in format.PIPELINES
+
+    @property
+    def is_pulled(self) -> bool:
+        """Whether it is a pipeline that came from a fleet."""
+        return self.is_pipeline and bool(self.flags & format.PULLED)
+
+    @property
+    def name(self) -> tuple[bytes, int]:
+        """Digest and fingerprint. Equal content is stored once for each fingerprint, by which the layer finds it."""
+        return self.digest, self.fingerprint
+
+
+class Part(Value):
     """Verified records of a piece of a file. ``base``: offset of the piece in the file."""
 
-    __slots__ = ("base", "data", "records")
-
-    def __init__(self, data: bytearray | bytes, records: list[Record], base: int) -> None:
-        self.data = data
-        self.records = records
-        self.base = base
+    data: bytearray | bytes
+    records: list[Record]
+    base: int
 
     def place(self, record: Record) -> int:
         """Returns the offset in the file of a record of this part."""
-        return self.base + record[3] - RECORD_HEADER.size
+        return self.base + record.start - RECORD_HEADER.size
+
+    def data_of(self, record: Record) -> memoryview:
+        """Returns the data of a record of this part. It is valid as long as the part is."""
+        return memoryview(self.data)[record.start : record.start + record.size]
 
 
 class Reader:
@@ -92,19 +125,22 @@ class Reader:
             self._salt = header.salt if header is not None else 0
         return self._salt
 
-    def verified(self, identity_digest: bytes, damage: list[Damage]) -> Iterator[Part]:
-        """Reads a whole file of any kind: yields the records that verify, and adds the rest to ``damage``."""
+    def verified(
+        self, identity_digest: bytes, damage: list[Damage], start: int = format.FILE_HEADER.size
+    ) -> Iterator[Part]:
+        """Reads a whole file of any kind: yields the records that verify, and adds the rest to ``damage``. ``start``:
+        where to begin, in a file to which somebody appends."""
         header, outcome = self.header(identity_digest)
         if header is None:
             damage.append(Damage(self.path, outcome))
         else:
-            yield from self.content(header, damage)
+            yield from self.content(header, damage, start)
 
-    def content(self, header: FileHeader, damage: list[Damage]) -> Iterator[Part]:
+    def content(self, header: FileHeader, damage: list[Damage], start: int = format.FILE_HEADER.size) -> Iterator[Part]:
         """Yields the records of a file whose header ``header`` returned. For packs and exports it also checks the
         length of the file, which their header has."""
         if header.kind not in (format.PACK, format.EXPORT):
-            yield from self.parts(damage)
+            yield from self.parts(damage, start)
             return
         if header.size < self.size:
             damage.append(Damage(self.path, "extended", header.size, self.size - header.size))
@@ -164,9 +200,22 @@ class Reader:
         data = head + self.bytes_at(offset + RECORD_HEADER.size, size)
         found: list[Record] = []
         Scan(self.path, [], self.salt).part(data, len(data), 0, None, found)
-        if len(found) != 1 or found[0][4] != size:
+        if len(found) != 1 or found[0].size != size:
             return None
         return found[0], data[RECORD_HEADER.size :]
+
+
+def parts_of(
+    path: str, identity_digest: bytes, damage: list[Damage], start: int = format.FILE_HEADER.size
+) -> Iterator[Part]:
+    """``Reader.verified`` of a file that need not be there, because another process folded or combined it. One that
+    cannot be read is damage. Raises nothing."""
+    try:
+        yield from Reader(path).verified(identity_digest, damage, start)
+    except FileNotFoundError:
+        pass  # perhaps meanwhile: the reader opens it for each part
+    except OSError as error:
+        damage.append(Damage.unreadable(path, error))
 
 
 class Scan:
@@ -193,8 +242,9 @@ class Scan:
         places: dict[bytes, int] = {}
         at = 0
         while at + header_size <= end:
-            magic, kind, flags, size, create_ns, digest, fingerprint, last_used, hashed = unpack(view, at)
-            if hash64(view[at : at + HASHED_RECORD_HEADER], salt) != hashed:
+            header = unpack(view, at)
+            size = header[3]
+            if hash64(view[at : at + HASHED_RECORD_HEADER], salt) != header[8]:
                 next_one = next_record(data, at + ALIGNMENT, end, limit is None, places, salt)
                 self._unverified(view, at, next_one, base)
                 at = next_one
@@ -211,8 +261,8 @@ class Scan:
                 )
                 at = next_one
                 continue
-            if hash128(view[start:stop]) == digest:
-                take((magic, kind, flags, start, size, create_ns, digest, fingerprint, last_used))
+            if hash128(view[start:stop]) == header[5]:
+                take(Record(header, start))
             else:
                 self._damage.append(Damage(self._path, "damaged-data", base + at, format.record_size(size)))
             at = stop + -size % ALIGNMENT

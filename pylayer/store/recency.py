@@ -36,7 +36,7 @@ def used_parts(fingerprints: list[int], when: int) -> list[bytes | memoryview]:
     return format.record_parts(format.USED, data, last_used=when)
 
 
-def fingerprints_of(data: bytes) -> tuple[int, ...]:
+def fingerprints_of(data: bytes | memoryview) -> tuple[int, ...]:
     """Returns the fingerprints in a USED record's data."""
     return struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
 

@@ -14,7 +14,7 @@ from .survey import files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .inventory import Shelf
+    from .holdings import Shelf
 
 
 class Removal:
@@ -103,7 +103,7 @@ class Removal:
         already read. Raises OSError."""
         claim = Claim(folder)
         try:
-            if not claim.take():
+            if not claim.acquire():
                 self.failure = "another process is folding it; try again when it is done"
                 return
         except OSError as error:
@@ -119,7 +119,7 @@ class Removal:
                     runs.keep_dead(self._root, path)
             left = [path for path in paths if not remove(path) and os.path.lexists(path)]
         finally:
-            claim.drop()
+            claim.release()
         if left:
             self.failure = f"{len(left)} file{'s' * (len(left) > 1)} could not be deleted, such as {left[0]}"
 

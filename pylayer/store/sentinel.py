@@ -20,6 +20,7 @@ from ..common.file_kinds import FileName
 from ..common.files import read_small, remove, unique_name, write_all
 from ..common.identity import Identity
 from ..common.paths import make_private
+from ..values import Value
 from . import format
 from .folder import Folder
 from .marks import ADDED as ADDED
@@ -38,24 +39,18 @@ MARK = struct.Struct("<IHHQ14Q")
 UNFIT = -2
 
 
-class Death:
+class Death(Value):
     """A process that ended without destroying its device, and what the driver was working on then. ``marks`` may be
     empty."""
 
-    __slots__ = ("application", "began_ns", "changed", "marks", "name", "path", "program")
-
-    def __init__(
-        self, path: str, program: int, application: str, began_ns: int, marks: list[Mark], changed: bool = False
-    ) -> None:
-        self.path = path
-        self.name = os.path.basename(path)[: -len(file_kinds.LIVE)]
-        self.program = program
-        self.application = application
-        #: When it began to read what is decided, in nanoseconds since 1970: seconds as a float are 238 ns apart.
-        self.began_ns = began_ns
-        self.marks = marks
-        #: A variable was set that changes what the driver gives.
-        self.changed = changed
+    path: str
+    program: int
+    application: str
+    #: When it began to read what is decided, in nanoseconds since 1970: seconds as a float are 238 ns apart.
+    began_ns: int
+    marks: list[Mark]
+    #: A variable was set that changes what the driver gives.
+    changed: bool = False
 
 
 def _runtime_directory() -> str | None:

@@ -25,25 +25,23 @@ if TYPE_CHECKING:
 
     from ..common.identity import Identity
     from ..common.settings import Limits
-    from .fleet_packs import Admitted
-    from .fleet_packs import Binding as Binding
     from .fleet_packs import Bound as Bound
     from .format import Damage as Damage
-    from .inventory import Holding as Holding
-    from .inventory import Learn
-    from .inventory import Shelf as Shelf
-    from .inventory import Stored as Stored
+    from .holdings import Holding as Holding
+    from .holdings import Learn
+    from .holdings import Shelf as Shelf
+    from .holdings import Stored as Stored
     from .portable import Export
     from .portable import Import as Import
     from .portable import Moved as Moved
-    from .quarantine import Item as Item
+    from .quarantine import QuarantinedFile as QuarantinedFile
     from .removal import Removal as Removal
     from .room import Room as Room
     from .timeline import Event as Event
     from .timeline import Follower
     from .timeline import Timeline as Timeline
     from .trimming import Trim as Trim
-    from .verdict_words import Told as Told
+    from .verdict_words import VerdictText as VerdictText
     from .verdicts import Verdicts as Verdicts
     from .verification import Repair as Repair
     from .verification import TakesIdentity
@@ -78,16 +76,16 @@ class Store:
 
     def tree_bytes(self, *folders: str) -> tuple[int, int]:
         """Returns the size in bytes and the number of all files below a folder of the store."""
-        from .inventory import tree_bytes
+        from .holdings import tree_bytes
 
         return tree_bytes(os.path.join(self.root, *folders))
 
     def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
         """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each
         program that a file names."""
-        from . import inventory, runs
+        from . import holdings, runs
 
-        shelves = [inventory.survey(self.root, name, learn) for name in self.identities() if takes(name)]
+        shelves = [holdings.survey(self.root, name, learn) for name in self.identities() if takes(name)]
         pulled = [(shelf.name, held) for shelf in shelves for held in shelf.holdings.values() if held.pulled]
         unrecorded = runs.unrecorded(self.root) if pulled else set()
         for name, holding in pulled:
@@ -96,9 +94,9 @@ class Store:
 
     def stored(self, fingerprint: int) -> list[Stored]:
         """Returns the stored records of a pipeline, one for each identity and program."""
-        from . import inventory, runs
+        from . import holdings, runs
 
-        found = [one for name in self.identities() for one in inventory.stored(self.root, name, fingerprint)]
+        found = [one for name in self.identities() for one in holdings.stored(self.root, name, fingerprint)]
         unrecorded = runs.unrecorded(self.root) if any(one.is_pulled for one in found) else set()
         for one in found:
             one.uses_recorded = not one.is_pulled or one.identity not in unrecorded
@@ -197,87 +195,21 @@ class Store:
 
         return Import(path, recipient, sync)
 
-    # ---- packs of a fleet --------------------------------------------------------------------------------
-
     def room(self, limits: Limits) -> Room:
         """Returns how much a pull may add, which is not known yet."""
         from .room import Room
 
         return Room(self.root, limits)
 
-    def pack_files(self, identity: str) -> set[tuple[str, int, int]]:
-        """Returns name, size and time of change of each pack under an identity."""
-        from .fleet_packs import pack_files
-
-        return pack_files(self.root, identity)
-
-    def present(self, identity: str, programs: Container[int]) -> dict[int, set[bytes]]:
-        """Returns the first 8 bytes of the digest of each pipeline that verifies in the store, by program."""
-        from .fleet_packs import present
-
-        return present(self.root, identity, programs)
-
-    def mark_in_use(self, identity: str) -> None:
-        """Notes that somebody pulls for an identity now: what was pulled for it is evicted after that for others."""
-        from .fleet_packs import mark_in_use
-
-        mark_in_use(self.root, identity)
-
-    def sync_packs(self, identity: str) -> None:
-        """Waits until the names of admitted packs are on the disk. Raises OSError."""
-        from .fleet_packs import sync_packs
-
-        sync_packs(self.root, identity)
-
-    def admit(self, identity: Identity, program: int, path: str) -> Admitted:
-        """Verifies a published pack and moves it into the store. Raises Refused and OSError; the store is then as it
-        was."""
-        from .fleet_packs import admit
-
-        return admit(self.root, identity, program, path)
-
-    def pack_names(self, path: str, identity: Identity) -> set[tuple[bytes, int]]:
-        """Returns digest and fingerprint of each record in a pack, which need not be in the store. Raises OSError."""
-        from .fleet_packs import names_of
-
-        return names_of(path, identity)
-
-    def packs_of(self, identity: Identity) -> dict[int, list[str]]:
-        """Returns the paths of the packs under one identity, by program."""
-        from .folder import Folder
-
-        return Folder(self.root, identity).files_by_program((file_kinds.PACK,))
-
-    def suspects_of(self, identity: Identity) -> Verdicts:
-        """Returns what processes of this store died over, under one identity."""
-        from .fleet_packs import suspects_of
-
-        return suspects_of(self.root, identity)
-
-    def binding(
-        self,
-        directory: str,
-        identity: Identity,
-        program: tuple[int, str],
-        known: Container[tuple[bytes, int]],
-        suspects: Verdicts,
-        most_bytes: int,
-    ) -> Binding:
-        """Returns what writes packs to publish, and has not begun. It leaves out ``suspects``, and the records that are
-        ``known`` by digest and fingerprint."""
-        from .fleet_packs import Binding
-
-        return Binding(directory, identity, program, known, suspects, most_bytes)
-
     # ---- what is set aside -------------------------------------------------------------------------------
 
-    def quarantined(self) -> list[Item]:
+    def quarantined(self) -> list[QuarantinedFile]:
         """Returns the damaged files, oldest first."""
         from .quarantine import items
 
         return items(self.root)
 
-    def verdicts(self) -> list[Told]:
+    def verdicts(self) -> list[VerdictText]:
         """Returns what makes later runs worse, and what did until lately, by identity and program. Only reads: what
         follows from a death that no later start of the layer has found is missing."""
         from . import verdict_files, verdict_words

@@ -11,7 +11,7 @@ from . import format
 from .ended import has_writer
 from .fold import STEP_ENTRIES
 from .folder import identity_names
-from .reader import Reader
+from .reader import parts_of
 from .recency import Uses, fingerprints_of
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ class Ages:
         return max(self.by_time) + 1, 0
 
 
-class Source:
+class SurveyedFile:
     """A file of records that a fold can read: how many pipelines it holds, their bytes, and when they were last used.
     ``only_pipelines``: it has nothing else that is worth keeping, so it can be deleted when all of them are evicted.
     ``is_readable``: at least one of its records verifies."""
@@ -119,7 +119,7 @@ class Survey:
         #: The contents of USED records, by identity and program.
         self.uses: dict[tuple[str, int], Uses] = {}
         #: By identity.
-        self.sources: dict[str, list[Source]] = {}
+        self.sources: dict[str, list[SurveyedFile]] = {}
         #: By identity, the time that counts as last use of what came from a fleet and was never used here: before all
         #: times, and in the order in which somebody last pulled for these identities.
         self.ranks: dict[str, int] = {}
@@ -151,9 +151,9 @@ class Survey:
         """Reads all of a program's files together, because a use may be recorded in another file than its record."""
         uses = self.uses[name, program] = Uses(self.ranks[name])
         seen: set[tuple[bytes, int]] | None = set() if self._merged else None
-        found: list[tuple[StoreFile, Source, bytearray]] = []
+        found: list[tuple[StoreFile, SurveyedFile, bytearray]] = []
         for file in files:
-            source, records = Source(file.path, program), bytearray()
+            source, records = SurveyedFile(file.path, program), bytearray()
             yield from _collect(source, bytes.fromhex(name), uses, records, seen)
             found.append((file, source, records))
         for file, source, records in found:
@@ -194,23 +194,20 @@ RECORD = struct.Struct("=QQQ")
 
 
 def _collect(
-    source: Source, identity_digest: bytes, uses: Uses, found: bytearray, seen: set[tuple[bytes, int]] | None
+    source: SurveyedFile, identity_digest: bytes, uses: Uses, found: bytearray, seen: set[tuple[bytes, int]] | None
 ) -> Iterator[None]:
     """Appends a ``RECORD`` for each pipeline in a file, and adds its USED records to ``uses``."""
-    try:
-        for part in Reader(source.path).verified(identity_digest, []):
-            source.is_readable = True
-            for magic, _, _, start, size, _, digest, fingerprint, last_used in part.records:
-                if magic == format.USED:
-                    fingerprints = fingerprints_of(bytes(part.data[start : start + size]))
-                    uses.note(fingerprints, last_used)
-                    source.only_pipelines &= not fingerprints
-                elif magic not in format.PIPELINES:
-                    source.only_pipelines &= magic == format.TABLE
-                elif seen is None or (digest, fingerprint) not in seen:
-                    if seen is not None:
-                        seen.add((digest, fingerprint))
-                    found += RECORD.pack(fingerprint, last_used, format.record_size(size))
-            yield
-    except OSError:
-        return
+    for part in parts_of(source.path, identity_digest, []):
+        source.is_readable = True
+        for record in part.records:
+            if record.magic == format.USED:
+                fingerprints = fingerprints_of(part.data_of(record))
+                uses.note(fingerprints, record.last_used)
+                source.only_pipelines &= not fingerprints
+            elif not record.is_pipeline:
+                source.only_pipelines &= record.magic == format.TABLE
+            elif seen is None or record.name not in seen:
+                if seen is not None:
+                    seen.add(record.name)
+                found += RECORD.pack(record.fingerprint, record.last_used, format.record_size(record.size))
+        yield

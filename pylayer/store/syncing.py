@@ -10,12 +10,16 @@ import _thread
 import os
 import time
 
+from ..common import file_kinds
 from ..common.files import remove, sync_file
 from .journal import CLOSED, OPEN, Journal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ..common.file_kinds import Kind
+    from .folder import Folder
 
 
 def fsync_in_steps(path: str) -> Iterator[None]:
@@ -141,6 +145,37 @@ class Syncer:
             return
         sync_file(os.path.dirname(path))
         _delete(older)
+
+
+class SyncedJournal:
+    """A journal in an identity's folder, which it makes if it is missing. ``syncer`` puts on the disk what it has."""
+
+    def __init__(
+        self, folder: Folder, program: int, application: str, syncer: Syncer, kind: Kind = file_kinds.JOURNAL
+    ) -> None:
+        self._folder = folder
+        self._syncer = syncer
+        self._journal = Journal(folder.path, folder.identity, program, application, kind)
+
+    def append(self, parts: list[bytes | memoryview]) -> None:
+        """Appends whole records, given as the pieces of ``format.record_parts``. Raises OSError."""
+        if self._journal.path is None:
+            self._folder.prepare()
+        try:
+            self._journal.append(parts)
+        except FileNotFoundError:  # somebody deleted the folder: make it again, so that later records are stored
+            self._folder.prepare()
+            self._journal.append(parts)
+        self._syncer.written(self._journal)
+
+    def sync(self) -> None:
+        """Starts to put what was appended on the disk, as the fsync policy wants it."""
+        self._syncer.start(self._journal)
+
+    def close(self) -> None:
+        """Closes the journal. If the fsync policy wants a sync, it is done or in progress."""
+        self.sync()
+        self._journal.close()
 
 
 def _delete(paths: list[str]) -> None:

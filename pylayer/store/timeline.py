@@ -13,14 +13,13 @@ import struct
 from ..common import file_kinds, flat
 from ..common.files import append, date_of_name, remove, replace_file
 from ..common.paths import make_private_below
-from ..values import CARRIER_NAMES
+from ..values import CARRIER_NAMES, Value
 from . import format, frames
 from .reader import Reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
-    from typing import Any
 
     from ..common.identity import Identity
     from .reader import Part
@@ -54,48 +53,20 @@ CACHE_OUTCOMES = ("passed", "emptied", "refused")
 _WORDS = {"pipeline": OUTCOMES, "cache": CACHE_OUTCOMES, "device": CARRIER_NAMES}
 
 
-class Event:
+class Event(Value):
     """One event. Times are nanoseconds of CLOCK_MONOTONIC. The meaning of the other fields depends on ``type``."""
 
-    __slots__ = (
-        "duration_ns",
-        "fingerprint",
-        "kind",
-        "number",
-        "outcome",
-        "stages",
-        "start_ns",
-        "text",
-        "thread",
-        "type",
-        "value",
-    )
-
-    def __init__(
-        self,
-        type: str,
-        start_ns: int,
-        duration_ns: int = 0,
-        outcome: str = "",
-        kind: int = 0,
-        thread: int = 0,
-        fingerprint: int = 0,
-        number: int = 0,
-        value: int = 0,
-        stages: int = 0,
-        text: str = "",
-    ) -> None:
-        self.type = type
-        self.start_ns = start_ns
-        self.duration_ns = duration_ns
-        self.outcome = outcome
-        self.kind = kind
-        self.thread = thread
-        self.fingerprint = fingerprint
-        self.number = number
-        self.value = value
-        self.stages = stages
-        self.text = text
+    type: str
+    start_ns: int
+    duration_ns: int = 0
+    outcome: str = ""
+    kind: int = 0
+    thread: int = 0
+    fingerprint: int = 0
+    number: int = 0
+    value: int = 0
+    stages: int = 0
+    text: str = ""
 
     @property
     def is_compile(self) -> bool:
@@ -106,9 +77,6 @@ class Event:
     def may_be_compile(self) -> bool:
         """Whether the driver compiled pipelines, or it is not known that it did not."""
         return self.type == "pipeline" and self.outcome in COMPILES + UNKNOWN
-
-    def __repr__(self) -> str:
-        return f"Event({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
 
 def _thread_name(thread: int) -> str:
@@ -291,14 +259,14 @@ class Timeline:
     def take_part(self, part: Part) -> int:
         """Appends what verified in a part of a file; returns the file offset where that ends."""
         end = 0
-        for magic, _, _, start, size, *_ in part.records:
-            data = bytes(memoryview(part.data)[start : start + size])
-            end = part.base + start + size + -size % format.ALIGNMENT
-            if magic == format.NOTE:
+        for record in part.records:
+            data = bytes(part.data_of(record))
+            end = part.place(record) + format.record_size(record.size)
+            if record.magic == format.NOTE:
                 self.take_note(data)
-            elif magic == format.EVENTS:
+            elif record.magic == format.EVENTS:
                 self.take_events(data)
-            elif magic == format.FRAMES:
+            elif record.magic == format.FRAMES:
                 self.take_frames(data)
         return end
 
@@ -435,8 +403,3 @@ def prune(root: str) -> int:
             except OSError:
                 continue  # gone
     return removed
-
-
-def as_dict(event: Event) -> dict[str, Any]:
-    """Returns the event's fields by name."""
-    return {name: getattr(event, name) for name in Event.__slots__}

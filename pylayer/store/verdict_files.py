@@ -12,9 +12,9 @@ from __future__ import annotations
 import time
 
 from ..common import file_kinds
-from ..common.files import remove, replace_file
+from ..common.files import remove
 from . import format, runs, sentinel, verdicts
-from .reader import Reader
+from .reader import Reader, parts_of
 from .verdicts import ADDED_CALL, ENTRY, PIPELINE, RECORD, TABLE, Verdict, Verdicts
 
 TYPE_CHECKING = False
@@ -51,9 +51,8 @@ def _read_file(path: str, folder: Folder) -> tuple[str, list[Verdict], bool] | N
         entries = []
         for part in reader.content(header, []):
             for record in part.records:
-                data = memoryview(part.data)[record[3] : record[3] + record[4]]
-                if record[0] == format.VERDICTS and len(data) % ENTRY.size == 0:
-                    entries += [Verdict(*fields) for fields in ENTRY.iter_unpack(data)]
+                if record.magic == format.VERDICTS and record.size % ENTRY.size == 0:
+                    entries += [Verdict(*fields) for fields in ENTRY.iter_unpack(part.data_of(record))]
     except FileNotFoundError:
         raise
     except OSError:
@@ -106,7 +105,6 @@ def read_all(folder: Folder) -> dict[int, tuple[str, Verdicts]]:
 
 def write(folder: Folder, program: int, application: str, new: list[Verdict]) -> None:
     """Stores new decisions together with what was decided before, in one file. Raises OSError."""
-    folder.prepare()
     known = Verdicts()
     sources = []
     for path, content in _read_files(folder, program):
@@ -118,11 +116,8 @@ def write(folder: Folder, program: int, application: str, new: list[Verdict]) ->
         known.add(verdict)
     kept = known.memorable()
     if kept:
-        path = folder.new_path(program, file_kinds.VERDICT)
-        salt = format.new_salt()
-        head = format.file_header(format.VERDICT_FILE, folder.identity, program, application, salt=salt)
         record = format.record_parts(format.VERDICTS, b"".join(one.pack() for one in kept))
-        replace_file(path, [head, *format.seal(record, salt)], sync=True)
+        folder.write_file(file_kinds.VERDICT, program, application, record, sync=True)
     for path in sources:
         remove(path)
 
@@ -194,16 +189,13 @@ def _accuse_records(folder: Folder, finding: Finding, found_ns: int) -> None:
     longer suspected, but these records stay aside."""
     pipelines = {one.subject: one.flags & verdicts.COMPILING for one in finding.new if one.type == PIPELINE}
     for path in (*folder.files(finding.program, file_kinds.FOLDED), *folder.system_packs(finding.program, [])):
-        try:
-            for part in Reader(path).verified(folder.identity.digest, []):
-                for record in part.records:
-                    if record[0] in format.PIPELINES and record[7] in pipelines:
-                        number, flags = verdicts.number_of(record[6]), pipelines[record[7]]
-                        decision = finding.known.accuse(RECORD, 0, number, found_ns, found_ns, flags)
-                        if decision is not None:
-                            finding.new.append(decision)
-        except OSError:
-            continue  # another process combines it with others, or it cannot be read; the pipeline is accused
+        for part in parts_of(path, folder.identity.digest, []):  # one that cannot be read: the pipeline is accused
+            for record in part.records:
+                if record.is_pipeline and record.fingerprint in pipelines:
+                    number, flags = verdicts.number_of(record.digest), pipelines[record.fingerprint]
+                    decision = finding.known.accuse(RECORD, 0, number, found_ns, found_ns, flags)
+                    if decision is not None:
+                        finding.new.append(decision)
 
 
 def _store(folder: Folder, findings: dict[int, Finding]) -> None:

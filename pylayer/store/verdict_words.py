@@ -42,7 +42,7 @@ def grouped(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
     return list(groups.values())
 
 
-class Told:
+class VerdictText:
     """What people are told of one or several verdicts about a program. ``state`` is one of ``STATES``."""
 
     __slots__ = ("driver", "identity", "program", "since_s", "state", "switches_off", "text", "type", "until_s")
@@ -70,11 +70,11 @@ def state_of(verdict: Verdict, now_s: float) -> str:
     return IN_FORCE if verdict.holds(now_s) else TRIAL if verdict.is_on_trial(now_s) else EVIDENCE
 
 
-def tell(identity: Identity, program: str, known: Verdicts) -> list[Told]:
+def tell(identity: Identity, program: str, known: Verdicts) -> list[VerdictText]:
     """Returns what is decided about a program, by state and then oldest first."""
     now = known.now_s
     found = []
     for state in STATES:
         mine = [one for one in known.entries.values() if state_of(one, now) == state]
-        found += [Told(identity, program, state, group) for group in grouped(mine)]
+        found += [VerdictText(identity, program, state, group) for group in grouped(mine)]
     return found

@@ -18,7 +18,7 @@ import os
 import struct
 import time
 
-from ..values import KIND_NAMES
+from ..values import KIND_NAMES, Value
 from . import format
 from .marks import ADDED, ADOPT, COMPILE, MERGE, PIPELINES, PROBE, RECORDS
 from .marks import APPLICATION as APPLICATION_MARK
@@ -69,67 +69,54 @@ HARMLESS = (
 )  # fmt: skip
 
 
-class Row:
+class Rule(Value):
     """The policy for one type of verdict.
 
     ``runs``: so many different runs must have evidence. ``seconds``: how long the verdict lasts. ``again``: how long if
-    evidence comes after its end or after it was cleared. ``stays``: from this many runs with evidence on a success no
-    longer clears it; 0 is never. ``about_driver``: evidence and successes do not count while a variable of ``CHANGING``
-    is set. ``effect`` and ``end`` are what people are told.
+    evidence comes after its end or after it was cleared; 0: as long. ``stays``: from this many runs with evidence on a
+    success no longer clears it; 0 is never. ``about_driver``: evidence and successes do not count while a variable of
+    ``CHANGING`` is set. ``effect`` and ``end`` are what people are told.
     """
 
-    __slots__ = ("about_driver", "again", "effect", "end", "name", "runs", "seconds", "stays")
-
-    def __init__(
-        self,
-        name: str,
-        runs: int,
-        seconds: int,
-        effect: str,
-        end: str,
-        again: int = 0,
-        stays: int = 0,
-        about_driver: bool = False,
-    ) -> None:
-        self.name = name
-        self.runs = runs
-        self.seconds = seconds
-        self.again = again or seconds
-        self.stays = stays
-        self.about_driver = about_driver
-        self.effect = effect
-        self.end = end
+    name: str
+    runs: int
+    seconds: int
+    effect: str
+    end: str
+    again: int = 0
+    stays: int = 0
+    about_driver: bool = False
 
 
 TABLE = {
     # Evidence: a cell that the driver had been given was not found, by VK_PIPELINE_COMPILE_REQUIRED and nothing else,
     # and compiled to the same bytes; the run has no hit of this kind. Success: a hit of this kind.
-    PLAIN_KIND: Row(
+    PLAIN_KIND: Rule(
         "plain-kind", 2, 14 * DAY, about_driver=True,
         effect="{kind} pipelines are created without a probe, as the driver did not find stored ones in {runs} runs",
         end="{kind} pipelines are looked up in the store again",
     ),
     # Evidence: the first EMPTY_CELLS whole pipelines of a run add nothing to their cells, and nothing is stored.
     # Success: a cell with data.
-    STUB: Row(
+    STUB: Rule(
         "stub", 2, 14 * DAY, about_driver=True,
         effect="the layer is off, because the driver's VkPipelineCache keeps nothing",
         end="the layer is on again: the driver's VkPipelineCache keeps pipelines",
     ),
     # Evidence: a process died while the driver was given these records. Success: compiled to the same bytes.
-    RECORD: Row(
+    RECORD: Rule(
         "record", 1, 14 * DAY, stays=2,
         effect="{count} stored {records} set aside, because the program died while the driver handled {them}",
         end="{count} stored {records} used again",
     ),
     # Evidence: a process died while it created this pipeline with stored data. Success: compiled.
-    PIPELINE: Row(
+    PIPELINE: Rule(
         "pipeline", 1, 14 * DAY, stays=2,
         effect="the stored data of {count} {pipelines} set aside, because the program died when it created {them}",
         end="the stored data of {count} {pipelines} used again",
     ),
     # The same for pipelines without a fingerprint: those of their kind.
-    KIND: Row(
+    KIND: Rule(
         "kind", 1, 14 * DAY, stays=2,
         effect="{kind} pipelines without a fingerprint are created without stored data, because the program died when "
         "it created one",
@@ -137,28 +124,28 @@ TABLE = {
     ),
     # Evidence: a process died while the driver was given this cache data of the program's. Success: the driver returns
     # the same data.
-    APPLICATION: Row(
+    APPLICATION: Rule(
         "application-cache", 1, 14 * DAY, stays=2,
         effect="the program's data of {count} {caches} refused, because the program died while the driver handled it",
         end="the program's data of {count} {caches} accepted again",
     ),
     # Evidence: a process died at the creation of pipelines while there were snapshots, which may hold any pipeline.
     # Success: a run that created SUCCESSES pipelines from snapshots. Concerns snapshots older than the verdict.
-    SNAPSHOTS: Row(
+    SNAPSHOTS: Rule(
         "snapshots", 2, 14 * DAY,
         effect="snapshots made so far are not used, because the program died {runs} times when it created pipelines",
         end="snapshots are used again",
     ),
     # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs,
     # unless a variable of CHANGING was set. Calls of OFTEN_KILLED need two deaths.
-    ADDED_CALL: Row(
+    ADDED_CALL: Rule(
         "added-call", 1, DAY, again=90 * DAY,
         effect="{call} is not called for {kind} pipelines, because a program died in this call",
         end="{call} is called for {kind} pipelines again",
     ),
     # Evidence: DEATHS starts found deaths over records or at creations that cannot compile, and nothing cleared them.
     # Success: a run that created SUCCESSES pipelines from stored data.
-    LAYER_OFF: Row(
+    LAYER_OFF: Rule(
         "layer-off", 1, 7 * DAY,
         effect="the layer is off, because the program died repeatedly while the driver handled stored data",
         end="the layer is on again",
@@ -188,25 +175,20 @@ def number_of(digest: bytes) -> int:
     return int.from_bytes(digest[:8], "little")
 
 
-class Verdict:
+class Verdict(Value):
     """A verdict, evidence for one, or the memory of one. ``until_s`` is 0 if it was cleared."""
 
-    __slots__ = ("decided_ns", "flags", "found_ns", "kind", "runs", "subject", "type", "until_s")
-
-    def __init__(
-        self, type: int, kind: int, runs: int, flags: int, subject: int, decided_ns: int, until_s: int, found_ns: int
-    ) -> None:
-        self.type = type
-        self.kind = kind
-        #: Different runs with evidence.
-        self.runs = runs
-        self.flags = flags
-        self.subject = subject
-        #: The newest decision about a key is in force, whoever wrote it.
-        self.decided_ns = decided_ns
-        self.until_s = until_s
-        #: When the start that found the death began to look; the same for everything that it found.
-        self.found_ns = found_ns
+    type: int
+    kind: int
+    #: Different runs with evidence.
+    runs: int
+    flags: int
+    subject: int
+    #: The newest decision about a key is in force, whoever wrote it.
+    decided_ns: int
+    until_s: int
+    #: When the start that found the death began to look; the same for everything that it found.
+    found_ns: int
 
     @property
     def key(self) -> Key:
@@ -214,15 +196,13 @@ class Verdict:
         return self.type, self.kind, self.subject
 
     @property
-    def row(self) -> Row:
+    def row(self) -> Rule:
         """The policy for it."""
         return TABLE[self.type]
 
     def pack(self) -> bytes:
         """Returns the bytes of the entry."""
-        return ENTRY.pack(
-            self.type, self.kind, self.runs, self.flags, self.subject, self.decided_ns, self.until_s, self.found_ns
-        )
+        return ENTRY.pack(*self.as_dict().values())
 
     def holds(self, now_s: float) -> bool:
         """Whether the verdict is in force."""
@@ -336,7 +316,7 @@ class Verdicts:
         kept: list[Record] = []
         left: list[Record] = []
         for record in records:
-            aside = record[0] in format.LOADED and self.takes_record(record[6], record[7])
+            aside = record.magic in format.LOADED and self.takes_record(*record.name)
             (left if aside else kept).append(record)
         return kept, left
 
@@ -355,7 +335,8 @@ class Verdicts:
         runs = min(known.runs + 1, 0xFFFF) if known is not None else 1
         needed = row.runs + (type == ADDED_CALL and subject in OFTEN_KILLED)
         decided = runs >= needed or (known is not None and known.is_on_trial(now))
-        lasts = row.again if decided and known is not None and known.flags & DECIDED else row.seconds
+        renewed = decided and known is not None and known.flags & DECIDED
+        lasts = (renewed and row.again) or row.seconds
         now_ns, flags = self._after(known), flags | (DECIDED if decided else 0)
         new = Verdict(type, kind, runs, flags, subject, now_ns, int(now) + lasts, found_ns or now_ns)
         self.entries[new.key] = new

@@ -72,7 +72,7 @@ class Verification:
         except FileNotFoundError:
             self.damage.append(Damage(path, "unreadable", detail="it is missing"))
         except OSError as error:
-            self.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            self.damage.append(Damage.unreadable(path, error))
 
     def _verify_file(self, file: StoreFile, name: str) -> Iterator[int]:
         path = file.path
@@ -87,7 +87,7 @@ class Verification:
         except FileNotFoundError:
             return  # folded meanwhile
         except OSError as error:
-            self.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            self.damage.append(Damage.unreadable(path, error))
             return
         self.files += 1
         self.records += checked.records

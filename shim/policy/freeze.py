@@ -10,9 +10,13 @@ import importlib.util
 import marshal
 from pathlib import Path
 
+import policy_validator
+
 #: The standard library's part of the start. Names as imported.
 OUTSIDE = ["__future__", "encodings", "encodings.aliases", "encodings.utf_8", "struct"]
 
+#: Made from the schema of policy files.
+GENERATED = "pylayer.common.policy_defaults"
 #: Modules of this package that a program's process always imports, before its first device or at its end, where exit()
 #: waits. ``config`` is not among them.
 INSIDE = [
@@ -26,27 +30,27 @@ INSIDE = [
     "pylayer.common.outcomes",
     "pylayer.common.owner",
     "pylayer.common.paths",
+    GENERATED,
     "pylayer.common.settings",
     "pylayer.inhost",
     "pylayer.inhost.application_binaries",
     "pylayer.inhost.application_caches",
     "pylayer.inhost.boundary",
-    "pylayer.inhost.crashes",
     "pylayer.inhost.device",
     "pylayer.inhost.host",
-    "pylayer.inhost.keeping",
+    "pylayer.inhost.pipelines",
     "pylayer.inhost.learning",
     "pylayer.inhost.loading",
     "pylayer.inhost.maintaining",
-    "pylayer.inhost.recording",
+    "pylayer.inhost.run_log",
     "pylayer.inhost.session",
-    "pylayer.inhost.storing",
+    "pylayer.inhost.journal_writer",
     "pylayer.inhost.user_output",
     "pylayer.inhost.watchdog",
     "pylayer.policy",
     "pylayer.store",
-    "pylayer.store.application_binaries",
-    "pylayer.store.attestation",
+    "pylayer.store.binary_history",
+    "pylayer.store.cache_history",
     "pylayer.store.binaries",
     "pylayer.store.bounds",
     "pylayer.store.claim",
@@ -76,15 +80,17 @@ INSIDE = [
 ]
 
 
-def source_of(name: str) -> Path:
-    """The file that a module comes from; this package's are taken from the tree being built."""
+def source_of(name: str) -> tuple[bytes, bool]:
+    """The source of a module, and whether it is a package. This package's are taken from the tree being built."""
+    if name == GENERATED:
+        return policy_validator.defaults_source().encode(), False
     if name in INSIDE:
         path = Path(*name.split("."))
-        return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_bytes(), path.is_dir()
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         raise SystemExit(f"the build needs the source of the module {name}")
-    return Path(spec.origin)
+    return Path(spec.origin).read_bytes(), spec.submodule_search_locations is not None
 
 
 def c_array(name: str, code: bytes) -> str:
@@ -96,12 +102,12 @@ def header() -> str:
     """C source of the table that PyImport_FrozenModules is set to."""
     arrays, rows = [], []
     for index, name in enumerate([*OUTSIDE, *INSIDE]):
-        path = source_of(name)
+        source, is_package = source_of(name)
         # Without docstrings and asserts: less to unmarshal.
-        code = marshal.dumps(compile(path.read_bytes(), f"{name}.py", "exec", dont_inherit=True, optimize=2))
+        code = marshal.dumps(compile(source, f"{name}.py", "exec", dont_inherit=True, optimize=2))
         arrays.append(c_array(f"frozen_{index}", code))
-        package = int(path.name == "__init__.py")
-        rows.append(f'    {{.name = "{name}", .code = frozen_{index}, .size = {len(code)}, .is_package = {package}}},')
+        row = f'.name = "{name}", .code = frozen_{index}, .size = {len(code)}, .is_package = {int(is_package)}'
+        rows.append(f"    {{{row}}},")
     table = "static const struct _frozen frozen_modules[] = {\n" + "\n".join(rows) + "\n    {.name = NULL},\n};\n"
     return "\n".join([*arrays, table])
 

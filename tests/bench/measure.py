@@ -94,14 +94,14 @@ def read(root: Path, take: Callable[[memoryview], object] | None) -> dict[str, f
 
 
 def fold(root: Path) -> dict[str, float]:
-    from pylayer.store.ended import journals_to_fold
     from pylayer.store.fold import Fold
+    from pylayer.store.journal import CLOSED
 
     folder = folder_of(root)
     memory = Memory()
     folds = steps = 0
     longest = longest_cpu = total = total_cpu = 0
-    while programs := [program for program in folder.programs() if journals_to_fold(folder, program)[0]]:
+    while programs := [program for program in folder.programs() if folder.files(program, (CLOSED,))]:
         work = Fold(folder, programs[0])
         iterator = work.steps()
         ended = False

@@ -61,10 +61,10 @@ def cells_of(folder: Folder) -> list[Cell]:
         reader = Reader(path)
         damage: list[Damage] = []
         for part in reader.parts(damage):
-            for magic, kind, _, start, size, create_ns, _, fingerprint, last_used in part.records:
-                if magic == format.CELL:
-                    data = bytes(part.data[start : start + size])
-                    cells.append(Cell(data, kind, create_ns, fingerprint, last_used))
+            for one in part.records:
+                if one.magic == format.CELL:
+                    data = bytes(part.data_of(one))
+                    cells.append(Cell(data, one.kind, one.create_ns, one.fingerprint, one.last_used))
         assert not damage
     return cells
 

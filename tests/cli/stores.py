@@ -19,7 +19,7 @@ from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
 from pylayer.store import format
-from pylayer.store.attestation import Attestation
+from pylayer.store.cache_history import Attestation
 from pylayer.store.fold import Fold
 from pylayer.store.folder import Folder, Loaded
 from pylayer.store.recency import used_parts

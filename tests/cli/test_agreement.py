@@ -6,7 +6,7 @@ import pytest
 from cli.test_metrics import parsed
 from cli.user import User
 
-from pylayer.report.totals import SHOWN
+from pylayer.report.recorded import SHOWN
 
 #: Pipelines that the program creates in each run. It compiles all of them, and then those that the layer does not find.
 COUNT = 10

@@ -60,7 +60,7 @@ def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
         ("rules:\n- match: {executable: a}\n  set: {}\n- match: {}\n  set: {}\n", 4, 10, "at least one condition"),
         ("settings: {load_wait_ms: .nan}\n", 1, 26, "settings.load_wait_ms is nan"),
         ("preset: gamers\n", 1, 9, "preset is 'gamers'; did you mean players? allowed: null"),
-        ("\n\npolicy: a:B\n", 3, 1, "policy needs policy_path"),
+        ("\n\npolicy: a:B\n", 3, 1, "policy_path, the directory that holds the module, is not set"),
         ("policy: a:B\npolicy_path: /no/such/directory\n", 1, 1, "No such file or directory"),
     ],
 )
@@ -70,6 +70,13 @@ def test_places(user: User, file: Path, text: str, line: int, column: int, messa
     (found,) = user.json("policy", "check", status=1)["problems"]
     assert (found["line"], found["column"]) == (line, column) and message in found["message"]
     assert f"{file}:{line}:{column}: " in user.pylayer("policy", "check").stdout
+
+
+def test_class_that_is_not_there_leaves_the_rest(user: User, file: Path) -> None:
+    """If the policy class cannot be used, the layer uses the rest of the file, and so do commands."""
+    file.write_text("policy: a:B\nmax_store_mib: 7\n")
+    assert user.json("ls")["max_store_bytes"] == 7 << 20
+    assert "in force" not in user.pylayer("trim").stderr
 
 
 def test_many_errors(user: User, file: Path) -> None:
@@ -141,13 +148,13 @@ def test_init(user: User, file: Path, preset: str | None) -> None:
     assert (done.returncode, done.stdout) == (0, f"Wrote {file}.\n")
     assert file.stat().st_mode & 0o777 == 0o600
     text = file.read_text()
-    assert config.parse_alone(text, "policy")[0] == ({"preset": preset} if preset else {})
+    assert config.parse_without_preset(text, "policy")[0] == ({"preset": preset} if preset else {})
     assert user.pylayer("policy", "check").returncode == 0
     uncommented = re.sub(r"^#(?=(?:  )?[a-z_]+:)", "", text, flags=re.M)
     document = yaml.safe_load(uncommented)
     assert set(document["settings"]) == set(DEFAULTS)
     assert set(document) == {*TOP_DEFAULTS, "settings", "rules"}
-    assert config.parse_alone(uncommented, "policy")[0]["settings"] == DEFAULTS
+    assert config.parse_without_preset(uncommented, "policy")[0]["settings"] == DEFAULTS
 
 
 def test_init_leaves_files_alone(user: User, file: Path) -> None:
@@ -192,7 +199,7 @@ def test_init_that_cannot_be_written(user: User, file: Path) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
         capture_output=True,
     )
-    assert done.returncode == 1 and f"{file} cannot be written: File too large" in done.stderr
+    assert done.returncode == 1 and f"{file} was not written: File too large" in done.stderr
     assert file.read_text() == "share: all\n" and list(file.parent.iterdir()) == [file]
 
 
@@ -255,7 +262,7 @@ def test_presets(user: User) -> None:
     assert {path.stem for path in directory.glob("*.yaml")} == {*PRESETS, "default"}
     for name, description in zip(PRESETS, descriptions, strict=True):
         text = config.read_preset(name)
-        document, _ = config.parse_alone(text, name)
+        document, _ = config.parse_without_preset(text, name)
         jsonschema.validate(document, config.schema())
         assert "preset" not in document and document
         assert text.startswith(f"# {name}: {description}.\n")
@@ -264,7 +271,7 @@ def test_presets(user: User) -> None:
 def test_file_over_a_preset(user: User, file: Path) -> None:
     """Mappings are merged with the preset's key by key, lists are appended to the preset's, and other keys replace the
     preset's."""
-    preset = config.parse_alone(config.read_preset("fleets"), "fleets")[0]
+    preset = config.parse_without_preset(config.read_preset("fleets"), "fleets")[0]
     rule = {"match": {"vendor": 1}, "set": {"carrier": "off"}}
     key = {"name": "farm", "key": f"pylayer-ed25519:{'A' * 43}="}
     own = {"preset": "fleets", "share": "program", "settings": {"queue_mib": 8}, "rules": [rule], "trusted_keys": [key]}

@@ -204,8 +204,7 @@ def test_file_of_another_process(tmp_path: Path) -> None:
     """report keeps the temporary file of another process that has the same pid in another container."""
     other = tmp_path / f"report.html.{os.getpid()}.tmp"
     other.write_text("theirs")
-    with report._output(str(tmp_path / "report.html")) as file:
-        file.write("ours")
+    report._write(str(tmp_path / "report.html"), "ours")
     assert other.read_text() == "theirs"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", other.name]
 

@@ -14,7 +14,7 @@ from cli.user import User
 from unit.things import binaries, binary_read, facts, record
 
 from pylayer.common.identity import Identity, program_id
-from pylayer.store import application_binaries, format, portable
+from pylayer.store import binary_history, format, portable
 from pylayer.store.folder import Loaded
 
 WITH_KEY = Identity.of(facts(), b"global key")
@@ -28,7 +28,7 @@ def of_pipeline(number: int, **fields: int) -> bytes:
 
 def own_binary(data: bytes) -> bytes:
     """Returns a record of what a program read out of a binary of its own."""
-    return b"".join(application_binaries.record_parts(binary_read(data), memoryview(data)))
+    return b"".join(binary_history.record_parts(binary_read(data), memoryview(data)))
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from cli import stores
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
-from pylayer.cli.inventory import Inventory
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.sizes import parse_size
 from pylayer.cli.trim import trim
@@ -154,9 +153,9 @@ def test_while_another_folds(user: User, store: Store, words: str) -> None:
     """A folder that a running process folds is not changed. The command says so with status 1."""
     before = store.sizes()
     claim = Claim(store.folder)
-    assert claim.take()
+    assert claim.acquire()
     done = user.pylayer("clear", *words.split(), "--yes")
-    claim.drop()
+    claim.release()
     assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
 
 
@@ -179,8 +178,8 @@ def test_journals_folded_while_asking(user: User) -> None:
     store = Store(user.store)
     store.journal(TOOL, cell(1))
     chosen, known = Selection("tool", None), Names(str(user.store))
-    (shelf,) = Inventory(face.Store(str(user.store)), chosen, known).shelves
-    plan = clear._plan_programs(face.Store(str(user.store)), shelf, chosen, known)
+    (shelf,) = chosen.shelves(face.Store(str(user.store)), known)
+    (plan,) = clear._selected(face.Store(str(user.store)), [shelf], chosen, known)
     store.pack()
     plan.remove()
     assert plan.failure == "" and store.loaded(TOOL) == []

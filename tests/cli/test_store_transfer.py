@@ -121,7 +121,7 @@ def test_uses_travel(user: User, elsewhere: User) -> None:
     header, _ = reader.header()
     assert header is not None
     records = [record for part in reader.content(header, []) for record in part.records]
-    last = sorted(record[8] for record in records if record[0] == format.CELL)
+    last = sorted(record.last_used for record in records if record.magic == format.CELL)
     assert last[0] == 0 and [round((NOW - used) / DAY) for used in last[1:]] == [50, 3]
 
 

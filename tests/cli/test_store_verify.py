@@ -17,7 +17,7 @@ from cli.user import User
 from unit.things import binary_read, record
 
 from pylayer.common.identity import program_id
-from pylayer.store import application_binaries, folder, format, quarantine, verdicts
+from pylayer.store import binary_history, folder, format, quarantine, verdicts
 from pylayer.store import store as face
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
@@ -249,10 +249,10 @@ def test_repair_while_another_folds(user: User, store: Store) -> None:
 
     change_record_header(store)
     claim = Claim(store.folder)
-    assert claim.take()
+    assert claim.acquire()
     done = user.pylayer("verify", "--repair")
     assert done.returncode == 1 and "folded by another process" in done.stdout.replace("\n", " ")
-    claim.drop()
+    claim.release()
 
 
 # ---- quarantine ------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix:
     """A record that a writer left incomplete when it died is no problem."""
     whole = record(bytes(format.ATTESTATION.size), format.ATTEST)
     if suffix == ".binaries":
-        whole = b"".join(application_binaries.record_parts(binary_read(b"one"), memoryview(b"one")))
+        whole = b"".join(binary_history.record_parts(binary_read(b"one"), memoryview(b"one")))
     path = store.file(suffix, GAME, whole, whole[:-20])
     size = path.stat().st_size
     assert user.json("verify", "--repair")["fine"] and path.stat().st_size == size

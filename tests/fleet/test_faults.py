@@ -19,7 +19,7 @@ from fleet.fleets import Builder, Machine, free_port
 
 from pylayer.common.identity import program_id
 from pylayer.fleet.downloading import PART, Budget
-from pylayer.fleet.index import Program
+from pylayer.fleet.index import IndexedProgram
 from pylayer.fleet.memory import remembered
 from pylayer.fleet.signatures import public_of
 from pylayer.store import format
@@ -261,7 +261,7 @@ def list_pack(builder: Builder, data: bytes) -> None:
     digest = hashlib.sha256(data).hexdigest()
     (builder.place / f"{digest}.pack").write_bytes(data)
     pack = dataclasses.replace(builder.index.packs[0], sha256=digest, bytes=len(data), first=2, last=2)
-    programs = {pack.program: Program("game", 2)}
+    programs = {pack.program: IndexedProgram("game", 2)}
     builder.replace_index(packs=(*builder.index.packs, pack), number=9, programs=programs)
 
 

@@ -20,7 +20,7 @@ from pylayer.common.identity import program_id
 from pylayer.common.settings import Limits
 from pylayer.fleet.downloading import Budget
 from pylayer.fleet.memory import append_private
-from pylayer.store import bounds, format, inventory
+from pylayer.store import bounds, format, holdings
 from pylayer.store.reader import Reader
 from pylayer.store.store import Store as Face
 
@@ -275,7 +275,7 @@ def test_own_and_pulled_are_told_apart(builder: Builder, machine: Machine) -> No
     store.journal(GAME, cell(3), cell(4))
     store.journal(GAME, used([1]))
     for _ in range(2):
-        holding = inventory.survey(str(machine.root), IDENTITY.name, lambda number, name: None).holdings[
+        holding = holdings.survey(str(machine.root), IDENTITY.name, lambda number, name: None).holdings[
             program_id(*GAME)
         ]
         assert (holding.pipelines, len(holding.pulled), holding.pulled_used) == (4, 2, 1)
@@ -288,9 +288,9 @@ def test_pulled_records(builder: Builder, machine: Machine) -> None:
     machine.pull(builder.url)
     (path,) = Store(machine.root).folder.files(None, (".pack",))
     (record,) = (
-        record for part in Reader(path).verified(IDENTITY.digest, []) for record in part.records if record[0] == b"CELL"
+        one for part in Reader(path).verified(IDENTITY.digest, []) for one in part.records if one.magic == b"CELL"
     )
-    assert record[2] == format.PULLED and record[5] == 2_000_000 and record[8] == format.NEVER_USED
+    assert (record.flags, record.create_ns, record.last_used) == (format.PULLED, 2_000_000, format.NEVER_USED)
 
 
 def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylayer.fleet.index import MAX_INDEX_BYTES, MAX_PACK_BYTES, Index, Malformed, Pack, Program, parse
+from pylayer.fleet.index import MAX_INDEX_BYTES, MAX_PACK_BYTES, Index, IndexedProgram, Malformed, Pack, parse
 from pylayer.fleet.signatures import public_of, signed_index
 from pylayer.fleet.trust import Arriving, Trust, Untrusted
 
@@ -22,7 +22,7 @@ KEYS = {public_of(KEY): "builder"}
 NOW = 1_800_000_000
 DATA = b"a pack"
 PACK = Pack(hashlib.sha256(DATA).hexdigest(), len(DATA), 3, "00000000000000aa", 1, 2, 10, 20, NOW)
-INDEX = Index(IDENTITY, "A device", 5, NOW, NOW + 3600, {"00000000000000aa": Program("game", 2)}, (PACK,))
+INDEX = Index(IDENTITY, "A device", 5, NOW, NOW + 3600, {"00000000000000aa": IndexedProgram("game", 2)}, (PACK,))
 
 
 def signed(index: Index = INDEX, key: Ed25519PrivateKey = KEY, **changes: Any) -> bytes:

@@ -17,9 +17,9 @@ from unit.things import add_record
 
 from pylayer.common.cache_header import HEADER
 from pylayer.fleet import choice, index, signatures, trust
-from pylayer.store import format, pack
+from pylayer.store import fleet_packs, format, pack
 from pylayer.store.reader import Reader
-from pylayer.store.store import Refused, Store
+from pylayer.store.store import Refused
 
 PROGRAM = 7
 NOW = 1_700_000_000
@@ -55,7 +55,7 @@ def payload() -> bytes:
         for at, span in enumerate(spans)
     )
     return index.Index(
-        IDENTITY, "A device", 5, NOW, NOW + 10, {f"{PROGRAM:016x}": index.Program("seven", 3)}, packs
+        IDENTITY, "A device", 5, NOW, NOW + 10, {f"{PROGRAM:016x}": index.IndexedProgram("seven", 3)}, packs
     ).payload()
 
 
@@ -135,7 +135,7 @@ def believe(data: bytes) -> str:
 def admit(path: str, root: str, data: bytes) -> str:
     """Admits a pack to a store; returns what must hold and does not, else empty text."""
     try:
-        admitted = Store(root).admit(IDENTITY, PROGRAM, path)
+        admitted = fleet_packs.admit(root, IDENTITY, PROGRAM, path)
     except Refused:
         return "" if os.path.exists(path) else "a refused file is gone"
     there = os.path.join(root, "store", IDENTITY.name, admitted.file[0])
@@ -143,10 +143,10 @@ def admit(path: str, root: str, data: bytes) -> str:
     header = HEADER.pack(32, 1, 0x1002, 0x73BF, bytes(range(16)))
     for part in Reader(there).verified(IDENTITY.digest, damage):
         for record in part.records:
-            content = bytes(part.data[record[3] : record[3] + record[4]])
-            if record[0] == format.CELL and (content[4:32] != header[4:] or not record[2] & format.PULLED):
+            content = bytes(part.data_of(record))
+            if record.magic == format.CELL and (content[4:32] != header[4:] or not record.is_pulled):
                 return "a cell of another device, or one that was not published"
-            if record[0] not in (format.CELL, format.NOTE, format.TABLE):
-                return f"a record of kind {record[0]!r}"
+            if record.magic not in (format.CELL, format.NOTE, format.TABLE):
+                return f"a record of kind {record.magic!r}"
     os.unlink(there)
     return "something damaged is in the store" if damage else ""

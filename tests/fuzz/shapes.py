@@ -20,7 +20,7 @@ from unit.things import add_record, binaries, record
 
 from pylayer.common import file_kinds, flat, owner
 from pylayer.common.identity import Identity
-from pylayer.store import application_binaries, attestation, format, pack, recency, timeline
+from pylayer.store import binary_history, cache_history, format, pack, recency, timeline
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 OTHER_IDENTITY = Identity({"vendor_id": 0x1002, "abi": "32-bit little-endian"})
@@ -230,7 +230,7 @@ def own_binary(data: bytes | None, key: bytes = b"its key") -> bytes:
     """The data of an ABIN record."""
     content = data or b""
     digest = xxhash.xxh3_128_digest(content)
-    return application_binaries.HEAD.pack(len(key), data is not None, len(content), key, digest) + content
+    return binary_history.HEAD.pack(len(key), data is not None, len(content), key, digest) + content
 
 
 def mutate_binaries(rng: random.Random, seed: bytes) -> bytes:
@@ -354,7 +354,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     note = record(flat.dumps({"plain_kind": 2, "stub": True}).encode(), format.NOTE)
     used = b"".join(recency.used_parts([1, 2, 3], 1_700_000_000))
     attest = b"".join(
-        b"".join(attestation.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 1).parts()) for n in range(3)
+        b"".join(cache_history.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 1).parts()) for n in range(3)
     )
     of_pipelines = [record(binaries(*[b"x" * n] * n), format.BINARIES, kind=1) for n in (0, 1, 3)]
     own = [record(own_binary(data), format.APPLICATION_BINARY) for data in (b"data", b"more" * 9, None)]

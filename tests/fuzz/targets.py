@@ -24,9 +24,9 @@ from unit.things import record
 
 from pylayer.common import cache_header, compiled, config, flat, outcomes
 from pylayer.store import (
-    application_binaries,
-    attestation,
     binaries,
+    binary_history,
+    cache_history,
     fold,
     folder,
     format,
@@ -225,17 +225,17 @@ def check_records(part: reader.Part, size: int) -> list[tuple[Any, ...]]:
     """Every record of a part verifies and lies in the file; returns what was found."""
     found = []
     for one in part.records:
-        magic, kind, flags, start, length, create_ns, digest, fingerprint, last_used = one
-        data = bytes(part.data[start : start + length])
-        require(len(data) == length, "a record outside its part")
-        require(xxhash.xxh3_128_digest(data) == digest, "a record whose data does not match its digest")
-        head = bytes(part.data[start - 64 : start - 8])
-        fits = xxhash.xxh3_64_intdigest(head) == struct.unpack_from("<Q", part.data, start - 8)[0]
-        require(fits and head[:4] == magic, "a record whose header does not match its hash")
+        data = bytes(part.data_of(one))
+        require(len(data) == one.size, "a record outside its part")
+        require(xxhash.xxh3_128_digest(data) == one.digest, "a record whose data does not match its digest")
+        head = bytes(part.data[one.start - 64 : one.start - 8])
+        fits = xxhash.xxh3_64_intdigest(head) == struct.unpack_from("<Q", part.data, one.start - 8)[0]
+        require(fits and head[:4] == one.magic, "a record whose header does not match its hash")
         offset = part.place(one)
         require(offset >= 256 and offset % 16 == 0, "a record at an odd place")
-        require(offset + 64 + length <= size, "a record outside the file")
-        found.append((offset, magic, kind, flags, length, create_ns, digest, fingerprint, last_used))
+        require(offset + 64 + one.size <= size, "a record outside the file")
+        names = ("magic", "kind", "flags", "size", "create_ns", "digest", "fingerprint", "last_used")
+        found.append((offset, *(getattr(one, name) for name in names)))
     return found
 
 
@@ -366,7 +366,7 @@ def attestations(data: bytes) -> None:
     write(f"{base}/{7:016x}-0001-a.blob", good)
     write(f"{base}/{7:016x}-0002-b.blob", data)
     write(f"{base}/{7:016x}-0003-c.attest", data)
-    known = attestation.Attestations(place, 7, "")
+    known = cache_history.Attestations(place, 7, "")
     linear_work(len(data))
     for digest, one in known.history.known.items():
         require(len(digest) == 16 and digest == one.digest, "an attestation of something else")
@@ -402,13 +402,13 @@ def structures(data: bytes) -> None:
 
 
 def own_binary(data: bytes) -> None:
-    """application_binaries.parse: what it finds is exactly the record's bytes."""
-    found = application_binaries.parse(data)
+    """binary_history.parse: what it finds is exactly the record's bytes."""
+    found = binary_history.parse(data)
     if found is None:
         return
     content = None if found.data is None else bytes(found.data)
     require(content is None or xxhash.xxh3_128_digest(content) == found.digest, "data that does not match its digest")
-    again = application_binaries.HEAD.pack(len(found.key), content is not None, found.size, found.key, found.digest)
+    again = binary_history.HEAD.pack(len(found.key), content is not None, found.size, found.key, found.digest)
     require(again + (content or b"") == data, "other bytes than its parts")
     require(content is None or len(content) == found.size, "another size")
 
@@ -427,7 +427,7 @@ def own_binaries(data: bytes) -> None:
         base = os.path.relpath(which.path, Place.root())
         write(f"{base}/{7:016x}-0002-b.binaries", data)
     write(f"{os.path.relpath(place.path, Place.root())}/{7:016x}-0001-a.binaries", good)
-    known = application_binaries.ApplicationBinaries(place, 7, "", 1 << 20)
+    known = binary_history.BinaryHistory(place, 7, "", 1 << 20)
     found = []
     for batch in known.load():
         for one in batch:
@@ -548,8 +548,8 @@ def claims(data: bytes) -> None:
     if chosen(data, True, False):
         os.utime(held, (1, 1))
     claim = Claim(place)
-    if claim.take():
-        claim.drop()
+    if claim.acquire():
+        claim.release()
         require(not os.path.exists(path), "a claim that was dropped is there")
     shutil.rmtree(path, ignore_errors=True)
     with open(os.path.join(place.path, "identity"), "wb") as file:
@@ -576,7 +576,7 @@ def _all_problems(data: bytes) -> None:
     """What `pylayer policy check` finds: each problem in a line of the file, or in none."""
     try:
         text = config.decode(data, "policy.yaml")
-        config.parse_alone(text, "policy.yaml", 20)
+        config.parse_without_preset(text, "policy.yaml", 20)
     except config.PolicyFileError as error:
         lines = data.count(b"\n") + data.count(b"\r") + 3 * data.count(b"\xc2\x85") + 3 * data.count(b"\xe2\x80") + 1
         for problem in error.problems:

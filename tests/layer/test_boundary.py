@@ -248,9 +248,9 @@ from pylayer.store.reader import Reader
 def load(path):
     count = 0
     for part in Reader(path).parts([]):
-        cells = [record for record in part.records if record[0] == b"CELL"]
-        places, sizes, digests, fingerprints = ([cell[at] for cell in cells] for at in (3, 4, 6, 7))
-        boundary.load_records(1, part.data, places, sizes, digests, fingerprints)
+        cells = [record for record in part.records if record.magic == b"CELL"]
+        names = ("start", "size", "digest", "fingerprint")
+        boundary.load_records(1, part.data, *([getattr(cell, name) for cell in cells] for name in names))
         count += len(cells)
     return count, boundary.load_done(1)
 

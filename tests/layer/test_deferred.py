@@ -268,11 +268,11 @@ def test_each_pipeline_of_an_operation_is_used_by_itself(deferring: Deferring) -
     (new,) = set(deferring.world.stored_files()) - before
     ((used, _),) = uses_in(new)[1]
     stored = {
-        record[7]
+        record.fingerprint
         for path in before
         for part in Reader(str(path)).parts([])
         for record in part.records
-        if record[0] == CELL
+        if record.magic == CELL
     }
     assert set(used) == stored and len(stored) == 3 and 0 not in stored
 

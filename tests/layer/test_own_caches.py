@@ -15,7 +15,7 @@ from world import World
 
 from pylayer.common import file_kinds
 from pylayer.store import format
-from pylayer.store.attestation import INCOMPLETE, read_attestations
+from pylayer.store.cache_history import INCOMPLETE, read_attestations
 
 #: Nothing here depends on the driver, but where a test says so.
 QUICK = True

@@ -58,7 +58,7 @@ def stored_times(world: World) -> list[int]:
     times = []
     for path in world.stored_files(".closed", ".journal", ".pack"):
         reader = Reader(str(path))
-        times += [record[5] for part in reader.parts([]) for record in part.records if record[0] == format.CELL]
+        times += [one.create_ns for part in reader.parts([]) for one in part.records if one.magic == format.CELL]
     return sorted(times)
 
 

@@ -62,14 +62,14 @@ def swap_fingerprints(world: World) -> None:
     header, _ = reader.header(identity.digest)
     assert header is not None
     records = [
-        (record, bytes(part.data[record[3] : record[3] + record[4]]))
+        (record, bytes(part.data_of(record)))
         for part in reader.verified(identity.digest, [])
         for record in part.records
-        if record[0] == format.CELL
+        if record.magic == format.CELL
     ]
     writer = PackWriter(str(path), identity, header.program, header.application)
     for at, (record, data) in enumerate(records):
-        writer.add(record, data, records[at - len(records) // 2][0][7], record[8])
+        writer.add(record, data, records[at - len(records) // 2][0].fingerprint, record.last_used)
     writer.finish()
 
 

@@ -34,7 +34,7 @@ def browser() -> Iterator[Browser]:
 def write_page(store: Path, file: Path) -> Path:
     """The page of all runs of a store, each compared with the one before it."""
     found = recorded.read(str(store))
-    numbers: list[tuple[recorded.Recorded, dict[str, Any]]] = []
+    numbers: list[tuple[recorded.Run, dict[str, Any]]] = []
     for run in found:
         own = figures.of_run(str(store), found, run)
         before = recorded.earlier(found, run)

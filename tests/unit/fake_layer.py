@@ -172,5 +172,5 @@ def stored(root: str) -> list[bytes]:
     found = []
     for path in Folder(root, Identity.of(facts())).files(None):
         data = Path(path).read_bytes()
-        found += [data[start : start + size] for _, _, _, start, size, *_ in scan(data, [])]
+        found += [data[one.start : one.start + one.size] for one in scan(data, [])]
     return found

@@ -17,8 +17,8 @@ from unit.things import session as new_session
 
 from pylayer.common.settings import Limits
 from pylayer.inhost.session import DeviceSession
-from pylayer.store import application_binaries, bounds, checking, ended, format
-from pylayer.store.application_binaries import ApplicationBinaries, compact, parse
+from pylayer.store import binary_history, bounds, checking, format, pack
+from pylayer.store.binary_history import BinaryHistory, compact, parse
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
@@ -156,8 +156,8 @@ def test_stale(make: Make) -> None:
 
 def test_no_more_stale_ones_than_there_is_room_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of binaries from many other drivers, those that were read last are known. They are told in batches."""
-    monkeypatch.setattr(application_binaries, "MAX_STALE", 5)
-    monkeypatch.setattr(application_binaries, "BATCH", 2)
+    monkeypatch.setattr(binary_history, "MAX_STALE", 5)
+    monkeypatch.setattr(binary_history, "BATCH", 2)
     for version in (1, 2):
         read(make(driver_version=version), *(binary_read(b"%d of %d" % (n, version)) for n in range(4)))
     assert told(make()) == [
@@ -170,7 +170,7 @@ def test_damage_elsewhere(make: Make, root: str) -> None:
     """A damaged file of another driver is read up to the damage."""
     read(make(driver_version=1), *(binary_read(b"%d" % number) for number in range(4)))
     (path,) = files(root)
-    places = [start for _, _, _, start, *_ in scan(path.read_bytes(), [])]
+    places = [one.start for one in scan(path.read_bytes(), [])]
     flip(path, places[2] - 60)
     assert told(make()) == [known(b"%d" % number, stale=True, with_data=False) for number in range(2)]
     path.write_bytes(b"")
@@ -196,7 +196,7 @@ def test_no_more_data_than_is_kept(make: Make) -> None:
 
 def test_no_more_binaries_than_are_known(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the maximum number, the binaries of the newest files are known. A run adds at most as many as are kept."""
-    monkeypatch.setattr(application_binaries, "MAX_BINARIES", 3)
+    monkeypatch.setattr(binary_history, "MAX_BINARIES", 3)
     read(make(), *(binary_read(b"%d" % number) for number in range(9)))
     assert told(make()) == [known(b"%d" % number) for number in range(3)]
     session = make()
@@ -229,7 +229,7 @@ def test_layout() -> None:
     assert found.digest == xxhash.xxh3_128_digest(b"data")
     without = parse(abin(None, size=77))
     assert without is not None and (without.data, without.size) == (None, 77)
-    parts = application_binaries.record_parts(binary_read(b"data"), memoryview(b"data"))
+    parts = binary_history.record_parts(binary_read(b"data"), memoryview(b"data"))
     assert b"".join(parts)[64 : 64 + 68] == abin(b"data")
 
 
@@ -294,11 +294,11 @@ def test_torn_tail(make: Make, root: str) -> None:
 def test_store_that_cannot_be_written(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failing disk is reported once, and the program goes on."""
     session = make()
-    monkeypatch.setattr(ApplicationBinaries, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(BinaryHistory, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
     for number in range(3):
         read(session, binary_read(b"%d" % number))
     commands: Any = session.commands
-    assert session.storing.errors == 1 and len(commands.lines(LOG_WARN)) == 1
+    assert session.writer.errors == 1 and len(commands.lines(LOG_WARN)) == 1
 
 
 # ---- one file of many --------------------------------------------------------------------------------
@@ -311,12 +311,12 @@ def compacted(root: str, most_bytes: int = 64 << 20) -> None:
 @pytest.fixture
 def ended_writers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes every file's writer appear to have ended."""
-    monkeypatch.setattr(ended, "has_writer", lambda path: False)
+    monkeypatch.setattr(binary_history, "has_writer", lambda path: False)
 
 
 def test_one_file_of_many(make: Make, root: str, ended_writers: None) -> None:
     """The files of many runs become one, with everything that they knew and with the program's name."""
-    for number in range(application_binaries.MAX_FILES + 1):
+    for number in range(binary_history.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number), binary_read(b"in all"))
     before = sorted(told(make()))
     compacted(root)
@@ -328,7 +328,7 @@ def test_one_file_of_many(make: Make, root: str, ended_writers: None) -> None:
 
 def test_few_files_stay(make: Make, root: str, ended_writers: None) -> None:
     """A few files are left as they are."""
-    for number in range(application_binaries.MAX_FILES):
+    for number in range(binary_history.MAX_FILES):
         read(make(), binary_read(b"%d" % number))
     before = files(root)
     compacted(root)
@@ -337,7 +337,7 @@ def test_few_files_stay(make: Make, root: str, ended_writers: None) -> None:
 
 def test_files_being_written_stay(make: Make, root: str) -> None:
     """A fold leaves files alone that a running process writes."""
-    for number in range(application_binaries.MAX_FILES + 1):
+    for number in range(binary_history.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     before = files(root)
     compacted(root)
@@ -346,7 +346,7 @@ def test_files_being_written_stay(make: Make, root: str) -> None:
 
 def test_too_much_data_leaves(make: Make, root: str, ended_writers: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files with more data than is kept shrink to the newest data, and do not grow again."""
-    monkeypatch.setattr(application_binaries, "MAX_BINARIES", 100)
+    monkeypatch.setattr(binary_history, "MAX_BINARIES", 100)
     for number in range(4):
         read(make(), binary_read(bytes([number]) * 400_000))
     compacted(root, 900_000)
@@ -360,14 +360,14 @@ def test_too_much_data_leaves(make: Make, root: str, ended_writers: None, monkey
 
 def test_disk_that_is_full(make: Make, root: str, ended_writers: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the new file cannot be written, the old files stay and nothing else is left."""
-    for number in range(application_binaries.MAX_FILES + 1):
+    for number in range(binary_history.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     before = files(root)
 
-    def fail(fd: int, parts: Any) -> int:
+    def fail(path: str, parts: Any) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(application_binaries, "write_all", fail)
+    monkeypatch.setattr(pack, "append", fail)
     with pytest.raises(OSError, match="No space"):
         compacted(root)
     assert files(root) == before
@@ -376,7 +376,7 @@ def test_disk_that_is_full(make: Make, root: str, ended_writers: None, monkeypat
 
 def test_damaged_file_is_left(make: Make, root: str, ended_writers: None) -> None:
     """A damaged file is not deleted: the next load reports it."""
-    for number in range(application_binaries.MAX_FILES + 1):
+    for number in range(binary_history.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     damaged = files(root)[3]
     flip(damaged, 256 + 64 + 64)
@@ -389,7 +389,7 @@ def test_damaged_file_is_left(make: Make, root: str, ended_writers: None) -> Non
 
 def test_maintenance(make: Make, root: str, ended_writers: None) -> None:
     """A program's process folds many files into one when it is idle."""
-    for number in range(application_binaries.MAX_FILES + 1):
+    for number in range(binary_history.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     limits = Limits(1 << 40, 1 << 40, application_binaries=64 << 20)
     list(maintain(Folder(root, IDENTITY), [], limits, lambda text: None))

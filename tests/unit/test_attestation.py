@@ -18,7 +18,7 @@ from unit.things import SERIAL, FakeCommands, cache_data, cache_read, facts, fli
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
 from pylayer.policy import Policy
-from pylayer.store import attestation, format, quarantine, sketch
+from pylayer.store import cache_history, format, quarantine, reader, sketch
 from pylayer.store.maintenance import repair_whole_files
 from pylayer.store.reader import Reader
 from pylayer.values import LOG_WARN, VERDICT_EMPTY
@@ -28,7 +28,7 @@ Make = Callable[..., DeviceSession]
 
 def loads_caches(session: DeviceSession) -> DeviceSession:
     """Makes the program one that has given data to vkCreatePipelineCache before."""
-    session.caches.given(cache_data(b"something"))
+    session.caches.note_load(cache_data(b"something"))
     return session
 
 
@@ -185,14 +185,14 @@ def test_hostile_attestations(make: Make, root: str) -> None:
 def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many runs leave few files with the newest attestations. What was dropped is unknown, and so is a damaged copy of
     it."""
-    monkeypatch.setattr(attestation, "MAX_ATTESTATIONS", 10)
-    monkeypatch.setattr(attestation, "has_writer", lambda path: False)
+    monkeypatch.setattr(cache_history, "MAX_ATTESTATIONS", 10)
+    monkeypatch.setattr(cache_history, "has_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
     for number in range(30):
         session = make()
         session.caches.read(cache_read(blob(5000, seed=number)))
         session.close()
-    assert len(files(root, ".attest")) <= attestation.MAX_FILES + 1
+    assert len(files(root, ".attest")) <= cache_history.MAX_FILES + 1
     session = make()
     assert session.caches.history(cache_data(blob(5000, seed=29))) == "attested"
     assert session.caches.history(cache_data(blob(5000, seed=0))) == "unknown"
@@ -202,10 +202,10 @@ def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPat
 
 def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If sketches would take too much room, the older ones are dropped. The digests stay."""
-    monkeypatch.setattr(attestation, "MAX_SKETCH_BYTES", 200)
-    monkeypatch.setattr(attestation, "has_writer", lambda path: False)
+    monkeypatch.setattr(cache_history, "MAX_SKETCH_BYTES", 200)
+    monkeypatch.setattr(cache_history, "has_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
-    for number in range(attestation.MAX_FILES + 1):
+    for number in range(cache_history.MAX_FILES + 1):
         session = make()
         session.caches.read(cache_read(blob(5000, seed=number)))
         session.close()
@@ -213,14 +213,14 @@ def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyP
     session = make()
     assert session.caches.history(cache_data(blob(5000, seed=0))) == "attested"
     assert session.caches.history(cache_data(blob(5000, seed=0)[:-1])) == "unknown"
-    assert session.caches.history(cache_data(blob(5000, seed=attestation.MAX_FILES)[:-1])) == "altered"
+    assert session.caches.history(cache_data(blob(5000, seed=cache_history.MAX_FILES)[:-1])) == "altered"
 
 
 def test_what_cannot_be_read_is_not_deleted(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Combining files leaves one of a newer version and one whose data the disk does not give: nobody knows what is in
     them."""
-    monkeypatch.setattr(attestation, "has_writer", lambda path: False)
-    for number in range(attestation.MAX_FILES):
+    monkeypatch.setattr(cache_history, "has_writer", lambda path: False)
+    for number in range(cache_history.MAX_FILES):
         session = make()
         session.caches.read(cache_read(blob(5000, seed=number)))
         session.caches.close()
@@ -248,14 +248,14 @@ def test_what_a_writer_added_before_it_ended_is_not_lost(
     make: Make, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that folds many files into one keeps what other processes added to them after it read them."""
-    writers = [make() for _ in range(attestation.MAX_FILES + 1)]
+    writers = [make() for _ in range(cache_history.MAX_FILES + 1)]
     for number, writer in enumerate(writers):
         writer.caches.read(cache_read(b"early %d" % number, slot=number))
     reader = make()
     assert reader.caches.history(cache_data(b"early 0")) == "attested"
     for number, writer in enumerate(writers):
         writer.caches.read(cache_read(b"late %d" % number, slot=number))
-    monkeypatch.setattr(attestation, "has_writer", lambda path: False)
+    monkeypatch.setattr(cache_history, "has_writer", lambda path: False)
     reader.close()
     assert len(files(root, ".attest")) == 1
     session = make()
@@ -444,6 +444,6 @@ def test_file_combined_while_it_is_read(tmp_path: Path, monkeypatch: pytest.Monk
             super().__init__(path)
             os.unlink(path)
 
-    monkeypatch.setattr(attestation, "Reader", Opened)
+    monkeypatch.setattr(reader, "Reader", Opened)
     damage: list[Any] = []
-    assert attestation.read_attestations(str(path), bytes(16), damage) == [] and damage == []
+    assert cache_history.read_attestations(str(path), bytes(16), damage) == [] and damage == []

@@ -102,8 +102,8 @@ def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int
     found = []
     for path in Folder(root, session.identity).files(None):
         data = Path(path).read_bytes()
-        for magic, kind, flags, start, size, create_ns, *_ in scan(data, []):
-            found.append((magic, kind, flags, create_ns, data[start : start + size]))
+        for one in scan(data, []):
+            found.append((one.magic, one.kind, one.flags, one.create_ns, data[one.start : one.start + one.size]))
     return found
 
 
@@ -173,7 +173,7 @@ def test_known_binaries_say_nothing_of_probes(make: Make, commands: FakeCommands
     for flags in (CELL_AFTER_LOAD, *[CELL_ADOPTED] * 8):
         keep(session, of_pipeline(b"one", flags=flags))
     assert (commands.plain, commands.not_adopted) == ([], [])
-    assert session.keeping.duplicates == 9
+    assert session.pipelines.duplicates == 9
 
 
 def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:

@@ -28,9 +28,9 @@ from pylayer.store.pack import PackWriter
 folder = Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))
 """
 #: The process ends when half a pack is written.
-DIES = "Claim(folder).take(); PackWriter(f'{folder.path}/1.pack', folder.identity); os._exit(0)"
+DIES = "Claim(folder).acquire(); PackWriter(f'{folder.path}/1.pack', folder.identity); os._exit(0)"
 #: Waits for the others, reports whether it has the claim, and keeps it until all have reported.
-RACES = "input(); print(Claim(folder).take(), flush=True); sys.stdin.read()"
+RACES = "input(); print(Claim(folder).acquire(), flush=True); sys.stdin.read()"
 
 
 def abandon(folder: Folder) -> None:
@@ -49,12 +49,12 @@ def test_slow_taker_leaves_the_claim_of_a_fast_one(folder: Folder, monkeypatch: 
         ended = known(process, idle_seconds, limit)
         if ended and not writers:
             monkeypatch.setattr(owner, "has_ended", known)
-            assert Claim(folder).take()
+            assert Claim(folder).acquire()
             writers.append(PackWriter(os.path.join(folder.path, "2.pack"), IDENTITY))
         return ended
 
     monkeypatch.setattr(owner, "has_ended", has_ended)
-    assert not Claim(folder).take()
+    assert not Claim(folder).acquire()
     assert os.path.exists(writers[0].finish())
 
 
@@ -79,13 +79,13 @@ def test_one_of_many_processes_gets_the_claim(folder: Folder, abandoned: bool) -
 def test_lost_claim_is_not_dropped_twice(folder: Folder) -> None:
     """A process whose claim somebody removed does not drop the claim of the next process."""
     first, second = Claim(folder), Claim(folder)
-    assert first.take()
+    assert first.acquire()
     os.rename(os.path.join(folder.path, "folding"), os.path.join(folder.path, "lost"))
-    assert second.take()
-    first.drop()
-    assert not Claim(folder).take()
-    second.drop()
-    assert Claim(folder).take()
+    assert second.acquire()
+    first.release()
+    assert not Claim(folder).acquire()
+    second.release()
+    assert Claim(folder).acquire()
 
 
 def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
@@ -104,6 +104,6 @@ def test_claim_that_is_no_directory(folder: Folder, make: Callable[[Path], None]
     """A plain file in the claim's place, as an earlier version made one, or a pipe does not block a fold."""
     make(Path(folder.path, "folding"))
     claim = Claim(folder)
-    assert claim.take()
-    claim.drop()
+    assert claim.acquire()
+    claim.release()
     assert os.listdir(folder.path) == ["identity"]

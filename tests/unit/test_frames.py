@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from recorded_runs import IDENTITY, MONOTONIC, MS
 
-from pylayer.report import frames
+from pylayer.report import late_frames
 from pylayer.store.frames import FRAME_NS, Present
 from pylayer.store.timeline import Event, TimelineFile, read
 
@@ -44,7 +44,7 @@ def test_late_frames_are_late_in_a_full_timeline(tmp_path: Path, presents: list[
     file = written(tmp_path, presents, limit)
     line = read(str(tmp_path), "run")
     assert line is not None
-    late = frames.late(line, FRAME_NS)
+    late = late_frames.late(line, FRAME_NS)
     assert [own.frame.number for own in late] == list(range(EVERY, COUNT + 1, EVERY))
     assert {own.usual_ns for own in late} == {USUAL}
     times, *_ = line.presents[1]
@@ -59,7 +59,7 @@ def test_what_is_known_beside_a_full_timeline(tmp_path: Path, presents: list[Pre
     line = read(str(tmp_path), "run")
     counted = {"frames": COUNT, "late_frames": 400, "late_by_pipelines": 3, "longest_frame_ns": LATE}
     for budget, late in ((FRAME_NS, 400), (8 * MS, None)):
-        told = frames.Told(counted, line, budget).as_json(MONOTONIC)
+        told = late_frames.FrameFigures(counted, line, budget).as_json(MONOTONIC)
         assert (told["frames"], told["late_frames"], told["longest_frame_ns"]) == (COUNT, late, LATE)
 
 
@@ -71,7 +71,7 @@ def test_frames_that_a_full_timeline_lacks_went_on(tmp_path: Path, presents: lis
     written(tmp_path, presents, 20 << 10, [loader])
     line = read(str(tmp_path), "run")
     assert line is not None and len(line.events) == 1
-    assert not any(own.by_pipelines for own in frames.late(line, FRAME_NS))
+    assert not any(own.by_pipelines for own in late_frames.late(line, FRAME_NS))
 
 
 def test_a_lower_rate_is_usual_after_a_while(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_lower_rate_is_usual_after_a_while(tmp_path: Path) -> None:
     line = written(tmp_path, [Present(at, number, 101, 1) for at, number in zip(times, numbers, strict=True)], 1 << 20)
     assert line.frames_left_out == 0
     found = read(str(tmp_path), "run")
-    assert found is not None and 0 < len(frames.late(found, FRAME_NS)) < 110
+    assert found is not None and 0 < len(late_frames.late(found, FRAME_NS)) < 110
 
 
 def test_what_cannot_be_written_is_counted(tmp_path: Path, presents: list[Present]) -> None:

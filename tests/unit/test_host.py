@@ -345,6 +345,6 @@ def test_one_failing_device_leaves_the_others(send: Send, host: Any, root: str) 
     for path in Path(root, "runs").glob("*"):
         path.unlink()
     host.sessions[SERIAL].read_counters = lambda: 1 / 0
-    host.sessions[6].recording._run._written = ""
+    host.sessions[6].run_log._run._written = ""
     host._idle()
     assert len(list(runs.read_all(root))) == 1

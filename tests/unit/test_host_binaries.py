@@ -95,4 +95,4 @@ def test_binaries_that_the_program_reads(
     send(*device(CARRIER_CELLS, binaries_requested=True), *reads, gone, message("CELL", data=b"a pipeline"))
     assert writes == [5 * 4 + 3, 3]
     (path,) = Path(root).rglob("*.binaries")
-    assert [magic for magic, *_ in scan(path.read_bytes(), [])] == [format.APPLICATION_BINARY] * 6
+    assert [one.magic for one in scan(path.read_bytes(), [])] == [format.APPLICATION_BINARY] * 6

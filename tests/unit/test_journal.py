@@ -29,8 +29,8 @@ DATA = [b"first", b"", b"x" * 16, b"CELL" * 9]
 def contents(data: bytes) -> list[tuple[bytes, int, int, int, bytes]]:
     """Returns magic, kind, flags, duration and data of every accepted record."""
     return [
-        (magic, kind, flags, create_ns, data[start : start + size])
-        for magic, kind, flags, start, size, create_ns, *_ in scan(data, [])
+        (one.magic, one.kind, one.flags, one.create_ns, data[one.start : one.start + one.size])
+        for one in scan(data, [])
     ]
 
 
@@ -61,13 +61,13 @@ def test_round_trip() -> None:
     """Every record is read back with its kind, flags, duration and data, which starts at a multiple of 16."""
     data = small_journal()
     assert contents(data) == [(format.CELL, i, 0, 100 + i, bytes(part)) for i, part in enumerate(DATA)]
-    assert all(start % 16 == 0 for _, _, _, start, *_ in scan(data, []))
+    assert all(one.start % 16 == 0 for one in scan(data, []))
 
 
 def test_torn_at_every_byte() -> None:
     """A journal that is cut anywhere gives exactly the records before the cut."""
     whole = small_journal()
-    ends = [start + size for _, _, _, start, size, *_ in scan(whole, [])]
+    ends = [one.start + one.size for one in scan(whole, [])]
     expected = contents(whole)
     for cut in range(len(whole)):
         torn = whole[:cut]
@@ -132,7 +132,7 @@ def test_resync_over_several_damaged_headers() -> None:
             data[at + 30] ^= 0x40
         at += len(one)
     damage: list[Damage] = []
-    found = [data[start + size - 1] for _, _, _, start, size, *_ in scan(bytes(data), damage)]
+    found = [data[one.start + one.size - 1] for one in scan(bytes(data), damage)]
     assert found == [1, 4, 5]
     one = len(records[0])
     assert outcomes(damage) == [("damaged-header", 256, one), ("damaged-header", 256 + 2 * one, 2 * one)]
@@ -164,7 +164,7 @@ def test_hostile_length(size: int) -> None:
         )
         if size == 1 and behind:
             continue  # it fits
-        assert [one[4] for one in scan(data, damage)] == [4] + [6] * bool(behind)
+        assert [one.size for one in scan(data, damage)] == [4] + [6] * bool(behind)
         assert outcomes(damage) == [(outcome, start, 64)]
 
 
@@ -368,7 +368,7 @@ def test_disk_full(tmp_path: Path, limit: int, rollover: int, files: int) -> Non
     for path in paths:
         damage: list[Damage] = []
         data = Path(path).read_bytes()
-        found += [int(data[start : start + 4]) for _, _, _, start, *_ in scan(data, damage)]
+        found += [int(data[one.start : one.start + 4]) for one in scan(data, damage)]
         assert damage == []
         assert len(data) < 256 + 5 * 900
     assert found == kept
@@ -421,11 +421,7 @@ def in_parts(path: Path, part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> tu
     monkeypatch.setattr(reader, "PART_BYTES", part_bytes)
     damage: list[Damage] = []
     file = Reader(str(path))
-    found = [
-        bytes(part.data[start : start + size])
-        for part in file.parts(damage)
-        for _, _, _, start, size, *_ in part.records
-    ]
+    found = [bytes(part.data_of(one)) for part in file.parts(damage) for one in part.records]
     return found, damage
 
 

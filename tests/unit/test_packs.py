@@ -54,7 +54,8 @@ def test_equal_content_of_two_pipelines(folder: Folder) -> None:
     run(fold.Fold(folder, 1))
     (path,) = packs(folder)
     records = [record for part in reader.Reader(str(path)).verified(IDENTITY.digest, []) for record in part.records]
-    assert sorted((record[7], record[8]) for record in records if record[0] == format.CELL) == [(7, 2), (8, 2)]
+    cells = [record for record in records if record.magic == format.CELL]
+    assert sorted((cell.fingerprint, cell.last_used) for cell in cells) == [(7, 2), (8, 2)]
 
 
 def test_sizes_grow_by_a_factor(folder: Folder) -> None:

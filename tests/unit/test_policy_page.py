@@ -24,8 +24,10 @@ def generator() -> ModuleType:
 
 
 def test_reference_is_not_stale(generator: ModuleType) -> None:
-    """The page describes each key as the schema does; `make docs` writes it."""
+    """The page and config/default.yaml describe each key as the schema does; `make docs` writes them."""
     assert generator.PAGE.read_text() == generator.page(), "docs/policy-reference.md is stale: run make docs"
+    found = generator.DEFAULT_FILE.read_text()
+    assert found == generator.default_file(), "config/default.yaml is stale: run make docs"
 
 
 def test_every_key_has_a_row(generator: ModuleType) -> None:

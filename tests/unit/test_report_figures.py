@@ -26,7 +26,7 @@ def only(root: Path, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def several(tmp_path: Path) -> list[recorded.Recorded]:
+def several(tmp_path: Path) -> list[recorded.Run]:
     """Four processes, the oldest first. The newest created no pipeline."""
     for number, name in enumerate(("game", "tool", "game", "launcher")):
         counters = {"pipelines": 0 if name == "launcher" else 5, "compiled": number}
@@ -44,12 +44,12 @@ def several(tmp_path: Path) -> list[recorded.Recorded]:
         ("101", 101), ("launcher", 103), ("103", 103), (f"{program_id('tool', ''):016x}", 101),
     ],
 )  # fmt: skip
-def test_run_is_chosen(several: list[recorded.Recorded], word: str, pid: int) -> None:
+def test_run_is_chosen(several: list[recorded.Run], word: str, pid: int) -> None:
     """A word selects a run by its age, process or program. A run that created no pipeline is never the 'last' run."""
     assert [run.pid for run in recorded.choose(several, word, "/store")] == [pid]
 
 
-def test_run_is_chosen_by_its_own_name(several: list[recorded.Recorded]) -> None:
+def test_run_is_chosen_by_its_own_name(several: list[recorded.Run]) -> None:
     """A run can be selected by its name in the store, which --json prints."""
     assert recorded.choose(several, several[1].name, "/store") == [several[1]]
 
@@ -62,7 +62,7 @@ def test_run_is_chosen_by_its_own_name(several: list[recorded.Recorded]) -> None
         ("~1", ValueError, "last~1"), ("game~2", recorded.NoSuchRun, "only 2 runs"),
     ],
 )  # fmt: skip
-def test_no_such_run(several: list[recorded.Recorded], word: str, error: type[Exception], says: str) -> None:
+def test_no_such_run(several: list[recorded.Run], word: str, error: type[Exception], says: str) -> None:
     """If a word selects no run, the error says what to do."""
     with pytest.raises(error, match=says):
         recorded.choose(several, word, "/store")
@@ -73,10 +73,10 @@ def test_devices_of_a_process_are_one(tmp_path: Path) -> None:
     for device, pipelines in (("first", 3), ("second", 4), ("third", 0)):
         recorded_runs.write(tmp_path, device=device, counters={"pipelines": pipelines})
     found = recorded.read(str(tmp_path))
-    assert [run.run.texts["device"] for run in recorded.choose(found, "last", "/store")] == ["first", "second"]
+    assert [run.texts["device"] for run in recorded.choose(found, "last", "/store")] == ["first", "second"]
 
 
-def test_earlier_run_is_of_the_same_program_and_device(several: list[recorded.Recorded]) -> None:
+def test_earlier_run_is_of_the_same_program_and_device(several: list[recorded.Run]) -> None:
     """'previous' skips other programs. The first run has no previous one."""
     assert recorded.earlier(several, several[2]) is several[0]
     assert recorded.earlier(several, several[0]) is None

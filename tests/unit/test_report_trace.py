@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from pylayer.store.frames import Present
 def written(root: Path, *words: str) -> dict[str, Any]:
     """Returns the trace of these runs, or of all."""
     runs = recorded.read(str(root))
-    out = io.StringIO()
     lines = [(run, line) for run in runs if (line := run.timeline(str(root))) is not None]
-    count = trace.write(out, lines)
-    found: dict[str, Any] = json.loads(out.getvalue())
+    text, count = trace.render(lines)
+    found: dict[str, Any] = json.loads(text)
     assert len(found["traceEvents"]) == count
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from unit.folders import IDENTITY, loaded
 from unit.things import add_record, flip
 
-from pylayer.store import attestation, format, pack
+from pylayer.store import cache_history, format, pack
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
@@ -71,8 +71,8 @@ def test_every_file_has_its_own(folder: Folder) -> None:
     journal_of(folder, b"one")
     folder.write_snapshot(7, "program", b"two", 1)
     folder.write_blob(7, "program", 0, b"three")
-    known = attestation.Attestations(folder, 7, "program")
-    for number in range(attestation.MAX_ATTESTATIONS + 1):
+    known = cache_history.Attestations(folder, 7, "program")
+    for number in range(cache_history.MAX_ATTESTATIONS + 1):
         known.attest(number.to_bytes(16, "big"), 1, 0, False)
     known.compact()
     known.close()

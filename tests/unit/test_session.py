@@ -29,7 +29,7 @@ from unit.things import (
 from unit.things import session as new_session
 
 from pylayer.common import file_kinds
-from pylayer.inhost import learning, storing
+from pylayer.inhost import journal_writer, learning
 from pylayer.inhost.session import DeviceSession
 from pylayer.report.counters import RUN_VALUES
 from pylayer.store import format, journal, runs
@@ -75,9 +75,9 @@ def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int
     found = []
     for path in Folder(root, session.identity).files(None):
         data = Path(path).read_bytes()
-        for magic, kind, flags, start, size, create_ns, *_ in scan(data, []):
-            if magic != format.NOTE:
-                found.append((data[start : start + size], kind, flags, create_ns))
+        for one in scan(data, []):
+            if one.magic != format.NOTE:
+                found.append((data[one.start : one.start + one.size], one.kind, one.flags, one.create_ns))
     return found
 
 
@@ -100,8 +100,8 @@ def test_new_cell_is_stored(make: Make, root: str) -> None:
         cell(b"two", CELL_ADOPTED | CELL_AFTER_LOAD, create_ns=7),
     )
     assert stored(session, root) == [(b"one", KIND_GRAPHICS, 0, 500), (b"two", 0, CELL_ADOPTED, 7)]
-    assert (session.keeping.stored_records, session.storing.errors, session.keeping.lost_records) == (2, 0, 0)
-    assert session.keeping.stored_bytes == len(record(b"one") + record(b"two"))
+    assert (session.pipelines.stored_records, session.writer.errors, session.pipelines.lost_records) == (2, 0, 0)
+    assert session.pipelines.stored_bytes == len(record(b"one") + record(b"two"))
 
 
 def test_next_process_loads_it(make: Make, commands: FakeCommands) -> None:
@@ -119,7 +119,7 @@ def test_own_duplicate(make: Make, commands: FakeCommands, root: str) -> None:
     keep(session, cell(b"one", CELL_AFTER_LOAD))
     keep(session, cell(b"one", CELL_AFTER_LOAD), cell(b"one", CELL_AFTER_LOAD))
     assert len(stored(session, root)) == 1
-    assert (session.keeping.duplicates, commands.plain) == (2, [])
+    assert (session.pipelines.duplicates, commands.plain) == (2, [])
 
 
 NOT_FOUND = CELL_AFTER_LOAD | CELL_NOT_FOUND
@@ -155,7 +155,7 @@ def test_kind_that_is_never_found(
     too."""
     keep(make(), cell(b"one", kind=KIND_GRAPHICS))
     session = run(make, *[cell(b"one", NOT_FOUND, KIND_GRAPHICS)] * 3)
-    assert (session.keeping.duplicates, len(stored(session, root))) == (3, 1)
+    assert (session.pipelines.duplicates, len(stored(session, root))) == (3, 1)
     run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))  # of the same process
     assert commands.plain == []
     another_process(monkeypatch)
@@ -237,7 +237,7 @@ def test_duplicate_compiled_before_the_load(make: Make, commands: FakeCommands, 
     """A pipeline compiled while the store was still being read says nothing about the driver."""
     keep(make(), cell(b"one"))
     session = run(make, cell(b"one", CELL_NOT_FOUND), cell(b"one", CELL_ADOPTED))
-    assert (commands.plain, session.keeping.duplicates) == ([], 2)
+    assert (commands.plain, session.pipelines.duplicates) == ([], 2)
 
 
 @pytest.mark.parametrize("kind", [0, 1, 5])
@@ -254,7 +254,7 @@ def test_empty_cells_of_whole_pipelines(
         assert session.learning.told == (["the layer is off, " + KEEPS_NOTHING] if number == 2 else [])
     commands.switched_off.clear()
     following = run(make)
-    assert commands.switched_off == [SERIAL] and following.left_alone
+    assert commands.switched_off == [SERIAL] and following.off_by_verdict
     assert following.reason == "the layer is off, " + KEEPS_NOTHING and following.learning.told == []
 
 
@@ -331,19 +331,19 @@ def test_write_failure(
     monkeypatch.setattr(journal.Journal, "append", fail)
     keep(session, cell(b"1"), cell(b"2"))
     keep(session, cell(b"3"))
-    clock.now += storing.RETRY_SECONDS + 1
+    clock.now += journal_writer.RETRY_SECONDS + 1
     keep(session, cell(b"4"))
     assert tries == [1000.0, 1011.0]
-    assert (session.storing.errors, session.keeping.lost_records, session.keeping.stored_records) == (2, 4, 1)
+    assert (session.writer.errors, session.pipelines.lost_records, session.pipelines.stored_records) == (2, 4, 1)
     warnings = commands.lines(LOG_WARN)
     assert len(warnings) == 1
     assert "No space left on device" in warnings[0]
     monkeypatch.setattr(journal.Journal, "append", append)
     keep(session, cell(b"5"))
-    clock.now += storing.RETRY_SECONDS + 1
+    clock.now += journal_writer.RETRY_SECONDS + 1
     keep(session, cell(b"6"))
     assert sorted(data for data, *_ in stored(session, root)) == [b"6", b"before"]
-    assert (session.keeping.lost_records, session.keeping.stored_records) == (5, 2)
+    assert (session.pipelines.lost_records, session.pipelines.stored_records) == (5, 2)
 
 
 def test_store_deleted_while_running(make: Make, root: str) -> None:
@@ -354,7 +354,7 @@ def test_store_deleted_while_running(make: Make, root: str) -> None:
     keep(session, cell(b"2"))
     keep(session, cell(b"3"))
     assert [data for data, *_ in stored(session, root)] == [b"2", b"3"]
-    assert (session.keeping.lost_records, session.storing.errors) == (0, 0)
+    assert (session.pipelines.lost_records, session.writer.errors) == (0, 0)
 
 
 def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
@@ -368,7 +368,7 @@ def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
     assert commands.done == [SERIAL]
     assert all("can be written by others" in line for line in commands.lines(LOG_WARN))
     assert len(commands.lines(LOG_WARN)) == 1
-    assert session.keeping.lost_records == 1
+    assert session.pipelines.lost_records == 1
 
 
 def test_without_a_store(commands: FakeCommands) -> None:
@@ -376,10 +376,10 @@ def test_without_a_store(commands: FakeCommands) -> None:
     session = new_session(None, commands, carrier=CARRIER_SNAPSHOT)
     load(session)
     keep(session, cell(b"one"))
-    session.keeping.snapshot(session.read_counters())
+    session.pipelines.snapshot(session.read_counters())
     session.write_run()
     session.close()
-    assert (commands.done, session.keeping.stored_records) == ([SERIAL], 0)
+    assert (commands.done, session.pipelines.stored_records) == ([SERIAL], 0)
 
 
 def test_refused_records(make: Make, commands: FakeCommands) -> None:
@@ -418,11 +418,11 @@ def test_snapshot(make: Make, commands: FakeCommands, root: str) -> None:
     commands.merged = b"one" * 20
     first = make(carrier=CARRIER_SNAPSHOT)
     load(first)
-    first.keeping.snapshot(counters(plain=1, plain_compiled=1))
+    first.pipelines.snapshot(counters(plain=1, plain_compiled=1))
     commands.merged = b"one, two" * 20
     second = make(carrier=CARRIER_SNAPSHOT)
     load(second)
-    second.keeping.snapshot(counters(plain=2, plain_compiled=1))
+    second.pipelines.snapshot(counters(plain=2, plain_compiled=1))
     assert snapshots(second, root) == [b"one, two" * 20]
     assert commands.loaded == [b"one" * 20]
 
@@ -434,15 +434,15 @@ def test_several_snapshots(make: Make, commands: FakeCommands, root: str, merged
     for number, data in enumerate((b"one" * 20, b"one, two" * 20)):
         earlier = make(carrier=CARRIER_SNAPSHOT)  # each ended before it could delete the older one
         commands.merged = data
-        earlier.keeping.snapshot(counters(plain=number + 1, plain_compiled=number + 1))
+        earlier.pipelines.snapshot(counters(plain=number + 1, plain_compiled=number + 1))
     commands.merged = merged
     session = make(carrier=CARRIER_SNAPSHOT)
     load(session)
     for _ in range(2):
-        session.keeping.snapshot(counters(plain=2))
+        session.pipelines.snapshot(counters(plain=2))
     assert snapshots(session, root) == [merged]
     assert commands.merged_reads == 3
-    assert session.keeping.stored_records == (merged == b"all three" * 20)
+    assert session.pipelines.stored_records == (merged == b"all three" * 20)
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_no_snapshot(
     """Nothing is stored if nothing was compiled, or if the cache is empty or cannot be read."""
     commands.merged = merged
     session = make(carrier=carrier)
-    session.keeping.snapshot(counters(**changes))
+    session.pipelines.snapshot(counters(**changes))
     assert snapshots(session, root) == []
 
 
@@ -471,7 +471,7 @@ def test_snapshot_without_feedback(make: Make, root: str, commands: FakeCommands
     session = make(carrier=CARRIER_SNAPSHOT)
     session.state = device_state(cache_control=False, carrier=CARRIER_SNAPSHOT, feedback=False)
     commands.merged = b"x" * 40
-    session.keeping.snapshot(counters(plain=5))
+    session.pipelines.snapshot(counters(plain=5))
     assert snapshots(session, root) == [b"x" * 40]
 
 
@@ -479,15 +479,15 @@ def test_snapshot_when_something_changed(make: Make, commands: FakeCommands, roo
     """The cache is read again only if pipelines were created or an application's cache was absorbed."""
     session = make(carrier=CARRIER_SNAPSHOT)
     commands.merged = b"x" * 32
-    session.keeping.snapshot(counters(plain=1, plain_compiled=1))
-    session.keeping.snapshot(counters(plain=1, plain_compiled=1))
+    session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
+    session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
     assert commands.merged_reads == 1
     commands.merged = b"absorbed" * 8
-    session.keeping.snapshot(counters(plain=1, plain_compiled=1, absorbed=1))
-    session.keeping.snapshot(counters(plain=2, plain_compiled=1, absorbed=1))
+    session.pipelines.snapshot(counters(plain=1, plain_compiled=1, absorbed=1))
+    session.pipelines.snapshot(counters(plain=2, plain_compiled=1, absorbed=1))
     assert commands.merged_reads == 3
     assert snapshots(session, root) == [b"absorbed" * 8]
-    assert session.keeping.stored_records == 1
+    assert session.pipelines.stored_records == 1
 
 
 @pytest.mark.parametrize("how", ["not handed over", "refused"])
@@ -495,7 +495,7 @@ def test_snapshot_keeps_what_it_does_not_contain(make: Make, commands: FakeComma
     """A stored snapshot that was not merged into the driver's cache is not deleted for one that lacks its content."""
     commands.merged = b"stored" * 10
     first = make(carrier=CARRIER_SNAPSHOT)
-    first.keeping.snapshot(counters(plain=1, plain_compiled=1))
+    first.pipelines.snapshot(counters(plain=1, plain_compiled=1))
     session = make(carrier=CARRIER_SNAPSHOT)
     if how == "refused":
         commands.refuses = True
@@ -503,7 +503,7 @@ def test_snapshot_keeps_what_it_does_not_contain(make: Make, commands: FakeComma
     else:
         assert session.load.step()  # the device does not exist yet
     commands.merged = b"compiled anew" * 10
-    session.keeping.snapshot(counters(plain=1, plain_compiled=1))
+    session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
     assert snapshots(session, root) == [b"stored" * 10, b"compiled anew" * 10]
 
 
@@ -513,13 +513,13 @@ def test_snapshot_failure(make: Make, commands: FakeCommands, root: str, clock: 
     session = make(carrier=CARRIER_SNAPSHOT)
     commands.merged = b"x" * 40
     for _ in range(5):
-        session.keeping.snapshot(counters(plain=1, plain_compiled=1))
-        clock.now += storing.RETRY_SECONDS / 2 + 1
-    assert session.storing.errors == 3
+        session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
+        clock.now += journal_writer.RETRY_SECONDS / 2 + 1
+    assert session.writer.errors == 3
     assert len(commands.lines(LOG_WARN)) == 1
     os.unlink(root)
-    clock.now += storing.RETRY_SECONDS
-    session.keeping.snapshot(counters(plain=1, plain_compiled=1))
+    clock.now += journal_writer.RETRY_SECONDS
+    session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
     assert snapshots(session, root) == [b"x" * 40]
 
 
@@ -531,16 +531,16 @@ def test_uses_are_recorded_once_a_day(make: Make, commands: FakeCommands, root: 
     commands.seen = struct.pack("=2Q", 5, 9)
     session = make()
     load(session)
-    session.keeping.write_uses()
-    session.keeping.write_uses()
+    session.pipelines.write_uses()
+    session.pipelines.write_uses()
     commands.seen = struct.pack("=3Q", 5, 9, 11)
-    session.keeping.write_uses()
+    session.pipelines.write_uses()
     session.close()
     assert reloaded(session, root).used.keys() == {5, 9, 11}
     size = sum(path.stat().st_size for path in Path(root).rglob("*") if path.is_file())
     again = make()
     load(again)
-    again.keeping.write_uses()
+    again.pipelines.write_uses()
     again.close()
     assert sum(path.stat().st_size for path in Path(root).rglob("*") if path.is_file()) == size
 
@@ -555,7 +555,7 @@ def test_uses_in_a_store_that_is_only_read(make: Make, commands: FakeCommands, m
     commands.seen = struct.pack("=Q", 5)
     session = make()
     load(session)
-    session.keeping.write_uses()
+    session.pipelines.write_uses()
     assert commands.lines(LOG_WARN) == []
 
 
@@ -611,7 +611,7 @@ def test_statistics_that_cannot_be_written(make: Make, commands: FakeCommands, r
     session.read_counters()
     session.write_run()
     session.write_run()
-    assert session.storing.errors == 2
+    assert session.writer.errors == 2
     assert len(commands.lines(LOG_WARN)) == 1
 
 

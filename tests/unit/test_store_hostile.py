@@ -13,7 +13,7 @@ import pytest
 from unit.folders import IDENTITY, cells, run
 from unit.things import add_record, flip, record
 
-from pylayer.store import attestation, bounds, fold, format, pack, quarantine, reader
+from pylayer.store import bounds, cache_history, fold, format, pack, quarantine, reader
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
 
@@ -112,16 +112,16 @@ def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
     path = os.path.join(folder.path, "folding", name)
     os.makedirs(path)
     os.utime(path, (time.time() - 800,) * 2)
-    assert not Claim(folder).take()
+    assert not Claim(folder).acquire()
     os.utime(path, (time.time() - 1000,) * 2)
-    assert Claim(folder).take()
+    assert Claim(folder).acquire()
 
 
 def test_claim_that_cannot_be_looked_at(folder: Folder) -> None:
     """If the claim's place is a link that points to itself, nothing is folded and only OSError is raised."""
     os.symlink("folding", os.path.join(folder.path, "folding"))
     with pytest.raises(OSError):
-        Claim(folder).take()
+        Claim(folder).acquire()
 
 
 def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
@@ -158,7 +158,7 @@ def test_blob_with_a_damaged_header_takes_no_slot(folder: Folder) -> None:
         folder.write_blob(7, "", slot, b"data of slot %d" % slot)
     paths = folder.files(7, (".blob",))
     flip(paths[1], format.FILE_HEADER.size + 4)  # slot 3 becomes 2
-    known = attestation.Attestations(folder, 7, "")
+    known = cache_history.Attestations(folder, 7, "")
     assert set(known.blobs) == {2}
     assert known.read_blob(known.blobs[2]) == b"data of slot 2"
     assert os.path.exists(paths[0])

@@ -87,20 +87,19 @@ def read(path: str, part_bytes: int = reader.PART_BYTES) -> tuple[list[tuple[dic
     one = reader.Reader(path)
     with mock.patch.object(reader, "PART_BYTES", part_bytes):
         for part in one.parts(damage):
-            for magic, kind, flags, start, size, create_ns, _, fingerprint, last_used in part.records:
-                values = (magic, kind, flags, create_ns, fingerprint, last_used)
+            for record in part.records:
                 names = ("magic", "kind", "flags", "create_ns", "fingerprint", "last_used")
-                found.append((dict(zip(names, values, strict=True)), bytes(part.data[start : start + size])))
+                found.append(({name: getattr(record, name) for name in names}, bytes(part.data_of(record))))
     return found, [what.outcome for what in damage]
 
 
 def cells_of(path: str) -> list[bytes]:
     """Returns the cells that a load takes from one file."""
     return [
-        bytes(part.data[record[3] : record[3] + record[4]])
+        bytes(part.data_of(record))
         for part in reader.Reader(path).verified(IDENTITY.digest, [])
         for record in part.records
-        if record[0] == format.CELL
+        if record.magic == format.CELL
     ]
 
 
@@ -112,11 +111,11 @@ def stretches(path: str) -> list[tuple[int, int, bytes]]:
     found = []
     for part in one.content(header, []):
         for record in part.records:
-            if record[0] == format.TABLE:
+            if record.magic == format.TABLE:
                 continue
             at = part.place(record)
             size = format.RECORD_HEADER.unpack(one.bytes_at(at, 64))[3]
-            found.append((at, at + format.record_size(size), record[6]))
+            found.append((at, at + format.record_size(size), record.digest))
     return found
 
 
@@ -240,7 +239,7 @@ def test_pack_round_trip(datas: list[bytes]) -> None:
         header, _ = one.header()
         assert header is not None and header.size == os.path.getsize(path)
         records = [(part.place(record), record) for part in one.content(header, []) for record in part.records]
-        places = [place for place, record in records if record[0] != format.TABLE]
+        places = [place for place, record in records if record.magic != format.TABLE]
         found = [one.record_at(offset) for offset in places]
         assert [pair[1] for pair in found if pair] == datas
 
@@ -336,7 +335,7 @@ def test_two_folds_and_a_reader(
     order: list[int],
 ) -> None:
     """Two processes that fold at once, each taking itself for the only one, and a third that loads, lose nothing."""
-    with a_folder() as folder, mock.patch.object(Claim, "take", return_value=True):
+    with a_folder() as folder, mock.patch.object(Claim, "acquire", return_value=True):
         for some in packed:
             fill(folder, some)
             with mock.patch.object(fold, "PACK_FACTOR", 0):  # packs that share records

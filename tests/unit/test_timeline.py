@@ -6,12 +6,13 @@ import os
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from unit.things import FakeCommands, cell, counters, facts, program
 
 from pylayer.common.identity import Identity
-from pylayer.inhost.recording import Recording
+from pylayer.inhost.run_log import RunLog
 from pylayer.store import format, runs, timeline
 from pylayer.store.timeline import Event, TimelineFile
 from pylayer.values import CELL_ADOPTED, CELL_EMPTY, OUTCOME_NAMES, UNIT_NONE, Activity
@@ -46,8 +47,8 @@ def test_round_trip(tmp_path: Path) -> None:
     file.add(last)
     file.flush()
     found = events(tmp_path)
-    assert [timeline.as_dict(event) for event in (found[0], found[1], found[2], found[4])] == [
-        timeline.as_dict(event) for event in (first, second, third, last)
+    assert [event.as_dict() for event in (found[0], found[1], found[2], found[4])] == [
+        event.as_dict() for event in (first, second, third, last)
     ]
     assert (found[3].type, found[3].text) == ("count", "altered")
     line = timeline.read(str(tmp_path), "run")
@@ -227,11 +228,12 @@ def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
 # ---- recording ---------------------------------------------------------------------------------------
 
 
-def recording(root: Path, commands: FakeCommands, mib: int = 1) -> Recording:
-    return Recording(commands, 5, str(root), IDENTITY, program(), 7, mib)  # type: ignore[arg-type]
+def recording(root: Path, commands: FakeCommands, mib: int = 1) -> RunLog:
+    device = SimpleNamespace(commands=commands, serial=5, identity=IDENTITY, program=program(), program_id=7)
+    return RunLog(device, str(root), mib)  # type: ignore[arg-type]
 
 
-def write(what: Recording, root: Path, **totals: int) -> list[Event]:
+def write(what: RunLog, root: Path, **totals: int) -> list[Event]:
     what.write({"version": 1}, counters(**totals), str(root))
     ((name, _),) = runs.read_named(str(root))
     line = timeline.read(str(root), name)

@@ -122,18 +122,27 @@ def test_file_that_is_swapped_for_another_users(folder: Folder, monkeypatch: pyt
     assert looked == []
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/etc/passwd", path)])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("real", path)])
 def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
-    """A pipe, a directory or a link in the place of any file of the store is refused at once, without waiting."""
-    make(f"{folder.path}/{7:016x}-1.journal")
+    """A pipe, a directory or a link, even to a file that verifies, is refused in the place of any file of the store, at
+    once and without waiting."""
+    root = Path(folder.root)
+    journal_in(folder, "real")
+    compiled.write_copy(f"{root}/policy/real", {"share": "all"})
+    runs.RunFile(folder.root).write({"a": 1})
+    next((root / "runs").iterdir()).rename(root / "runs" / "real")
+    paths.make_private_below(folder.root, "quarantine")
+    for name in ("real", "1-x.data"):
+        (root / "quarantine" / name).write_bytes(b"why")
+    for place in (f"{folder.path}/{7:016x}-1.journal", f"{root}/policy/1.flat", f"{root}/runs/1.run"):
+        make(place)
+    make(f"{root}/quarantine/1-x.reason")
     count, why = loaded(folder)
     assert count == 0 and len(why) == 1
-    for directory, name in (("runs", "1.run"), ("quarantine", "1.reason"), ("policy", "1.flat")):
-        paths.make_private_below(folder.root, directory)
-        make(f"{folder.root}/{directory}/{name}")
     assert list(runs.read_all(folder.root)) == []
-    quarantine.items(folder.root)
-    assert compiled.read_copy(f"{folder.root}/policy/1.flat") is None
+    assert [item.reason for item in quarantine.items(folder.root)] == [""]
+    assert compiled.read_copy(f"{root}/policy/1.flat") is None
+    assert compiled.read_copy(f"{root}/policy/real") is not None
 
 
 def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:

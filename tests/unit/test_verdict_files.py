@@ -167,7 +167,7 @@ def test_record_that_was_loaded(folder: Folder) -> None:
     assert loads(folder)[0] == {b"two"}
     run = session(folder)
     load(run)
-    assert run.keeping.new(cell(b"one", fingerprint=11)) == []  # it is already stored
+    assert run.pipelines.new(cell(b"one", fingerprint=11)) == []  # it is already stored
     run.close()
     assert loads(folder)[0] == {b"one", b"two"}
 
@@ -180,7 +180,7 @@ def test_one_line_for_all_that_comes_back(folder: Folder) -> None:
     run = session(folder)
     load(run)
     for name, fingerprint in names.items():
-        run.keeping.write(run.keeping.new(cell(name.encode(), fingerprint=fingerprint)))
+        run.pipelines.write(run.pipelines.new(cell(name.encode(), fingerprint=fingerprint)))
     run.close()
     assert run.learning.told == [
         "3 stored records are set aside, because the program died while the driver handled them",
@@ -222,7 +222,7 @@ def test_suspected_after_it_was_made_anew(folder: Folder) -> None:
         assert loads(folder)[0] == set()
         run = session(folder)
         load(run)
-        assert run.keeping.new(cell(b"one", fingerprint=11)) == []
+        assert run.pipelines.new(cell(b"one", fingerprint=11)) == []
         run.close()
     assert loads(folder)[0] == set()
 
@@ -266,7 +266,7 @@ def test_too_many_deaths(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Non
     run = session(folder, commands)
     run.watch()
     assert run.state is not None and run.state.carrier == CARRIER_OFF
-    assert run.left_alone and commands.switched_off == [SERIAL] and "died repeatedly" in run.reason
+    assert run.off_by_verdict and commands.switched_off == [SERIAL] and "died repeatedly" in run.reason
     run.close()
     assert verdict_files.read(folder, PROGRAM + 1).off is None
     at(monkeypatch, 7 * DAY - 60)
@@ -295,8 +295,8 @@ def test_deaths_that_are_cleared(folder: Folder) -> None:
         run = session(folder)
         run.watch()
         load(run)
-        assert run.keeping.new(cell(name, fingerprint=fingerprint)) == []
-        run.keeping.write([])  # the process is killed after this
+        assert run.pipelines.new(cell(name, fingerprint=fingerprint)) == []
+        run.pipelines.write([])  # the process is killed after this
         assert verdict_files.read(folder, PROGRAM).off is None
         assert name in loads(folder)[0]
 

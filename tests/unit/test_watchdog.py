@@ -11,7 +11,7 @@ from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, po
 from unit.things import facts
 
 from pylayer.common.identity import Identity
-from pylayer.common.settings import TOP_DEFAULTS, watchdog_limits
+from pylayer.common.settings import TOP_DEFAULTS, top_setting
 from pylayer.inhost import watchdog
 from pylayer.policy import Policy, PolicyTimeout
 from pylayer.store import runs
@@ -89,9 +89,9 @@ def test_failures_in_all(send: Send, host: Any, boundary: FakeBoundary, root: st
 
 def test_limits_of_the_policy_file() -> None:
     """Limits that the policy file does not set have their defaults."""
-    assert watchdog_limits({}) == LIMITS
-    assert watchdog_limits({"watchdog": None}) == LIMITS
-    assert watchdog_limits({"watchdog": {"failures": 2}}) == {**LIMITS, "failures": 2}
+    assert top_setting({}, "watchdog") == LIMITS
+    assert top_setting({"watchdog": None}, "watchdog") == LIMITS
+    assert top_setting({"watchdog": {"failures": 2}}, "watchdog") == {**LIMITS, "failures": 2}
 
 
 @pytest.mark.parametrize("answer", [None, (1,), (1, "a", 2), (9, "a"), (-1, "a"), ("x", "a"), [1, "a"]])

@@ -18,7 +18,7 @@ from pylayer.inhost.session import DeviceSession
 from pylayer.store import format, sentinel
 from pylayer.store.format import Damage
 from pylayer.store.pack import PackWriter
-from pylayer.store.reader import Scan
+from pylayer.store.reader import Record, Scan
 from pylayer.values import (
     CARRIER_BINARIES,
     CARRIER_CELLS,
@@ -199,10 +199,10 @@ def counters(**changes: int) -> dict[str, int]:
     return {**dict.fromkeys(COUNTER_NAMES, 0), **changes}
 
 
-def scan(data: bytes, damage: list[Damage]) -> list[tuple[bytes, int, int, int, int, int, bytes, int, int]]:
-    """Returns every record of a whole journal that verifies, with the offset of its data. Adds all damage to
-    ``damage``."""
-    found: list[tuple[bytes, int, int, int, int, int, bytes, int, int]] = []
+def scan(data: bytes, damage: list[Damage]) -> list[Record]:
+    """Returns every record of a whole journal that verifies; ``start`` is the offset of its data in ``data``. Adds all
+    damage to ``damage``."""
+    found: list[Record] = []
     head = format.FILE_HEADER.size
     here: list[Damage] = []
     header, _ = format.read_file_header(data)
@@ -210,7 +210,9 @@ def scan(data: bytes, damage: list[Damage]) -> list[tuple[bytes, int, int, int, 
         data[head:], max(len(data) - head, 0), head, None, found
     )
     damage += here
-    return [(*one[:3], one[3] + head, *one[4:]) for one in found]
+    for one in found:
+        one.start += head
+    return found
 
 
 def record(data: bytes, magic: bytes = format.CELL, **fields: int) -> bytes:
@@ -229,9 +231,8 @@ def add_record(
     last_used: int = 0,
 ) -> None:
     """Adds a record to a pack or an export."""
-    digest = xxhash.xxh3_128_digest(data)
-    head = (magic, kind, flags, 0, len(data), create_ns, digest, fingerprint, last_used)
-    writer.add(head, data, fingerprint, last_used)
+    head = (None, kind, flags, create_ns, fingerprint, last_used)
+    writer.add_parts(format.record_parts(magic, data, *head), fingerprint)
 
 
 def write_journal(path: Path, identity: Identity, *records: bytes, program_id: int = 7) -> Path:
@@ -285,8 +286,8 @@ def keep(session: DeviceSession, *cells: Cell) -> None:
     """Stores what a program compiled, in one write."""
     parts: list[bytes | memoryview] = []
     for one in cells:
-        parts += session.keeping.new(one)
-    session.keeping.write(parts)
+        parts += session.pipelines.new(one)
+    session.pipelines.write(parts)
 
 
 class FakeCommands:

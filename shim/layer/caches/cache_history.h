@@ -1,7 +1,7 @@
 /*
  * cache_history.h - what the program read from its own caches in earlier runs, for the layer itself.
  *
- * pylayer/store/attestation.py keeps the history, and has what the layer leaves to policy: data that the history does
+ * pylayer/store/cache_history.py keeps the history, and has what the layer leaves to policy: data that the history does
  * not know, and copies of the data. Known data passes without policy, so that a program that loads and saves its own
  * cache, and compiles nothing, needs no interpreter.
  */

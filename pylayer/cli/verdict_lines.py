@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..store.store import Told
+    from ..store.store import VerdictText
 
 
 def when(seconds: float) -> str:
@@ -17,16 +17,16 @@ def when(seconds: float) -> str:
         return "?"
 
 
-def line(told: Told) -> str:
+def line(verdict: VerdictText) -> str:
     """Returns a line about a verdict."""
     after = {
-        "in force": f"; until {when(told.until_s)}",
-        "on trial": f"; this ended {when(told.until_s)} and is tried again",
+        "in force": f"; until {when(verdict.until_s)}",
+        "on trial": f"; this ended {when(verdict.until_s)} and is tried again",
         "evidence": "; this is not decided yet",
     }
-    return f"{when(told.since_s)}  {told.program}: {told.text}{after.get(told.state, '')}"
+    return f"{when(verdict.since_s)}  {verdict.program}: {verdict.text}{after.get(verdict.state, '')}"
 
 
-def as_json(told: Told) -> dict[str, Any]:
+def as_json(verdict: VerdictText) -> dict[str, Any]:
     """Returns a verdict as JSON."""
-    return {name: getattr(told, name) for name in told.__slots__}
+    return {name: getattr(verdict, name) for name in verdict.__slots__}

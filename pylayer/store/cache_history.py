@@ -16,14 +16,14 @@ import time
 import xxhash
 
 from ..common import file_kinds
-from ..common.files import date_of, remove, replace_file
+from ..common.files import date_of, remove
+from ..values import Value
 from . import format, sketch
 from .ended import has_writer
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
-from .journal import Journal
-from .reader import Reader
-from .syncing import Syncer
+from .reader import Reader, parts_of
+from .syncing import SyncedJournal, Syncer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,18 +43,15 @@ INCOMPLETE = 1
 LOADS = 2
 
 
-class Attestation:
+class Attestation(Value):
     """One blob that an application read. ``sketch`` is empty if there is none."""
 
-    __slots__ = ("digest", "flags", "size", "sketch", "slot", "time")
-
-    def __init__(self, digest: bytes, size: int, when: int, slot: int, flags: int, sketch: bytes = b"") -> None:
-        self.digest = digest
-        self.size = size
-        self.time = when
-        self.slot = slot
-        self.flags = flags
-        self.sketch = sketch
+    digest: bytes
+    size: int
+    time: int
+    slot: int
+    flags: int
+    sketch: bytes = b""
 
     @classmethod
     def read(cls, data: bytes) -> Attestation:
@@ -136,29 +133,13 @@ def read_attestations(
     read_to: dict[str, int] | None = None,
 ) -> list[Attestation]:
     """Returns the attestations of a file that verify. Sets ``read_to[path]`` to the offset where they end."""
-    try:
-        reader = Reader(path)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
-        return []
     found = []
-    try:
-        header, outcome = reader.header(identity_digest)
-        if header is None:
-            damage.append(Damage(path, outcome))
-            return []
-        for part in reader.parts(damage, start):
-            for record in part.records:
-                if record[0] == format.ATTEST and record[4] >= format.ATTESTATION.size:
-                    found.append(Attestation.read(bytes(part.data[record[3] : record[3] + record[4]])))
-                if read_to is not None:
-                    read_to[path] = part.place(record) + format.record_size(record[4])
-    except FileNotFoundError:
-        pass  # another process combined it with others meanwhile: the reader opens it for each part
-    except OSError as error:
-        damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+    for part in parts_of(path, identity_digest, damage, start):
+        for record in part.records:
+            if record.magic == format.ATTEST and record.size >= format.ATTESTATION.size:
+                found.append(Attestation.read(bytes(part.data_of(record))))
+            if read_to is not None:
+                read_to[path] = part.place(record) + format.record_size(record.size)
     return found
 
 
@@ -186,9 +167,7 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
 class Attestations:
     """Attestations and blobs of one program under one identity. The constructor reads them from the store."""
 
-    def __init__(
-        self, folder: Folder, program: int, application: str, syncer: Syncer | None = None, read_only: bool = False
-    ) -> None:
+    def __init__(self, folder: Folder, program: int, application: str, syncer: Syncer | None = None) -> None:
         self._syncer = syncer or Syncer(None, lambda error: None)
         self.folder = folder
         self.program = program
@@ -196,8 +175,7 @@ class Attestations:
         self.blobs: dict[int, Blob] = {}
         self.damage: list[Damage] = []
         self._application = application
-        self._read_only = read_only
-        self._journal: Journal | None = None
+        self._journal = SyncedJournal(folder, program, application, self._syncer, file_kinds.ATTEST)
         self._newest: dict[int, Attestation] = {}
         self._others: dict[str, History] = {}
         self._read()
@@ -256,17 +234,7 @@ class Attestations:
     # ---- keeping ---------------------------------------------------------------------------------
 
     def _append(self, attestation: Attestation) -> None:
-        self.folder.prepare()
-        if self._journal is None:
-            self._journal = Journal(
-                self.folder.path,
-                self.folder.identity,
-                self.program,
-                self._application,
-                file_kinds.ATTEST,
-            )
         self._journal.append(attestation.parts())
-        self._syncer.written(self._journal)
         self.history.take(attestation)
 
     def attest(self, data_digest: bytes, size: int, slot: int, incomplete: bool, data_sketch: bytes = b"") -> None:
@@ -329,7 +297,7 @@ class Attestations:
             found = reader.record_at(format.FILE_HEADER.size) if header is not None else None
         except OSError:
             return None
-        if found is None or found[0][6] != blob.digest:
+        if found is None or found[0].digest != blob.digest:
             self.damage.append(Damage(blob.path, outcome if header is None else "damaged-data"))
             return None
         return found[1]
@@ -355,28 +323,22 @@ class Attestations:
         if len(combined) <= MAX_FILES:
             return
         newest.pop(bytes(format.DIGEST_BYTES), None)
-        salt = format.new_salt()
-        head = format.file_header(format.ATTEST_FILE, self.folder.identity, self.program, self._application, salt=salt)
-        parts: list[bytes | memoryview] = [head]
+        parts: list[bytes | memoryview] = []
         if loads:
-            parts += format.seal(Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS).parts(), salt)
+            parts += Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS).parts()
         room = MAX_SKETCH_BYTES
         for attestation in sorted(newest.values(), key=lambda one: date_of(one.time), reverse=True)[:MAX_ATTESTATIONS]:
             room -= len(attestation.sketch)
             if room < 0:
                 attestation.sketch = b""
-            parts += format.seal(attestation.parts(), salt)
-        path = self.folder.new_path(self.program, file_kinds.ATTEST)
-        replace_file(path, b"".join(parts), sync=True)
+            parts += attestation.parts()
+        self.folder.write_file(file_kinds.ATTEST, self.program, self._application, parts, sync=True)
         for old in combined:
             remove(old)
 
     def close(self) -> None:
         """Closes the journal of this process."""
-        if self._journal is not None:
-            self._syncer.start(self._journal)
-            self._journal.close()
-            self._journal = None
+        self._journal.close()
 
 
 def _without_key(fields: dict[str, Any]) -> dict[str, Any]:

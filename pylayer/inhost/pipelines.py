@@ -28,9 +28,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..values import Cell
     from .device import Device
+    from .journal_writer import JournalWriter
     from .learning import Learning
     from .loading import StoreLoad
-    from .storing import Storing
 
 #: In this run a pipeline kind is no longer adopted after so many adoptions that brought nothing.
 VAIN_ADOPTIONS = 4
@@ -47,13 +47,13 @@ def _names(cell: Cell) -> list[int]:
     return names if any(cell.others) and len(cell.data) * len(names) <= NAMED_BYTES else [0]
 
 
-class Keeping:
+class Pipelines:
     """Owns what this run stored, and what the run learnt about the driver from its cells."""
 
-    def __init__(self, device: Device, load: StoreLoad, storing: Storing, learning: Learning) -> None:
+    def __init__(self, device: Device, load: StoreLoad, writer: JournalWriter, learning: Learning) -> None:
         self._device = device
         self._load = load
-        self._storing = storing
+        self._writer = writer
         self._learning = learning
         self.stored_records = 0
         self.stored_bytes = 0
@@ -102,7 +102,7 @@ class Keeping:
         records = len(parts) // 3
         if not records:
             return
-        if self._storing.write(parts):
+        if self._writer.write(parts):
             self.stored_records += records
             self.stored_bytes += sum(len(part) for part in parts)
         else:
@@ -124,7 +124,7 @@ class Keeping:
             return
         if not (loaded.digests or loaded.stored_cells) and self._learning.empty_cell():
             reason = "this driver's VkPipelineCache keeps nothing, so nothing can be stored"
-            self._device.give_up(reason)
+            self._device.switch_off(reason)
             self._device.log(LOG_INFO, f"{self._device.facts.device_name}: {reason}; the layer is off for it")
 
     def _vain_adoption(self, cell: Cell) -> None:
@@ -170,7 +170,7 @@ class Keeping:
             return
         if not self.snapshot_wanted(counters) and not self._loaded_several:
             return
-        if self._storing.paused or device.read_only:
+        if self._writer.paused or device.read_only:
             return
         self._snapshot_seen = seen
         data = device.commands.read_merged(device.serial)
@@ -184,11 +184,11 @@ class Keeping:
             path = device.folder.write_snapshot(device.program_id, device.program.name, data, counters["plain_ns"])
         except OSError as error:
             self._snapshot_seen = (-1, -1)
-            self._storing.failed(error)
+            self._writer.failed(error)
             return
         self._digests.add(digest)
-        self._learning.given_out(digest)
-        self._storing.syncer.replaced(path, list(loaded.snapshots))
+        self._learning.note_returned(digest)
+        self._writer.syncer.replaced(path, list(loaded.snapshots))
         loaded.snapshots = {path: digest}
         self.stored_records += 1
         self.stored_bytes += len(data)
@@ -208,7 +208,7 @@ class Keeping:
         snapshots = self._load.loaded.snapshots
         for path, known in snapshots.items():
             if known == digest and len(snapshots) > 1:
-                self._storing.syncer.replaced(path, [other for other in snapshots if other != path], wait=True)
+                self._writer.syncer.replaced(path, [other for other in snapshots if other != path], wait=True)
                 self._load.loaded.snapshots = {path: digest}
                 return
 
@@ -220,7 +220,7 @@ class Keeping:
         device, loaded = self._device, self._load.loaded
         if device.folder is None or not device.keeps:
             return
-        if self._storing.paused or device.read_only:
+        if self._writer.paused or device.read_only:
             return
         seen = device.commands.fingerprints(device.serial)
         if not seen:
@@ -232,7 +232,7 @@ class Keeping:
         if not new and marked:
             return
         try:
-            self._storing.append(used_parts(new, now))
+            self._writer.append(used_parts(new, now))
         except OSError as error:  # the store cannot be written to: only the order of eviction suffers
             device.log(LOG_DEBUG, f"uses cannot be recorded: {error.strerror or error}")
             return

@@ -17,20 +17,19 @@ import time
 import xxhash
 
 from ..common import file_kinds
-from ..common.files import append, create_temporary, remove, write_all, write_at_start
+from ..common.files import remove
 from ..values import Attested, BinaryRead
 from . import format
+from .ended import has_writer
 from .folder import Folder, identity_names
 from .format import Damage
-from .journal import Journal
-from .reader import Reader
-from .syncing import Syncer
+from .pack import PackWriter
+from .reader import Reader, parts_of
+from .syncing import SyncedJournal, Syncer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from .reader import Record
 
 #: Key size, whether data follows, size of the data, key, digest of the data.
 HEAD = struct.Struct("<IIQ32s16s")
@@ -65,7 +64,7 @@ def parse(data: bytes | bytearray | memoryview) -> Attested | None:
     return Attested(data=view, digest=digest, key=key[:key_size], size=size, stale=False)
 
 
-def record_parts(read: BinaryRead, data: memoryview | None) -> list[bytes | memoryview]:
+def record_parts(read: BinaryRead | Attested, data: memoryview | None) -> list[bytes | memoryview]:
     """Returns the record as the pieces to write."""
     head = HEAD.pack(len(read.key), data is not None, read.size, read.key, read.digest)
     if data is None:
@@ -89,7 +88,7 @@ def _files(directory: str, program: int) -> list[str]:
     return [os.path.join(directory, name) for name in sorted(names)]
 
 
-class ApplicationBinaries:
+class BinaryHistory:
     """The binaries of one program under one identity."""
 
     def __init__(
@@ -98,8 +97,8 @@ class ApplicationBinaries:
         self.damage: list[Damage] = []
         self._folder = folder
         self._program = program
-        self._application = application
-        self._syncer = syncer or Syncer(None, lambda error: None)
+        syncer = syncer or Syncer(None, lambda error: None)
+        self._journal = SyncedJournal(folder, program, application, syncer, file_kinds.BINARIES)
         self._most_bytes = most_bytes
         self._data_bytes = 0
         #: By key and digest: whether the binary's data is kept.
@@ -107,7 +106,6 @@ class ApplicationBinaries:
         #: Binaries that ``new`` returned since the last ``write``: key and digest, their previous value in ``_known``,
         #: bytes of data.
         self._unwritten: list[tuple[tuple[bytes, bytes], bool | None, int]] = []
-        self._journal: Journal | None = None
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -134,35 +132,17 @@ class ApplicationBinaries:
     def load_file(self, path: str) -> Iterator[list[Attested]]:
         """Yields batches of a file's binaries that are not known yet."""
         found: list[Damage] = []
-        try:
-            reader = Reader(path)
-        except FileNotFoundError:
-            return  # another process combined it with others
-        except OSError as error:
-            self.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
-            return
-        try:
-            header, outcome = reader.header(self._folder.identity.digest)
-            if header is None:
-                found.append(Damage(path, outcome))
-                return
-            for part in reader.parts(found):
-                records = (record for record in part.records if record[0] == format.APPLICATION_BINARY)
-                batch = [one for record in records if (one := self._take(part.data, record)) is not None]
-                if batch:
-                    yield batch
-        except FileNotFoundError:
-            pass  # combined meanwhile: the reader opens it for each part
-        except OSError as error:
-            found.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
-        finally:
-            self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
+        for part in parts_of(path, self._folder.identity.digest, found):
+            records = (record for record in part.records if record.magic == format.APPLICATION_BINARY)
+            batch = [one for record in records if (one := self._take(part.data_of(record))) is not None]
+            if batch:
+                yield batch
+        self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
 
-    def _take(self, data: bytes | bytearray, record: Record) -> Attested | None:
+    def _take(self, data: memoryview) -> Attested | None:
         """Returns the binary in a record, without its data if that exceeds the limit. Returns None if the binary is
         impossible or adds nothing to what is known."""
-        start, size = record[3], record[4]
-        one = parse(memoryview(data)[start : start + size])
+        one = parse(data)
         if one is None:
             return None
         has_data = one.data is not None and self._data_bytes + one.size <= self._most_bytes
@@ -218,7 +198,7 @@ class ApplicationBinaries:
         again."""
         unwritten, self._unwritten = self._unwritten, []
         try:
-            self._append(parts)
+            self._journal.append(parts)
         except BaseException:
             for name, before, size in reversed(unwritten):
                 self._data_bytes -= size
@@ -228,25 +208,9 @@ class ApplicationBinaries:
                     self._known[name] = before
             raise
 
-    def _append(self, parts: list[bytes | memoryview]) -> None:
-        self._folder.prepare()
-        if self._journal is None:
-            self._journal = Journal(
-                self._folder.path,
-                self._folder.identity,
-                self._program,
-                self._application,
-                file_kinds.BINARIES,
-            )
-        self._journal.append(parts)
-        self._syncer.written(self._journal)
-
     def close(self) -> None:
         """Closes the file of this process."""
-        if self._journal is not None:
-            self._syncer.start(self._journal)
-            self._journal.close()
-            self._journal = None
+        self._journal.close()
 
 
 def _beginnings(path: str) -> Iterator[Attested]:
@@ -277,49 +241,27 @@ def compact(folder: Folder, most_bytes: int) -> Iterator[None]:
     """Combines the files of each program in a folder into one and drops duplicates and what exceeds the limits, in
     steps of about a millisecond. A file to which a process still appends is not touched. Raises OSError; every file is
     then still there."""
-    by_program: dict[int, list[str]] = {}
-    for path in folder.files(None, (file_kinds.BINARIES,)):
-        try:
-            by_program.setdefault(int(os.path.basename(path)[:16], 16), []).append(path)
-        except ValueError:
-            continue  # not named after a program
-    for program, paths in by_program.items():
+    for program, paths in folder.files_by_program((file_kinds.BINARIES,)).items():
         size = sum(os.stat(path).st_size for path in paths)
         if len(paths) > MAX_FILES or size > most_bytes + MAX_BINARIES * RECORD_BYTES:
             yield from _compact(folder, program, paths, most_bytes)
 
 
 def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) -> Iterator[None]:
-    from .ended import has_writer
-    from .syncing import fsync_in_steps
-
-    ended = [path for path in paths if not has_writer(path)]
+    ended = [path for path in reversed(paths) if not has_writer(path)]
     if not ended:
         return
+    binaries = BinaryHistory(folder, program, "", most_bytes)
     target = folder.new_path(program, file_kinds.BINARIES)
-    binaries = ApplicationBinaries(folder, program, "", most_bytes)
-    fd, temporary = create_temporary(target)
+    writer = PackWriter(target, folder.identity, program, _name_in(ended), format.APPLICATION_BINARIES_FILE)
     try:
-        try:
-            write_all(fd, [bytes(format.FILE_HEADER.size)])
-        finally:
-            os.close(fd)
-        name, salt = "", format.new_salt()
-        for path in reversed(ended):
-            name = name or _name_in(path)
+        for path in ended:
             for batch in binaries.load_file(path):
-                parts: list[bytes | memoryview] = []
-                for one in batch:
-                    read = BinaryRead(data=one.data, digest=one.digest, key=one.key, size=one.size)
-                    parts += record_parts(read, one.data)
-                append(temporary, format.seal(parts, salt))
+                writer.add_parts([part for one in batch for part in record_parts(one, one.data)])
                 yield
-        head = format.file_header(format.APPLICATION_BINARIES_FILE, folder.identity, program, name, salt=salt)
-        write_at_start(temporary, head)
-        yield from fsync_in_steps(temporary)
-        os.rename(temporary, target)
+        yield from writer.finishing()
     except BaseException:
-        remove(temporary)
+        writer.abandon()
         raise
     damaged = {what.path for what in binaries.damage}
     for path in ended:
@@ -327,6 +269,6 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
             remove(path)
 
 
-def _name_in(path: str) -> str:
-    header, _ = Reader(path).header()
-    return header.application if header is not None else ""
+def _name_in(paths: list[str]) -> str:
+    headers = (Reader(path).header()[0] for path in paths)
+    return next((header.application for header in headers if header is not None and header.application), "")

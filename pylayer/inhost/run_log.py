@@ -13,14 +13,14 @@ from ..common import owner, paths
 from ..common.file_kinds import LIVE, FileName
 from ..store import runs
 from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile, path_of
-from ..values import CARRIER_NAMES, CELL_ADOPTED, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell, Program
+from ..values import CARRIER_NAMES, CELL_ADOPTED, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
     from ..common.identity import Identity
+    from .device import Device
 
 #: Counters whose increase becomes an event. Others have events of their own, or are in the totals only.
 TOLD = (
@@ -66,30 +66,19 @@ def _bytes_in(path: str) -> int:
     return total
 
 
-class Recording:
+class RunLog:
     """The files of one run on one device. ``timeline_mib`` is the timeline's limit; 0: write totals only."""
 
-    def __init__(
-        self,
-        commands: ModuleType,
-        serial: int,
-        root: str,
-        identity: Identity,
-        program: Program,
-        program_id: int,
-        timeline_mib: int,
-    ) -> None:
+    def __init__(self, device: Device, root: str, timeline_mib: int) -> None:
         self.started = time.time()
         self.started_ns = time.monotonic_ns()
-        self._commands = commands
-        self._serial = serial
+        self._device = device
         self._root = root
-        self._program_id = program_id
         self._run = runs.RunFile(root)
         self._timeline: TimelineFile | None = None
         if timeline_mib:
-            limit = timeline_mib << 20
-            self._timeline = TimelineFile(root, self._run.name, identity, program_id, program.name, limit)
+            names = (self._run.name, device.identity, device.program_id, device.program.name)
+            self._timeline = TimelineFile(root, *names, timeline_mib << 20)
         self._ended = 0.0
         self._closed = False
         self._store_bytes = -1
@@ -205,7 +194,7 @@ class Recording:
         self._looked_ns = now
         if self._closed:
             return
-        activity = self._commands.activity(self._serial)
+        activity = self._device.commands.activity(self._device.serial)
         if activity is not None:
             for kind, hits in enumerate(activity.kind_hits):
                 if not hits:
@@ -216,7 +205,7 @@ class Recording:
                 known["hits"] = hits
             self._activity = {key: value for key, value in activity.as_dict().items() if key != "kind_hits"}
         if self._timeline is not None and counters.get("frames", 0):
-            presents, lost = self._commands.frames(self._serial)
+            presents, lost = self._device.commands.frames(self._device.serial)
             self._timeline.present(presents)
             self._frames_lost += lost
         fetched = counters.get("fetched", 0) - self._seen.get("fetched", 0)
@@ -242,7 +231,7 @@ class Recording:
             self._store_bytes = _bytes_in(folder)
         failed = None if early else self._flush_timeline()
         machine, pid, pid_namespace, start_ticks = owner.this_process()
-        live = str(FileName(self._program_id, self.name, LIVE))
+        live = str(FileName(self._device.program_id, self.name, LIVE))
         values = {
             **totals,
             "pid": pid,

@@ -10,7 +10,7 @@ from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import format
 from .folder import read_identity
-from .reader import Reader
+from .reader import Reader, parts_of
 from .recency import Uses, fingerprints_of, missing
 from .survey import files_of
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from .reader import Record
 
     Learn = Callable[[int, str], None]
+
+
+def _kind_of(record: Record) -> str:
+    return KIND_NAMES[record.kind] if record.kind < len(KIND_NAMES) else f"kind {record.kind}"
 
 
 class Holding:
@@ -86,20 +90,21 @@ class Holding:
 
     def add_pipeline(self, record: Record) -> None:
         """Counts the record of one pipeline."""
-        magic, kind, flags, _, size, create_ns, digest, fingerprint, last_used = record
-        self.fingerprints.add(fingerprint)
-        if not flags & format.PULLED:
+        digest = record.digest
+        self.fingerprints.add(record.fingerprint)
+        if not record.is_pulled:
             self.pulled.pop(digest, None)
         elif digest not in self.digests or digest in self.pulled:
-            self.pulled[digest] = fingerprint, max(last_used, self.pulled.get(digest, (0, 0))[1])
+            self.pulled[digest] = record.fingerprint, max(record.last_used, self.pulled.get(digest, (0, 0))[1])
         if digest in self.digests:
             return
         self.digests.add(digest)
-        self.binaries += magic == format.BINARIES
-        name = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
+        self.binaries += record.magic == format.BINARIES
+        name = _kind_of(record)
         self.kinds[name] = self.kinds.get(name, 0) + 1
-        self.compile_ns += 0 if flags & format.ADOPTED else create_ns  # the driver did not compile an adopted pipeline
-        self.data_bytes += size
+        if not record.flags & format.ADOPTED:  # the driver did not compile an adopted pipeline
+            self.compile_ns += record.create_ns
+        self.data_bytes += record.size
 
     def counts(self) -> dict[str, int]:
         """Returns the number of files, by what they are."""
@@ -182,25 +187,24 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, kind: Kind, learn: L
     if kind.folded:
         for part in reader.content(header, []):
             for record in part.records:
-                if record[0] in format.PIPELINES:
+                if record.is_pipeline:
                     holding.add_pipeline(record)
-                elif record[0] == format.USED:
-                    data = bytes(part.data[record[3] : record[3] + record[4]])
-                    for fingerprint in fingerprints_of(data):
-                        holding.created[fingerprint] = max(record[8], holding.created.get(fingerprint, 0))
-                if record[8] > format.NEVER_USED:
-                    holding.last_use = max(holding.last_use, record[8])
+                elif record.magic == format.USED:
+                    for fingerprint in fingerprints_of(part.data_of(record)):
+                        holding.created[fingerprint] = max(record.last_used, holding.created.get(fingerprint, 0))
+                if record.last_used > format.NEVER_USED:
+                    holding.last_use = max(holding.last_use, record.last_used)
 
 
 class Stored:
     """A stored record of a pipeline."""
 
     def __init__(self, identity: str, program: int, record: Record) -> None:
-        magic, kind, flags, _, self.bytes, self.compile_ns, _, _, self.last_use = record
         self.identity, self.program = identity, program
-        self.kind = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
-        self.is_binaries = magic == format.BINARIES
-        self.is_adopted, self.is_pulled = bool(flags & format.ADOPTED), bool(flags & format.PULLED)
+        self.kind = _kind_of(record)
+        self.bytes, self.compile_ns, self.last_use = record.size, record.create_ns, record.last_used
+        self.is_binaries = record.magic == format.BINARIES
+        self.is_adopted, self.is_pulled = bool(record.flags & format.ADOPTED), record.is_pulled
         #: As ``Holding`` has it.
         self.uses_recorded = True
 
@@ -218,20 +222,15 @@ def stored(root: str, identity: str, fingerprint: int) -> list[Stored]:
     for file in files_of(root, identity):
         if file.program is None or file.kind is None or not file.kind.folded:
             continue
-        try:
-            reader = Reader(file.path)
-            header, _ = reader.header(bytes.fromhex(identity))
-            for part in reader.content(header, []) if header is not None else ():
-                for record in part.records:
-                    if record[0] in format.PIPELINES and record[7] == fingerprint:
-                        one = Stored(identity, file.program, record)
-                        if file.program not in found or one.last_use >= found[file.program].last_use:
-                            found[file.program] = one
-                    elif record[0] == format.USED:
-                        data = bytes(part.data[record[3] : record[3] + record[4]])
-                        uses.setdefault(file.program, Uses(never=0)).note(fingerprints_of(data), record[8])
-        except OSError:
-            continue
+        for part in parts_of(file.path, bytes.fromhex(identity), []):
+            for record in part.records:
+                if record.is_pipeline and record.fingerprint == fingerprint:
+                    one = Stored(identity, file.program, record)
+                    if file.program not in found or one.last_use >= found[file.program].last_use:
+                        found[file.program] = one
+                elif record.magic == format.USED:
+                    used = fingerprints_of(part.data_of(record))
+                    uses.setdefault(file.program, Uses(never=0)).note(used, record.last_used)
     for program, one in found.items():
         one.last_use = uses.get(program, Uses(never=0)).last_use(fingerprint, one.last_use)
     return list(found.values())

@@ -26,8 +26,8 @@ QUEUE = 2
 GAP_NS = 1_000_000
 #: Types of events that hold up a thread of the program.
 HOLDS_UP = ("pipeline", "wait")
-#: The most late frames that are told one by one.
-TOLD = 20
+#: The most late frames that are listed.
+LISTED = 20
 
 
 class Frame:
@@ -167,7 +167,7 @@ def held(found: list[Late]) -> dict[int, Late]:
     return {id(event): own for own in found if own.by_pipelines for event in own.events}
 
 
-class Told:
+class FrameFigures:
     """What is known of a run's frames. ``all_seen``: the timeline has each frame that the layer counted."""
 
     def __init__(self, numbers: dict[str, int], line: Timeline | None, budget_ns: int) -> None:
@@ -193,14 +193,14 @@ class Told:
         if not self.count:
             names = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns")
             return {**dict.fromkeys(names), "frames_all_seen": None, "late": []}
-        told = sorted(self.late, key=lambda own: -own.frame.took_ns)[:TOLD]
+        longest = sorted(self.late, key=lambda own: -own.frame.took_ns)[:LISTED]
         return {
             "frames": self.count,
             "late_frames": self._known("late_frames", len(self.late)),
             "late_by_pipelines": self._known("late_by_pipelines", sum(own.by_pipelines for own in self.late)),
             "longest_frame_ns": self._known("longest_frame_ns", self._longest_ns),
             "frames_all_seen": self.all_seen,
-            "late": [as_json(own, self.line, origin_ns) for own in told] if self.line is not None else [],
+            "late": [as_json(own, self.line, origin_ns) for own in longest] if self.line is not None else [],
         }
 
 
