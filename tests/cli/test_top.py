@@ -16,48 +16,27 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import recorded_runs
 from cli.user import DEMO, User
-from unit.things import facts
 
 from pylayer.cli import live, top
 from pylayer.common import owner
-from pylayer.common.identity import Identity
 from pylayer.store import runs
-from pylayer.store.runs import RunFile
 from pylayer.store.store import Store
-from pylayer.store.timeline import Event, TimelineFile
+from pylayer.store.timeline import Event
 
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP\n"
 SHOW_CURSOR, LEAVE_SCREEN = b"\x1b[?25h", b"\x1b[?1049l"
 
 
-def write_run(user: User, *events: Event, **values: Any) -> RunFile:
+def write_run(user: User, *events: Event, **values: Any) -> None:
     """Writes a run of this process, as the layer writes it while it runs."""
     machine, pid, namespace, ticks = owner.this_process()
-    base: dict[str, Any] = {
-        "version": 1,
-        "pid": pid,
-        "machine": machine.hex(),
-        "pid_namespace": namespace,
-        "start_ticks": ticks,
-        "started": time.time(),
-        "started_ns": time.monotonic_ns(),
-        "ended": 0.0,
-        "program": "game",
-        "executable": "game",
-        "counters": {"pipelines": 30, "hits": 10},
-        "kinds": {"graphics": {"hits": 10, "compiled": 20, "compile_ns": 2_000_000_000}},
-        "stored_bytes": 4096,
-        "queued": 0,
-        "queued_bytes": 0,
-    }
-    run = RunFile(str(user.store))
-    line = TimelineFile(str(user.store), run.name, Identity.of(facts()))
-    for event in events:
-        line.add(event)
-    line.flush()
-    run.write({**base, **values})
-    return run
+    process = {"machine": machine.hex(), "pid": pid, "pid_namespace": namespace, "start_ticks": ticks}
+    when = {"started": time.time(), "started_ns": time.monotonic_ns(), "ended": 0.0}
+    kinds = {"graphics": {"hits": 10, "compiled": 20, "compile_ns": 2_000_000_000}}
+    done = {"counters": {"pipelines": 30, "hits": 10}, "kinds": kinds, "stored_bytes": 4096, "queued": 0}
+    recorded_runs.write(user.store, list(events), **{**process, **when, **done, "queued_bytes": 0, **values})
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 import urllib.error
@@ -10,6 +9,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import others
 import pytest
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, flip, used
 from fleet import certificates
@@ -156,15 +156,12 @@ def damage_packs(machine: Machine) -> None:
     for path in machine.root.glob("store/*/*.pack"):
         flip(path, 1000)
     report = Verification(machine.root)
-    for _ in report.steps(lambda name: True, None):
-        pass
-    for _ in Repair(machine.root).steps(report.damage):
-        pass
+    list(report.steps(lambda name: True, None))
+    list(Repair(machine.root).steps(report.damage))
 
 
 def evict(machine: Machine) -> None:
-    for _ in bounds.enforce(str(machine.root), 5000, 1 << 40, bounds.Trimmed()):
-        pass
+    list(bounds.enforce(str(machine.root), 5000, 1 << 40, bounds.Trimmed()))
 
 
 @pytest.mark.parametrize("lose", [delete_packs, damage_packs, evict])
@@ -264,8 +261,8 @@ def test_trim_evicts_by_last_pull(tmp_path: Path, builder: Builder, machine: Mac
         for one in (both[1 - newest], both[newest]):
             assert one.pull(builder.url).problem == ""
         work = Trim(machine.root, Limits(30_000, 1 << 40), False)
-        for _ in (*work.fold_steps(), *work.evict_steps()):
-            pass
+        list(work.fold_steps())
+        list(work.evict_steps())
         assert both[newest].numbers() == list(range(20)) and len(both[1 - newest].numbers()) < 20
 
 
@@ -303,8 +300,7 @@ def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:
     store = Store(machine.root)
     store.journal(GAME, *(cell(number, last_used=1_500_000_000) for number in range(100, 110)))
     store.pack()
-    for _ in bounds.enforce(str(machine.root), 20_000, 1 << 40, bounds.Trimmed()):
-        pass
+    list(bounds.enforce(str(machine.root), 20_000, 1 << 40, bounds.Trimmed()))
     kept = machine.numbers()
     assert set(range(100, 110)) <= set(kept) and len(kept) < 30
 
@@ -313,10 +309,7 @@ def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:
 def test_private_files(builder: Builder, machine: Machine, mask: int) -> None:
     """What a pull writes is for its user alone, and for the user's next pull, whatever the umask."""
     builder.publish(1)
-    before = os.umask(mask)
-    try:
+    with others.umask(mask):
         machine.pull(builder.url)
         append_private(str(machine.root / "fleet" / "file"), b"1")
-    finally:
-        os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in machine.root.rglob("*")} == {0o600, 0o700}

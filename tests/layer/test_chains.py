@@ -63,9 +63,8 @@ def test_results_are_the_drivers(real: World) -> None:
 
 def test_captures_pass_untouched(world: World) -> None:
     """A call with CAPTURE_DATA reaches the driver unchanged and is counted as passed."""
-    policy = world.directory / "policy.yaml"
-    policy.write_text("settings: {carrier: cells}")
-    world.recipe(CHAINS, PYLAYER_CONFIG=str(policy))
+    policy = world.policy("settings: {carrier: cells}")
+    world.recipe(CHAINS, **policy)
     counters = world.last()
     assert counters["passed"] == 1
     # Two compile (optimized and not). The pipeline whose flags follow an unknown structure cannot be probed.
@@ -171,12 +170,11 @@ def test_device_with_made_up_structures(scripted: ScriptedDriver, chain: str, ca
 )
 def test_device_of_a_real_driver(real: World, chain: str, carrier: str) -> None:
     """An unknown structure in a device's chain has the same effect with Vulkan 1.4 on RADV."""
-    config = real.directory / "policy.yaml"
-    config.write_text(f"settings: {{carrier: {carrier}}}")
+    config = real.policy(f"settings: {{carrier: {carrier}}}")
     no_control = stands_behind(chain, "vulkan13")
     no_binaries = carrier == "binaries" and stands_behind(chain, "vulkan14")
     for _ in range(2):
-        result = real.run([MADE_UP, "1.4", chain, "compute", "-", "-"], PYLAYER_CONFIG=str(config))
+        result = real.run([MADE_UP, "1.4", chain, "compute", "-", "-"], **config)
         assert len(given_up(result.stderr)) == (no_control or no_binaries)
         expected = "snapshot" if no_control else "cells" if no_binaries else carrier
         assert real.runs()[-1]["carrier"] == expected
@@ -216,14 +214,13 @@ PIPELINE_CHAINS += [
 def test_pipeline_with_made_up_structures(world: World, kind: str, carrier: str, chain: str) -> None:
     """An unknown structure, anywhere in a pipeline's chain and in its stage's, prevents the probe if the flags follow
     it, and one line says so. The program gets its feedback, and the second run compiles nothing."""
-    config = world.directory / "policy.yaml"
-    config.write_text(f"settings: {{carrier: {carrier}}}")
+    config = world.policy(f"settings: {{carrier: {carrier}}}")
     command = [MADE_UP, "1.3", "maintenance5-on,binary-on", kind, "made-up,code", chain]
     alone = world.run(command, VK_INSTANCE_LAYERS=None).stdout
     assert f"created=1 feedback={int('feedback' in chain)} changed=0" in alone
     unprobed = stands_behind(chain, "flags2")
     for number in range(2):
-        result = world.run(command, PYLAYER_CONFIG=str(config))
+        result = world.run(command, **config)
         assert result.stdout == alone
         assert world.runs()[-1]["carrier"] == carrier
         # In the second run the pipeline is found by its key, without a probe.
