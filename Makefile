@@ -121,8 +121,8 @@ fleet-s3: setup $(VENV)/extra-test
 	$(BIN)/pytest -q tests/fleet/real_s3.py
 
 # Debian testing has a Mesa with VK_EXT_descriptor_heap. TESTS= other tests for this chroot.
-TESTS ?= tests/layer/test_paths.py "tests/layer/test_boundary.py::test_what_makes_a_fingerprint"
-IN_CHROOT := make -s PACKAGES=demo setup $(CHECKED) $(addprefix programs-,gpu paths witness) && \
+TESTS ?= tests/layer/test_recipes.py "tests/layer/test_boundary.py::test_what_makes_a_fingerprint"
+IN_CHROOT := make -s PACKAGES=demo setup $(CHECKED) $(addprefix programs-,recipes witness) && \
     .venv/bin/python -m pip -q --disable-pip-version-check install pytest pytest-timeout pytest-xdist hypothesis jsonschema && \
     .venv/bin/pytest -q -rs -n auto --dist worksteal $(TESTS)
 descriptor-heap:
@@ -198,7 +198,7 @@ soak: setup programs
 page-speed: setup $(VENV)/extra-test $(VENV)/chromium
 	@$(BIN)/python -P tests/report/speed.py
 
-gpu: setup programs-gpu
+gpu: setup programs-recipes
 	@$(BIN)/python tests/gpu/gpu.py
 
 differential: setup $(VENV)/extra-test programs

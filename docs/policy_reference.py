@@ -125,9 +125,9 @@ def conditions(definition: dict[str, Any], schema: dict[str, Any]) -> list[str]:
     if "minProperties" not in match:
         return []
     how = match["description"].partition(". ")[2]
-    executable = match["properties"]["executable"]["description"]
+    executable, example = (match["properties"]["executable"][key] for key in ("description", "examples"))
     lines = comment(f"Conditions: {', '.join(match['properties'])}. {how}.", "# ")
-    return lines + comment(f"executable: {executable[0].lower()}{executable[1:]}.", "# ")
+    return lines + comment(f"executable: {executable[0].lower()}{executable[1:]}, such as {example[0]}.", "# ")
 
 
 def documented(key: str, definition: dict[str, Any], schema: dict[str, Any], indent: str = "") -> list[str]:

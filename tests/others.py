@@ -3,9 +3,11 @@ skipped for everybody else, and the others use what an ordinary user can make an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posix
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -18,6 +20,16 @@ STRANGER = 12345
 def private_group() -> bool:
     """Returns whether files that this user creates belong to a group that the layer trusts."""
     return os.geteuid() == os.getegid() != 0
+
+
+@contextlib.contextmanager
+def umask(mask: int) -> Iterator[None]:
+    """Files that this process makes inside have the modes that this mask leaves."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def give_away(path: Path) -> None:

@@ -81,3 +81,9 @@ def write(
         line.flush()
         line.close()
     return name
+
+
+def write_several(root: Path, count: int, events: list[Event] | None = None, **values: Any) -> None:
+    """Writes so many runs, the oldest first. Their processes are 100, 101, and so on."""
+    for number in range(count):
+        write(root, events, pid=100 + number, start_ticks=number + 1, started=1000.0 + number, **values)

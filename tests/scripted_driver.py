@@ -173,6 +173,15 @@ class ScriptedDriver:
         self._check(allow, False)
         return process
 
+    def recipe(
+        self, lines: str, script: str = "", layered: bool = True, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a recipe (tests/recipes/main.c)."""
+        layers = self.layers(layered)
+        process = self.world.recipe(lines, check=check, VK_INSTANCE_LAYERS=layers, **self.environment(script))
+        self._check(False, False)
+        return process
+
     def application(self, *arguments: str | int | Path, **options: Any) -> Run:
         """Runs the program that uses VK_KHR_pipeline_binary, with the options of ``program``."""
         process = self.program("binaries", *arguments, **options)

@@ -148,6 +148,20 @@ class World:
         config.write_text(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
         self.environment["PYLAYER_CONFIG"] = str(config)
 
+    def policy(self, text: str) -> dict[str, str]:
+        """Writes a policy file. Returns the variable that selects it."""
+        path = self.directory / "policy.yaml"
+        path.write_text(text)
+        return {"PYLAYER_CONFIG": str(path)}
+
+    def policy_class(self, source: str, more: str = "") -> dict[str, str]:
+        """Writes a module with the policy class Mine, and a policy file that names it and has ``more``. Returns the
+        variable that selects it."""
+        directory = self.directory / "policies"
+        directory.mkdir(mode=0o700)
+        (directory / "mine.py").write_text(f"from pylayer.policy import Policy\n{source}")
+        return self.policy(f"policy: mine:Mine\npolicy_path: {directory}\n{more}")
+
     def environment_with(self, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Returns the environment with these changes. A variable that is None is unset. Libraries that both preload are
         joined. The driver's comes first, because tests/storage makes its calls by number, past all others."""
@@ -176,6 +190,16 @@ class World:
         self.raw_stderr, process.stderr = process.stderr, sentences(process.stderr)
         if check:
             assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
+        return process
+
+    def recipe(
+        self, lines: str, *options: str, check: bool = True, **environment: str | None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a recipe (tests/recipes/main.c). What is printed about a line begins with its name."""
+        file = self.directory / "test.recipe"
+        file.write_text(lines)
+        process = self.run([str(BUILD / "tests" / "recipes"), *options, str(file)], check=check, **environment)
+        process.stdout = process.stdout.replace("test.", "")
         return process
 
     def demo(

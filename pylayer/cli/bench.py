@@ -9,14 +9,13 @@ import signal
 import statistics
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ..common.files import unique_name
 from ..common.paths import store_root
 from . import layer_files
-from .complete import commands
 from .environment import DISABLE, with_layer, without_layer
 from .output import (
     EXIT_PROBLEM,
@@ -33,7 +32,7 @@ from .output import (
     reason,
 )
 from .policy_in_force import compile_policy, policy_in_force, read_policy
-from .process import EXIT_SIGNAL_BASE
+from .process import ending_by_exception, program_argument
 
 if TYPE_CHECKING:
     from .measuring import Measured
@@ -79,29 +78,23 @@ def _place() -> str:
     return os.path.dirname(os.path.abspath(root))
 
 
-def _end_by(number: int, frame: Any) -> NoReturn:
-    raise click.exceptions.Exit(EXIT_SIGNAL_BASE + number)
-
-
 @contextlib.contextmanager
 def _own_directory() -> Iterator[str]:
     """Yields a new directory. It is removed afterwards, also when a signal ends this command."""
-    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, _end_by) for number in ending}
-    before[signal.SIGINT] = signal.getsignal(signal.SIGINT)
     place = _place()
-    directory = ""
-    try:
-        os.makedirs(place, mode=0o700, exist_ok=True)
-        directory = tempfile.mkdtemp(prefix=DIRECTORY, dir=place)
-        yield directory
-    finally:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)
-        if directory:
-            shutil.rmtree(directory, ignore_errors=True)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with ending_by_exception():
+        interrupted = signal.getsignal(signal.SIGINT)
+        directory = ""
+        try:
+            os.makedirs(place, mode=0o700, exist_ok=True)
+            directory = tempfile.mkdtemp(prefix=DIRECTORY, dir=place)
+            yield directory
+        finally:
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            if directory:
+                shutil.rmtree(directory, ignore_errors=True)
+            signal.signal(signal.SIGINT, interrupted)
 
 
 def _environment(phase: Phase, directory: str, session: str) -> dict[str, str]:
@@ -213,10 +206,7 @@ def _print(found: dict[str, dict[str, int | None]], runs: dict[str, list[dict[st
     headings = ("start", *frames, "created", "compiled", "hits", "memory", "store", "exit")
     rows = [_cells(found[phase.name], runs[phase.name], with_frames) for phase in PHASES]
     out = console()
-    table, _ = program_table(out, headings, rows, "")
-    for phase, row in zip(PHASES, rows, strict=True):
-        table.add_row(phase.title, *row)
-    out.print(table)
+    out.print(program_table(out, headings, [phase.title for phase in PHASES], rows, ""))
     if not is_quiet():
         print_facts(out, _notes(found, with_frames, len(runs["warm"])), "dim")
 
@@ -276,15 +266,7 @@ def _driver_caches() -> str:
     "--repeat", type=click.IntRange(1, 100), default=1, metavar="N", help="Run everything N times, and show medians."
 )
 @json_option
-@click.argument(
-    "command",
-    nargs=-1,
-    required=True,
-    type=click.UNPROCESSED,
-    metavar="-- APP [ARGS]...",
-    shell_complete=commands,
-    help="The program, found as a shell finds it, and its arguments.",
-)
+@program_argument
 def bench(seconds: float | None, repeat: int, as_json: bool, command: tuple[str, ...]) -> None:
     """Measure a program without pylayer, with an empty store, and with a filled one.
 

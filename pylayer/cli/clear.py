@@ -12,6 +12,7 @@ import click
 from ..common.files import remove
 from ..common.identity import ABI
 from ..report.recorded import is_pattern
+from ..store.removal import Removal, copies, older_folders
 from .devices import is_of, present_facts
 from .output import (
     EXIT_PROBLEM,
@@ -38,7 +39,7 @@ from .selection import (
 )
 
 if TYPE_CHECKING:
-    from ..store.store import Removal, Shelf, Store
+    from ..store.store import Shelf, Store
 
 
 def _removal_json(plan: Removal, names: Names) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def _removal_json(plan: Removal, names: Names) -> dict[str, Any]:
 
 
 def _plan_whole(store: Store, shelf: Shelf, why: str) -> Removal:
-    plan = store.removal(shelf, why)
+    plan = Removal(store.root, shelf, why)
     plan.add_whole()
     return plan
 
@@ -66,7 +67,7 @@ def _selected(store: Store, shelves: list[Shelf], selection: Selection, names: N
     """Returns plans for what --app and --identity select, or for all. Raises Failure and WrongUse."""
     if not selection.app:
         return [_plan_whole(store, shelf, "asked for") for shelf in shelves]
-    plans = [store.removal(shelf, f"of {selection}") for shelf in shelves]
+    plans = [Removal(store.root, shelf, f"of {selection}") for shelf in shelves]
     for plan in plans:
         taken = [number for number in plan.shelf.programs if selection.takes(number, names)]
         plan.add_programs({number: names.of(number) for number in taken})
@@ -204,8 +205,8 @@ def clear(
     shelves = selection.shelves(store, names)
     plans, kept, devices = _stale(store, shelves) if stale else (_selected(store, shelves, selection, names), [], [])
     plans = [plan for plan in plans if not plan.is_empty]
-    older = store.older_folders() if stale or everything else []
-    work = _Clearing(store, names, plans, kept, devices, older, store.copies() if everything else [], before)
+    older = older_folders(store.root) if stale or everything else []
+    work = _Clearing(store, names, plans, kept, devices, older, copies(store.root) if everything else [], before)
     if not as_json:
         work.print_plans(dry_run, yes)
     if not dry_run:

@@ -17,6 +17,7 @@ from ..fleet.trust import Trust, Untrusted
 from ..report.origin import used_here
 from ..report.recorded import is_named
 from ..report.totals import sum_known
+from ..store.room import Room
 from .complete import programs
 from .fleet_access import failing, identities_here, open_backend, require_fleet, url_option
 from .fleet_publish import publish, push
@@ -84,7 +85,7 @@ def _pulls(found: Fleet, store: Store, identities: list[str], program: str | Non
 def _pull_all(found: Fleet, store: Store, pulls: list[Pull], quiet: bool) -> list[Pulled]:
     """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled. If
     another process pulls, waits for it; what it pulled is not missing then."""
-    room, keep = store.room(found.limits), {pull.result.identity for pull in pulls}
+    room, keep = Room(store.root, found.limits), {pull.result.identity for pull in pulls}
     with failing("nothing more was pulled"), turn(store.root, found.url, found.pull_seconds) as is_ours:
         if not is_ours:
             raise Failure(f"another process pulls from {found.url}, and did not end within fleet.pull_seconds")

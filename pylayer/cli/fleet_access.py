@@ -53,8 +53,7 @@ def fleet_of(document: dict[str, Any], url: str | None = None) -> Fleet | None:
     if not url:
         return None
     keys, push_keys = _names(settings["keys"]), _names(top_setting(document, "trusted_keys"))
-    limits = Limits(*(int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib")))
-    return Fleet(url, keys, push_keys, settings["pull_seconds"], settings["pull_mib"], limits)
+    return Fleet(url, keys, push_keys, settings["pull_seconds"], settings["pull_mib"], Limits.of(document))
 
 
 def require_fleet(url: str | None) -> Fleet:

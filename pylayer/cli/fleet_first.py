@@ -15,13 +15,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, NoReturn
-
-import click
+from typing import Any
 
 from ..common.settings import top_setting
 from .output import fail
-from .process import EXIT_SIGNAL_BASE
+from .process import ending_by_exception
 
 
 def pull_first(document: dict[str, Any], root: str, environment: Mapping[str, str]) -> None:
@@ -40,19 +38,12 @@ def pull_first(document: dict[str, Any], root: str, environment: Mapping[str, st
         _pull(url, seconds, environment)
 
 
-def _end_by(number: int, frame: Any) -> NoReturn:
-    raise click.exceptions.Exit(EXIT_SIGNAL_BASE + number)
-
-
 def _pull(url: str, seconds: int, environment: Mapping[str, str]) -> None:
     """Runs ``pylayer fleet pull``, and ends it with the processes that it started when the time is over."""
     command = [sys.executable, "-P", "-m", "pylayer", "fleet", "pull"]
     null = subprocess.DEVNULL
-    # The first process of a container gets only signals that it has a handler for. Without one, a container that is
-    # stopped during the pull starts the program nevertheless, and is killed when the time to stop is over.
-    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, _end_by) for number in ending}
-    try:
+    # A container that is stopped during the pull would otherwise start the program, and be killed later.
+    with ending_by_exception():
         process = subprocess.Popen(command, env=dict(environment), stdin=null, stdout=null, start_new_session=True)
         try:
             process.wait(seconds)
@@ -64,6 +55,3 @@ def _pull(url: str, seconds: int, environment: Mapping[str, str]) -> None:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

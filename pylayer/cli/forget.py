@@ -9,6 +9,7 @@ import click
 from ..common import file_kinds
 from ..common.files import remove
 from ..report import recorded
+from ..store.runs import recorded_paths
 from .complete import programs
 from .output import Failure, WrongUse, human_bytes, json_option, plural, print_json, say
 from .selection import NAMES, confirm, dry_run_option, require_one, require_store, yes_option
@@ -53,7 +54,7 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
     running = {run.name for run in runs if run.state == "running"}
     gone = [run for run in runs if run.name not in running]
     kept = {name + file_kinds.RUN for name in running}
-    found = store.recorded_paths(None if everything else {run.name for run in gone})
+    found = recorded_paths(store.root, None if everything else {run.name for run in gone})
     paths = [path for path in found if os.path.basename(path) not in kept]
     sizes = {path: _size(path) for path in paths}
     if paths and not dry_run:

@@ -12,7 +12,9 @@ from ..report.recorded import Run, number_in
 from ..report.remarks import unknown
 from ..report.totals import Total
 from ..report.words import FRAME_NS, printable
+from ..store import runs
 from ..store.store import Store
+from ..store.timeline import Follower
 from ..values import KIND_NAMES
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class LiveRun:
         self.run = Run({})
         self.changed = 0.0
         self.state = "ended"
-        self.follower = store.follow(name)
+        self.follower = Follower(store.root, name)
         self.compiles: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
         #: What the last late frame was, for people; empty if there was none, or the run has no timeline.
         self.last_late = ""
@@ -55,7 +57,7 @@ class LiveRun:
             if seen != self._seen:
                 self._seen, self.changed = seen, status.st_mtime
             try:
-                self._values = self._store.run(self._name)
+                self._values = runs.read(self._store.root, self._name)
             except (OSError, ValueError):
                 self._values = {}
             self.run = Run(self._values)
@@ -163,7 +165,7 @@ class Watch:
         """Returns the runs to show."""
         now = time.time()
         there = {}
-        for name, status in self._store.run_files().items():
+        for name, status in runs.files(self._store.root).items():
             there[name] = self._runs.get(name) or LiveRun(self._store, name)
             there[name].look(status, now)
         self._runs = there

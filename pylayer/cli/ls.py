@@ -24,7 +24,6 @@ from .output import (
     print_marks,
     print_total,
     program_table,
-    shorten,
 )
 from .policy_in_force import read_limits
 from .selection import NAMES, Names, identity_option, meant, require_store
@@ -58,11 +57,8 @@ def _cells(holding: Holding) -> list[str]:
 
 def _print_shelf(out: Console, names: Names, shelf: Shelf, rows: list[Holding]) -> None:
     cells = [_cells(holding) for holding in rows]
-    table, name_width = program_table(out, HEADINGS, cells)
-    for holding, row in zip(rows, cells, strict=True):
-        table.add_row(shorten(names.of(holding.program), name_width), *row)
     if rows:
-        out.print(table)
+        out.print(program_table(out, HEADINGS, [names.of(holding.program) for holding in rows], cells))
     print_marks([row[2] for row in cells], {"?": "unknown: programs with store: read-only do not record what they use"})
     print_indented(out, f"other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}", "dim")
     if shelf.identity is None:

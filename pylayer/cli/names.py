@@ -47,8 +47,7 @@ class Names:
         self._devices: dict[str, tuple[str, str]] = {}
         for run in recorded.read(root):
             self._texts[run.program_id] = run.title
-            driver = ", ".join(text for text in (run.texts["driver"], run.texts["driver_info"]) if text)
-            self._devices[run.identity] = printable(run.texts["device"]), printable(driver)
+            self._devices[run.identity] = run.texts["device"], run.driver
 
     def learn(self, program: int, name: str) -> None:
         """Adds a name from a file of the store, which cuts it to 64 bytes. A name from a run is whole and takes

@@ -230,31 +230,37 @@ LEAST_NAME = 12
 
 
 def program_table(
-    out: Console, headings: tuple[str, ...], rows: list[list[str]], first: str = "program"
-) -> tuple[Table, int]:
-    """Returns a table without rows that fits the terminal, and the greatest width of a program's name. The programs are
-    the first column, before the numbers. If the numbers do not fit, they are printed below each program."""
+    out: Console,
+    headings: tuple[str, ...],
+    names: list[str],
+    rows: list[list[str]],
+    first: str = "program",
+    styles: list[str] | None = None,
+) -> Table:
+    """Returns a table that fits the terminal. The programs are the first column, cut to the width that is left, before
+    the numbers. If the numbers do not fit, they are printed below each program. ``styles``: of each program."""
     from rich.padding import Padding
     from rich.table import Table
 
-    class Blocks(Table):
-        def add_row(self, *cells: Any, **options: Any) -> None:
-            """Adds a program's name, and its numbers in the line below."""
-            numbers = (f"{heading} {cell}" for heading, cell in zip(headings, cells[1:], strict=True))
-            super().add_row(cells[0], **options)
-            super().add_row(Padding(", ".join(numbers), (0, 0, 0, 2)), **options)
-
+    styles = styles or [""] * len(names)
     widths = [max(len(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
     gap = 2 if sum(widths) + 2 * len(widths) + LEAST_NAME <= out.width else 1
     if sum(widths) + len(widths) + LEAST_NAME > out.width:
-        blocks = Blocks(box=None, show_header=False, pad_edge=False)
-        blocks.add_column()
-        return blocks, out.width
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column()
+        for name, row, style in zip(names, rows, styles, strict=True):
+            numbers = ", ".join(f"{heading} {cell}" for heading, cell in zip(headings, row, strict=True))
+            table.add_row(shorten(name, out.width), style=style)
+            table.add_row(Padding(numbers, (0, 0, 0, 2)), style=style)
+        return table
     table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
     table.add_column(first, no_wrap=True)
     for heading, width in zip(headings, widths, strict=True):
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
-    return table, max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))
+    room = max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))
+    for name, row, style in zip(names, rows, styles, strict=True):
+        table.add_row(shorten(name, room), *row, style=style)
+    return table
 
 
 def picked(source: object, *names: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..common import compiled
 from ..common.paths import config_file, config_files, store_root
-from ..common.settings import Limits, top_setting
+from ..common.settings import Limits
 from .output import Failure, write_whole
 
 
@@ -52,8 +52,7 @@ def read_limits() -> tuple[Limits, str]:
     """Returns the limits. If the policy file cannot be used, they are the built-in ones and the text says why;
     otherwise the text is empty."""
     document, problem = read_policy()
-    store, program = (int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib"))
-    return Limits(store, program), problem
+    return Limits.of(document), problem
 
 
 def compile_policy(path: str | None, root: str | None) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 import signal
-from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
 
+import click
+
+from .complete import commands
 from .output import Failure
 
 #: The exit status of a program that signal n ended is this plus n, as in every shell.
@@ -19,6 +23,34 @@ RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 _Started = TypeVar("_Started")
+
+#: The program to start, for ``pylayer run`` and ``pylayer bench``.
+program_argument = click.argument(
+    "command",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="-- APP [ARGS]...",
+    shell_complete=commands,
+    help="The program, found as a shell finds it, and its arguments.",
+)
+
+
+def _end_by(number: int, frame: Any) -> NoReturn:
+    raise click.exceptions.Exit(EXIT_SIGNAL_BASE + number)
+
+
+@contextlib.contextmanager
+def ending_by_exception() -> Iterator[None]:
+    """Until the end of ``with``, SIGTERM and SIGHUP end this command by an exception, so that it cleans up. The first
+    process of a container gets only signals that it has a handler for."""
+    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, _end_by) for number in ending}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class NotFound(Failure):

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..common import file_kinds
 from ..common.paths import _base, config_file, store_root
-from ..store.store import Store
+from ..store.removal import left_in_memory
 from . import layer_files
 from .bench import DIRECTORY
 from .output import Failure, human_bytes, plural, say
@@ -137,7 +137,7 @@ class Purge:
         self._emptied.append(root)
 
     def _add_small_files(self) -> None:
-        for path in Store("").left_in_memory():
+        for path in left_in_memory():
             self._add("of a program that died", path)
             self._emptied.append(os.path.dirname(path))
 

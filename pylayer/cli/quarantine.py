@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..store.quarantine import empty as delete_all
+from ..store.quarantine import items
 from . import verdict_lines
 from .output import (
     EXIT_PROBLEM,
@@ -21,7 +23,8 @@ from .output import (
 from .selection import confirm, dry_run_option, require_store, yes_option
 
 if TYPE_CHECKING:
-    from ..store.store import QuarantinedFile, VerdictText
+    from ..store.quarantine import QuarantinedFile
+    from ..store.store import VerdictText
 
 
 @click.group
@@ -65,7 +68,7 @@ def list_items(as_json: bool) -> None:
       pylayer quarantine ls
     """
     store = require_store()
-    found, decided = store.quarantined(), store.verdicts()
+    found, decided = items(store.root), store.verdicts()
     total = sum(item.size for item in found)
     if as_json:
         listed = [
@@ -131,7 +134,7 @@ def empty(dry_run: bool, yes: bool, as_json: bool) -> None:
       pylayer quarantine empty
     """
     store = require_store()
-    found = store.quarantined()
+    found = items(store.root)
     size = human_bytes(sum(item.size for item in found))
     count = f"{plural(len(found), 'file')}, {size}"
     left = 0
@@ -139,7 +142,7 @@ def empty(dry_run: bool, yes: bool, as_json: bool) -> None:
         say(_lines(item), asks=not yes)
     if found and not dry_run:
         confirm(f"Delete {count}?", yes)
-        left = len(found) - store.empty_quarantine()
+        left = len(found) - delete_all(store.root)
     if as_json:
         print_json({"store": store.root, "dry_run": dry_run, "files": len(found), "left": left})
     elif dry_run or not found:

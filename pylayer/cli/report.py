@@ -27,7 +27,6 @@ from .output import (
     print_total,
     program_table,
     progress,
-    shorten,
     usual_mode,
     write_whole,
 )
@@ -113,10 +112,8 @@ def _list(root: str, listed: list[dict[str, Any]]) -> None:
         late = "-" if own["late_frames"] is None else str(own["late_frames"])
         rows.append([own["word"], figures.moment(own["started_s"], short=True), *numbers, late, stall, own["state"]])
     out = console()
-    table, width = program_table(out, ("run", "began", "pid", "hits", "compiled", "late", "stall", "state"), rows)
-    for own, row in zip(listed, rows, strict=True):
-        table.add_row(shorten(own["program"], width), *row)
-    out.print(table)
+    headings = ("run", "began", "pid", "hits", "compiled", "late", "stall", "state")
+    out.print(program_table(out, headings, [own["program"] for own in listed], rows))
     print_marks(
         [cell for row in rows for cell in row],
         {"?": "unknown; pylayer report RUN says why", "-": "no frames, or no stall"},

@@ -12,12 +12,12 @@ import click
 from ..common.files import unique_name
 from ..common.paths import require_own, store_root
 from . import installed, layer_files
-from .complete import commands, directories, files, presets_there
+from .complete import directories, files, presets_there
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
 from .output import Failure, WrongUse, fail
 from .policy_in_force import compile_policy, policies_in_force, read_policies
-from .process import replace_by, wait_for
+from .process import program_argument, replace_by, wait_for
 
 
 def _check_policy(path: str) -> None:
@@ -140,15 +140,7 @@ def _print_summary(root: str | None, session: str, document: dict[str, Any], com
 )
 @click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
 @click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")
-@click.argument(
-    "command",
-    nargs=-1,
-    required=True,
-    type=click.UNPROCESSED,
-    metavar="-- APP [ARGS]...",
-    shell_complete=commands,
-    help="The program, found as a shell finds it, and its arguments.",
-)
+@program_argument
 def run(
     policy: str | None, preset: str | None, store: str | None, log: str | None, summary: bool, command: tuple[str, ...]
 ) -> None:

@@ -22,7 +22,6 @@ from .output import (
     print_json,
     print_total,
     program_table,
-    shorten,
 )
 from .selection import NAMES, meant, require_store
 
@@ -77,15 +76,10 @@ def _names(group: list[Total]) -> list[str]:
 
 def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
     texts = group[0].newest.texts
-    driver = ", ".join(text for text in (texts["driver"], texts["driver_info"]) if text)
     out.print(texts["device"] or "unknown device", style="bold")
-    out.print(f"{driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim")
-    rows = [_cells(total) for total in group]
-    table, name_width = program_table(out, HEADINGS, rows)
+    out.print(f"{group[0].newest.driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim")
     names = _names(group)
-    for name, row in zip(names, rows, strict=True):
-        table.add_row(shorten(name, name_width), *row)
-    out.print(table)
+    out.print(program_table(out, HEADINGS, names, [_cells(total) for total in group]))
     for name, total in zip(names, group, strict=True):
         came = _origin_of(total, known)
         less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])

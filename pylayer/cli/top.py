@@ -26,7 +26,6 @@ from .output import (
     marks,
     print_json,
     program_table,
-    shorten,
 )
 from .selection import NAMES, require_store
 
@@ -96,11 +95,9 @@ def _columns(out: Console) -> list[tuple[str, Callable[[dict[str, Any]], str]]]:
 def _programs(out: Console, runs: list[LiveRun]) -> RenderableType:
     values = [run.as_json() for run in runs]
     rows = [[cell(value) for _, cell in _columns(out)] for value in values]
-    table, name_width = program_table(out, tuple(heading for heading, _ in _columns(out)), rows)
-    for value, row in zip(values, rows, strict=True):
-        style = STATE_STYLES.get(value["state"], "dim")
-        table.add_row(shorten(value["program"], name_width), *row, style=style)
-    return table
+    headings = tuple(heading for heading, _ in _columns(out))
+    styles = [STATE_STYLES.get(value["state"], "dim") for value in values]
+    return program_table(out, headings, [value["program"] for value in values], rows, styles=styles)
 
 
 def _sentences(runs: list[LiveRun]) -> list[Text]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..common.settings import Limits
+from ..store.trimming import Trim
 from .output import (
     EXIT_PROBLEM,
     Failure,
@@ -22,16 +24,30 @@ from .output import (
 )
 from .policy_in_force import read_limits
 from .selection import dry_run_option, require_store
-from .sizes import parse_size
 
 if TYPE_CHECKING:
-    from ..store.store import Store, Trim
+    from ..store.store import Store
+
+
+#: Bytes, such as 500M, 2GiB or 1000000. Units are powers of 1024.
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def _parse_size(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Called by click for an option."""
+    if value is None:
+        return None
+    found = _SIZE.fullmatch(value.strip())
+    if not found:
+        raise click.BadParameter(f"{value!r} is not a size; write it like 500M or 2GiB")
+    return int(float(found[1]) * (1 << _SHIFTS[found[2].lower()]))
 
 
 @click.command(short_help="Fold the store and keep it within its limits.")
-@click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
-@click.option("--max-program", callback=parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
-@click.option("--free", callback=parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")
+@click.option("--max-size", callback=_parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
+@click.option("--max-program", callback=_parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
+@click.option("--free", callback=_parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")
 @dry_run_option
 @json_option
 def trim(max_size: int | None, max_program: int | None, free: int | None, dry_run: bool, as_json: bool) -> None:
@@ -55,7 +71,7 @@ def trim(max_size: int | None, max_program: int | None, free: int | None, dry_ru
     if free is not None:
         max_size = _limit_that_frees(store, free)
     limits = _limits(max_size, max_program)
-    work = store.trim(limits, dry_run)
+    work = Trim(store.root, limits, dry_run)
     with progress("folding", None, as_json) as advance:
         for _ in work.fold_steps():
             advance(1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common import outcomes
+from ..store.verification import Repair, Verification
 from .output import (
     EXIT_PROBLEM,
     console,
@@ -26,7 +27,7 @@ from .output import (
 from .selection import Names, Selection, app_option, identity_option, require_store
 
 if TYPE_CHECKING:
-    from ..store.store import Damage, Repair, Store, Verification
+    from ..store.store import Damage, Store
 
 #: The most problems to list for people. --json lists all.
 LISTED = 40
@@ -34,7 +35,7 @@ LISTED = 40
 
 def examine(store: Store, selection: Selection, names: Names, advance: Callable[[int], None]) -> Verification:
     """Verifies everything that a selection takes."""
-    report = store.verification()
+    report = Verification(store.root)
     takes = None if selection.app is None else partial(selection.takes, names=names)
     for amount in report.steps(selection.takes_identity, takes):
         advance(amount)
@@ -51,7 +52,7 @@ def learn_names(store: Store, selection: Selection) -> Names:
 
 def _repair(store: Store, report: Verification, quiet: bool) -> Repair:
 
-    repair = store.repair()
+    repair = Repair(store.root)
     with progress("folding", None, quiet) as advance:
         for _ in repair.steps(report.damage):
             advance(1)

@@ -211,15 +211,16 @@ class Scratch:
                 pass  # another process has one
 
 
-def prune_oldest(directory: str, kind: Kind, most: int) -> int:
+def prune_oldest(directory: str, kind: Kind, most: int, dated: bool = False) -> int:
     """Deletes the files of a kind in a directory that were written longest ago, a quarter at a time, if there are more
-    than ``most``; returns how many. It is for files of which the name does not say when they were made."""
+    than ``most``; returns how many. ``dated``: their names say when they were made."""
     found: list[tuple[float, str]] = []
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
                 if entry.name.endswith(kind):
-                    found.append((date_of(entry.stat(follow_symlinks=False).st_mtime), entry.path))
+                    date = date_of_name(entry.name) if dated else date_of(entry.stat(follow_symlinks=False).st_mtime)
+                    found.append((date, entry.path))
     except OSError:
         return 0  # there are none, or another process prunes too
     if len(found) <= most:

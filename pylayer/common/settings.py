@@ -104,3 +104,8 @@ class Limits:
         self.application_binaries = application_binaries
         self.max_store = max_store
         self.max_program = max_program
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Limits:
+        """Returns the limits of the store and of a program in a policy document."""
+        return cls(*(int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib")))

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..common.files import remove
@@ -44,17 +44,6 @@ class Pulled:
     #: Whether anything is published for the identity.
     published: bool = False
     problem: str = ""
-
-
-@dataclass
-class _Problems:
-    """What went wrong with single packs. The others are pulled."""
-
-    texts: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        different = list(dict.fromkeys(self.texts))
-        return f"{different[0]}{f'; and {len(different) - 1} more problems' if len(different) > 1 else ''}"
 
 
 class Pull:
@@ -186,7 +175,7 @@ class Pull:
             if self._packs:
                 folder = make_folder(self._store.root, self._backend.url)
                 remove_left_parts(folder)
-                problems = _Problems()
+                problems: dict[str, None] = {}  # those of single packs, each once: the others are pulled
                 for pack in self._packs:
                     problem = room.problem(int(pack.program, 16), pack.bytes) if room else ""
                     try:
@@ -195,10 +184,11 @@ class Pull:
                     except (Denied, Untrusted) as error:
                         problem = str(error)
                     if problem:
-                        problems.texts.append(problem)
+                        problems[problem] = None
                 fleet_packs.sync_packs(self._store.root, self.result.identity)
-                if problems.texts:
-                    raise Untrusted(str(problems))
+                if problems:
+                    more = f"; and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+                    raise Untrusted(f"{next(iter(problems))}{more}")
             if fleet_packs.pack_files(self._store.root, self.result.identity) == self._known_files:
                 self._memory.store_state = _state(self._known_files)
 

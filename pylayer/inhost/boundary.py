@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
+    from ..store.folder import Batch
     from ..values import Value
 
     T = TypeVar("T", bound=Value)
@@ -199,25 +200,18 @@ def is_open() -> bool:
     return bool(_shim.is_open())
 
 
-def load_records(
-    device: int,
-    data: bytes | bytearray,
-    offsets: Sequence[int],
-    sizes: Sequence[int],
-    digests: Sequence[bytes],
-    fingerprints: Sequence[int],
-) -> bool:
+def load_records(device: int, batch: Batch) -> bool:
     """int64_t load_records(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    const uint8_t *digests, const uint64_t *fingerprints, uint64_t count): merges these records into the layer's cache.
-    Returns False if the device is gone."""
+    const uint8_t *digests, const uint64_t *fingerprints, uint64_t count): merges a batch's records into the layer's
+    cache. Returns False if the device is gone."""
     done = _shim.load_records(
         device,
-        ffi.from_buffer("uint8_t[]", data),
-        ffi.new("uint64_t[]", offsets),
-        ffi.new("uint64_t[]", sizes),
-        ffi.from_buffer("uint8_t[]", b"".join(digests)),
-        ffi.new("uint64_t[]", fingerprints),
-        len(offsets),
+        ffi.from_buffer("uint8_t[]", batch.data),
+        ffi.new("uint64_t[]", batch.offsets),
+        ffi.new("uint64_t[]", batch.sizes),
+        ffi.from_buffer("uint8_t[]", b"".join(batch.digests)),
+        ffi.new("uint64_t[]", batch.fingerprints),
+        len(batch.offsets),
     )
     return bool(done == 0)
 
@@ -228,19 +222,13 @@ def load_done(device: int) -> int:
     return int(_shim.load_done(device))
 
 
-def load_binaries(device: int, data: bytes | bytearray, offsets: Sequence[int], sizes: Sequence[int]) -> int:
+def load_binaries(device: int, batch: Batch) -> int:
     """int64_t load_binaries(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    uint64_t count): copies binaries records into the device's index. Returns how many found room, or -1 if the device
-    is gone. Call it before ``load_done``."""
-    return int(
-        _shim.load_binaries(
-            device,
-            ffi.from_buffer("uint8_t[]", data),
-            ffi.new("uint64_t[]", offsets),
-            ffi.new("uint64_t[]", sizes),
-            len(offsets),
-        )
-    )
+    uint64_t count): copies a batch's binaries records into the device's index. Returns how many found room, or -1 if
+    the device is gone. Call it before ``load_done``."""
+    data, offsets = ffi.from_buffer("uint8_t[]", batch.data), ffi.new("uint64_t[]", batch.binary_offsets)
+    sizes = ffi.new("uint64_t[]", batch.binary_sizes)
+    return int(_shim.load_binaries(device, data, offsets, sizes, len(sizes)))
 
 
 def load_attested(device: int, attested: Sequence[Attested]) -> int:

@@ -7,6 +7,7 @@ thread takes the next message.
 from __future__ import annotations
 
 import _thread
+import os
 import sys
 import time
 
@@ -245,11 +246,16 @@ class Host:
         if not self.policy_facts:
             return
         from ..common.identity import Identity
-        from .watchdog import note_unplanned
+        from ..store.runs import RunFile
+        from .run_log import described
 
         self._judge()
+        if self.root is None:
+            return
+        values = described(program, facts, Identity.of(facts))
+        values |= {"pid": os.getpid(), "started": time.time(), "carrier": "off", "reason": reason}
         try:
-            note_unplanned(self.root, program, facts, Identity.of(facts).name, reason, self.policy_facts)
+            RunFile(self.root).write({**values, "counters": {}, "policy": self.policy_facts})
         except OSError as error:
             boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
 

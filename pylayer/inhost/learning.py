@@ -6,7 +6,7 @@ import os
 import time
 
 from ..common import paths
-from ..store import sentinel, verdict_files, verdict_words
+from ..store import deaths, sentinel, verdict_files, verdict_words
 from ..store import verdicts as policy
 from ..store.verdicts import (
     ADDED_CALL,
@@ -81,7 +81,7 @@ class Learning:
             self._known, self._calls = Verdicts(changing=changing), Verdicts(changing=changing)
             folder, program = self._device.folder, self._device.program_id
             if folder is not None:
-                findings = verdict_files.review(folder, self._device.read_only, changing)
+                findings = deaths.review(folder, self._device.read_only, changing)
                 for finding in findings.values():
                     self._tell(finding.new, finding.application or "a program")
                     # It knows what it has just decided itself.

@@ -141,9 +141,7 @@ class StoreLoad:
         if batch.attested:
             self.attested_binaries += max(device.commands.load_attested(device.serial, batch.attested), 0)
         else:
-            device.commands.load_records(
-                device.serial, batch.data, batch.offsets, batch.sizes, batch.digests, batch.fingerprints
-            )
+            device.commands.load_records(device.serial, batch)
         if batch.binary_offsets and device.has_binaries:
             self._index(batch)
         self.load_ns += time.monotonic_ns() - start
@@ -153,7 +151,7 @@ class StoreLoad:
 
     def _index(self, batch: Batch) -> None:
         device = self._device
-        indexed = device.commands.load_binaries(device.serial, batch.data, batch.binary_offsets, batch.binary_sizes)
+        indexed = device.commands.load_binaries(device.serial, batch)
         if indexed >= 0:
             self.indexed += indexed
             self._not_indexed += len(batch.binary_offsets) - indexed

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 
+from .. import __version__
 from ..common import owner, paths
 from ..common.file_kinds import LIVE, FileName
 from ..store import runs
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.identity import Identity
+    from ..values import DeviceFacts, Program
     from .device import Device
 
 #: Counters whose increase becomes an event. Others have events of their own, or are in the totals only.
@@ -64,6 +66,22 @@ def _bytes_in(path: str) -> int:
     except OSError:
         pass
     return total
+
+
+def described(program: Program, facts: DeviceFacts, identity: Identity) -> dict[str, Any]:
+    """Returns the keys of a run's file that are known before there is a device (docs/internals/format.md, 'Runs')."""
+    return {
+        "version": 1,
+        "pylayer": __version__,
+        "program": program.name,
+        "executable": program.executable,
+        "application": program.application,
+        "engine": program.engine,
+        "identity": identity.name,
+        "device": facts.device_name,
+        "driver": facts.driver_name,
+        "driver_info": facts.driver_info,
+    }
 
 
 class RunLog:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .. import __version__
 from ..common.files import remove
 from ..store import format, sentinel
 from ..store.verdict_words import sentence
@@ -15,7 +14,7 @@ from .journal_writer import JournalWriter
 from .learning import Learning
 from .loading import StoreLoad
 from .pipelines import Pipelines
-from .run_log import RunLog
+from .run_log import RunLog, described
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,9 +181,7 @@ class DeviceSession(Device):
             if load_expected:
                 self.commands.load_cancel(self.serial)
             return blob is not None and not self.load.over
-        self.commands.load_records(
-            self.serial, batch.data, batch.offsets, batch.sizes, batch.digests, batch.fingerprints
-        )
+        self.commands.load_records(self.serial, batch)
         self.commands.load_done(self.serial)
         return True
 
@@ -223,16 +220,7 @@ class DeviceSession(Device):
         """Returns the keys of a run's file that the session knows (docs/internals/format.md, 'Runs')."""
         load, pipelines = self.load, self.pipelines
         return {
-            "version": 1,
-            "pylayer": __version__,
-            "program": self.program.name,
-            "executable": self.program.executable,
-            "application": self.program.application,
-            "engine": self.program.engine,
-            "identity": self.identity.name,
-            "device": self.facts.device_name,
-            "driver": self.facts.driver_name,
-            "driver_info": self.facts.driver_info,
+            **described(self.program, self.facts, self.identity),
             "read_only": self.read_only,
             "carrier": CARRIER_NAMES[self.state.carrier] if self.state else "off",
             "reason": self.reason,

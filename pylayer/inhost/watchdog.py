@@ -198,35 +198,3 @@ class Watchdog:
             self.condemned = reason
             self.facts["switched_off"] = reason
             self.facts["switched_off_at"] = time.time()
-
-
-def note_unplanned(
-    root: str | None, program: Any, facts: Any, identity: str, reason: str, policy: dict[str, Any]
-) -> None:
-    """Writes the statistics of a device that got no plan and runs without the layer. Such a device has no session that
-    would write them. Raises OSError."""
-    if root is None:
-        return
-    from .. import __version__
-    from ..store.runs import RunFile
-
-    RunFile(root).write(
-        {
-            "version": 1,
-            "pylayer": __version__,
-            "pid": posix.getpid(),
-            "started": time.time(),
-            "program": program.name,
-            "executable": program.executable,
-            "application": program.application,
-            "engine": program.engine,
-            "identity": identity,
-            "device": facts.device_name,
-            "driver": facts.driver_name,
-            "driver_info": facts.driver_info,
-            "carrier": "off",
-            "reason": reason,
-            "counters": {},
-            "policy": policy,
-        }
-    )

@@ -13,15 +13,10 @@ if TYPE_CHECKING:
 
 
 def _numbers(root: str, run: Run, frame_ns: int) -> dict[str, int | None]:
-    line = run.timeline(root)
-    long = stalls.find(line.events, frame_ns, line.presents) if line is not None else []
-    known = stalls.known(run, line, frame_ns)
     return {
         **{key: run.shown()[key] for key in ("pipelines", "hits", "compiled", "compile_ns", "spent_ns")},
         **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
-        "stalls": len(long) if known else None,
-        "stalled_ns": sum(stall.duration_ns for stall in long) if known else None,
-        "longest_stall_ns": max((stall.duration_ns for stall in long), default=0) if known else None,
+        **stalls.totals(run, run.timeline(root), frame_ns)[1],
         "load_ns": int(number_in(run.values, "load_ns")) + run.numbers["fetch_ns"],
     }
 
@@ -58,7 +53,7 @@ def against(root: str, recorded: Run, earlier: Run, frame_ns: int) -> dict[str, 
         "pid": earlier.pid,
         "program": earlier.title,
         "started_s": earlier.started,
-        "driver": ", ".join(text for text in (earlier.texts["driver"], earlier.texts["driver_info"]) if text),
+        "driver": earlier.driver,
         "device": earlier.texts["device"],
         "same_identity": earlier.identity == recorded.identity,
         "this": _numbers(root, recorded, frame_ns),

@@ -209,8 +209,7 @@ def of_run(
     start = origin(recorded, line)
     events = line.events if line is not None else []
     about_frames = late_frames.FrameFigures(recorded.numbers, line, frame_ns)
-    long = stalls.find(events, frame_ns, line.presents) if line is not None else []
-    known = stalls.known(recorded, line, frame_ns)
+    long, stall_totals = stalls.totals(recorded, line, frame_ns)
     slowest = sorted(
         (event for event in events if event.may_be_compile), key=lambda event: event.duration_ns, reverse=True
     )
@@ -240,9 +239,7 @@ def of_run(
         "verify_ns": int(number_in(recorded.values, "verify_ns")),
         "kinds": kinds(recorded, line),
         **about_frames.as_json(start),
-        "stalls": len(long) if known else None,
-        "stalled_ns": sum(stall.duration_ns for stall in long) if known else None,
-        "longest_stall_ns": max((stall.duration_ns for stall in long), default=0) if known else None,
+        **stall_totals,
         "longest_stalls": [
             stalls.as_json(stall, start)
             | {"longest_name": printable(line.name_of(stall.longest.fingerprint)) if line is not None else ""}

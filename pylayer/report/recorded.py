@@ -10,7 +10,7 @@ from ..common import owner
 from ..common.files import date_of
 from ..common.identity import program_id
 from ..common.settings import glob_matches
-from ..store.store import Store
+from ..store import runs, timeline
 from .counters import COUNTERS, RUN_VALUES
 from .words import one_line, printable
 
@@ -145,6 +145,11 @@ class Run:
         return {key: None if key in unknown else getattr(self, key) for key in SHOWN}
 
     @property
+    def driver(self) -> str:
+        """The driver and its version for people."""
+        return ", ".join(text for text in (self.texts["driver"], self.texts["driver_info"]) if text)
+
+    @property
     def program_id(self) -> int:
         """The number by which the store identifies the program."""
         return program_id(self.executable, self.application)
@@ -209,7 +214,7 @@ class Run:
     def timeline(self, root: str) -> Timeline | None:
         """Returns the run's timeline; None if none was recorded or it was deleted since."""
         if not self._timeline_read:
-            self._timeline = Store(root).timeline(self.name)
+            self._timeline = timeline.read(root, self.name)
             self._timeline_read = True
         return self._timeline
 
@@ -220,7 +225,7 @@ class NoSuchRun(LookupError):
 
 def read(root: str) -> list[Run]:
     """Returns every run in the store that can be read, oldest first."""
-    found = [Run(values, name) for name, values in Store(root).named_runs()]
+    found = [Run(values, name) for name, values in runs.read_named(root)]
     return sorted(found, key=lambda run: run.date)
 
 

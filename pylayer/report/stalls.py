@@ -104,6 +104,17 @@ def known(run: Run, line: Timeline | None, budget_ns: int) -> bool:
     return line is not None or (run.spent_ns <= budget_ns and not run.numbers["passed"])
 
 
+def totals(run: Run, line: Timeline | None, budget_ns: int) -> tuple[list[Stall], dict[str, int | None]]:
+    """Returns the stalls of a run, and their numbers as in --json: None where they are not known."""
+    found = find(line.events, budget_ns, line.presents) if line is not None else []
+    is_known = known(run, line, budget_ns)
+    return found, {
+        "stalls": len(found) if is_known else None,
+        "stalled_ns": sum(stall.duration_ns for stall in found) if is_known else None,
+        "longest_stall_ns": max((stall.duration_ns for stall in found), default=0) if is_known else None,
+    }
+
+
 def as_json(stall: Stall, origin_ns: int) -> dict[str, Any]:
     """Returns a stall with units in key names. ``at_ns`` counts from the run's start."""
     longest = stall.longest

@@ -11,9 +11,9 @@ from ..common.files import FULL, remove
 from . import format
 from .ended import close_ended_journals
 from .fold import Fold
-from .folder import Folder, identity_names, read_identity
+from .folder import Folder, folders, identity_names, read_identity
 from .format import Damage
-from .survey import DOWN_TO, RECORD, Ages, Survey, files_of
+from .survey import DOWN_TO, RECORD, Ages, Survey, all_files, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,19 +23,24 @@ if TYPE_CHECKING:
     from .survey import SurveyedFile
 
 
+def sizes(root: str) -> dict[int | None, int]:
+    """Returns the number of bytes in all identities' folders, by program; with None that of files of no program."""
+    found: dict[int | None, int] = {}
+    for file in all_files(root):
+        found[file.program] = found.get(file.program, 0) + file.size
+    return found
+
+
 def total_bytes(root: str) -> int:
     """Returns the number of bytes in all identities' folders."""
-    return sum(file.size for name in identity_names(root) for file in files_of(root, name))
+    return sum(sizes(root).values())
 
 
 def is_exceeded(root: str, max_store: int, max_program: int) -> bool:
     """Returns whether the store or a program in it has more bytes than its limit."""
-    by_program: dict[int | None, int] = {}
-    for name in identity_names(root):
-        for file in files_of(root, name):
-            by_program[file.program] = by_program.get(file.program, 0) + file.size
-    largest = max((size for program, size in by_program.items() if program is not None), default=0)
-    return sum(by_program.values()) > max_store or largest > max_program
+    found = sizes(root)
+    largest = max((size for program, size in found.items() if program is not None), default=0)
+    return sum(found.values()) > max_store or largest > max_program
 
 
 class _Cut:
@@ -116,10 +121,8 @@ class _Eviction:
         if not is_exceeded(self._root, *self._limits):
             return
         if not self._dry_run:
-            for name in identity_names(self._root):
-                identity = read_identity(self._root, name)
-                if identity is not None:
-                    close_ended_journals(Folder(self._root, identity), None)
+            for folder in folders(self._root):
+                close_ended_journals(folder, None)
         yield from survey.read()
         self._whole = _Cut(survey.ages, self._limits[0])
         if self._keep is not None:
@@ -214,7 +217,7 @@ HARD_LIMIT = 1.25
 def drop_oldest_files(root: str, max_store: int) -> int:
     """If a store is far beyond its limit, deletes the files that were written longest ago until it is within, whatever
     they contain; returns how many. Journals that may have a writer are kept."""
-    files = [file for name in identity_names(root) for file in files_of(root, name)]
+    files = all_files(root)
     total = sum(file.size for file in files)
     if total <= max_store * HARD_LIMIT:
         return 0

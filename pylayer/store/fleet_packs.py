@@ -13,7 +13,7 @@ import os
 
 from ..common import file_kinds
 from ..common.files import sync_file, unique_name
-from . import checking, format, judging, verdict_files
+from . import checking, deaths, format, judging
 from .folder import Folder, read_identity
 from .format import Refused
 from .pack import PackWriter
@@ -138,7 +138,7 @@ def packs_of(root: str, identity: Identity) -> dict[int, list[str]]:
 
 def suspects_of(root: str, identity: Identity) -> Verdicts:
     """Returns what processes on this machine died over, under one identity."""
-    return verdict_files.of_everyone(Folder(root, identity))
+    return deaths.of_everyone(Folder(root, identity))
 
 
 class Bound:

@@ -384,6 +384,14 @@ def described_identity(root: str, name: str) -> Identity | None:
     return identity if identity.name == name else None
 
 
+def folders(root: str) -> Iterator[Folder]:
+    """Yields the folders whose identity is known."""
+    for name in identity_names(root):
+        identity = read_identity(root, name)
+        if identity is not None:
+            yield Folder(root, identity)
+
+
 def _description(root: str, name: str) -> dict[str, Any]:
     """Returns the fields of the description in an identity's folder. Raises OSError and ValueError."""
     return flat.loads(read_small(os.path.join(root, "store", name, "identity"), 1 << 16).decode())

@@ -17,7 +17,7 @@ import time
 from ..common import file_kinds, flat, outcomes
 from ..common.files import remove
 from ..common.identity import Identity
-from . import checking, format, judging, pack, verdict_files
+from . import checking, deaths, format, judging, pack
 from .fold import ORDER, Planned
 from .folder import Folder
 from .format import Refused as Refused
@@ -82,7 +82,7 @@ class Export:
         self._plans: dict[int, dict[tuple[bytes, int], Planned]] = {program: {} for program in programs}
         self._uses: dict[int, Uses] = {program: Uses() for program in programs}
         self._stored: dict[int, set[int]] = {program: set() for program in programs}
-        self._verdicts = verdict_files.of_everyone(folder)
+        self._verdicts = deaths.of_everyone(folder)
         self._left_out: set[bytes] = set()
 
     def steps(self, path: str) -> Iterator[int]:

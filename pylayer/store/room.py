@@ -8,8 +8,6 @@ at the cost of what it would add the next time.
 from __future__ import annotations
 
 from . import bounds
-from .folder import identity_names
-from .survey import files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +23,7 @@ class Room:
         self.evicted = 0
         self._root = root
         self._limits = limits
-        self._total = 0
-        self._by_program: dict[int, int] = {}
+        self._sizes: dict[int | None, int] = {}
 
     def trim(self) -> Iterator[None]:
         """Brings the store within its limits, in steps. Raises OSError."""
@@ -38,11 +35,7 @@ class Room:
         """Makes room for so many bytes under the identities ``keep``, in steps. Raises OSError."""
         if bounds.total_bytes(self._root) + needed > self._limits.max_store:
             yield from self._enforce(max(self._limits.max_store - needed, 0), 1 << 62, keep)
-        for name in identity_names(self._root):
-            for file in files_of(self._root, name):
-                self._total += file.size
-                if file.program is not None:
-                    self._by_program[file.program] = self._by_program.get(file.program, 0) + file.size
+        self._sizes = bounds.sizes(self._root)
 
     def _enforce(self, max_store: int, max_program: int, keep: set[str] | None) -> Iterator[None]:
         trimmed = bounds.Trimmed()
@@ -51,13 +44,12 @@ class Room:
 
     def problem(self, program: int, size: int) -> str:
         """Returns why a pack does not fit; empty if it does."""
-        if self._total + size > self._limits.max_store:
+        if sum(self._sizes.values()) + size > self._limits.max_store:
             return "the store has no room for it (max_store_mib)"
-        if self._by_program.get(program, 0) + size > self._limits.max_program:
+        if self._sizes.get(program, 0) + size > self._limits.max_program:
             return "the store has no room for more of its program (max_program_mib)"
         return ""
 
     def take(self, program: int, size: int) -> None:
         """Counts a pack that was added."""
-        self._total += size
-        self._by_program[program] = self._by_program.get(program, 0) + size
+        self._sizes[program] = self._sizes.get(program, 0) + size

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds, flat
-from ..common.files import date_of_name, read_small, replace_file, unique_name
+from ..common.files import prune_oldest, read_small, replace_file, unique_name
 from ..common.paths import make_private_below
 
 TYPE_CHECKING = False
@@ -55,17 +55,7 @@ def _names(root: str) -> list[str]:
 
 def prune(root: str) -> int:
     """Deletes the oldest runs beyond ``MAX_RUNS``; returns how many."""
-    names = sorted(_names(root), key=lambda name: (date_of_name(name), name))
-    if len(names) <= MAX_RUNS:
-        return 0
-    removed = 0
-    for name in names[: len(names) - MAX_RUNS * 3 // 4]:
-        try:
-            os.unlink(os.path.join(root, "runs", name + file_kinds.RUN))
-            removed += 1
-        except OSError:
-            pass  # another process prunes too
-    return removed
+    return prune_oldest(os.path.join(root, "runs"), file_kinds.RUN, MAX_RUNS, dated=True)
 
 
 def _load(root: str, name: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""The public interface of the store: all that commands and reports use of it.
+"""The public interface of the store: what several commands and reports use of it.
 
-Each method imports the module that does the work, so that a command loads only what it needs. A program's process does
-not use this module: it loads and adds to one identity's ``Folder``.
+Each method imports the module that does the work, so that a command loads only what it needs. What one or two commands
+do has a module, which they import (tests/unit/test_floors.py lists them). A program's process does not use this module:
+it loads and adds to one identity's ``Folder``.
 """
 
 from __future__ import annotations
@@ -20,11 +21,9 @@ from .frames import Usual as Usual
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
-    from typing import Any
+    from collections.abc import Container
 
     from ..common.identity import Identity
-    from ..common.settings import Limits
     from .fleet_packs import Bound as Bound
     from .format import Damage as Damage
     from .holdings import Holding as Holding
@@ -34,18 +33,12 @@ if TYPE_CHECKING:
     from .portable import Export
     from .portable import Import as Import
     from .portable import Moved as Moved
-    from .quarantine import QuarantinedFile as QuarantinedFile
-    from .removal import Removal as Removal
     from .room import Room as Room
     from .timeline import Event as Event
-    from .timeline import Follower
     from .timeline import Timeline as Timeline
-    from .trimming import Trim as Trim
     from .verdict_words import VerdictText as VerdictText
     from .verdicts import Verdicts as Verdicts
-    from .verification import Repair as Repair
     from .verification import TakesIdentity
-    from .verification import Verification as Verification
 
 
 class Store:
@@ -133,48 +126,6 @@ class Store:
 
     # ---- what can be done with it ------------------------------------------------------------------------
 
-    def verification(self) -> Verification:
-        """Returns a verification, which has not begun."""
-        from .verification import Verification
-
-        return Verification(self.root)
-
-    def repair(self) -> Repair:
-        """Returns a repair, which has not begun."""
-        from .verification import Repair
-
-        return Repair(self.root)
-
-    def trim(self, limits: Limits, dry_run: bool) -> Trim:
-        """Returns a trim, which has not begun."""
-        from .trimming import Trim
-
-        return Trim(self.root, limits, dry_run)
-
-    def removal(self, shelf: Shelf, why: str) -> Removal:
-        """Returns a removal from one identity, which removes nothing yet. ``why`` is for people."""
-        from .removal import Removal
-
-        return Removal(self.root, shelf, why)
-
-    def copies(self) -> list[str]:
-        """Returns the paths of kept plans and compiled policy files, which are made again when they are needed."""
-        from .removal import copies
-
-        return copies(self.root)
-
-    def left_in_memory(self) -> list[str]:
-        """Returns the paths of small files that programs which ended left in memory, whatever their store."""
-        from .sentinel import left_in_memory
-
-        return left_in_memory()
-
-    def older_folders(self) -> list[str]:
-        """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
-        from .removal import older_folders
-
-        return older_folders(self.root)
-
     def export(
         self,
         identity: Identity,
@@ -195,91 +146,25 @@ class Store:
 
         return Import(path, recipient, sync)
 
-    def room(self, limits: Limits) -> Room:
-        """Returns how much a pull may add, which is not known yet."""
-        from .room import Room
-
-        return Room(self.root, limits)
-
     # ---- what is set aside -------------------------------------------------------------------------------
-
-    def quarantined(self) -> list[QuarantinedFile]:
-        """Returns the damaged files, oldest first."""
-        from .quarantine import items
-
-        return items(self.root)
 
     def verdicts(self) -> list[VerdictText]:
         """Returns what makes later runs worse, and what did until lately, by identity and program. Only reads: what
         follows from a death that no later start of the layer has found is missing."""
         from . import verdict_files, verdict_words
-        from .folder import Folder, read_identity
+        from .folder import folders
 
         found = []
-        for name in self.identities():
-            identity = read_identity(self.root, name)
-            if identity is not None:
-                for program, (application, known) in verdict_files.read_all(Folder(self.root, identity)).items():
-                    word = (application or f"program {program:016x}") if program else "all programs"
-                    found += verdict_words.tell(identity, word, known)
+        for folder in folders(self.root):
+            for program, (application, known) in verdict_files.read_all(folder).items():
+                word = (application or f"program {program:016x}") if program else "all programs"
+                found += verdict_words.tell(folder.identity, word, known)
         return found
 
     def forget_verdicts(self) -> None:
         """Ends all verdicts. What cannot be deleted stays."""
         from . import verdict_files
-        from .folder import Folder, read_identity
+        from .folder import folders
 
-        for name in self.identities():
-            identity = read_identity(self.root, name)
-            if identity is not None:
-                verdict_files.forget(Folder(self.root, identity))
-
-    def empty_quarantine(self) -> int:
-        """Deletes the damaged files; returns how many."""
-        from . import quarantine
-
-        return quarantine.empty(self.root)
-
-    # ---- what programs did -------------------------------------------------------------------------------
-
-    def runs(self) -> Iterator[dict[str, Any]]:
-        """Yields the values of every run that can be read, oldest first. They are untrusted."""
-        from . import runs
-
-        return runs.read_all(self.root)
-
-    def named_runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yields name and values of every run that can be read, oldest first."""
-        from . import runs
-
-        return runs.read_named(self.root)
-
-    def run_files(self) -> dict[str, os.stat_result]:
-        """Returns the state of each run's file, by the run's name."""
-        from . import runs
-
-        return runs.files(self.root)
-
-    def run(self, name: str) -> dict[str, Any]:
-        """Returns the values of a run. Raises OSError and ValueError."""
-        from . import runs
-
-        return runs.read(self.root, name)
-
-    def recorded_paths(self, names: Container[str] | None) -> list[str]:
-        """Returns the files that record these runs; None for all. Leaves out timelines whose writer is alive."""
-        from . import runs
-
-        return runs.recorded_paths(self.root, names)
-
-    def timeline(self, name: str) -> Timeline | None:
-        """Returns the timeline of a run; None if it has none that can be read."""
-        from . import timeline
-
-        return timeline.read(self.root, name)
-
-    def follow(self, name: str) -> Follower:
-        """Returns a reader of what a run appends to its timeline."""
-        from .timeline import Follower
-
-        return Follower(self.root, name)
+        for folder in folders(self.root):
+            verdict_files.forget(folder)

@@ -56,6 +56,11 @@ def files_of(root: str, identity_name: str) -> list[StoreFile]:
     return found
 
 
+def all_files(root: str) -> list[StoreFile]:
+    """Returns every file in every identity's folder."""
+    return [file for name in identity_names(root) for file in files_of(root, name)]
+
+
 class Ages:
     """Bytes by time of last use. There are few distinct times, however many records there are."""
 

@@ -256,6 +256,23 @@ class Timeline:
         named = [name for _, _, name in self.shaders.get(fingerprint, ()) if name]
         return self.names.get(fingerprint) or " + ".join(named)
 
+    def read(self, reader: Reader, start: int) -> int:
+        """Appends what verifies in a file from an offset on; returns the offset where that ends."""
+        damage: list[format.Damage] = []
+        try:
+            header, outcome = reader.header()
+            if header is None or header.kind != format.EVENTS_FILE or reader.size > MAX_FILE_BYTES:
+                self.outcome = outcome if header is None else "not-a-store-file"
+                return start
+            for part in reader.parts(damage, start):
+                start = max(start, self.take_part(part))
+        except OSError:
+            self.outcome = "unreadable"
+            return start
+        if damage:
+            self.outcome = damage[0].outcome
+        return start
+
     def take_part(self, part: Part) -> int:
         """Appends what verified in a part of a file; returns the file offset where that ends."""
         end = 0
@@ -334,19 +351,7 @@ def read_file(path: str) -> Timeline | None:
     except OSError:
         return None
     line = Timeline()
-    damage: list[format.Damage] = []
-    try:
-        header, outcome = reader.header()
-        if header is None or header.kind != format.EVENTS_FILE or reader.size > MAX_FILE_BYTES:
-            line.outcome = outcome if header is None else "not-a-store-file"
-            return line
-        for part in reader.parts(damage):
-            line.take_part(part)
-    except OSError:
-        line.outcome = "unreadable"
-        return line
-    if damage:
-        line.outcome = damage[0].outcome
+    line.read(reader, format.FILE_HEADER.size)
     return line
 
 
@@ -365,14 +370,7 @@ class Follower:
             reader = Reader(self._path)
         except OSError:
             return []
-        try:
-            header, _ = reader.header()
-            if header is None or header.kind != format.EVENTS_FILE or reader.size > MAX_FILE_BYTES:
-                return []
-            for part in reader.parts([], self._at):
-                self._at = max(self._at, self.line.take_part(part))
-        except OSError:
-            pass
+        self._at = self.line.read(reader, self._at)
         return self.line.events
 
 

@@ -9,20 +9,17 @@ program. shim/layer/store/verdicts.c reads the files, too.
 
 from __future__ import annotations
 
-import time
-
 from ..common import file_kinds
 from ..common.files import remove
-from . import format, runs, sentinel, verdicts
-from .reader import Reader, parts_of
-from .verdicts import ADDED_CALL, ENTRY, PIPELINE, RECORD, TABLE, Verdict, Verdicts
+from . import format
+from .reader import Reader
+from .verdicts import ENTRY, TABLE, Verdict, Verdicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .folder import Folder
-    from .sentinel import Death
 
 #: Files with more bytes are not read. A file of MAX_ENTRIES has 41 KiB.
 MAX_BYTES = 64 << 10
@@ -122,91 +119,6 @@ def write(folder: Folder, program: int, application: str, new: list[Verdict]) ->
         remove(path)
 
 
-def of_everyone(folder: Folder) -> Verdicts:
-    """Returns what processes of any program died over, deaths that no start has found yet included. Only reads."""
-    found = Verdicts()
-    every = [known for _, known in read_all(folder).values()]
-    every += [finding.known for finding in review(folder, read_only=True).values()]
-    for known in every:
-        found.entries.update({one.key: one for one in known.in_force(*verdicts.SUSPECTED)})
-    return found
-
-
 def forget(folder: Folder) -> int:
     """Deletes all verdicts of a folder; returns how many files."""
     return sum(remove(path) for path in paths_of(folder, None))
-
-
-# ---- deaths --------------------------------------------------------------------------------------------
-
-
-class Finding:
-    """What a start found out about a program of which processes died."""
-
-    def __init__(self, program: int, application: str, known: Verdicts) -> None:
-        self.program = program
-        self.application = application
-        self.known = known
-        self.new: list[Verdict] = []
-        #: Files of sentinels that are read.
-        self.paths: list[str] = []
-
-
-def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[int, Finding]:
-    """Decides what follows from processes that died since the last start, and stores it. Returns what is decided for
-    their programs, and for ``EVERY_PROGRAM``. If the store cannot be written, this process still has it. A
-    ``read_only`` store is not changed."""
-    found_ns = time.time_ns()
-    findings: dict[int, Finding] = {}
-
-    def about(program: int, death: Death) -> Finding:
-        if program not in findings:
-            findings[program] = Finding(program, death.application, read(folder, program, changing))
-        return findings[program]
-
-    for death in sentinel.deaths(folder):
-        accused = verdicts.accusations(death.marks)
-        own = about(death.program, death)
-        own.paths.append(death.path)
-        for type, kind, subject, flags in accused:
-            everyones = type == ADDED_CALL and not death.changed
-            finding = about(EVERY_PROGRAM, death) if everyones else own
-            decision = finding.known.accuse(type, kind, subject, death.began_ns, found_ns, flags)
-            if decision is not None:
-                finding.new.append(decision)
-    for finding in findings.values():
-        if any(one.type == PIPELINE for one in finding.new):
-            _accuse_records(folder, finding, found_ns)
-        snapshots = bool(folder.files(finding.program, (file_kinds.SNAPSHOT,)))
-        finding.new += finding.known.judge_deaths(found_ns, snapshots)
-    if not read_only:
-        _store(folder, findings)
-    return findings
-
-
-def _accuse_records(folder: Folder, finding: Finding, found_ns: int) -> None:
-    """Accuses the records of the pipelines that are accused. If such a pipeline compiles to other bytes, it is no
-    longer suspected, but these records stay aside."""
-    pipelines = {one.subject: one.flags & verdicts.COMPILING for one in finding.new if one.type == PIPELINE}
-    for path in (*folder.files(finding.program, file_kinds.FOLDED), *folder.system_packs(finding.program, [])):
-        for part in parts_of(path, folder.identity.digest, []):  # one that cannot be read: the pipeline is accused
-            for record in part.records:
-                if record.is_pipeline and record.fingerprint in pipelines:
-                    number, flags = verdicts.number_of(record.digest), pipelines[record.fingerprint]
-                    decision = finding.known.accuse(RECORD, 0, number, found_ns, found_ns, flags)
-                    if decision is not None:
-                        finding.new.append(decision)
-
-
-def _store(folder: Folder, findings: dict[int, Finding]) -> None:
-    """Stores all findings, then deletes the sentinels that led to them."""
-    try:
-        for finding in findings.values():
-            if finding.new:
-                write(folder, finding.program, finding.application, finding.new)
-    except OSError:
-        return  # the next start finds the sentinels again
-    for finding in findings.values():
-        for path in finding.paths:
-            runs.keep_dead(folder.root, path)
-            remove(path)

@@ -18,16 +18,14 @@ import os
 import struct
 import time
 
-from ..values import KIND_NAMES, Value
+from ..values import Value
 from . import format
-from .marks import ADDED, ADOPT, COMPILE, MERGE, PIPELINES, PROBE, RECORDS
-from .marks import APPLICATION as APPLICATION_MARK
+from .marks import ADOPT, PROBE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .marks import Mark
     from .reader import Record
 
 #: Types of verdicts: enum VerdictType of shim/layer/store/verdicts.h. A test compares them.
@@ -375,34 +373,3 @@ class Verdicts:
                 decision.runs = max(len(deaths), 1)
             new.append(decision)
         return [one for one in new if one is not None]
-
-
-# ---- deaths --------------------------------------------------------------------------------------------
-
-
-def accusations(marks: Iterable[Mark]) -> list[Accusation]:
-    """Returns what the marks of a dead process accuse: type, kind, subject and flags, each once."""
-    found: dict[Key, int] = {}
-
-    def accuse(type: int, kind: int, subject: int, flags: int = 0) -> None:
-        found[type, kind, subject] = found.get((type, kind, subject), flags) & flags
-
-    for mark in marks:
-        if mark.call == RECORDS:
-            for number in mark.ids:
-                accuse(RECORD, 0, number)
-        elif mark.call in (APPLICATION_MARK, MERGE):
-            for number in mark.ids:
-                accuse(APPLICATION, 0, number)
-        elif mark.call in (PIPELINES, COMPILE):
-            flags = COMPILING if mark.call == COMPILE else 0
-            for fingerprint in mark.ids:
-                if fingerprint:
-                    accuse(PIPELINE, 0, fingerprint, flags)
-                elif mark.kind < len(KIND_NAMES):
-                    accuse(KIND, mark.kind, 0, flags)
-            if mark.cache:
-                accuse(APPLICATION, 0, mark.cache, flags)
-        elif mark.call in ADDED and mark.kind < len(KIND_NAMES):
-            accuse(ADDED_CALL, mark.kind, mark.call)
-    return [(*key, flags) for key, flags in found.items()]

@@ -24,9 +24,6 @@
 /* For functions whose variables would be too much on the stack of the function that calls them. */
 #define NOT_INLINED __attribute__((noinline))
 
-typedef struct Instance Instance;
-typedef struct Device Device;
-
 static inline void count(uint64_t *counter, uint64_t amount)
 {
     __atomic_fetch_add(counter, amount, __ATOMIC_RELAXED);

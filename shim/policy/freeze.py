@@ -54,6 +54,7 @@ INSIDE = [
     "pylayer.store.binaries",
     "pylayer.store.bounds",
     "pylayer.store.claim",
+    "pylayer.store.deaths",
     "pylayer.store.ended",
     "pylayer.store.fold",
     "pylayer.store.folder",

@@ -4,7 +4,7 @@
  * object. It waits before, so that nothing that starts with the device is counted.
  */
 #define _POSIX_C_SOURCE 199309L
-#include "../layer/device.h"
+#include "../layer/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,10 +46,10 @@ int main(int count, char **arguments)
     if (count != 3)
         return 2;
     void *data = read_file(arguments[1], &size);
-    VkInstance instance;
-    VkDevice device = create_device(VK_API_VERSION_1_1, &instance);
-    if (!data || !device)
+    Program program = {0};
+    if (!data || open_program(&program, &(Wanted){0}))
         return 1;
+    VkDevice device = program.device;
     size_t room_size = size + size / 2, got = room_size, again = room_size;
     char *room = malloc(room_size);
     if (!room)
@@ -58,10 +58,8 @@ int main(int count, char **arguments)
     struct timespec pause = {0, 300000000};
     nanosleep(&pause, NULL);
     VkPipelineCache cache;
-    VkPipelineCacheCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = size, .pInitialData = data};
     unsigned long long start = now_ns();
-    if (vkCreatePipelineCache(device, &info, NULL, &cache))
+    if (create_cache(&program, 0, size, data, &cache))
         return 1;
     unsigned long long create_ns = now_ns() - start;
     unsigned long long get_ns = read_cache(device, cache, room, &got);
@@ -70,11 +68,13 @@ int main(int count, char **arguments)
     if (!file || fwrite(room, 1, again, file) != again || fclose(file))
         return 1;
     vkDestroyPipelineCache(device, cache, NULL);
+    vkDestroyPipelineLayout(device, program.layout, NULL);
+    vkDestroyShaderModule(device, program.module, NULL);
     start = now_ns();
     vkDestroyDevice(device, NULL);
     printf("{\"bytes\": %zu, \"read\": %zu, \"create_ns\": %llu, \"get_ns\": %llu, \"second_get_ns\": %llu, "
            "\"destroy_device_ns\": %llu}\n",
            size, got, create_ns, get_ns, again_ns, now_ns() - start);
-    vkDestroyInstance(instance, NULL);
+    vkDestroyInstance(program.instance, NULL);
     return 0;
 }

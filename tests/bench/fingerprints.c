@@ -14,6 +14,8 @@
 #include "../../shim/layer/vulkan/walk.c"
 #include "../../shim/layer/run/seen.c"
 #include "../../shim/layer/shaders/shader_modules.c"
+#include "../../shim/layer/shaders/shaders.c"
+#include "../../shim/layer/run/run.c"
 #include "../../shim/layer/process/shared_map.c"
 #include "../../shim/layer/process/spread_lock.c"
 
@@ -78,11 +80,10 @@ int main(void)
     void *key = NULL;
     VkDevice handle = (VkDevice)(void *)&key;
     struct timespec start;
-    compose();
+    run_open(&device.run, 1, NULL);
+    shaders_open(&device.shaders, &device.driver, &device.run, &device.crash);
     device.run.carrier = PYLAYER_CARRIER_CELLS;
     device.driver.create_shader_module = driver_creates;
-    fingerprints_open(&device.run.seen);
-    shader_modules_open(&device.shaders);
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (uint32_t i = 0; i < PIPELINES; i++) {
         code[0] = i;

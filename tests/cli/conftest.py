@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cli.stores import Store, filled
 from cli.user import User
 
 
@@ -12,6 +13,20 @@ from cli.user import User
 def user(tmp_path: Path, request: pytest.FixtureRequest) -> User:
     """A user with the driver of tests/driver, which takes a tenth of RADV's time, or with ON_RADV of marks.py RADV."""
     return User(tmp_path, getattr(request, "param", "test"))
+
+
+@pytest.fixture
+def store(user: User) -> Store:
+    """The user's store, with some of everything."""
+    return filled(user.store)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> User:
+    """Another user, with an empty store."""
+    directory = tmp_path / "elsewhere"
+    directory.mkdir()
+    return User(directory)
 
 
 @pytest.fixture

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import random
 import struct
 import time
 from pathlib import Path
 from typing import Any
 
+import recorded_runs
 import xxhash
-from unit.things import facts
+from unit import things
+from unit.things import facts, record
 
 from pylayer.cli.children import probe
-from pylayer.common import file_kinds, flat, owner
+from pylayer.common import file_kinds, owner
 from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
@@ -52,23 +53,19 @@ def cell(number: int, last_used: int = NOW, identity: Identity = IDENTITY, **fie
     """Returns a record of one pipeline. Its fingerprint is its number."""
     data = cell_data(number, identity, fields.pop("size", 900))
     values = {"kind": 1, "create_ns": 2_000_000, "fingerprint": number, "last_used": last_used, **fields}
-    return record(format.CELL, data, **values)
-
-
-def record(magic: bytes, data: bytes, **fields: int) -> bytes:
-    return b"".join(format.record_parts(magic, data, **fields))
+    return record(data, **values)
 
 
 def note(text: bytes = b"plain_kind=i:2\n") -> bytes:
     """Returns what an older version wrote about the driver."""
-    return record(format.NOTE, text)
+    return record(text, format.NOTE)
 
 
 def verdict(type: int = RECORD, subject: int = 11, **changes: int) -> bytes:
     """Returns a record with a verdict that was just decided."""
     now = time.time_ns()
     values = {"kind": 0, "runs": 1, "flags": DECIDED, "decided_ns": now, "until_s": now // 10**9 + DAY, "found_ns": now}
-    return record(format.VERDICTS, Verdict(type=type, subject=subject, **{**values, **changes}).pack())
+    return record(Verdict(type=type, subject=subject, **{**values, **changes}).pack(), format.VERDICTS)
 
 
 def used(fingerprints: list[int], when: int = NOW) -> bytes:
@@ -97,14 +94,14 @@ class Store:
         return self.file(".journal" if alive else ".closed", program, *records, alive=alive)
 
     def snapshot(self, program: tuple[str, str], data: bytes) -> Path:
-        return self.file(".snapshot", program, record(format.SNAPSHOT, data))
+        return self.file(".snapshot", program, record(data, format.SNAPSHOT))
 
     def attest(self, program: tuple[str, str], data: bytes) -> Path:
         parts = Attestation(xxhash.xxh3_128_digest(data), len(data), NOW, 0, 0).parts()
         return self.file(".attest", program, b"".join(parts))
 
     def blob(self, program: tuple[str, str], data: bytes) -> Path:
-        return self.file(".blob", program, record(format.BLOB, data))
+        return self.file(".blob", program, record(data, format.BLOB))
 
     def suspects(self, program: tuple[str, str], *digests: bytes) -> Path:
         """Sets records aside for a program."""
@@ -114,8 +111,7 @@ class Store:
         """Folds everything into one pack for each program."""
         for program in self.folder.programs():
             fold = Fold(self.folder, program, everything=True, drop=lambda planned: False)
-            for _ in fold.steps():
-                pass
+            list(fold.steps())
             assert fold.result.pack is not None and not fold.result.damage
 
     def loaded(self, program: tuple[str, str]) -> list[int]:
@@ -162,27 +158,15 @@ def filled(root: Path) -> Store:
 
 def write_run(root: Path, identity: Identity, program: tuple[str, str] = GAME, device: str = "A device") -> None:
     """Writes a run, which makes names of programs and devices known."""
-    runs = root / "runs"
-    runs.mkdir(mode=0o700, parents=True, exist_ok=True)
-    values = {
-        "executable": program[0],
-        "application": program[1],
-        "program": name_of(program),
-        "identity": identity.name,
-        "device": device,
-        "driver": "radv",
-        "driver_info": "Mesa 25.0.7",
-        "started": float(NOW),
-    }
-    (runs / f"{unique_name()}.run").write_text(flat.dumps(values))
+    recorded_runs.write(
+        root, executable=program[0], application=program[1], program=name_of(program), identity=identity.name,
+        device=device, driver="radv", driver_info="Mesa 25.0.7", started=float(NOW), counters={},
+    )  # fmt: skip
 
 
 def flip(path: Path, offset: int, bit: int = 0) -> None:
     """Flips one bit of a file."""
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 1 << bit
-    path.write_bytes(data)
-    os.utime(path)
+    things.flip(path, offset, 1 << bit)
 
 
 def present(environment: dict[str, str]) -> Identity:

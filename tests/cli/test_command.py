@@ -154,6 +154,13 @@ def test_no_store(user: User, words: str) -> None:
     assert not user.store.exists()
 
 
+def test_nothing_in_no_store(user: User) -> None:
+    """If no program has run yet, none has the name that is asked for, and lists are empty."""
+    done = user.pylayer("ls", "x")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert user.json("quarantine", "ls")["items"] == []
+
+
 def test_quiet(user: User) -> None:
     """With -q, before or after the command, a command that succeeds prints nothing beside what was asked for. Errors
     are printed."""
@@ -280,6 +287,7 @@ def test_progress(user: User) -> None:
     assert "verifying" in user.terminal("verify")[1]
     assert "verifying" not in user.terminal("verify", "--json")[1]
     assert "verifying" not in user.terminal("verify", TERM="dumb")[1]
+    assert "trimming" in user.terminal("trim")[1]
     assert "checking" in user.terminal("doctor")[1]
     assert "checking" not in user.terminal("doctor", "--json")[1]
     done = user.pylayer("verify")

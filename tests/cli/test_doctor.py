@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,126 +114,110 @@ def test_crashing_driver(user: User, tmp_path: Path) -> None:
 # ---- the installation ------------------------------------------------------------------------------
 
 
-def test_library_removed(user: User, tmp_path: Path) -> None:
-    """If the package lacks the layer's library, doctor says to install again."""
-    package, environment = damaged_copy(user, tmp_path)
-    (package / LIBRARY).unlink()
-    checks, _ = doctor(user, 1, **environment)
-    assert checks["layer"]["status"] == "problem" and "missing" in checks["layer"]["found"]
-    assert "install vk-pylayer again" in checks["layer"]["found"] and checks["devices"]["status"] == "skipped"
+def remove(name: str) -> Callable[[Path], object]:
+    def change(package: Path) -> None:
+        for path in package.glob(name):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return change
 
 
-def test_library_broken(user: User, tmp_path: Path) -> None:
-    """If a library does not load, doctor shows the dynamic linker's error."""
-    package, environment = damaged_copy(user, tmp_path)
-    (package / LIBRARY).write_bytes(b"no library" * 1000)
-    checks, _ = doctor(user, 1, **environment)
-    assert checks["layer"]["status"] == "problem" and "ELF" in checks["layer"]["found"]
+def rewrite(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    def changed(package: Path) -> None:
+        (path,) = package.glob(name)
+        data = path.read_bytes()
+        path.write_bytes(change(data))
+        assert path.read_bytes() != data
+
+    return changed
 
 
-@pytest.mark.parametrize("name", [LIBRARY, "_private/lib"])
-def test_built_for_a_newer_c_library(user: User, tmp_path: Path, name: str) -> None:
-    """doctor recognizes a wheel that was built for a newer C library, and says what to do."""
-    package, environment = damaged_copy(user, tmp_path)
-    path = package / name
-    if path.is_dir():
-        (path,) = path.iterdir()
-    data = path.read_bytes()
-    assert b"GLIBC_2.34\0" in data
-    path.write_bytes(data.replace(b"GLIBC_2.34\0", b"GLIBC_9.34\0"))
-    checks, _ = doctor(user, 1, **environment)
-    check = checks["layer"]
-    assert check["status"] == "problem" and "built for glibc 9.34 or newer" in check["advice"]
-
-
-def test_switched_off(user: User) -> None:
-    """doctor names DISABLE_PYLAYER and checks everything else as if it were not set."""
-    checks, _ = doctor(user, DISABLE_PYLAYER="1")
-    assert checks["layer"]["status"] == "ok"
-    assert checks["environment"]["status"] == "warning" and "DISABLE_PYLAYER" in checks["environment"]["found"]
-
-
-def test_library_truncated(user: User, tmp_path: Path) -> None:
-    """A library that was cut off by an interrupted installation crashes the probe but not doctor."""
-    package, environment = damaged_copy(user, tmp_path)
-    data = (package / LIBRARY).read_bytes()
-    (package / LIBRARY).write_bytes(data[: len(data) // 20])
-    checks, _ = doctor(user, 1, **environment)
-    assert checks["layer"]["status"] == "problem" and "does not load" in checks["layer"]["found"]
-
-
-def test_another_library(user: User, tmp_path: Path) -> None:
-    """doctor recognizes a library that loads but is not a layer."""
-    package, environment = damaged_copy(user, tmp_path)
-    source = tmp_path / "empty.c"
+def replace_by_another(package: Path) -> None:
+    source = package.parent / "empty.c"
     source.write_text("int nothing;\n")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", package / LIBRARY, source], check=True)
-    checks, _ = doctor(user, 1, **environment)
-    assert "not a Vulkan layer" in checks["layer"]["found"]
 
 
-def test_interpreter_missing(user: User, tmp_path: Path) -> None:
-    """doctor finds a missing private Python. Without this the layer would silently do nothing."""
+def for_newer_c_library(data: bytes) -> bytes:
+    return data.replace(b"GLIBC_2.34\0", b"GLIBC_9.34\0")
+
+
+#: What is wrong with the package, and what doctor says of the layer.
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "library removed": (remove(LIBRARY), "missing"),
+    "library broken": (rewrite(LIBRARY, lambda data: b"no library" * 1000), "ELF"),
+    # As an installation that was interrupted leaves it: the probe crashes, and doctor does not.
+    "library cut off": (rewrite(LIBRARY, lambda data: data[: len(data) // 20]), "does not load"),
+    "another library": (replace_by_another, "not a Vulkan layer"),
+    "library for a newer C library": (rewrite(LIBRARY, for_newer_c_library), "built for glibc 9.34 or newer"),
+    "Python for a newer C library": (rewrite("_private/lib/*", for_newer_c_library), "built for glibc 9.34 or newer"),
+    # Without these the layer would silently do nothing.
+    "interpreter removed": (remove("_private/lib"), ""),
+    "policy library removed": (remove("_policy*.so"), "_policy"),
+    "modules removed": (remove("_private/site"), ""),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), DAMAGE.values(), ids=DAMAGE)
+def test_damaged_package(user: User, tmp_path: Path, change: Callable[[Path], object], says: str) -> None:
+    """A package that is damaged or was built for another system is a problem of the layer, with the reason."""
     package, environment = damaged_copy(user, tmp_path)
-    shutil.rmtree(package / "_private" / "lib")
+    change(package)
     checks, _ = doctor(user, 1, **environment)
-    assert checks["layer"]["status"] == "problem"
-
-
-def test_policy_library_missing(user: User, tmp_path: Path) -> None:
-    """If all libraries load but policy does not start, doctor shows the layer's own reason."""
-    package, environment = damaged_copy(user, tmp_path)
-    for library in package.glob("_policy*.so"):
-        library.unlink()
-    checks, _ = doctor(user, 1, **environment)
-    assert checks["layer"]["status"] == "problem" and "_policy" in checks["layer"]["found"]
-
-
-def test_python_module_missing(user: User, tmp_path: Path) -> None:
-    """doctor names a missing Python module that policy needs in the program's process."""
-    package, environment = damaged_copy(user, tmp_path)
-    shutil.rmtree(package / "_private" / "site")
-    checks, _ = doctor(user, 1, **environment)
-    assert checks["layer"]["status"] == "problem", checks["layer"]
+    layer = checks["layer"]
+    assert layer["status"] == "problem" and says in layer["found"] + layer.get("advice", "")
+    if says == "missing":
+        assert "install vk-pylayer again" in layer["found"] and checks["devices"]["status"] == "skipped"
 
 
 # ---- the user's things -----------------------------------------------------------------------------
 
 
-def test_policy_file_broken(user: User) -> None:
-    """A policy file that cannot be used is a warning with its place: the defaults are in force then."""
-    policy = user.home / ".config" / "pylayer" / "policy.yaml"
-    policy.parent.mkdir(parents=True)
-    policy.write_text("settings:\n  carrier: cell\n")
-    checks, _ = doctor(user)
-    assert checks["policy"]["status"] == "warning"
-    assert f"{policy}, line 2" in checks["policy"]["found"] and "defaults" in checks["policy"]["found"]
+@pytest.mark.parametrize(
+    ("text", "variables", "check", "says"),
+    [
+        ("settings:\n  carrier: cell\n", {}, "policy", ("policy.yaml, line 2", "defaults")),
+        ("", {"PYLAYER_CONFIG": "/nonexistent.yaml"}, "policy", ("PYLAYER_CONFIG",)),
+        ("policy: nowhere:Nothing\npolicy_path: HOME\n", {}, "layer", ("nowhere",)),
+        ("policy: mine:Mine\npolicy_path: HOME\n", {}, "policy", ("SyntaxError",)),
+        ("", {"DISABLE_PYLAYER": "1"}, "environment", ("DISABLE_PYLAYER",)),
+        ("", {"ENABLE_PYLAYER": "true"}, "environment", ("ENABLE_PYLAYER=true",)),
+        ("", {"PYLAYER_LOG": "loud"}, "environment", ("loud",)),
+    ],
+)
+def test_warnings(user: User, text: str, variables: dict[str, str], check: str, says: tuple[str, ...]) -> None:
+    """A policy file or class that cannot be used, and a variable that keeps the layer from working or has no meaning,
+    are warnings that name them. Everything else is checked as without them."""
+    user.policy_file.write_text(text.replace("HOME", str(user.home)))
+    (user.home / "mine.py").write_text("this is no Python\n")
+    checks, (device,) = doctor(user, **variables)
+    told = checks[check]
+    assert told["status"] == "warning" and all(word in told["found"] + told.get("advice", "") for word in says)
+    assert checks["layer"]["status"] == ("ok" if check == "environment" else "warning")
+    assert device["status"] == "ok"
+
+
+def test_nothing_to_warn_of(user: User) -> None:
+    """A value that the loader accepts is no warning."""
+    assert doctor(user, ENABLE_PYLAYER="1")[0]["environment"]["status"] == "ok"
+
+
+def test_layer_disabled(user: User) -> None:
+    """VK_LOADER_LAYERS_DISABLE keeps the layer out. The loader does not list the layer, and doctor names the
+    variable."""
+    checks, _ = doctor(user, 1, VK_LOADER_LAYERS_DISABLE="*PYLAYER*")
+    assert checks["layer"]["status"] == "problem"
+    assert checks["environment"]["status"] == "warning" and "VK_LOADER_LAYERS_DISABLE" in checks["environment"]["found"]
 
 
 @ON_RADV
 def test_policy_file_decides(user: User) -> None:
     """The user's policy file decides the carrier that doctor shows for the device."""
-    policy = user.home / ".config" / "pylayer" / "policy.yaml"
-    policy.parent.mkdir(parents=True)
+    policy = user.policy_file
     policy.write_text('rules: [{match: {vendor: 0x1002}, set: {carrier: "off"}}]\n')
     checks, (device,) = doctor(user)
     assert str(policy) in checks["policy"]["found"]
     assert device["carrier"] == "off" and "policy file" in device["reason"]
-
-
-def test_policy_file_missing(user: User) -> None:
-    """PYLAYER_CONFIG with a file that does not exist is a warning."""
-    checks, _ = doctor(user, PYLAYER_CONFIG="/nonexistent.yaml")
-    assert checks["policy"]["status"] == "warning" and "PYLAYER_CONFIG" in checks["policy"]["advice"]
-
-
-def test_policy_class_broken(user: User, tmp_path: Path) -> None:
-    """doctor finds a policy class that cannot be loaded, by starting the layer."""
-    policy = tmp_path / "policies" / "policy.yaml"
-    policy.parent.mkdir(mode=0o700)
-    policy.write_text(f"policy: nowhere:Nothing\npolicy_path: {policy.parent}\n")
-    checks, _ = doctor(user, PYLAYER_CONFIG=str(policy))
-    assert checks["layer"]["status"] == "warning" and "nowhere" in checks["layer"]["found"]
 
 
 def test_store_unusable(user: User) -> None:
@@ -251,33 +236,12 @@ def test_store_writable_by_others(user: User) -> None:
     assert checks["store"]["status"] == "problem" and "chmod go-w" in checks["store"]["found"]
 
 
-def test_layer_disabled(user: User) -> None:
-    """VK_LOADER_LAYERS_DISABLE keeps the layer out. The loader does not list the layer, and doctor names the
-    variable."""
-    checks, _ = doctor(user, 1, VK_LOADER_LAYERS_DISABLE="*PYLAYER*")
-    assert checks["layer"]["status"] == "problem"
-    assert checks["environment"]["status"] == "warning" and "VK_LOADER_LAYERS_DISABLE" in checks["environment"]["found"]
-
-
-def test_wrong_enable(user: User) -> None:
-    """doctor names a value of ENABLE_PYLAYER that the loader does not accept."""
-    checks, _ = doctor(user, ENABLE_PYLAYER="true")
-    assert checks["environment"]["status"] == "warning" and "ENABLE_PYLAYER=true" in checks["environment"]["found"]
-    assert doctor(user, ENABLE_PYLAYER="1")[0]["environment"]["status"] == "ok"
-
-
 def test_layer_switched_on_already(user: User) -> None:
     """An environment that already switches the layer on changes nothing: doctor asks drivers without it."""
     user.pylayer("install", "--in-place")
     checks, (device,) = doctor(user, VK_INSTANCE_LAYERS="VK_LAYER_PYLAYER_pipeline_cache")
     assert checks["installed"]["found"].startswith("build ") and device["status"] == "ok"
     assert list(read_all(str(user.store))) == []
-
-
-def test_log_level_unknown(user: User) -> None:
-    """doctor names a PYLAYER_LOG that is not a level: the layer then logs nothing."""
-    checks, _ = doctor(user, PYLAYER_LOG="loud")
-    assert checks["environment"]["status"] == "warning" and "loud" in checks["environment"]["found"]
 
 
 def test_installed_manifest_stale(user: User) -> None:
@@ -307,12 +271,3 @@ def test_probe_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     monkeypatch.setattr(children, "TIMEOUT_SECONDS", 1)
     assert children.probe("open", str(library)).failure == "did not end within 1 s"
-
-
-def test_policy_class_that_fails(user: User) -> None:
-    """A policy class that raises is a warning, which says what it raised."""
-    (user.home / "mine.py").write_text("this is no Python\n")
-    config = user.home / "policy.yaml"
-    config.write_text(f"policy: mine:Mine\npolicy_path: {user.home}\n")
-    checks, _ = doctor(user, PYLAYER_CONFIG=str(config))
-    assert checks["policy"]["status"] == "warning" and "SyntaxError" in checks["policy"]["found"]

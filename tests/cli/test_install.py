@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import others
 import pytest
 from cli.user import DEMO, User
 from disk import LIBRARY as STORAGE
@@ -226,11 +227,8 @@ def test_uninstall_keeps_directories_of_others(user: User) -> None:
 @pytest.mark.parametrize("umask", [0o002, 0o077])
 def test_umask(user: User, umask: int) -> None:
     """A tree has the same modes under each umask: nobody but its owner may change it. The loader finds the manifest."""
-    before = os.umask(umask)
-    try:
+    with others.umask(umask):
         done = subprocess.run(**user.process(("install", "--implicit")), capture_output=True, check=False)
-    finally:
-        os.umask(before)
     assert (done.returncode, done.stderr) == (0, "")
     assert manifest(user).parent.stat().st_mode & 0o777 == 0o777 & ~umask
     (name,) = trees(user)
@@ -502,11 +500,8 @@ def test_system(user: User) -> None:
         public.mkdir()
         public.chmod(0o755)
         options = ("--system", "--prefix", str(public))
-        before = os.umask(0o077)
-        try:
+        with others.umask(0o077):
             done = subprocess.run(**user.process(("install", "--implicit", *options)), capture_output=True, check=False)
-        finally:
-            os.umask(before)
         if os.geteuid() != 0:
             assert done.returncode == 1 and "users other than root can change" in done.stderr
             return

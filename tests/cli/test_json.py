@@ -109,9 +109,7 @@ def full(user: User) -> User:
     policy = {"class": "mine:Class", "failures": 3, "switched_off": "it failed", "switched_off_at": 1001.0}
     recorded_runs.write(user.store, events, **name, policy=policy, refused={"altered": 1}, damage={"damaged-data": 1})
     user.demo(3)
-    config = user.home / ".config" / "pylayer"
-    config.mkdir(parents=True)
-    (config / "policy.yaml").write_text(f"fleet: {{keys: [{{name: x, key: 'pylayer-ed25519:{'A' * 43}='}}]}}\n")
+    user.policy_file.write_text(f"fleet: {{keys: [{{name: x, key: 'pylayer-ed25519:{'A' * 43}='}}]}}\n")
     (user.directory / "wrong.yaml").write_text("settings:\n  carier: cells\n")
     (user.directory / "rules.yaml").write_text(
         "settings: {carrier: cells}\nrules:\n  - match: {executable: game}\n    set: {carrier: snapshot}\n"

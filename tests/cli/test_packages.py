@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import others
 from cli.user import User
 from world import ROOT
 
@@ -55,11 +56,8 @@ def test_stage(user: User, tmp_path: Path) -> None:
     """A package has the files that `pylayer install` writes, those that only packages have, and no path of the machine
     that built it. Everything leads to /usr, whatever the umask."""
     root = tmp_path / "root"
-    before = os.umask(0o077)
-    try:
+    with others.umask(0o077):
         subprocess.run([sys.executable, "-P", ROOT / "packaging/stage.py", root], check=True)
-    finally:
-        os.umask(before)
     assert user.pylayer("install", "--implicit").returncode == 0
     installed = names(user.home / ".local" / "bin", "usr/bin/")
     installed |= names(user.data / "pylayer", "usr/lib/pylayer/") | names(user.data / "vulkan", "usr/share/vulkan/")

@@ -26,9 +26,7 @@ PRESETS = ["engine-developers", "fleets", "hardening", "players"]
 @pytest.fixture
 def file(user: User) -> Path:
     """The policy file in force."""
-    path = user.home / ".config" / "pylayer" / "policy.yaml"
-    path.parent.mkdir(parents=True)
-    return path
+    return user.policy_file
 
 
 # ---- check -----------------------------------------------------------------------------------------

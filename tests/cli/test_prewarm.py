@@ -11,12 +11,13 @@ import subprocess
 import pytest
 from cli.marks import ON_RADV
 from cli.user import DEMO, User
+from recipes.identifiers import recipe
 from world import BUILD
 
 from pylayer.cli import prewarm
 
 COUNT = 20
-IDENTIFIERS = BUILD / "tests" / "identifiers"
+RECIPES = BUILD / "tests" / "recipes"
 STAND_IN = f"""#!/bin/sh
 [ "$1" = --progress ] && [ -f "$2" ] || exit 3
 echo "${{PYLAYER_SHADER_IDENTIFIERS:-used}}" >"$HOME/identifiers"
@@ -71,8 +72,10 @@ def test_the_game_compiles_nothing(gamer: User) -> None:
 def test_identifiers_as_the_program_has_them(gamer: User) -> None:
     """The replay knows shaders as the program does: by their code, or by their identifiers if the program enables
     VK_EXT_shader_module_identifier."""
-    assert gamer.pylayer("run", "--", IDENTIFIERS, "record", gamer.directory / "identifiers").returncode == 0
-    for name, told in (("game", "ignore"), ("identifiers", "used")):
+    recorded = gamer.directory / "record.recipe"
+    recorded.write_text(recipe("record", gamer.directory / "identifiers"))
+    assert gamer.pylayer("run", "--", RECIPES, recorded).returncode == 0
+    for name, told in (("game", "ignore"), ("recipes", "used")):
         assert gamer.pylayer("prewarm", "game.foz", "--for", name).returncode == 0
         assert (gamer.home / "identifiers").read_text().strip() == told
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import click
 import lints
+from cli.test_command import ALL
 from world import ROOT
-
-from pylayer.cli.main import command
 
 DOCS = ROOT / "docs"
 
@@ -44,27 +43,19 @@ def test_reference_is_what_the_commands_say() -> None:
 
 def all_parameters() -> Iterator[tuple[str, str]]:
     """Every command with each of its options."""
-
-    def walk(found: click.Command, path: str) -> Iterator[tuple[str, str]]:
+    for words, found in ALL:
+        path = " ".join(("pylayer", *words))
         yield path, ""
         for parameter in found.params:
             if isinstance(parameter, click.Option) and not parameter.hidden:
                 yield from ((path, name) for name in parameter.opts)
-        if isinstance(found, click.Group):
-            context = click.Context(found)
-            for name in found.list_commands(context):
-                below = found.get_command(context, name)
-                assert below is not None
-                yield from walk(below, f"{path} {name}")
-
-    yield from walk(command, "pylayer")
 
 
 def test_every_command_and_option_is_in_the_reference() -> None:
     """The man page has a section for each command, with each of its options."""
     page = (DOCS / "pylayer.1").read_text().replace("\\-", "-")
     man = dict(re.findall(r'^\.SS "(pylayer[a-z -]*)"$(.*?)(?=^\.S[SH] |\Z)', page, re.M | re.S))
-    wanted = [(path, option) for path, option in all_parameters() if path != "pylayer"]
+    wanted = list(all_parameters())
     assert {path for path, _ in wanted} == set(man)
     lints.none(f"{path} {option}" for path, option in wanted if option not in man[path])
 

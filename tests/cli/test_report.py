@@ -14,6 +14,7 @@ import pytest
 import recorded_runs
 from cli.user import User
 from recorded_runs import MONOTONIC, MS, cache, hits, pipeline
+from unit.things import flip
 
 from pylayer.store.frames import Present
 
@@ -188,10 +189,7 @@ def test_page_says_which_run(user: User) -> None:
 
 def test_several_runs(user: User) -> None:
     """A run that is named twice appears once."""
-    for number in range(3):
-        recorded_runs.write(
-            user.store, [pipeline(0, 1)], pid=100 + number, start_ticks=number + 1, started=1000.0 + number
-        )
+    recorded_runs.write_several(user.store, 3, [pipeline(0, 1)])
     runs = user.json("report", "last~2", "100", "last", "game")["runs"]
     assert [run["pid"] for run in runs] == [100, 102]
 
@@ -220,10 +218,7 @@ def test_standard_output(user: User) -> None:
 
 def test_previous_of_some(user: User) -> None:
     """Of several runs, those that have an earlier run are compared with it."""
-    for number in range(2):
-        recorded_runs.write(
-            user.store, [pipeline(0, 1)], pid=100 + number, start_ticks=number + 1, started=1000.0 + number
-        )
+    recorded_runs.write_several(user.store, 2, [pipeline(0, 1)])
     runs = user.json("report", "last~1", "last", "--against", "previous")["runs"]
     assert [("against" in run) for run in runs] == [False, True]
 
@@ -246,9 +241,7 @@ def test_damaged_timeline(user: User) -> None:
     """Unreadable parts of a timeline are left out, and report says so."""
     name = recorded_runs.write(user.store, [pipeline(0, 1), pipeline(5, 2)])
     path = user.store / "runs" / f"{name}.events"
-    data = bytearray(path.read_bytes())
-    data[-20] ^= 1
-    path.write_bytes(data)
+    flip(path, -20)
     (run,) = user.json("report")["runs"]
     assert run["timeline"]["outcome"] != "ok" and run["timeline"]["events"] == 0
     done = user.pylayer("report", "--html", "page.html")
@@ -293,8 +286,7 @@ def test_wrong_use(user: User, arguments: tuple[str, ...], status: int, says: st
 
 def test_no_more_runs_than_a_page_bears(user: User) -> None:
     """More runs than a page can hold are refused at once."""
-    for number in range(21):
-        recorded_runs.write(user.store, pid=100 + number, start_ticks=number + 1, started=1000.0 + number)
+    recorded_runs.write_several(user.store, 21)
     done = user.pylayer("report", *(f"last~{number}" for number in range(21)), "--json")
     assert done.returncode == 2 and "at most 20" in done.stderr
 

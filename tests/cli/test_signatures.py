@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import others
 import pytest
 from cli import stores
 from cli.stores import GAME, TOOL, Store
@@ -68,20 +69,10 @@ def signed(farm: Farm, tmp_path: Path) -> Path:
     return Path(shutil.copy(farm.export("game"), tmp_path))
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> User:
-    """Somebody with an empty store."""
-    directory = tmp_path / "elsewhere"
-    directory.mkdir()
-    return User(directory)
-
-
 def trust(user: User, *keys: str, required: bool = True) -> None:
     """The user's policy file trusts these keys."""
-    path = user.home / ".config" / "pylayer" / "policy.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
     listed = "".join(f"\n  - {{name: key {number}, key: '{key}'}}" for number, key in enumerate(keys)) or " []"
-    path.write_text(f"trusted_keys:{listed}\nimport: {{require_signature: {str(required).lower()}}}\n")
+    user.policy_file.write_text(f"trusted_keys:{listed}\nimport: {{require_signature: {str(required).lower()}}}\n")
 
 
 def refused(user: User, path: Path, *arguments: str) -> str:
@@ -110,11 +101,8 @@ def test_new_key(farm: Farm) -> None:
 
 def test_umask_opens_no_key(tmp_path: Path) -> None:
     """Whatever the umask, nobody else can read a new key."""
-    before = os.umask(0)
-    try:
+    with others.umask(0):
         signatures.new_key(str(tmp_path / "open.key"))
-    finally:
-        os.umask(before)
     assert (tmp_path / "open.key").stat().st_mode & 0o777 == 0o600
 
 

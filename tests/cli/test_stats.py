@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import subprocess
 from typing import Any
 
 import pytest
+import recorded_runs
 from cli.user import User
-
-from pylayer.store.runs import RunFile
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 IDENTITY = "0123456789abcdef0123456789abcdef"
@@ -20,45 +17,7 @@ IDENTITY = "0123456789abcdef0123456789abcdef"
 
 def write_run(user: User, **values: Any) -> None:
     """Writes a run as the layer does. ``counters`` has those that are not zero."""
-    base: dict[str, Any] = {
-        "version": 1,
-        "started": 1.0,
-        "program": "game",
-        "executable": "game",
-        "application": "",
-        "identity": IDENTITY,
-        "device": "A device",
-        "driver": "a driver",
-        "driver_info": "1.0",
-        "carrier": "cells",
-        "reason": "",
-        "counters": {},
-        "refused": {},
-        "mean_compile_ns": 0.0,
-        "stored_bytes": 0,
-    }
-    RunFile(str(user.store)).write({**base, **values})
-
-
-def run_on_terminal(user: User, *arguments: str, **environment: str) -> str:
-    """Returns what ``pylayer`` writes if its standard output is a terminal."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        **user.process(arguments, TERM="xterm-256color", **environment), stdout=theirs, stdin=theirs, close_fds=True
-    )
-    os.close(theirs)
-    output = b""
-    while True:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        output += piece
-    os.close(ours)
-    assert process.wait(timeout=20) == 0
-    return output.decode()
+    recorded_runs.write(user.store, **{"started": 1.0, "identity": IDENTITY, "counters": {}, **values})
 
 
 # ---- numbers ---------------------------------------------------------------------------------------
@@ -264,7 +223,7 @@ def test_color(user: User) -> None:
     write_run(user, program="game " * 30, counters={"adopted": 7})
     assert COLOUR.search(user.pylayer("--color", "always", "stats").stdout)
     assert "game " * 30 in user.pylayer("stats", "--color", "always", NO_COLOR="1").stdout
-    assert "\x1b" not in run_on_terminal(user, "stats", "--color=never")
+    assert "\x1b" not in user.terminal("stats", "--color=never")[1]
 
 
 def test_remarks(user: User) -> None:
@@ -294,20 +253,6 @@ def test_device_that_keeps_nothing(lavapipe_user: User) -> None:
     text = lavapipe_user.pylayer("stats").stdout
     assert "nothing is stored: Lavapipe's VkPipelineCache is a stub" in text
     assert max(map(len, text.splitlines())) < 200  # lines into a pipe are not filled up with spaces
-
-
-def test_colours_on_a_terminal(user: User) -> None:
-    """Output has colours on a terminal, and none in a pipe."""
-    write_run(user, counters={"adopted": 7})
-    assert COLOUR.search(run_on_terminal(user, "stats"))
-    assert "\x1b" not in user.pylayer("stats", COLUMNS="200").stdout
-
-
-def test_no_color(user: User) -> None:
-    """NO_COLOR switches the colours off on a terminal too."""
-    write_run(user, counters={"adopted": 7})
-    output = run_on_terminal(user, "stats", NO_COLOR="1")
-    assert "game" in output and not COLOUR.search(output)
 
 
 def test_markup_in_names(user: User) -> None:

@@ -45,13 +45,6 @@ def running(user: User, *words: object, **environment: str) -> Iterator[subproce
             process.kill()
 
 
-def policy(user: User, text: str) -> Path:
-    path = user.home / ".config" / "pylayer" / "policy.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
 def test_running_under_the_layer(user: User, game: Path) -> None:
     """A program that runs under the layer is on. The program's own environment tells where its store is, so that a
     store that the shell does not know is found."""
@@ -100,7 +93,7 @@ def test_running_without_the_layer(user: User, game: Path, environment: dict[str
 
 def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
     """A program in which the layer is loaded, and which records nothing, does not run 'without the layer'."""
-    policy(user, "settings: {carrier: 'off', application_caches: pass}\n")
+    user.policy_file.write_text("settings: {carrier: 'off', application_caches: pass}\n")
     command = user.process(("run", "--", game, "--count", 14336))["args"]
     with running(user, *command) as process:
         while LIBRARY_NAME not in Path(f"/proc/{process.pid}/maps").read_text():
@@ -145,7 +138,7 @@ def test_unknown_program(user: User) -> None:
 def test_skip_rule(user: User) -> None:
     """A skip rule of the policy file switches the layer off, whatever the last run was."""
     write_game(user)
-    policy(user, "skip: [{executable: game-*}]\n")
+    user.policy_file.write_text("skip: [{executable: game-*}]\n")
     found = user.json("status", GAME, status=1)
     assert found["answer"] == f"Off: the skip rule executable: game-* excludes {GAME}; pylayer on {GAME} includes it."
     assert [fact["name"] for fact in found["facts"]] == ["last run under the layer"]
@@ -166,7 +159,7 @@ def test_off_after_deaths(user: User) -> None:
 def test_limits(user: User) -> None:
     """A broken policy file and a store that cannot be written are listed, in the words of doctor."""
     write_game(user)
-    policy(user, "settings: {carier: cells}\n")
+    user.policy_file.write_text("settings: {carier: cells}\n")
     limits = {limit["name"]: limit["text"] for limit in user.json("status", GAME)["limits"]}
     assert set(limits) == {"policy"} and "; the defaults are in force" in limits["policy"]
     blocked = user.directory / "file"

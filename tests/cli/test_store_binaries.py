@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded_runs
 from cli import stores
-from cli.stores import GAME, IDENTITY, TOOL, Store, cell, record
+from cli.stores import GAME, IDENTITY, TOOL, Store, cell
+from cli.test_store_transfer import Forger, refused
 from cli.user import User
-from unit.things import binaries, binary_read, facts
+from unit.things import binaries, binary_read, facts, record
 
-from pylayer.common import flat
 from pylayer.common.identity import Identity, program_id
-from pylayer.store import binary_history, format, pack, portable
+from pylayer.store import binary_history, format, portable
 from pylayer.store.folder import Loaded
-from pylayer.store.runs import RunFile
 
 WITH_KEY = Identity.of(facts(), b"global key")
 
@@ -23,7 +23,7 @@ WITH_KEY = Identity.of(facts(), b"global key")
 def of_pipeline(number: int, **fields: int) -> bytes:
     """Returns a record of one pipeline's binaries."""
     values = {"kind": 1, "create_ns": 2_000_000, "fingerprint": number, "last_used": stores.NOW, **fields}
-    return record(format.BINARIES, binaries(b"%d" % number * 200, b"second"), **values)
+    return record(binaries(b"%d" % number * 200, b"second"), format.BINARIES, **values)
 
 
 def own_binary(data: bytes) -> bytes:
@@ -85,7 +85,7 @@ def test_verify(user: User, store: Store) -> None:
     """Every binary is verified. An impossible structure is a problem with the file's name, and --repair keeps the
     rest."""
     assert user.json("verify")["fine"]
-    bad = record(format.BINARIES, binaries(b"x") + bytes(16))
+    bad = record(binaries(b"x") + bytes(16), format.BINARIES)
     store.journal(GAME, of_pipeline(400), bad, of_pipeline(401))
     (problem,) = problems(user)
     assert (problem["outcome"], problem["size_bytes"]) == ("impossible", len(bad))
@@ -127,36 +127,20 @@ def test_clear(user: User, store: Store) -> None:
 def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
     """An export carries binaries with cells. What the program read itself, and what is damaged, is not exported."""
     path = user.directory / "x.pylayer"
-    store.journal(GAME, record(format.BINARIES, binaries(b"x")[:-16]))
+    store.journal(GAME, record(binaries(b"x")[:-16], format.BINARIES))
     done = user.json("export", path, "--app", "game*")
     assert (done["pipelines"], done["damaged_parts"]) == (32, 1)
     root = tmp_path / "other"
     root.mkdir(mode=0o700)
     work = portable.Import(str(path))
     assert work.identity.name == WITH_KEY.name
-    for _ in work.steps(str(root)):
-        pass
+    list(work.steps(str(root)))
     elsewhere = Store(root, WITH_KEY)
     assert work.result.pipelines == 32 and indexed(elsewhere, GAME) == 22
     assert elsewhere.files("*.binaries") == []
     again = portable.Import(str(path))
-    for _ in again.steps(str(root)):
-        pass
+    list(again.steps(str(root)))
     assert (again.result.records, again.result.known) == (0, 32)
-
-
-def forged(path: Path, identity: Identity, magic: bytes, data: bytes, **fields: int) -> None:
-    """Writes an export with a record that pylayer never exports."""
-    writer = pack.PackWriter(str(path), identity, kind=format.EXPORT)
-
-    def add(magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
-        writer.add_parts(format.record_parts(magic, data, None, kind, flags, 1000, 1, 5), 1)
-
-    add(format.NOTE, flat.dumps({"identity": identity.fields}).encode())
-    add(format.NOTE, flat.dumps({"program": f"{program_id(*GAME):016x}", "name": "game"}).encode())
-    add(format.CELL, stores.cell_data(5))
-    add(magic, data, **fields)
-    writer.finish()
 
 
 @pytest.mark.parametrize(
@@ -175,13 +159,11 @@ def test_forged_binaries(
 ) -> None:
     """An import with binaries of another driver, of an unknown kind or of an impossible structure is refused as a
     whole."""
-    path, root = tmp_path / "x", tmp_path / "root"
-    root.mkdir(mode=0o700)
-    forged(path, identity, magic, data, **fields)
-    with pytest.raises(portable.Refused, match=reason):
-        for _ in portable.Import(str(path)).steps(str(root)):
-            pass
-    assert not list(root.rglob("*.pack"))
+    forger = Forger(tmp_path / "x", identity)
+    forger.program(program_id(*GAME), "game")
+    forger.add(magic, data, **fields)
+    forger.writer.finish()
+    refused(tmp_path / "x", tmp_path, reason)
 
 
 # ---- stats -------------------------------------------------------------------------------------------
@@ -191,25 +173,7 @@ def test_stats(user: User) -> None:
     """Counters of binaries are added up, and described in words if they are not zero."""
     counters = {"pipelines": 9, "hits": 5, "binary_hits": 4, "binaries_kept": 3, "binaries_altered": 2, "deferred": 1}
     for started in (1.0, 2.0):
-        RunFile(str(user.store)).write(
-            {
-                "version": 1,
-                "started": started,
-                "program": "game",
-                "executable": "game",
-                "application": "",
-                "identity": "0" * 32,
-                "device": "A device",
-                "driver": "radv",
-                "driver_info": "",
-                "carrier": "binaries",
-                "reason": "",
-                "counters": counters,
-                "refused": {},
-                "mean_compile_ns": 0.0,
-                "stored_bytes": 0,
-            }
-        )
+        recorded_runs.write(user.store, started=started, carrier="binaries", counters=counters)
     (found,) = user.json("stats")["programs"]
     assert (found["binary_hits"], found["binaries_kept"], found["binaries_altered"], found["deferred"]) == (8, 6, 4, 2)
     text = user.pylayer("stats").stdout

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pty
-import subprocess
 from pathlib import Path
 
 import click
@@ -15,7 +13,7 @@ from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store,
 from cli.user import User
 
 from pylayer.cli.selection import Names, Selection
-from pylayer.cli.sizes import parse_size
+from pylayer.cli.trim import _parse_size as parse_size
 from pylayer.cli.trim import trim
 from pylayer.common.identity import Identity, program_id
 from pylayer.store import store as face
@@ -24,11 +22,6 @@ from pylayer.store.fold import MOST_FILES, Fold
 
 #: The module: the package has the command under this name.
 clear = importlib.import_module("pylayer.cli.clear")
-
-
-@pytest.fixture
-def store(user: User) -> Store:
-    return stores.filled(user.store)
 
 
 def names(found: dict[str, object]) -> list[str]:
@@ -109,25 +102,12 @@ def test_ambiguous_identity(user: User) -> None:
 # ---- clear: asking ---------------------------------------------------------------------------------
 
 
-def answer(user: User, words: bytes, *arguments: str) -> tuple[int, str]:
-    """Returns exit status and output of a command on whose terminal somebody types."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        **user.process(arguments, TERM="dumb"), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    os.close(theirs)
-    os.write(ours, words)
-    out, error = process.communicate(timeout=60)
-    os.close(ours)
-    return process.returncode, out + error
-
-
 def test_asks(user: User, store: Store) -> None:
     """On a terminal the command asks, and only a yes lets it continue."""
     before = store.sizes()
-    status, text = answer(user, b"n\n", "clear", "--all")
+    status, text = user.terminal("clear", "--all", answer="n\n")
     assert status == 1 and "nothing was deleted" in text and store.sizes() == before
-    status, text = answer(user, b"y\n", "clear", "--all")
+    status, text = user.terminal("clear", "--all", answer="y\n")
     assert status == 0 and not store.path.exists()
 
 
@@ -187,8 +167,7 @@ def test_journals_that_another_folds(user: User) -> None:
     steps = Fold(store.folder, program_id(*TOOL)).steps()
     next(steps)
     done = user.pylayer("clear", "--app", "tool", "--yes")
-    for _ in steps:
-        pass
+    list(steps)
     assert done.returncode == 1 and "another process is folding" in done.stdout
     assert user.pylayer("clear", "--app", "tool", "--yes").returncode == 0
     assert store.loaded(TOOL) == []
@@ -340,8 +319,7 @@ def test_trim_dry_run(user: User, store: Store) -> None:
 
 def test_trim_by_the_policy_file(user: User, store: Store) -> None:
     """Without options the limits come from the policy file. If it cannot be used, the command fails."""
-    config = user.home / ".config" / "pylayer" / "policy.yaml"
-    config.parent.mkdir(parents=True)
+    config = user.policy_file
     config.write_text("max_program_mib: 7\n")
     assert user.json("trim")["max_program_bytes"] == 7 << 20
     config.write_text("max_program_mib: none\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import resource
 import struct
 import subprocess
@@ -18,6 +17,7 @@ from cli.marks import ON_RADV
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from unit.things import add_record
 
 from pylayer.cli import transfer
 from pylayer.common import flat
@@ -30,25 +30,12 @@ ID = program_id(*GAME)
 
 
 @pytest.fixture
-def store(user: User) -> Store:
-    return stores.filled(user.store)
-
-
-@pytest.fixture
 def export(user: User, store: Store) -> Path:
     """An export of the game."""
     path = user.directory / "game.pylayer"
     done = user.pylayer("export", path, "--app", "game*")
     assert done.returncode == 0, done.stderr
     return path
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> User:
-    """A user with an empty store."""
-    directory = tmp_path / "elsewhere"
-    directory.mkdir()
-    return User(directory)
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -71,8 +58,7 @@ def taken(user: User, path: Path, *arguments: str) -> Any:
 def take(path: Path, root: Path) -> portable.Import:
     """An import in this process. Raises Refused."""
     work = portable.Import(str(path))
-    for _ in work.steps(str(root)):
-        pass
+    list(work.steps(str(root)))
     return work
 
 
@@ -288,9 +274,16 @@ def small(tmp_path: Path, name: str = "x") -> Path:
     store.journal(TOOL, cell(2, size=60), cell(7, size=60))
     path = tmp_path / f"{name}.pylayer"
     programs = {program_id(*program): stores.name_of(program) for program in (GAME, TOOL)}
-    for _ in portable.Export(store.folder, programs).steps(str(path)):
-        pass
+    list(portable.Export(store.folder, programs).steps(str(path)))
     return path
+
+
+def refused(path: Path, tmp_path: Path, why: str = "") -> None:
+    """Nothing is imported, and nothing is left behind."""
+    root = tmp_path / "root"
+    with pytest.raises(portable.Refused, match=why or None):
+        take(path, root)
+    assert not root.exists() or files(root) == []
 
 
 def test_every_flipped_bit(tmp_path: Path) -> None:
@@ -298,46 +291,20 @@ def test_every_flipped_bit(tmp_path: Path) -> None:
     path = small(tmp_path)
     whole = path.read_bytes()
     assert take(path, tmp_path / "fine").result.pipelines == 5
-    root = tmp_path / "root"
     for offset in range(len(whole)):
-        changed = bytearray(whole)
-        changed[offset] ^= 1 << offset % 8
-        path.write_bytes(changed)
-        with pytest.raises(portable.Refused):
-            take(path, root)
-        assert not root.exists() or files(root) == [], offset
+        path.write_bytes(whole)
+        stores.flip(path, offset, offset % 8)
+        refused(path, tmp_path)
 
 
 def test_every_length(tmp_path: Path) -> None:
     """A file that is cut off anywhere, or that has bytes after its end, is refused."""
     path = small(tmp_path)
     whole = path.read_bytes()
-    for length in [*range(0, len(whole), 7), len(whole) - 1]:
-        path.write_bytes(whole[:length])
-        with pytest.raises(portable.Refused):
-            take(path, tmp_path / "root")
-    for more in (b"\0", bytes(16), b"x" * 100):
-        path.write_bytes(whole + more)
-        with pytest.raises(portable.Refused):
-            take(path, tmp_path / "root")
-    assert not (tmp_path / "root").exists() or files(tmp_path / "root") == []
-
-
-def test_random_damage(tmp_path: Path) -> None:
-    """Files with random overwritten ranges are refused, and raise no other error."""
-    path = small(tmp_path)
-    whole = path.read_bytes()
-    chance = random.Random(7)
-    for _ in range(300):
-        changed = bytearray(whole)
-        at = chance.randrange(len(whole))
-        stretch = chance.choice([bytes(40), b"\xff" * 40, chance.randbytes(200), whole[256:400]])
-        changed[at : at + len(stretch)] = stretch
-        if bytes(changed) == whole:
-            continue
-        path.write_bytes(changed)
-        with pytest.raises(portable.Refused):
-            take(path, tmp_path / "root")
+    cut = [whole[:length] for length in (*range(0, len(whole), 7), len(whole) - 1)]
+    for data in (*cut, whole + b"\0", whole + bytes(16), whole + b"x" * 100):
+        path.write_bytes(data)
+        refused(path, tmp_path)
 
 
 class Forger:
@@ -353,8 +320,7 @@ class Forger:
         self.add(format.NOTE, flat.dumps({"program": f"{number:016x}", "name": name}).encode())
 
     def add(self, magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
-        digest = xxhash.xxh3_128_digest(data)
-        self.writer.add_parts(format.record_parts(magic, data, digest, kind, flags, 1000, 1, NOW), 1)
+        add_record(self.writer, data, magic, kind, flags, create_ns=1000, fingerprint=1, last_used=NOW)
 
 
 def other_vendor(forger: Forger) -> None:
@@ -379,18 +345,21 @@ FORGERIES: dict[str, Callable[[Forger], None]] = {
 }
 
 
+def forged(path: Path, then: Callable[[Forger], None], fields: Any = None, program: str | None = "game") -> Path:
+    """Writes an export with one good record and what ``then`` adds."""
+    forger = Forger(path, fields=fields)
+    if program is not None:
+        forger.program(ID, program)
+        forger.add(format.CELL, stores.cell_data(5))
+    then(forger)
+    forger.writer.finish()
+    return path
+
+
 @pytest.mark.parametrize("reason", FORGERIES)
 def test_forged_records(tmp_path: Path, reason: str) -> None:
     """A record that an export cannot hold refuses the whole file, even with valid hashes and valid other records."""
-    path = tmp_path / "x"
-    forger = Forger(path)
-    forger.program(ID, "game")
-    forger.add(format.CELL, stores.cell_data(5))
-    FORGERIES[reason](forger)
-    forger.writer.finish()
-    with pytest.raises(portable.Refused, match=reason):
-        take(path, tmp_path / "root")
-    assert files(tmp_path / "root") == []
+    refused(forged(tmp_path / "x", FORGERIES[reason]), tmp_path, reason)
 
 
 @pytest.mark.parametrize(
@@ -409,66 +378,34 @@ def test_forged_records(tmp_path: Path, reason: str) -> None:
 )
 def test_forged_identity(tmp_path: Path, fields: Any) -> None:
     """Identity fields that fit no device, or not the header's device, refuse the file."""
-    forger = Forger(tmp_path / "x", fields=fields)
-    forger.program(ID, "game")
-    forger.add(format.CELL, stores.cell_data(5))
-    forger.writer.finish()
-    with pytest.raises(portable.Refused, match="identity"):
-        take(tmp_path / "x", tmp_path / "root")
+    refused(forged(tmp_path / "x", lambda _: None, fields), tmp_path, "identity")
 
 
-@pytest.mark.parametrize("name", ["", "evil\x1b[2J"])
-def test_forged_names(tmp_path: Path, name: str) -> None:
-    """A program without a name, or with a name that contains terminal control characters, refuses the file."""
-    forger = Forger(tmp_path / "x")
-    forger.program(ID, name)
-    forger.add(format.CELL, stores.cell_data(5))
-    forger.writer.finish()
-    with pytest.raises(portable.Refused, match="name"):
-        take(tmp_path / "x", tmp_path / "root")
+#: Notes that begin a program, and why none of them does.
+NOTES: list[tuple[dict[str, Any] | None, str]] = [
+    (None, "belongs to no program"),
+    ({"program": "7", "name": ""}, "name"),
+    ({"program": "7", "name": "evil\x1b[2J"}, "name"),
+    ({"program": "x" * 16, "name": "game"}, ""),
+    ({"program": "f" * 17, "name": "game"}, ""),
+    ({"program": 7, "name": "game"}, ""),
+    ({"program": "7"}, ""),
+    ({"program": "7", "name": 5}, ""),
+    ({"program": "7", "name": "game", "more": 1}, ""),
+    ({"program": "7", "name": "x" * 5000}, ""),
+]
 
 
-@pytest.mark.parametrize(
-    "note",
-    [
-        {"program": "x" * 16, "name": "game"},
-        {"program": "f" * 17, "name": "game"},
-        {"program": 7, "name": "game"},
-        {"program": "7"},
-        {"program": "7", "name": 5},
-        {"program": "7", "name": "game", "more": 1},
-        {"program": "7", "name": "x" * 5000},
-    ],
-)
-def test_forged_programs(tmp_path: Path, note: dict[str, Any]) -> None:
-    """A note that begins an impossible program refuses the file."""
-    forger = Forger(tmp_path / "x")
-    forger.add(format.NOTE, flat.dumps(note).encode())
-    forger.add(format.CELL, stores.cell_data(5))
-    forger.writer.finish()
-    with pytest.raises(portable.Refused):
-        take(tmp_path / "x", tmp_path / "root")
-    assert files(tmp_path / "root") == []
+@pytest.mark.parametrize(("note", "why"), NOTES)
+def test_forged_programs(tmp_path: Path, note: dict[str, Any] | None, why: str) -> None:
+    """A record before the first program, and a note that begins an impossible program, refuse the file."""
 
+    def then(forger: Forger) -> None:
+        if note is not None:
+            forger.add(format.NOTE, flat.dumps(note).encode())
+        forger.add(format.CELL, stores.cell_data(5))
 
-def test_record_of_no_program(tmp_path: Path) -> None:
-    """A record before the first program refuses the file."""
-    forger = Forger(tmp_path / "x")
-    forger.add(format.CELL, stores.cell_data(5))
-    forger.writer.finish()
-    with pytest.raises(portable.Refused, match="belongs to no program"):
-        take(tmp_path / "x", tmp_path / "root")
-
-
-def forge_header(path: Path, **changes: int) -> None:
-    """Changes fields of the file's header and updates its hash."""
-    data = bytearray(path.read_bytes())
-    fields = list(format.FILE_HEADER.unpack_from(data))
-    for name, value in changes.items():
-        fields[{"size": 17}[name]] = value
-    head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
-    data[:256] = head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
-    path.write_bytes(data)
+    refused(forged(tmp_path / "x", then, program=None), tmp_path, why)
 
 
 HUGE = ((1 << 64) - 16, (1 << 64) - 1, 1 << 63, 1 << 40, 0, 8)
@@ -478,9 +415,12 @@ HUGE = ((1 << 64) - 16, (1 << 64) - 1, 1 << 63, 1 << 40, 0, 8)
 def test_impossible_size(tmp_path: Path, value: int) -> None:
     """A size in the header that differs from the file's refuses the file."""
     path = small(tmp_path)
-    forge_header(path, size=value)
-    with pytest.raises(portable.Refused):
-        take(path, tmp_path / "root")
+    data = path.read_bytes()
+    fields = list(format.FILE_HEADER.unpack_from(data))
+    fields[17] = value
+    head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
+    path.write_bytes(head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head)) + data[256:])
+    refused(path, tmp_path)
 
 
 @pytest.mark.parametrize("value", HUGE[:4])
@@ -494,28 +434,20 @@ def test_impossible_lengths(tmp_path: Path, magic: bytes, value: int) -> None:
     head = bytes(data[at : at + format.HASHED_RECORD_HEADER])
     struct.pack_into("<Q", data, at + format.HASHED_RECORD_HEADER, xxhash.xxh3_64_intdigest(head))
     path.write_bytes(data)
-    with pytest.raises(portable.Refused):
-        take(path, tmp_path / "root")
+    refused(path, tmp_path)
 
 
-def with_little_memory(user: User, path: Path) -> subprocess.CompletedProcess[str]:
-    """Imports in a process that may have at most 128 MiB of data."""
+def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
+    """A record that would fill the memory refuses the file before memory is allocated for it: here the process may have
+    128 MiB."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (128 << 20, 128 << 20))
 
-    return subprocess.run(
-        **user.process(("import", path, "--any-device")), capture_output=True, preexec_fn=limit, timeout=120
-    )
-
-
-def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
-    """A record that would fill the memory refuses the file before memory is allocated for it."""
-    forger = Forger(tmp_path / "x")
-    forger.program(ID, "game")
-    forger.add(format.CELL, stores.cell_data(5).ljust(format.MAX_FOREIGN_RECORD_BYTES + 1, b"\0"))
-    forger.writer.finish()
-    done = with_little_memory(elsewhere, tmp_path / "x")
+    large = stores.cell_data(5).ljust(format.MAX_FOREIGN_RECORD_BYTES + 1, b"\0")
+    path = forged(tmp_path / "x", lambda forger: forger.add(format.CELL, large))
+    command = elsewhere.process(("import", path, "--any-device"))
+    done = subprocess.run(**command, capture_output=True, preexec_fn=limit, timeout=120)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "impossible" in done.stderr, done.stderr
 
 

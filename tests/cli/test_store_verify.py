@@ -14,19 +14,13 @@ import pytest
 from cli import stores
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell, flip
 from cli.user import User
-from unit.things import binary_read
+from unit.things import binary_read, record
 
 from pylayer.common.identity import program_id
 from pylayer.store import binary_history, folder, format, quarantine, verdicts
-from pylayer.store import store as face
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
-
-
-@pytest.fixture
-def store(user: User) -> Store:
-    return stores.filled(user.store)
-
+from pylayer.store.verification import Repair, Verification
 
 #: The game's pack.
 PACK = f"{program_id(*GAME):016x}-*.pack"
@@ -57,48 +51,22 @@ def test_fine(user: User, store: Store) -> None:
     assert "Everything is fine" in user.pylayer("verify").stdout
 
 
-def change_truncated(store: Store) -> Path:
-    path = one(store, PACK)
-    os.truncate(path, path.stat().st_size - 100)
-    return path
+Change = Callable[[Store], Path]
 
 
-def change_extended(store: Store) -> Path:
-    path = one(store, PACK)
-    path.write_bytes(path.read_bytes() + b"\1" * 32)
-    return path
+def edit(pattern: str, change: Callable[[bytes], bytes]) -> Change:
+    """Changes the content of the only file of this name."""
+
+    def edited(store: Store) -> Path:
+        path = one(store, pattern)
+        path.write_bytes(change(path.read_bytes()))
+        return path
+
+    return edited
 
 
-def change_header(store: Store) -> Path:
-    path = one(store, "*.closed")
-    flip(path, 100)
-    return path
-
-
-def change_record_header(store: Store) -> Path:
-    path = one(store, "*.closed")
-    flip(path, format.FILE_HEADER.size + 20)
-    return path
-
-
-def change_data(store: Store) -> Path:
-    path = one(store, "*.snapshot")
-    flip(path, 2000)
-    return path
-
-
-def change_zeros(store: Store) -> Path:
-    path = one(store, "*.closed")
-    data = path.read_bytes()
-    end = format.FILE_HEADER.size + format.record_size(len(stores.cell_data(0)))
-    path.write_bytes(data[:end] + bytes(len(data) - end))
-    return path
-
-
-def change_empty(store: Store) -> Path:
-    path = one(store, "*.blob")
-    path.write_bytes(b"")
-    return path
+def flipped(at: int) -> Callable[[bytes], bytes]:
+    return lambda data: data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
 def change_foreign(store: Store) -> Path:
@@ -109,12 +77,6 @@ def change_foreign(store: Store) -> Path:
 def change_kind(store: Store) -> Path:
     path = one(store, "*.closed")
     return path.rename(path.with_suffix(".snapshot"))
-
-
-def change_not_ours(store: Store) -> Path:
-    path = one(store, "*.attest")
-    path.write_bytes(b"MZ" + bytes(range(254)) * 2)
-    return path
 
 
 def change_unreadable(store: Store) -> Path:
@@ -129,24 +91,30 @@ def change_program(store: Store) -> Path:
     return path.rename(path.with_name(f"{1:016x}{path.name[16:]}"))
 
 
-CHANGES: list[tuple[str, Callable[[Store], Path]]] = [
-    ("truncated", change_truncated),
-    ("extended", change_extended),
-    ("damaged-header", change_header),
+change_record_header = edit("*.closed", flipped(format.FILE_HEADER.size + 20))
+change_data = edit("*.snapshot", flipped(2000))
+change_empty = edit("*.blob", lambda data: b"")
+#: The end of the journal's first record.
+FIRST_END = format.FILE_HEADER.size + format.record_size(len(stores.cell_data(0)))
+
+CHANGES: list[tuple[str, Change]] = [
+    ("truncated", edit(PACK, lambda data: data[:-100])),
+    ("extended", edit(PACK, lambda data: data + b"\1" * 32)),
+    ("damaged-header", edit("*.closed", flipped(100))),
     ("damaged-header", change_record_header),
     ("damaged-data", change_data),
-    ("zero-filled", change_zeros),
+    ("zero-filled", edit("*.closed", lambda data: data[:FIRST_END] + bytes(len(data) - FIRST_END))),
     ("empty", change_empty),
     ("foreign-identity", change_foreign),
     ("impossible", change_kind),
-    ("not-a-store-file", change_not_ours),
+    ("not-a-store-file", edit("*.attest", lambda data: b"MZ" + bytes(range(254)) * 2)),
     ("unreadable", change_unreadable),
     ("impossible", change_program),
 ]
 
 
-@pytest.mark.parametrize(("outcome", "change"), CHANGES, ids=lambda value: getattr(value, "__name__", value))
-def test_outcomes(user: User, store: Store, outcome: str, change: Callable[[Store], Path]) -> None:
+@pytest.mark.parametrize(("outcome", "change"), CHANGES)
+def test_outcomes(user: User, store: Store, outcome: str, change: Change) -> None:
     """Each kind of damage is one problem with the file's name, and the exit status is 1."""
     path = change(store)
     (problem,) = problems(user)
@@ -198,27 +166,17 @@ def test_identity_file(user: User, store: Store) -> None:
     assert problem["outcome"] == "unreadable"
 
 
-def test_identity_file_that_is_not_there_yet(user: User, store: Store) -> None:
-    """A program makes an identity's folder and then its file. If the file comes while a repair runs, it stays."""
+@pytest.mark.parametrize("damaged", [False, True])
+def test_identity_file_that_comes_while_a_repair_runs(user: User, store: Store, damaged: bool) -> None:
+    """A program makes an identity's folder and then its file, and replaces a damaged one. If the file comes while a
+    repair runs, it stays."""
     path = store.path / "identity"
     text = path.read_text()
-    path.unlink()
-    found = face.Store(str(user.store)).verification()
+    path.write_text("damaged") if damaged else path.unlink()
+    found = Verification(str(user.store))
     assert [*found.steps(lambda name: name == store.path.name, None)] and found.damage
     path.write_text(text)
-    assert [*face.Store(str(user.store)).repair().steps(found.damage)] == []
-    assert path.read_text() == text and quarantine.items(str(user.store)) == []
-
-
-def test_identity_file_that_is_replaced(user: User, store: Store) -> None:
-    """A damaged identity file that a program replaces while a repair runs stays."""
-    path = store.path / "identity"
-    text = path.read_text()
-    path.write_text("damaged")
-    found = face.Store(str(user.store)).verification()
-    assert [*found.steps(lambda name: name == store.path.name, None)] and found.damage
-    path.write_text(text)
-    assert [*face.Store(str(user.store)).repair().steps(found.damage)] == []
+    assert [*Repair(str(user.store)).steps(found.damage)] == []
     assert path.read_text() == text and quarantine.items(str(user.store)) == []
 
 
@@ -229,12 +187,12 @@ def test_identity_file_that_cannot_be_read(user: User, store: Store, monkeypatch
     def fail(name: str, limit: int) -> bytes:
         raise OSError(errno.EIO, "Input/output error", name)
 
-    repaired = face.Store(str(user.store))
-    found = repaired.verification()
+    root = str(user.store)
+    found = Verification(root)
     monkeypatch.setattr(folder, "read_small", fail)
     assert [*found.steps(lambda name: name == store.path.name, None)]
     assert [(what.path, what.outcome) for what in found.damage] == [(str(path), "unreadable")]
-    repair = repaired.repair()
+    repair = Repair(root)
     assert [*repair.steps(found.damage)] == []
     assert path.exists() and quarantine.items(str(user.store)) == []
 
@@ -271,7 +229,7 @@ def test_selection(user: User, store: Store) -> None:
 
 
 @pytest.mark.parametrize("change", [change for _, change in CHANGES if change is not change_unreadable])
-def test_repair(user: User, store: Store, change: Callable[[Store], Path]) -> None:
+def test_repair(user: User, store: Store, change: Change) -> None:
     """--repair moves damaged files to quarantine, deletes empty ones, and keeps the records in them that verify.
     Afterwards the store is fine and the exit status 0."""
     before = {program: set(store.loaded(program)) for program in (GAME, TOOL)}
@@ -324,7 +282,7 @@ def test_identities_are_apart(user: User, store: Store) -> None:
 @pytest.mark.parametrize("suffix", [".attest", ".binaries"])
 def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix: str) -> None:
     """A record that a writer left incomplete when it died is no problem."""
-    whole = stores.record(format.ATTEST, bytes(format.ATTESTATION.size))
+    whole = record(bytes(format.ATTESTATION.size), format.ATTEST)
     if suffix == ".binaries":
         whole = b"".join(binary_history.record_parts(binary_read(b"one"), memoryview(b"one")))
     path = store.file(suffix, GAME, whole, whole[:-20])
@@ -333,19 +291,11 @@ def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix:
 
 
 @pytest.mark.parametrize("suffix", [".attest", ".binaries", ".verdict"])
-def test_file_cut_in_its_header(user: User, store: Store, suffix: str) -> None:
-    """A file that is appended to and whose header is cut off cannot be repaired. It goes to quarantine."""
-    path = store.file(suffix, GAME)
-    path.write_bytes(path.read_bytes()[:100])
-    assert user.pylayer("verify").returncode == 1
-    done = user.json("verify", "--repair")
-    assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == [] and not path.exists()
-
-
-def test_damaged_verdict(user: User, store: Store) -> None:
-    """A damaged file of verdicts goes to quarantine, like any file that is not folded."""
-    path = store.file(".verdict", GAME, stores.verdict())
-    flip(path, 300)
+@pytest.mark.parametrize("change", [lambda data: data[:100], flipped(300)], ids=["cut in its header", "damaged"])
+def test_damage_without_a_fold(user: User, store: Store, suffix: str, change: Callable[[bytes], bytes]) -> None:
+    """A file that is appended to and is damaged cannot be repaired. It goes to quarantine."""
+    path = store.file(suffix, OTHER, stores.verdict())
+    path.write_bytes(change(path.read_bytes()))
     assert user.pylayer("verify").returncode == 1
     done = user.json("verify", "--repair")
     assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == [] and not path.exists()

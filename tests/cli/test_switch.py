@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from cli.user import User
@@ -28,16 +27,10 @@ FILES = {
 }
 
 
-def path_of(user: User) -> Path:
-    path = user.home / ".config" / "pylayer" / "policy.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_off_and_on(user: User, name: str) -> None:
     """off adds lines and keeps all others, on removes its rule, and both do nothing the second time."""
-    text, path = FILES[name], path_of(user)
+    text, path = FILES[name], user.policy_file
     path.write_text(text)
     done = user.pylayer("off", "game")
     assert done.returncode == 0 and done.stdout.endswith("To undo: pylayer on game\n"), done.stderr
@@ -68,7 +61,7 @@ def test_built_in_rule(user: User) -> None:
     assert "already off, because of the built-in skip rule" in user.pylayer("off", "steam").stdout
     done = user.pylayer("on", "steam")
     assert 'wrote never_skip {executable: "steam"}' in done.stdout and "To undo: pylayer off steam" in done.stdout
-    assert user.pylayer("off", "steam").returncode == 0 and path_of(user).read_text() == ""
+    assert user.pylayer("off", "steam").returncode == 0 and user.policy_file.read_text() == ""
 
 
 @pytest.mark.parametrize(
@@ -83,25 +76,25 @@ def test_built_in_rule(user: User) -> None:
 )
 def test_what_cannot_be_edited(user: User, text: str, says: str) -> None:
     """A file that is not valid, excludes the rule or has another layout stays as it is, and one line says why."""
-    path_of(user).write_text(text)
+    user.policy_file.write_text(text)
     done = user.pylayer("off", "game")
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and says in done.stderr, done.stderr
-    assert path_of(user).read_text() == text
+    assert user.policy_file.read_text() == text
 
 
 def test_last_item_of_a_list_with_a_comment(user: User) -> None:
     """Where the file would not be valid without the rule's line, it stays as it is, and one line says what to do."""
     text = '# mine\nskip:  # launchers\n- {executable: "game"}  # by pylayer on and off\n'
-    path_of(user).write_text(text)
+    user.policy_file.write_text(text)
     done = user.pylayer("on", "game")
     assert done.returncode == 1 and "remove line 3 by hand" in done.stderr, done.stderr
-    assert path_of(user).read_text() == text
+    assert user.policy_file.read_text() == text
 
 
 def test_linked_file(user: User) -> None:
     """A policy file that is a link, for example into a repository of settings, stays one."""
     target = user.home / "policy.yaml"
     target.write_text("# mine\n")
-    path_of(user).symlink_to(target)
+    user.policy_file.symlink_to(target)
     assert user.pylayer("off", "game: \"x\" 'y'").returncode == 0
-    assert path_of(user).is_symlink() and target.read_text().startswith("# mine\nskip:\n- {executable: ")
+    assert user.policy_file.is_symlink() and target.read_text().startswith("# mine\nskip:\n- {executable: ")

@@ -21,9 +21,7 @@ def system(user: User) -> Path:
 @pytest.fixture
 def own(user: User) -> Path:
     """Returns the place of the user's policy file. There is none yet."""
-    path = user.home / ".config" / "pylayer" / "policy.yaml"
-    path.parent.mkdir(parents=True)
-    return path
+    return user.policy_file
 
 
 def test_check(user: User, system: Path, own: Path) -> None:

@@ -16,48 +16,27 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import recorded_runs
 from cli.user import DEMO, User
-from unit.things import facts
 
-from pylayer.cli import top
-from pylayer.cli.live import LiveRun
+from pylayer.cli import live, top
 from pylayer.common import owner
-from pylayer.common.identity import Identity
 from pylayer.store import runs
-from pylayer.store.runs import RunFile
-from pylayer.store.timeline import Event, TimelineFile
+from pylayer.store.store import Store
+from pylayer.store.timeline import Event
 
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP\n"
 SHOW_CURSOR, LEAVE_SCREEN = b"\x1b[?25h", b"\x1b[?1049l"
 
 
-def write_run(user: User, *events: Event, **values: Any) -> RunFile:
+def write_run(user: User, *events: Event, **values: Any) -> None:
     """Writes a run of this process, as the layer writes it while it runs."""
     machine, pid, namespace, ticks = owner.this_process()
-    base: dict[str, Any] = {
-        "version": 1,
-        "pid": pid,
-        "machine": machine.hex(),
-        "pid_namespace": namespace,
-        "start_ticks": ticks,
-        "started": time.time(),
-        "started_ns": time.monotonic_ns(),
-        "ended": 0.0,
-        "program": "game",
-        "executable": "game",
-        "counters": {"pipelines": 30, "hits": 10},
-        "kinds": {"graphics": {"hits": 10, "compiled": 20, "compile_ns": 2_000_000_000}},
-        "stored_bytes": 4096,
-        "queued": 0,
-        "queued_bytes": 0,
-    }
-    run = RunFile(str(user.store))
-    line = TimelineFile(str(user.store), run.name, Identity.of(facts()))
-    for event in events:
-        line.add(event)
-    line.flush()
-    run.write({**base, **values})
-    return run
+    process = {"machine": machine.hex(), "pid": pid, "pid_namespace": namespace, "start_ticks": ticks}
+    when = {"started": time.time(), "started_ns": time.monotonic_ns(), "ended": 0.0}
+    kinds = {"graphics": {"hits": 10, "compiled": 20, "compile_ns": 2_000_000_000}}
+    done = {"counters": {"pipelines": 30, "hits": 10}, "kinds": kinds, "stored_bytes": 4096, "queued": 0}
+    recorded_runs.write(user.store, list(events), **{**process, **when, **done, "queued_bytes": 0, **values})
 
 
 @contextmanager
@@ -244,31 +223,20 @@ def test_hostile_files(user: User) -> None:
     json.loads(user.pylayer("top", "--json").stdout)
 
 
-class FakeStore:
-    """A store with one run."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {"alive": True, "program": "game"}
-
-    def run(self, name: str) -> dict[str, Any]:
-        return self.values
-
-    def follow(self, name: str) -> None: ...
-
-
 @pytest.mark.parametrize("written_every", [5, 0], ids=["by policy", "by the layer"])
-def test_frames_a_second(written_every: int) -> None:
+def test_frames_a_second(written_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames a second are those of the program, whether policy writes the run's file every 5 s or the layer counts in
     mapped memory. A program that no longer presents has none after some seconds."""
-    store = FakeStore()
-    run = LiveRun(store, "a run")  # type: ignore[arg-type]
+    values: dict[str, Any] = {"alive": True, "program": "game"}
+    monkeypatch.setattr(live.runs, "read", lambda root, name: {**values})
+    run = live.LiveRun(Store("no store"), "a run")
     written = 1000.0
     for second in range(60):
         now = 1000.0 + second
         presented = 60 * min(second, 40)
         if not written_every or second % written_every == 0:
             written = now if written_every and second <= 40 else written
-            store.values = {**store.values, "counters": {"frames": presented}}
+            values["counters"] = {"frames": presented}
         run.look(SimpleNamespace(st_mtime_ns=int(written * 1e9), st_mtime=written, st_ino=1), now)  # type: ignore[arg-type]
         per_second, _ = run.rates()
         if 11 <= second <= 40:

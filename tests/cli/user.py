@@ -48,6 +48,13 @@ class User:
         if driver == "test":
             self.environment["PYLAYER_TEST_DRIVER"] = SLOW_COMPILES
 
+    @property
+    def policy_file(self) -> Path:
+        """The place of the user's policy file. Its directory exists."""
+        path = self.home / ".config" / "pylayer" / "policy.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
     def process(self, arguments: tuple[Any, ...], **environment: str) -> dict[str, Any]:
         """Returns what subprocess needs to start ``pylayer`` with these arguments."""
         return {

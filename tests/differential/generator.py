@@ -1,4 +1,4 @@
-"""Programs as hypothesis draws them: lines for build/differential/interpreter.
+"""Programs as hypothesis draws them: lines for build/tests/recipes.
 
 Most lines are drawn without regard to those before: the interpreter skips what would be invalid, so that shrinking may
 take out any line. So that much of what is drawn also runs, slots are few and lines come in idioms, the sequences that
@@ -55,7 +55,7 @@ def sometimes(draw: Draw, word: str, of: int = 4) -> str:
 def device(draw: Draw) -> Line:
     """Most programs have most features; each is missing in some."""
     wanted = [name for name in FEATURES if draw(st.integers(0, 7)) < 7]
-    return words("device", *wanted, *(sometimes(draw, name) for name in SELDOM))
+    return words("device rendering subgroups", *wanted, *(sometimes(draw, name) for name in SELDOM))
 
 
 @st.composite

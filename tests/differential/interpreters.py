@@ -1,4 +1,4 @@
-"""Processes of build/differential/interpreter, without the layer and with it, that run one program after the other."""
+"""Processes of build/tests/recipes, without the layer and with it, that run one program after the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from world import BUILD, World
 
 from pylayer import LAYER_NAME
 
-PROGRAM = BUILD / "differential" / "interpreter"
+PROGRAM = BUILD / "tests" / "recipes"
 #: After so many programs an interpreter is started anew, with an empty store: each device loads all of it.
 PROGRAMS_A_STORE = 60
 

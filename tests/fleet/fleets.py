@@ -26,6 +26,7 @@ from pylayer.fleet.pulling import Pull, Pulled
 from pylayer.fleet.pushing import Push
 from pylayer.fleet.signatures import index_payload, public_of, signed_index
 from pylayer.fleet.urls import open_backend
+from pylayer.store.room import Room
 from pylayer.store.store import Store as Face
 
 SECONDS = 60
@@ -57,15 +58,13 @@ class Builder:
         self.store.journal(program, *cells)
         names = {program_id(*program): name_of(program)}
         work = Push(self.backend, self.face, self.store.identity, names, "A device", keys=self.keys)
-        for _ in work.steps(self.key):
-            pass
+        list(work.steps(self.key))
 
     def push_again(self) -> None:
         """Pushes everything that the first program compiled."""
         names = {program_id(*GAME): name_of(GAME)}
         work = Push(self.backend, self.face, self.store.identity, names, "A device", again=True)
-        for _ in work.steps(self.key):
-            pass
+        list(work.steps(self.key))
 
     def publication(self, **terms: Any) -> Publication:
         changed = dataclasses.replace(self.terms, **terms)
@@ -76,8 +75,7 @@ class Builder:
         if numbers:
             self.push(*numbers, program=program)
         work = self.publication(**terms)
-        for _ in work.steps():
-            pass
+        list(work.steps())
         return work.result
 
     @property
@@ -107,13 +105,10 @@ class Machine:
             return name.startswith(program)
 
         work = Pull(open_backend(url, SECONDS), Face(str(self.root)), self.identity.name, self.keys, budget, wanted)
-        room = Face(str(self.root)).room(limits or Limits(1 << 40, 1 << 40))
-        for _ in room.trim():
-            pass
-        for _ in room.make(work.plan(), {self.identity.name}):
-            pass
-        for _ in work.steps(room):
-            pass
+        room = Room(str(self.root), limits or Limits(1 << 40, 1 << 40))
+        list(room.trim())
+        list(room.make(work.plan(), {self.identity.name}))
+        list(work.steps(room))
         return work.result
 
     def numbers(self, program: tuple[str, str] = GAME) -> list[int]:

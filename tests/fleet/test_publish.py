@@ -183,8 +183,7 @@ def test_pack_of_another_identity(builder: Builder) -> None:
     builder.push(1)
     move_to_other_identity(next((builder.www / "incoming").rglob("*.pack")))
     work = publishing.Publication(builder.backend, builder.face, OLD_DRIVER.name, builder.key, builder.terms)
-    for _ in work.steps():
-        pass
+    list(work.steps())
     assert f"it is for identity {IDENTITY.name}" in work.result.refused[0] and not work.result.is_new
 
 
@@ -402,7 +401,7 @@ def test_stolen_key(builder: Builder, machine: Machine) -> None:
     builder.push_again()
     assert builder.publish(discard=True).records == 2
     result = machine.pull(builder.url)
-    assert ((result.problem, result.packs) == ("", 1) and machine.numbers() == [1, 1, 2]) or machine.numbers() == [1, 2]
+    assert (result.problem, result.packs, machine.numbers()) == ("", 1, [1, 2])
     assert builder.publish(3).number < 10**11 and machine.pull(builder.url).problem == ""
 
 
@@ -534,8 +533,7 @@ def test_two_publishers(tmp_path: Path, builder: Builder, machine: Machine) -> N
         return index
 
     work._next = late  # type: ignore[assignment, method-assign]
-    for _ in work.steps():
-        pass
+    list(work.steps())
     assert builder.index.number >= 2
     builder.publish()
     machine.pull(builder.url)
@@ -559,8 +557,7 @@ def test_publisher_that_waits_before_its_last_step(tmp_path: Path, builder: Buil
     builder.push(2)
     waiting = Waiting(builder.url, writes=True)
     work = publishing.Publication(waiting, builder.face, IDENTITY.name, builder.key, builder.terms)
-    for _ in work.steps():
-        pass
+    list(work.steps())
     assert done and builder.index.number == 3 and sum(pack.records for pack in choice.largest(builder.index.packs)) == 3
 
 
@@ -596,6 +593,5 @@ def test_terms(builder: Builder) -> None:
     terms = Terms(builder.keys, {public_of(pusher): "pusher"})
     builder.push(1)
     work = publishing.Publication(builder.backend, builder.face, IDENTITY.name, builder.key, terms)
-    for _ in work.steps():
-        pass
+    list(work.steps())
     assert work.result.refused and not work.result.is_new

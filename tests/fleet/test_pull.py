@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 import urllib.error
@@ -10,6 +9,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import others
 import pytest
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, flip, used
 from fleet import certificates
@@ -22,7 +22,8 @@ from pylayer.fleet.downloading import Budget
 from pylayer.fleet.memory import append_private
 from pylayer.store import bounds, format, holdings
 from pylayer.store.reader import Reader
-from pylayer.store.store import Store as Face
+from pylayer.store.trimming import Trim
+from pylayer.store.verification import Repair, Verification
 
 
 def requests(directory: Path) -> list[str]:
@@ -154,17 +155,13 @@ def damage_packs(machine: Machine) -> None:
     """A bit of a record flips, and a repair takes the record out."""
     for path in machine.root.glob("store/*/*.pack"):
         flip(path, 1000)
-    face = Face(str(machine.root))
-    report = face.verification()
-    for _ in report.steps(lambda name: True, None):
-        pass
-    for _ in face.repair().steps(report.damage):
-        pass
+    report = Verification(machine.root)
+    list(report.steps(lambda name: True, None))
+    list(Repair(machine.root).steps(report.damage))
 
 
 def evict(machine: Machine) -> None:
-    for _ in bounds.enforce(str(machine.root), 5000, 1 << 40, bounds.Trimmed()):
-        pass
+    list(bounds.enforce(str(machine.root), 5000, 1 << 40, bounds.Trimmed()))
 
 
 @pytest.mark.parametrize("lose", [delete_packs, damage_packs, evict])
@@ -263,9 +260,9 @@ def test_trim_evicts_by_last_pull(tmp_path: Path, builder: Builder, machine: Mac
     for newest in (0, 1):
         for one in (both[1 - newest], both[newest]):
             assert one.pull(builder.url).problem == ""
-        work = Face(str(machine.root)).trim(Limits(30_000, 1 << 40), False)
-        for _ in (*work.fold_steps(), *work.evict_steps()):
-            pass
+        work = Trim(machine.root, Limits(30_000, 1 << 40), False)
+        list(work.fold_steps())
+        list(work.evict_steps())
         assert both[newest].numbers() == list(range(20)) and len(both[1 - newest].numbers()) < 20
 
 
@@ -303,8 +300,7 @@ def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:
     store = Store(machine.root)
     store.journal(GAME, *(cell(number, last_used=1_500_000_000) for number in range(100, 110)))
     store.pack()
-    for _ in bounds.enforce(str(machine.root), 20_000, 1 << 40, bounds.Trimmed()):
-        pass
+    list(bounds.enforce(str(machine.root), 20_000, 1 << 40, bounds.Trimmed()))
     kept = machine.numbers()
     assert set(range(100, 110)) <= set(kept) and len(kept) < 30
 
@@ -313,10 +309,7 @@ def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:
 def test_private_files(builder: Builder, machine: Machine, mask: int) -> None:
     """What a pull writes is for its user alone, and for the user's next pull, whatever the umask."""
     builder.publish(1)
-    before = os.umask(mask)
-    try:
+    with others.umask(mask):
         machine.pull(builder.url)
         append_private(str(machine.root / "fleet" / "file"), b"1")
-    finally:
-        os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in machine.root.rglob("*")} == {0o600, 0o700}

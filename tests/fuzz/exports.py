@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Callable
 from unittest import mock
 
-import xxhash
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from unit.things import add_record
 
 from pylayer.common import flat
 from pylayer.common.identity import Identity
@@ -44,9 +44,7 @@ def export_bytes() -> bytes:
             for number, name in ((7, "seven"), (8, "eight"))
         ]
         for magic, data in (*notes, programs[0], *cells, programs[1], *cells[:1]):
-            digest = xxhash.xxh3_128_digest(data)
-            parts = format.record_parts(magic, data, digest, create_ns=1000, fingerprint=5, last_used=1000)
-            writer.add_parts(parts, 5)
+            add_record(writer, data, magic, create_ns=1000, fingerprint=5, last_used=1000)
         writer.finish()
         with open(path, "rb") as file:
             return file.read()

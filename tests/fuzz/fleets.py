@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from fuzz.exports import IDENTITY, KEY, PUBLIC
+from unit.things import add_record
 
 from pylayer.common.cache_header import HEADER
 from pylayer.fleet import choice, index, signatures, trust
@@ -39,8 +40,8 @@ def pack_bytes(count: int = 4) -> bytes:
         writer = pack.PackWriter(os.path.join(directory, "x.pack"), IDENTITY, PROGRAM, "seven")
         for number in range(count):
             data = head + bytes([number]) * 60
-            fields = (None, 1, format.PULLED, 1000, number, format.NEVER_USED)
-            writer.add_parts(format.record_parts(format.CELL, data, *fields), number)
+            fields = {"kind": 1, "flags": format.PULLED, "create_ns": 1000, "fingerprint": number}
+            add_record(writer, data, **fields, last_used=format.NEVER_USED)
         writer.finish()
         with open(os.path.join(directory, "x.pack"), "rb") as file:
             return file.read()

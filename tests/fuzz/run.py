@@ -1,8 +1,7 @@
 """Runs the fuzz targets: ``python tests/fuzz/run.py --inputs 10000``, of one target with ``--target``.
 
-By default inputs are made from the seeds in corpus/ by mutators that know the formats; a number seeds them, so that
-a run can be repeated. With ``--atheris`` libFuzzer makes them, by what code they reach, with the same mutators. An
-input that fails is written to build/fuzz/, and ``--repeat FILE`` tries it again.
+Inputs are made from the seeds in corpus/ by mutators that know the formats; a number seeds them, so that a run can be
+repeated. An input that fails is written to build/fuzz/, and ``--repeat FILE`` tries it again.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -31,10 +29,10 @@ def corpus(name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((HERE / "corpus" / name).iterdir())]
 
 
-def one_input(target: Any, data: bytes, with_memory: bool, alarms: bool) -> None:
+def one_input(target: Any, data: bytes, with_memory: bool) -> None:
     from fuzz.targets import bounded
 
-    with bounded(len(data), with_memory, alarms, target.memory):
+    with bounded(len(data), with_memory, target.memory):
         target.run(data)
 
 
@@ -65,7 +63,7 @@ class Failures:
         traceback.print_exception(error, limit=-6)
 
 
-def run_plain(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, Failures]:
+def run(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, Failures]:
     """Inputs tried, and failures."""
     from fuzz import shapes
     from fuzz.targets import TARGETS, on_alarm
@@ -87,7 +85,7 @@ def run_plain(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, F
                 base = base[: rng.randrange(len(base) + 1) & ~15] + rng.choice(pool)[256:]
             data = target.mutate(rng, base)
         try:
-            one_input(target, data, done % MEMORY_EVERY == 0 or done < len(extra), alarms=True)
+            one_input(target, data, done % MEMORY_EVERY == 0 or done < len(extra))
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
@@ -101,58 +99,12 @@ def run_plain(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, F
     return done, failures
 
 
-def run_atheris(name: str, inputs: int, seed: int, seconds: float) -> int:
-    """The exit status. What libFuzzer finds new goes to build/fuzz/corpus-*, beside the seeds."""
-    import atheris
-
-    with atheris.instrument_imports(include=["pylayer"]):
-        from fuzz.targets import TARGETS, Place
-    Place.root()
-    child = os.fork()
-    if child:  # libFuzzer ends its process without another word
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        Place.remove()
-        return status
-    target = TARGETS[name]
-    failures = Failures(name)
-    count = 0
-
-    def test_one(data: bytes) -> None:
-        nonlocal count
-        count += 1
-        try:
-            one_input(target, data, False, alarms=False)
-        except BaseException as error:  # all of them in one run, rather than the first
-            failures.add(error, data)
-        if count == inputs:
-            print(f"{name}: {count} inputs by coverage, {sum(failures.seen.values())} failed", flush=True)
-            if failures.seen:
-                os._exit(1)
-
-    def mutator(data: bytes, max_size: int, number: int) -> bytes:
-        rng = random.Random(number)
-        if rng.random() < 0.25:
-            return atheris.Mutate(data, max_size)  # type: ignore[no-any-return]
-        return target.mutate(rng, data)[:max_size]
-
-    found = FAILED / f"corpus-{name}"
-    found.mkdir(parents=True, exist_ok=True)
-    arguments = [
-        sys.argv[0], f"-runs={inputs}", f"-seed={seed + 1}", "-max_len=16384", f"-max_total_time={int(seconds)}",
-        "-timeout=30", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0", str(found),
-        str(HERE / "corpus" / name),
-    ]  # fmt: skip
-    atheris.Setup(arguments, test_one, custom_mutator=mutator)
-    atheris.Fuzz()
-    return 0
-
-
 def repeat(name: str, path: str) -> None:
     from fuzz.targets import TARGETS, on_alarm
 
     signal.signal(signal.SIGALRM, on_alarm)
     signal.signal(signal.SIGPROF, on_alarm)
-    one_input(TARGETS[name], Path(path).read_bytes(), True, alarms=True)
+    one_input(TARGETS[name], Path(path).read_bytes(), True)
     print("nothing is wrong")
 
 
@@ -162,37 +114,25 @@ def main() -> int:
     parser.add_argument("--target", help="this one alone")
     parser.add_argument("--seconds", type=float, default=1e9, help="no longer than this for each target")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--atheris", action="store_true", help="inputs by coverage; needs atheris")
     parser.add_argument("--repeat", metavar="FILE", help="an input that failed")
     options = parser.parse_args()
     if options.repeat:
         repeat(options.target, options.repeat)
         return 0
-    if options.atheris and options.target:
-        return run_atheris(options.target, options.inputs, options.seed, options.seconds)
-    if not options.atheris:
-        from fuzz import targets
+    from fuzz import targets
 
-        names = [options.target] if options.target else list(targets.TARGETS)
-        share = sum(1 / targets.TARGETS[name].cost for name in names)
-        total, failed = 0, 0
-        try:
-            for name in names:
-                inputs = round(options.inputs / targets.TARGETS[name].cost / share)
-                done, failures = run_plain(name, inputs, options.seed, options.seconds)
-                total += done
-                failed += len(failures.seen)
-        finally:
-            targets.Place.remove()
-        print(f"{total} inputs, {failed} kinds of failure")
-        return 1 if failed else 0
-    # libFuzzer takes a process for itself.
-    names = sorted(path.name for path in (HERE / "corpus").iterdir() if path.is_dir())
-    failed = 0
-    for name in names:
-        command = [sys.executable, str(HERE / "run.py"), "--atheris", "--target", name]
-        command += ["--inputs", str(options.inputs // len(names)), "--seed", str(options.seed)]
-        failed += subprocess.run([*command, "--seconds", str(options.seconds)], check=False).returncode != 0
+    names = [options.target] if options.target else list(targets.TARGETS)
+    share = sum(1 / targets.TARGETS[name].cost for name in names)
+    total, failed = 0, 0
+    try:
+        for name in names:
+            inputs = round(options.inputs / targets.TARGETS[name].cost / share)
+            done, failures = run(name, inputs, options.seed, options.seconds)
+            total += done
+            failed += len(failures.seen)
+    finally:
+        targets.Place.remove()
+    print(f"{total} inputs, {failed} kinds of failure")
     return 1 if failed else 0
 
 

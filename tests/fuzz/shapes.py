@@ -16,10 +16,11 @@ from unittest import mock
 
 import xxhash
 from fuzz import exports, fleets
+from unit.things import add_record, binaries, record
 
 from pylayer.common import file_kinds, flat, owner
 from pylayer.common.identity import Identity
-from pylayer.store import binaries, binary_history, cache_history, format, pack, recency, timeline
+from pylayer.store import binary_history, cache_history, format, pack, recency, timeline
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 OTHER_IDENTITY = Identity({"vendor_id": 0x1002, "abi": "32-bit little-endian"})
@@ -34,10 +35,6 @@ RECORD_FIELDS = {"kind": (4, 2), "flags": (6, 2), "size": (8, 8), "create_ns": (
                  "last_used": (48, 8)}  # fmt: skip
 FILE_FIELDS = {"version": (8, 4), "header_size": (12, 4), "program": (112, 8), "created": (120, 8),
                "size": (128, 8), "pid": (160, 4), "start": (168, 8)}  # fmt: skip
-
-
-def record(magic: bytes, data: bytes, **fields: int) -> bytes:
-    return b"".join(format.record_parts(magic, data, **fields))
 
 
 def header_over(magic: bytes, size: int, create_ns: int = 0) -> bytes:
@@ -206,34 +203,27 @@ def some_record(rng: random.Random) -> bytes:
     """A record of a kind that is worth meeting."""
     kind = rng.randrange(16)
     if kind == 14:
-        return record(format.BINARIES, mutate_binaries(rng, binaries_bytes(b"one", b"two" * 9)), kind=rng.randrange(4))
+        return record(mutate_binaries(rng, binaries(b"one", b"two" * 9)), format.BINARIES, kind=rng.randrange(4))
     if kind == 15:
-        return record(format.APPLICATION_BINARY, mutate_binaries(rng, own_binary(b"its data")))
+        return record(mutate_binaries(rng, own_binary(b"its data")), format.APPLICATION_BINARY)
     if kind == 0:
         return header_over(rng.choice(format.MAGICS), rng.choice(HOSTILE), rng.choice(HOSTILE))
     if kind == 1:
-        return record(format.NOTE, rng.choice((b"plain_kind=i:3\n", b"stub=b:1\n", b"a.b.c.[0=d:\n", rng.randbytes(9))))
+        return record(rng.choice((b"plain_kind=i:3\n", b"stub=b:1\n", b"a.b.c.[0=d:\n", rng.randbytes(9))), format.NOTE)
     if kind == 2:
         when = rng.choice((0, int(time.time()), *HOSTILE))
         return b"".join(recency.used_parts([rng.choice(HOSTILE) for _ in range(rng.randrange(5))], when))
     if kind == 10:  # junk between records, over and over: each must cost what it is long
-        return (bytes(15) + b"x" + record(format.CELL, b"")) * rng.choice((2, 30, 100))
+        return (bytes(15) + b"x" + record(b"")) * rng.choice((2, 30, 100))
     if kind == 11:
         return header_over(format.CELL, (1 << 64) - 64) * rng.choice((2, 30, 100))
     if kind == 12:
         packed = format.ATTESTATION.pack(rng.randbytes(16), rng.choice(HOSTILE), rng.choice(HOSTILE), 0, 1)
-        return record(format.ATTEST, packed[: rng.choice((40, 40, 39))])
-    return record(rng.choice(format.MAGICS), rng.randbytes(rng.randrange(100)), kind=rng.randrange(4))
+        return record(packed[: rng.choice((40, 40, 39))], format.ATTEST)
+    return record(rng.randbytes(rng.randrange(100)), rng.choice(format.MAGICS), kind=rng.randrange(4))
 
 
 # ---- pipeline binaries -------------------------------------------------------------------------------
-
-
-def binaries_bytes(*data: bytes, key: bytes = b"a pipeline's key") -> bytes:
-    """The data of a BINR record."""
-    entries = [binaries.ENTRY.pack(len(one), 2, 0, b"k%d" % number) for number, one in enumerate(data)]
-    head = binaries.HEADER.pack(len(data), len(key), 0, key)
-    return head + b"".join(entries) + b"".join(one + bytes(-len(one) % 16) for one in data)
 
 
 def own_binary(data: bytes | None, key: bytes = b"its key") -> bytes:
@@ -344,9 +334,7 @@ def pack_bytes(datas: list[bytes]) -> bytes:
         writer = pack.PackWriter(path, IDENTITY, 7, "program seven")
         writer.add_parts(recency.used_parts([5, 6], 1000))
         for data in datas:
-            digest = xxhash.xxh3_128_digest(data)
-            parts = format.record_parts(format.CELL, data, digest, create_ns=1000, fingerprint=5, last_used=1000)
-            writer.add_parts(parts, 5)
+            add_record(writer, data, create_ns=1000, fingerprint=5, last_used=1000)
         writer.finish()
         with open(path, "rb") as file:
             return file.read()
@@ -362,14 +350,14 @@ def seeds() -> dict[str, dict[str, bytes]]:
 
 
 def _seeds() -> dict[str, dict[str, bytes]]:
-    cells = [record(format.CELL, data, kind=1, create_ns=5) for data in (b"", b"x", b"CELL" * 9, bytes(range(200)))]
-    note = record(format.NOTE, flat.dumps({"plain_kind": 2, "stub": True}).encode())
+    cells = [record(data, kind=1, create_ns=5) for data in (b"", b"x", b"CELL" * 9, bytes(range(200)))]
+    note = record(flat.dumps({"plain_kind": 2, "stub": True}).encode(), format.NOTE)
     used = b"".join(recency.used_parts([1, 2, 3], 1_700_000_000))
     attest = b"".join(
         b"".join(cache_history.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 1).parts()) for n in range(3)
     )
-    of_pipelines = [record(format.BINARIES, binaries_bytes(*[b"x" * n] * n), kind=1) for n in (0, 1, 3)]
-    own = [record(format.APPLICATION_BINARY, own_binary(data)) for data in (b"data", b"more" * 9, None)]
+    of_pipelines = [record(binaries(*[b"x" * n] * n), format.BINARIES, kind=1) for n in (0, 1, 3)]
+    own = [record(own_binary(data), format.APPLICATION_BINARY) for data in (b"data", b"more" * 9, None)]
     packs = {
         "pack": pack_bytes([bytes([n]) * 90 for n in range(6)]),
         "pack-small": pack_bytes([b"one", b"", b"two" * 40]),
@@ -386,13 +374,13 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     reason = "store/x.pack: truncated at byte 5: the file ends inside a record\n"
     claim = b"00112233445566778899aabbccddeeff-5-6-0123456789abcdef"
     run = flat.dumps({"program": "p", "list": [1, 2, {"a": None}], "empty": {}, "none": [], "text": "a%\n.=["}).encode()
-    noted = record(format.NOTE, flat.dumps({"texts": {1: "altered", 2: "x"}, "threads": {77: "render"}}).encode())
+    noted = record(flat.dumps({"texts": {1: "altered", 2: "x"}, "threads": {77: "render"}}).encode(), format.NOTE)
     entries = [
         (5, 6, 7, 8, 77, 1, 17, 1, 1, 1, 0, 0, 0),
         (1, 2, 0, 3, 0, 0, 0, 1, 4, 0, 2, 0, 0),
         (9,) * 8 + (8, 0, 0, 0, 0),
     ]
-    happened = record(format.EVENTS, b"".join(timeline.EVENT.pack(*entry) for entry in entries))
+    happened = record(b"".join(timeline.EVENT.pack(*entry) for entry in entries), format.EVENTS)
     header = struct.pack("<IIII", 32, 1, 0x1002, 0x73BF) + bytes(range(16))
     used_data = struct.pack("<3Q", 1, 2, 3)
     return {
@@ -402,11 +390,11 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "fold": {**packs, **journals},
         "attest": {
             "attest": journal_bytes(attest, kind=format.ATTEST_FILE),
-            "blob": journal_bytes(record(format.BLOB, b"blob data", kind=1), kind=format.BLOB_FILE),
+            "blob": journal_bytes(record(b"blob data", format.BLOB, kind=1), kind=format.BLOB_FILE),
         },
         "own-binaries": {"file": journal_bytes(*own, kind=format.APPLICATION_BINARIES_FILE)},
         "own-binary": {"with-data": own_binary(b"its data"), "without": own_binary(None)},
-        "binaries": {"none": binaries_bytes(), "three": binaries_bytes(b"", b"x" * 16, b"y" * 17)},
+        "binaries": {"none": binaries(), "three": binaries(b"", b"x" * 16, b"y" * 17)},
         "notes": {"note": b"plain_kind=i:2\nstub=b:1\n", "used": used_data},
         "flat": {"run": run, "reason": reason.encode()},
         "compiled": {"copy": flat.dumps({"settings": {"carrier": "auto"}, "rules": [{"match": {}}]}).encode()},
@@ -431,11 +419,11 @@ def large(kind: str) -> dict[str, bytes]:
     size = 1 << 19
     if kind == "store":
         junk = bytes(15) + b"x"
-        whole = record(format.CELL, bytes(200_000))
+        whole = record(bytes(200_000))
         impossible = header_over(format.CELL, 1 << 62)
-        alternating = (junk + record(format.CELL, b"")) * (size // 80)
-        large_one = record(format.CELL, bytes(1 << 21))
-        tiny = b"".join(record(format.CELL, struct.pack("<Q", n)) for n in range(size // 80))
+        alternating = (junk + record(b"")) * (size // 80)
+        large_one = record(bytes(1 << 21))
+        tiny = b"".join(record(struct.pack("<Q", n)) for n in range(size // 80))
         return {
             "junk-and-records": journal_bytes(alternating),
             "junk-and-records-behind-a-large-one": journal_bytes(whole, large_one, alternating),

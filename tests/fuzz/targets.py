@@ -20,6 +20,7 @@ from typing import Any
 
 import xxhash
 from fuzz import exports, fleets, shapes
+from unit.things import record
 
 from pylayer.common import cache_header, compiled, config, flat, outcomes
 from pylayer.store import (
@@ -127,24 +128,22 @@ _install_meter()
 
 
 @contextlib.contextmanager
-def bounded(size: int, with_memory: bool, alarms: bool, factor: int = MEMORY_FACTOR) -> Iterator[None]:
+def bounded(size: int, with_memory: bool, factor: int = MEMORY_FACTOR) -> Iterator[None]:
     """Raises TooSlow and Wrong where an input of ``size`` bytes takes too much time or memory."""
     seconds = SECONDS * max(1, size >> 16)
     METER.reset()
     if with_memory:
         tracemalloc.start()
         seconds *= 4
-    if alarms:
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        signal.setitimer(signal.ITIMER_REAL, 60 * seconds)  # for what waits instead of working
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 60 * seconds)  # for what waits instead of working
     started = time.process_time()
     try:
         yield
         peak = tracemalloc.get_traced_memory()[1] if with_memory else 0
     finally:
-        if alarms:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         if with_memory:
             tracemalloc.stop()
     took = time.process_time() - started
@@ -333,7 +332,7 @@ def folds(data: bytes) -> None:
     place = Folder(root, shapes.IDENTITY)
     if not _good:
         place.prepare()
-        cells = (shapes.record(format.CELL, cell) for cell in GOOD_JOURNAL)
+        cells = (record(cell) for cell in GOOD_JOURNAL)
         _good[f"{7:016x}-0000-a.pack"] = shapes.pack_bytes(GOOD_PACK)
         _good[f"{7:016x}-0001-a.closed"] = shapes.journal_bytes(*cells)
     for name in os.listdir(place.path):
@@ -362,7 +361,7 @@ def attestations(data: bytes) -> None:
     root = os.path.join(Place.root(), "attest")
     place = Folder(root, shapes.IDENTITY)
     base = os.path.relpath(place.path, Place.root())
-    good = shapes.journal_bytes(shapes.record(format.BLOB, b"good", kind=3), kind=format.BLOB_FILE)
+    good = shapes.journal_bytes(record(b"good", format.BLOB, kind=3), kind=format.BLOB_FILE)
     place.prepare()
     write(f"{base}/{7:016x}-0001-a.blob", good)
     write(f"{base}/{7:016x}-0002-b.blob", data)
@@ -420,7 +419,7 @@ def own_binaries(data: bytes) -> None:
     other = Folder(root, shapes.OTHER_IDENTITY)
     place = Folder(root, shapes.IDENTITY)
     good = shapes.journal_bytes(
-        shapes.record(format.APPLICATION_BINARY, shapes.own_binary(b"good", b"a good key")),
+        record(shapes.own_binary(b"good", b"a good key"), format.APPLICATION_BINARY),
         kind=format.APPLICATION_BINARIES_FILE,
     )
     for which in (place, other):

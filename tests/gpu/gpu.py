@@ -4,8 +4,10 @@ compares results, creation feedback, images and buffers.
 
     make gpu                                    builds what is needed, and runs it on the first Vulkan device
     python3 tests/gpu/gpu.py --package DIRECTORY --program FILE     where they were built elsewhere
-    python3 tests/gpu/gpu.py --package DIRECTORY --program build/tests/paths --arguments all
-                                                every way to create a pipeline (tests/paths), which draws nothing
+    python3 tests/gpu/gpu.py --recipes tests/recipes/ways/*.recipe  every way to create a pipeline; draws nothing
+
+A sort is: in a render pass or without one; with one view, two, or VIEW_INDEX_FROM_DEVICE_INDEX; whole, or linked from
+libraries; with tessellation, geometry, or stages that write to a storage buffer.
 
 Needs nothing but Python's standard library. Ends with 1 where something differs from a run without the layer, where a
 process died under the layer, or where a second warm run compiles what is stored.
@@ -16,12 +18,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from recipes.seen import Line, difference, parse
 
 LAYER = "VK_LAYER_PYLAYER_pipeline_cache"
 CARRIERS = ("auto", "cells", "binaries", "snapshot", "observe")
@@ -34,20 +37,86 @@ ATTEMPTS = 3
 COUNTED = ("hits", "binary_hits", "compiled", "plain", "plain_compiled", "adopted", "passed", "uncacheable", "failed")
 
 
-class Outcome:
-    """One process: what it printed for each pipeline, its exit status and the layer's counters."""
+#: The parts of what is linked from libraries, none for whole pipelines, and whether the link is optimized.
+MAKES = {
+    "whole": ((), False),
+    "fast": (("input", "vertex", "fragment", "output"), False),
+    "optimized": (("input", "vertex", "fragment", "output"), True),
+    "fast-two-stages": (("input", "vertex,fragment", "output"), False),
+    "optimized-two-stages": (("input", "vertex,fragment", "output"), True),
+}
+SHAPES = {
+    "plain": "",
+    "tessellation": "tessellation",
+    "geometry": "geometry",
+    "tessellation-geometry": "tessellation geometry",
+    "vertex-writes": "vertex-writes",
+    "fragment-writes": "fragment-writes",
+    "all": "tessellation geometry vertex-writes fragment-writes",
+}
+VIEWS = ("one-view", "two-views", "device-index")
+DEVICE = "device rendering multiview libraries tessellation geometry vertex-stores fragment-stores modules"
 
-    def __init__(self, status: int, printed: str, said: str, own_cache: bool) -> None:
+
+def element_of(place: str, views: str, shape: str, variant: int) -> str:
+    """Returns what all parts of a pipeline have in common (tests/recipes/graphics.c)."""
+    seen, two = views != "one-view", views == "two-views"
+    suffix = "_views" if seen else ""
+    words = [f"vert=vertex{suffix}{'_writes' if 'vertex-writes' in shape else ''}"]
+    words += [f"tesc=control tese=evaluation{suffix}"] if "tessellation" in shape else []
+    words += [f"geom=geometry{suffix}"] if "geometry" in shape else []
+    words += [f"frag=colors{'_writes' if 'fragment-writes' in shape else ''}"]
+    words += [("pass=views" if two else "pass=plain") if place == "pass" else f"pass=dynamic mask={3 if two else 0}"]
+    return f"{' '.join(words)} spec={variant} static"
+
+
+def lines_of(place: str, views: str, make: str, shape: str, variant: int) -> list[str]:
+    """Returns the lines of a recipe that create one pipeline, draw with it, and destroy it and its parts. Drivers may
+    read libraries when they draw with what is linked from them."""
+    name = f"{place}.{views}.{make}.{shape}.{variant}"
+    element = element_of(place, views, SHAPES[shape], variant)
+    parts, optimized = MAKES[make]
+    lines = []
+    for number, part in enumerate(parts, 1):
+        flags = ["library", *(["retain"] if optimized else [])]
+        flags += ["view-index"] if views == "device-index" and "vertex" in part else []
+        lines.append(f"{name}.{part}: graphics - : P{number} {element} part={part} flags={','.join(flags)}")
+    slots = [f"P{number}" for number in range(1, len(parts) + 1)]
+    flags = ["lto"] if optimized else ["view-index"] if views == "device-index" and not parts else []
+    what = f"link={','.join(slots)}" if parts else element
+    given = f" flags={flags[0]}" if flags else ""
+    lines.append(f"{name}: graphics - : P0 {what}{given} feedback=pipeline")
+    return [*lines, f"{name}.image: draw P0", f"{name}.end: unpipeline {' '.join(['P0', *slots])}"]
+
+
+def drawn(variants: int, only: str) -> str:
+    """Returns a recipe with pipelines of every sort that drivers are known to treat apart."""
+    lines = [DEVICE, "about: about"]
+    for variant in range(variants):
+        lines.append(f"compute.{variant}: compute - : P0 shader=numbers spec={variant} feedback=pipeline")
+        lines.append(f"compute.{variant}.image: draw P0")
+        for place in ("pass", "dynamic"):
+            for views in VIEWS:
+                for make in MAKES:
+                    for shape in SHAPES:
+                        if only in f"{place}.{views}.{make}.{shape}.{variant}":
+                            lines += lines_of(place, views, make, shape, variant)
+    return "\n".join([*lines, ""])
+
+
+class Outcome:
+    """One process: what it printed, its exit status and the layer's counters."""
+
+    def __init__(self, status: int, printed: str, said: str) -> None:
         self.status = status
         self.said = said
-        # What is stored is merged into the program's own cache, so the driver reports that it was found there.
-        if own_cache:
-            printed = printed.replace("feedback=3", "feedback=1")
-        # Of stages (tests/paths): a driver that finds the pipeline says nothing of them, so it depends on the run.
-        printed = re.sub(r" feedback=\S*:\S*", "", printed)
-        self.lines = dict(line.split(" ", 1) for line in printed.splitlines() if " " in line)
+        self.lines: dict[str, Line] = {line.name: line for line in parse(printed)}
         self.counters: dict[str, int] = {}
         self.carrier = "-"
+
+    def number_of(self, seen: str) -> int:
+        """Returns how many lines begin so; compute pipelines draw nothing."""
+        return sum(line.seen.startswith(seen) and ".compute." not in name for name, line in self.lines.items())
 
 
 def counters_of(store: Path) -> tuple[str, dict[str, int]]:
@@ -96,14 +165,19 @@ class Bench:
             }
         command = [self.command[0], *WAYS[way], *self.command[1:]]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-        outcome = Outcome(done.returncode, done.stdout, done.stderr, bool(WAYS[way]))
+        outcome = Outcome(done.returncode, done.stdout, done.stderr)
         outcome.carrier, outcome.counters = counters_of(own / "store")
         return outcome
 
 
-def differing(alone: Outcome, under: Outcome) -> list[str]:
-    """Returns the pipelines that a program sees otherwise than without the layer."""
-    return [name for name, line in alone.lines.items() if under.lines.get(name) != line]
+def differing(alone: Outcome, under: Outcome, own_cache: bool) -> dict[str, str]:
+    """Returns the lines that a program sees otherwise than without the layer, and how."""
+    found = {}
+    for name, line in alone.lines.items():
+        what = difference(under.lines[name], line, own_cache, True) if name in under.lines else f"{name}: no line"
+        if what:
+            found[name] = what
+    return found
 
 
 class Table:
@@ -120,7 +194,7 @@ class Table:
     def judge(self, way: str, carrier: str, run: str, outcome: Outcome, warm_twice: bool) -> None:
         faults = []
         alone = self.alone[way].lines
-        different = differing(self.alone[way], outcome)
+        different = differing(self.alone[way], outcome, bool(WAYS[way]))
         if outcome.status:
             faults.append(f"ended with {outcome.status}")
         if different:
@@ -130,8 +204,8 @@ class Table:
             faults.append(f"{outcome.counters['compiled']} compiled again")
         self.row(way, carrier, run, outcome, *faults)
         self.wrong += bool(faults)
-        for name in different[:8]:
-            print(f"    {name}: {outcome.lines.get(name, 'no line')}; alone {alone[name]}")
+        for what in list(different.values())[:8]:
+            print(f"    {what}")
         for line in outcome.said.splitlines()[:12]:
             print(f"    {line}")
 
@@ -151,8 +225,8 @@ def main() -> int:
     root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--package", type=Path, help="the installed package pylayer (default: that of .venv)")
-    parser.add_argument("--program", type=Path, default=root / "build" / "tests" / "drawn")
-    parser.add_argument("--arguments", help="of another program, whose lines are compared in the same way")
+    parser.add_argument("--program", type=Path, default=root / "build" / "tests" / "recipes")
+    parser.add_argument("--recipes", nargs="+", type=Path, help="files with other recipes")
     parser.add_argument("--variants", type=int, default=2, help="pipelines of each sort")
     parser.add_argument("--only", default="", help="leaves out sorts of pipelines without this text in their names")
     parser.add_argument("--below", default="", help="a layer between pylayer and the driver, found by VK_LAYER_PATH")
@@ -162,21 +236,23 @@ def main() -> int:
     package = options.package or next(iter(sorted(root.glob(".venv/lib/python3*/site-packages/pylayer"))), None)
     if package is None or not options.program.exists():
         parser.error("nothing is built: make gpu")
-    drawn = ["--variants", str(options.variants), "--only", options.only]
-    program = [str(options.program.resolve()), *(drawn if options.arguments is None else options.arguments.split())]
     with tempfile.TemporaryDirectory() as directory:
-        bench = Bench(Path(directory), package, program, options.below)
+        recipe = Path(directory, "drawn.recipe")
+        recipe.write_text(drawn(options.variants, options.only))
+        files = [str(file.resolve()) for file in options.recipes or [recipe]]
+        bench = Bench(Path(directory), package, [str(options.program.resolve()), *files], options.below)
         ways = options.ways.split(",")
         alone = {way: bench.run("alone", way, None) for way in ways}
         table = Table(alone)
         for way, outcome in alone.items():
-            unsteady = {name for _ in range(2) for name in differing(outcome, bench.run("alone", way, None))}
+            own = bool(WAYS[way])
+            unsteady = {name for _ in range(2) for name in differing(outcome, bench.run("alone", way, None), own)}
             for name in unsteady:
                 del outcome.lines[name]
-            blank = sum(" drawn=0 " in line for name, line in outcome.lines.items() if not name.startswith("compute"))
-            absent = Counter(line == "absent" for line in outcome.lines.values())[True]
+            about = outcome.lines.get("drawn.about")
             print(
-                f"{way}: {len(outcome.lines)} lines on {outcome.lines.get('device')}; {absent} absent, {blank} blank, "
+                f"{way}: {len(outcome.lines)} lines on {about.seen if about else '-'}; "
+                f"{outcome.number_of('skip feature')} absent, {outcome.number_of('drawn=0 ')} blank, "
                 f"{len(unsteady)} left out because they differ from run to run without the layer"
             )
             if outcome.status:

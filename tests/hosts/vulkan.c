@@ -8,12 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../layer/device.h"
-#include "../layer/shader.h"
+#include "../layer/program.h"
 #include "../pipeline_binary.h"
 
 VkDevice host_device;
-static VkInstance instance;
+static Program program;
 unsigned host_next_pipeline;
 
 /* Where the size of the workgroup stands in shader_code. */
@@ -23,26 +22,15 @@ unsigned host_next_pipeline;
 static void step_instance(char **unused)
 {
     (void)unused;
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
-    say("instance %d", vkCreateInstance(&info, NULL, &instance));
+    say("instance %d", open_instance(&program, &(Wanted){0}));
 }
 
 static void make_device(const void *features, const char *const *extensions, uint32_t extension_count)
 {
-    VkPhysicalDevice physical = VK_NULL_HANDLE;
-    uint32_t one = 1;
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                               .pNext = features,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = extension_count,
-                               .ppEnabledExtensionNames = extensions};
-    VkResult result = vkEnumeratePhysicalDevices(instance, &one, &physical);
-    say("device %d", physical ? vkCreateDevice(physical, &info, NULL, &host_device) : result);
+    Wanted wanted = {.features = features, .extension_count = extension_count, .extensions = extensions};
+    VkResult result = program.physical ? open_device(&program, &wanted) : VK_ERROR_INITIALIZATION_FAILED;
+    host_device = program.device;
+    say("device %d", result);
 }
 
 static void step_device(char **unused)
@@ -76,17 +64,14 @@ static VkResult create_pipeline(unsigned number)
     VkShaderModuleCreateInfo module_info = shader_info;
     module_info.pCode = code;
     VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-    VkShaderModule module = VK_NULL_HANDLE;
-    VkPipelineLayout layout = VK_NULL_HANDLE;
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    VkResult result = vkCreateShaderModule(host_device, &module_info, NULL, &module);
+    Program own = {.device = host_device};
+    VkResult result = vkCreateShaderModule(host_device, &module_info, NULL, &own.module);
     if (!result)
-        result = vkCreatePipelineLayout(host_device, &layout_info, NULL, &layout);
+        result = vkCreatePipelineLayout(host_device, &layout_info, NULL, &own.layout);
     if (!result)
-        result = create_compute(host_device, host_cache, module, layout, "main", NULL, &pipeline);
-    vkDestroyPipeline(host_device, pipeline, NULL);
-    vkDestroyPipelineLayout(host_device, layout, NULL);
-    vkDestroyShaderModule(host_device, module, NULL);
+        result = use_compute(&own, host_cache, "main");
+    vkDestroyPipelineLayout(host_device, own.layout, NULL);
+    vkDestroyShaderModule(host_device, own.module, NULL);
     return result;
 }
 
@@ -123,8 +108,8 @@ static void step_destroy_device(char **unused)
 static void step_destroy_instance(char **unused)
 {
     (void)unused;
-    vkDestroyInstance(instance, NULL);
-    instance = VK_NULL_HANDLE;
+    vkDestroyInstance(program.instance, NULL);
+    program = (Program){0};
     say("instance destroyed");
 }
 

@@ -3,8 +3,7 @@
  * comes on another thread, outside of a command that was given them, or for memory that they did not give out.
  * Prints "calls N, wrong N, left N".
  */
-#include "device.h"
-#include "shader.h"
+#include "program.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -94,54 +93,41 @@ static void destroy_cache(VkDevice device, VkPipelineCache cache)
     inside = false;
 }
 
-static bool create(VkDevice device, VkPipelineCache cache, VkShaderModule module, VkPipelineLayout layout,
-                   const char *name)
+static bool create(const Program *program, VkPipelineCache cache, const char *name)
 {
     VkPipeline pipeline = VK_NULL_HANDLE;
-    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = layout};
-    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-    info.stage.module = module;
-    info.stage.pName = name;
+    VkComputePipelineCreateInfo info = compute_info(program, name);
     inside = true;
-    VkResult result = vkCreateComputePipelines(device, cache, 1, &info, &callbacks, &pipeline);
-    vkDestroyPipeline(device, pipeline, &callbacks);
+    VkResult result = vkCreateComputePipelines(program->device, cache, 1, &info, &callbacks, &pipeline);
+    vkDestroyPipeline(program->device, pipeline, &callbacks);
     inside = false;
     return result == VK_SUCCESS;
 }
 
 /* Misses and hits, with a cache and without, merges in both directions, and data that goes in and out. */
-static bool use_everything(VkDevice device)
+static bool use_everything(const Program *program)
 {
+    VkDevice device = program->device;
     static char data[1 << 16];
     size_t size = sizeof data;
-    VkShaderModule module;
-    VkPipelineLayout layout;
-    if (create_shader(device, &module, &layout))
-        return false;
     VkPipelineCache a = new_cache(device, 0, NULL), b = new_cache(device, 0, NULL);
-    bool done = a && b && create(device, VK_NULL_HANDLE, module, layout, "main") &&
-                create(device, a, module, layout, "main") && create(device, a, module, layout, "twin") &&
-                create(device, VK_NULL_HANDLE, module, layout, "twin") && !vkMergePipelineCaches(device, b, 1, &a) &&
-                !vkGetPipelineCacheData(device, b, &size, data);
+    bool done = a && b && create(program, VK_NULL_HANDLE, "main") && create(program, a, "main") &&
+                create(program, a, "twin") && create(program, VK_NULL_HANDLE, "twin") &&
+                !vkMergePipelineCaches(device, b, 1, &a) && !vkGetPipelineCacheData(device, b, &size, data);
     VkPipelineCache c = new_cache(device, size, data);
-    done = done && c && create(device, c, module, layout, "twin");
+    done = done && c && create(program, c, "twin");
     destroy_cache(device, a);
     destroy_cache(device, b);
     destroy_cache(device, c);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyShaderModule(device, module, NULL);
     return done;
 }
 
 int main(void)
 {
-    VkInstance instance;
-    VkDevice device = create_device(VK_API_VERSION_1_1, &instance);
-    if (!device || !use_everything(device))
+    Program program = {0};
+    if (open_program(&program, &(Wanted){0}) || !use_everything(&program))
         return 1;
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    close_program(&program);
     printf("calls %d, wrong %d, left %d\n", atomic_load(&calls), atomic_load(&wrong), atomic_load(&left));
     return 0;
 }

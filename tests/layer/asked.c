@@ -1,8 +1,7 @@
 /* asked [LAYER]... - an instance with these layers in ppEnabledLayerNames, a device, and a compute pipeline. Prints what
  * vkCreateInstance returned, and afterwards how many threads the process has and whether a library of pylayer's private
  * Python is in it. */
-#include "device.h"
-#include "shader.h"
+#include "program.h"
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -33,28 +32,15 @@ static bool has_python(void)
 
 int main(int count, char **arguments)
 {
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                 .pApplicationInfo = &application,
-                                 .enabledLayerCount = (uint32_t)count - 1,
-                                 .ppEnabledLayerNames = (const char *const *)arguments + 1};
-    VkInstance instance;
-    VkResult result = vkCreateInstance(&info, NULL, &instance);
+    Program program = {0};
+    Wanted wanted = {.layer_count = (uint32_t)count - 1, .layers = (const char *const *)arguments + 1};
+    VkResult result = open_instance(&program, &wanted);
     printf("result %d\n", result);
     if (result)
         return 0;
-    VkDevice device = create_device_on(instance, NULL, NULL);
-    VkShaderModule module;
-    VkPipelineLayout layout;
-    VkPipeline pipeline;
-    if (!device || create_shader(device, &module, &layout) ||
-        create_compute(device, VK_NULL_HANDLE, module, layout, "main", NULL, &pipeline))
+    if (open_device(&program, &wanted) || open_shader(&program) || use_compute(&program, VK_NULL_HANDLE, "main"))
         return 1;
     printf("threads %d\npython %d\n", threads(), has_python());
-    vkDestroyPipeline(device, pipeline, NULL);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyShaderModule(device, module, NULL);
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    close_program(&program);
     return 0;
 }

@@ -5,33 +5,28 @@
 #include <stdio.h>
 
 #include "../pipeline_binary.h"
+#include "program.h"
 
 static int print_properties(uint32_t api_version, const char *command)
 {
     static const char *const extension = VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME;
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = api_version};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                 .pApplicationInfo = &application,
-                                 .enabledExtensionCount = 1,
-                                 .ppEnabledExtensionNames = &extension};
-    VkInstance instance;
-    VkPhysicalDevice physical;
-    uint32_t one = 1;
-    if (vkCreateInstance(&info, NULL, &instance) || vkEnumeratePhysicalDevices(instance, &one, &physical) < 0)
+    Program program = {0};
+    if (open_instance(&program,
+                      &(Wanted){.api = api_version, .instance_extension_count = 1, .instance_extensions = &extension}))
         return 1;
     PFN_vkGetPhysicalDeviceProperties2KHR get_properties =
-        (PFN_vkGetPhysicalDeviceProperties2KHR)vkGetInstanceProcAddr(instance, command);
+        (PFN_vkGetPhysicalDeviceProperties2KHR)vkGetInstanceProcAddr(program.instance, command);
     if (!get_properties)
         return 1;
     VkPhysicalDevicePipelineBinaryPropertiesKHR binary = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                               .pNext = &binary};
-    get_properties(physical, &properties);
+    get_properties(program.physical, &properties);
     printf("internal=%u control=%u prefers=%u precompiled=%u compressed=%u\n", binary.pipelineBinaryInternalCache,
            binary.pipelineBinaryInternalCacheControl, binary.pipelineBinaryPrefersInternalCache,
            binary.pipelineBinaryPrecompiledInternalCache, binary.pipelineBinaryCompressedData);
-    vkDestroyInstance(instance, NULL);
+    vkDestroyInstance(program.instance, NULL);
     return 0;
 }
 

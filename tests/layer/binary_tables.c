@@ -15,7 +15,12 @@
 
 #include <stdio.h>
 
-static Device device;
+static struct {
+    Driver driver;
+    Run run;
+    Crash crash;
+    Binaries binaries;
+} device = {.binaries = {.driver = &device.driver, .run = &device.run, .crash = &device.crash}};
 static int failures;
 
 void log_line(enum PylayerLogLevel level, const char *format, ...)
@@ -107,7 +112,7 @@ static BinaryRecord *record_of(uint64_t number, uint32_t binary_count, uint64_t 
     for (uint32_t i = 0; i < binary_count; i++)
         handles[i] = (VkPipelineBinaryKHR)(uintptr_t)fake_binary(number * 4 + i);
     VkPipelineBinaryKeyKHR key = key_of(number);
-    BinaryRecord *record = binary_record_read(&device, &key, binary_count, handles, size);
+    BinaryRecord *record = binary_record_read(&device.driver, &key, binary_count, handles, size);
     for (uint32_t i = 0; i < binary_count; i++)
         fake_destroy(VK_NULL_HANDLE, handles[i], NULL);
     return record;
@@ -120,7 +125,7 @@ static BinaryRecord *record_of(uint64_t number, uint32_t binary_count, uint64_t 
 
 static bool came_back(BinaryEntry *entry, uint64_t number)
 {
-    const VkPipelineBinaryKHR *handles = binary_entry_handles(&device, entry);
+    const VkPipelineBinaryKHR *handles = binary_entry_handles(&device.binaries, entry);
     bool same = binary_entry_count(entry) == 1 + number % 3;
     for (uint32_t i = 0; same && i < binary_entry_count(entry); i++) {
         const FakeBinary *binary = (const void *)(uintptr_t)handles[i];
@@ -138,20 +143,20 @@ static void *use_index(void *argument)
     for (uint64_t step = 0; step < PIPELINES; step++) {
         uint64_t number = (step * 7 + thread * 1500) % PIPELINES, size;
         VkPipelineBinaryKeyKHR key = key_of(number);
-        BinaryEntry *entry = binary_index_find(&device, &key);
+        BinaryEntry *entry = binary_index_find(&device.binaries, &key);
         if (!entry) {
             BinaryRecord *record = record_of(number, 1 + number % 3, &size);
-            good &= record && binary_index_load(&device, record, size);
+            good &= record && binary_index_load(&device.binaries, record, size);
             free(record);
-            entry = binary_index_find(&device, &key);
+            entry = binary_index_find(&device.binaries, &key);
         }
         /* What is evicted may be gone for another thread that has just found it, or loaded it. */
         bool evicts = number % 97 == 0;
         good &= evicts || (entry && came_back(entry, number));
         if (entry && evicts)
-            binary_entry_evict(&device, entry);
+            binary_entry_evict(&device.binaries, entry);
         if (entry && number % 53 == 0)
-            free(binary_entry_record(&device, entry));
+            free(binary_entry_record(&device.binaries, entry));
     }
     return good ? NULL : argument - 1;
 }
@@ -162,7 +167,7 @@ static void *look_for_what_is_not_there(void *argument)
     bool good = true;
     for (uint64_t number = 1000 * PIPELINES; !atomic_load((atomic_bool *)argument); number++) {
         VkPipelineBinaryKeyKHR key = key_of(number);
-        good &= binary_index_find(&device, &key) == NULL;
+        good &= binary_index_find(&device.binaries, &key) == NULL;
     }
     return good ? NULL : argument;
 }
@@ -174,12 +179,12 @@ static void test_keys_that_are_not_there(void)
     for (unsigned round = 0; round < 20; round++) {
         atomic_bool over = false;
         device.run.plan.index_bytes = 64 << 20;
-        binary_index_open(&device);
+        binary_index_open(&device.binaries);
         for (unsigned i = 0; i < THREADS; i++)
             pthread_create(&readers[i], NULL, look_for_what_is_not_there, &over);
         for (uint64_t number = 0; number < PIPELINES; number++) {
             BinaryRecord *record = record_of(number, 1, &size);
-            expect(record && binary_index_load(&device, record, size), "a record was not taken");
+            expect(record && binary_index_load(&device.binaries, record, size), "a record was not taken");
             free(record);
         }
         atomic_store(&over, true);
@@ -188,8 +193,8 @@ static void test_keys_that_are_not_there(void)
             pthread_join(readers[i], &bad);
             expect(!bad, "a key that is not there was found, with another one's binaries");
         }
-        binary_index_close(&device);
-        binary_index_free(&device);
+        binary_index_close(&device.binaries);
+        binary_index_free(&device.binaries);
         memset(&device.binaries.index, 0, sizeof device.binaries.index);
         memset(device.run.own_counters, 0, sizeof device.run.own_counters);
     }
@@ -199,7 +204,7 @@ static void test_index(void)
 {
     pthread_t threads[THREADS];
     device.run.plan.index_bytes = 64 << 20;
-    binary_index_open(&device);
+    binary_index_open(&device.binaries);
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, use_index, (void *)(i + 1));
     for (unsigned i = 0; i < THREADS; i++) {
@@ -210,11 +215,11 @@ static void test_index(void)
     device.run.plan.index_bytes = atomic_load(&device.binaries.index.bytes);
     uint64_t size;
     BinaryRecord *record = record_of(PIPELINES + 1, 1, &size);
-    expect(!binary_index_load(&device, record, size), "the index went over its bound");
+    expect(!binary_index_load(&device.binaries, record, size), "the index went over its bound");
     expect(device.run.counters[thread_slot()].totals.binaries_unindexed == 1, "what has no room is not counted");
     free(record);
-    binary_index_close(&device);
-    binary_index_free(&device);
+    binary_index_close(&device.binaries);
+    binary_index_free(&device.binaries);
     expect(atomic_load(&objects) == 0, "VkPipelineBinaryKHR objects are left over");
 }
 
@@ -246,7 +251,7 @@ static unsigned test_records(unsigned rounds)
             VkPipelineBinaryKHR handles[64];
             accepted++;
             if (checked->count > 0 && checked->count <= 64 &&
-                binary_record_create(&device, checked, NULL, checked->count, handles) == VK_SUCCESS)
+                binary_record_create(&device.driver, checked, NULL, checked->count, handles) == VK_SUCCESS)
                 for (uint32_t k = 0; k < checked->count; k++)
                     fake_destroy(VK_NULL_HANDLE, handles[k], NULL);
         }
@@ -270,7 +275,7 @@ static PylayerAttested attested_of(const VkPipelineBinaryKeyKHR *key, const char
 static enum BinaryOutcome judge(const VkPipelineBinaryKeyKHR *key, const char *text, const char **restored)
 {
     VkPipelineBinaryDataKHR data = {strlen(text), (void *)(uintptr_t)text}, good;
-    enum BinaryOutcome outcome = binary_history_judge(&device, key, &data, &good);
+    enum BinaryOutcome outcome = binary_history_judge(&device.binaries, key, &data, &good);
     *restored = good.pData;
     return outcome;
 }
@@ -285,8 +290,8 @@ static void test_history(void)
     PylayerAttested all[] = {attested_of(&once, "good bytes", false), attested_of(&twice, "one", false),
                              attested_of(&twice, "other", false), attested_of(&old, "of another driver", true)};
     for (unsigned i = 0; i < 4; i++) {
-        expect(binary_history_add(&device, &all[i]), "what is new is not taken");
-        expect(!binary_history_add(&device, &all[i]), "what is known is taken twice");
+        expect(binary_history_add(&device.binaries, &all[i]), "what is new is not taken");
+        expect(!binary_history_add(&device.binaries, &all[i]), "what is known is taken twice");
     }
     expect(judge(&once, "good bytes", &restored) == BINARY_ATTESTED, "what was read is not attested");
     expect(judge(&once, "good bytez", &restored) == BINARY_ALTERED && restored && !memcmp(restored, "good bytes", 10),
@@ -295,7 +300,7 @@ static void test_history(void)
     expect(judge(&twice, "neither", &restored) == BINARY_ALTERED && !restored, "restored from one of two contents");
     expect(judge(&old, "of another driver", &restored) == BINARY_STALE, "another identity's is not stale");
     expect(judge(&never, "good bytes", &restored) == BINARY_UNKNOWN, "what was never read is known");
-    binary_history_free(&device);
+    binary_history_free(&device.binaries);
 }
 
 int main(int count, char **arguments)

@@ -3,8 +3,7 @@
  * and with a buffer that is too small. Writes both results to FILE, creates a second cache from it and reads that too.
  * 'again' does only this last step, with what FILE holds.
  */
-#include "device.h"
-#include "shader.h"
+#include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,15 +25,11 @@ static size_t read_file(const char *name)
 }
 
 /* How many bytes of data there are; 0: something failed. */
-static size_t fill_and_read(VkDevice device, const char *name)
+static size_t fill_and_read(const Program *program, const char *name)
 {
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    VkDevice device = program->device;
     VkPipelineCache cache;
-    VkShaderModule module;
-    VkPipelineLayout layout;
-    VkPipeline pipeline;
-    if (vkCreatePipelineCache(device, &info, NULL, &cache) || create_shader(device, &module, &layout) ||
-        create_compute(device, cache, module, layout, "main", NULL, &pipeline))
+    if (create_cache(program, 0, 0, NULL, &cache) || use_compute(program, cache, "main"))
         return 0;
     size_t size, again = sizeof other, small;
     if (vkGetPipelineCacheData(device, cache, &size, NULL) || size > sizeof data)
@@ -43,29 +38,22 @@ static size_t fill_and_read(VkDevice device, const char *name)
     if (vkGetPipelineCacheData(device, cache, &size, data) || vkGetPipelineCacheData(device, cache, &again, other) ||
         vkGetPipelineCacheData(device, cache, &small, other) != VK_INCOMPLETE || write_file(name, size, small))
         return 0;
-    vkDestroyPipeline(device, pipeline, NULL);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyShaderModule(device, module, NULL);
     vkDestroyPipelineCache(device, cache, NULL);
     return size;
 }
 
 int main(int count, char **arguments)
 {
-    VkInstance instance;
-    VkDevice device = create_device(VK_API_VERSION_1_1, &instance);
-    if (count < 2 || !device)
+    Program program = {0};
+    if (count < 2 || open_program(&program, &(Wanted){0}))
         return 1;
-    size_t size = count == 2 ? fill_and_read(device, arguments[1]) : read_file(arguments[1]), again = sizeof other;
-    VkPipelineCacheCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = size, .pInitialData = data};
+    size_t size = count == 2 ? fill_and_read(&program, arguments[1]) : read_file(arguments[1]), again = sizeof other;
     VkPipelineCache cache;
-    if (size == 0 || vkCreatePipelineCache(device, &info, NULL, &cache) ||
-        vkGetPipelineCacheData(device, cache, &again, other))
+    if (size == 0 || create_cache(&program, 0, size, data, &cache) ||
+        vkGetPipelineCacheData(program.device, cache, &again, other))
         return 1;
     printf("%zu %zu\n", size, again);
-    vkDestroyPipelineCache(device, cache, NULL);
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    vkDestroyPipelineCache(program.device, cache, NULL);
+    close_program(&program);
     return 0;
 }

@@ -6,8 +6,7 @@
  * when the other has found its pipeline again.
  * none: a thread creates a pipeline without a cache, and until it is done another one fills caches and destroys them.
  */
-#include "device.h"
-#include "shader.h"
+#include "program.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,19 +14,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static VkDevice device;
+static Program program;
 static VkPipelineCache cache;
-static VkShaderModule module;
-static VkPipelineLayout layout;
 static atomic_bool done;
 static atomic_int failures;
 
 static void create(VkPipelineCache with, const char *name)
 {
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    if (create_compute(device, with, module, layout, name, NULL, &pipeline))
+    if (use_compute(&program, with, name))
         atomic_fetch_add(&failures, 1);
-    vkDestroyPipeline(device, pipeline, NULL);
 }
 
 static void *create_twice(void *name)
@@ -40,18 +35,15 @@ static void *create_twice(void *name)
 
 static VkPipelineCache new_cache(void)
 {
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     VkPipelineCache created = VK_NULL_HANDLE;
-    if (vkCreatePipelineCache(device, &info, NULL, &created))
+    if (create_cache(&program, 0, 0, NULL, &created))
         atomic_fetch_add(&failures, 1);
     return created;
 }
 
 int main(int count, char **arguments)
 {
-    VkInstance instance;
-    device = create_device(VK_API_VERSION_1_1, &instance);
-    if (count != 2 || !device || create_shader(device, &module, &layout))
+    if (count != 2 || open_program(&program, &(Wanted){0}))
         return 1;
     bool shared = !strcmp(arguments[1], "shared");
     if (shared)
@@ -64,14 +56,11 @@ int main(int count, char **arguments)
     while (!shared && !atomic_load(&done)) {
         VkPipelineCache one = new_cache();
         create(one, "twin");
-        vkDestroyPipelineCache(device, one, NULL);
+        vkDestroyPipelineCache(program.device, one, NULL);
     }
     pthread_join(thread, NULL);
-    vkDestroyPipelineCache(device, cache, NULL);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyShaderModule(device, module, NULL);
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    vkDestroyPipelineCache(program.device, cache, NULL);
+    close_program(&program);
     printf("failures %d\n", atomic_load(&failures));
     return atomic_load(&failures) != 0;
 }

@@ -65,7 +65,7 @@ static void *join(void *argument)
     in_command = true;
     VkResult result;
     do
-        result = rays.join(rays.device, attempt->operation);
+        result = rays.join(rays.program.device, attempt->operation);
     while (result == VK_THREAD_IDLE_KHR);
     in_command = false;
     return (void *)(intptr_t)result;
@@ -95,8 +95,8 @@ static bool starts(Attempt *attempt)
     for (uint32_t i = 0; i < attempt->count; i++)
         attempt->infos[i] = attempt->pipelines[i]->info;
     in_command = true;
-    attempt->begin = rays.create(rays.device, attempt->operation, attempt->cache, attempt->count, attempt->infos,
-                                 attempt->allocator, attempt->created);
+    attempt->begin = rays.create(rays.program.device, attempt->operation, attempt->cache, attempt->count,
+                                 attempt->infos, attempt->allocator, attempt->created);
     in_command = false;
     attempt->result = attempt->begin == VK_OPERATION_NOT_DEFERRED_KHR ? VK_SUCCESS : attempt->begin;
     return attempt->begin == VK_OPERATION_DEFERRED_KHR;
@@ -114,7 +114,7 @@ static void finish(Attempt *attempt)
             continue;
         print_handles(&rays, attempt->created[i], 3);
         in_command = true;
-        vkDestroyPipeline(rays.device, attempt->created[i], attempt->allocator);
+        vkDestroyPipeline(rays.program.device, attempt->created[i], attempt->allocator);
         in_command = false;
     }
     printf("\n");
@@ -125,7 +125,7 @@ static void run(Attempt attempt)
     attempt.joiners = attempt.joiners ? attempt.joiners : 1;
     if (starts(&attempt)) {
         join_with_threads(&attempt);
-        attempt.result = rays.get_result(rays.device, attempt.operation);
+        attempt.result = rays.get_result(rays.program.device, attempt.operation);
     }
     finish(&attempt);
 }
@@ -160,13 +160,13 @@ static void create_with_cache(VkDeferredOperationKHR operation)
 {
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     VkPipelineCache cache;
-    must(vkCreatePipelineCache(rays.device, &info, NULL, &cache), "vkCreatePipelineCache");
+    must(vkCreatePipelineCache(rays.program.device, &info, NULL, &cache), "vkCreatePipelineCache");
     run((Attempt){"cache", operation, cache, .count = 2, .joiners = 2, .pipelines = {&variants[14], &variants[1]}});
     /* What the operation created is in the cache that was passed. */
     RayPipeline found = variants[14];
     found.info.flags |= VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
     run((Attempt){"cached", VK_NULL_HANDLE, cache, .count = 1, .pipelines = {&found}});
-    vkDestroyPipelineCache(rays.device, cache, NULL);
+    vkDestroyPipelineCache(rays.program.device, cache, NULL);
 }
 
 /* The second is in the cache into which the first was compiled; the application passed none. */
@@ -201,14 +201,14 @@ static void create_replayable(VkDeferredOperationKHR operation)
 {
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     VkPipelineCache cache;
-    must(vkCreatePipelineCache(rays.device, &info, NULL, &cache), "vkCreatePipelineCache");
+    must(vkCreatePipelineCache(rays.program.device, &info, NULL, &cache), "vkCreatePipelineCache");
     variants[0].info.flags |= VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR;
     run((Attempt){"replayable", operation, .count = 1, .pipelines = {&variants[0]}});
     run((Attempt){"replayable-cache", operation, cache, .count = 1, .pipelines = {&variants[0]}});
     size_t size = 0;
-    must(vkGetPipelineCacheData(rays.device, cache, &size, NULL), "vkGetPipelineCacheData");
+    must(vkGetPipelineCacheData(rays.program.device, cache, &size, NULL), "vkGetPipelineCacheData");
     printf("filled cache=%d\n", size > 1000);
-    vkDestroyPipelineCache(rays.device, cache, NULL);
+    vkDestroyPipelineCache(rays.program.device, cache, NULL);
 }
 
 /* Another outcome where the pipeline is stored already. The operation that failed is used again. */
@@ -226,21 +226,21 @@ static void create_without_compiling(VkDeferredOperationKHR operation)
 static void create_two(VkDeferredOperationKHR first_operation)
 {
     VkDeferredOperationKHR second_operation;
-    must(rays.create_operation(rays.device, NULL, &second_operation), "vkCreateDeferredOperationKHR");
+    must(rays.create_operation(rays.program.device, NULL, &second_operation), "vkCreateDeferredOperationKHR");
     Attempt first = {"first", first_operation, .count = 1, .pipelines = {&variants[18]}};
     Attempt second = {"second", second_operation, .count = 1, .pipelines = {&variants[19]}};
     bool joins[] = {starts(&first), starts(&second)};
     if (joins[1]) {
         join(&second);
-        second.result = rays.get_result(rays.device, second_operation);
+        second.result = rays.get_result(rays.program.device, second_operation);
     }
     finish(&second);
     if (joins[0]) {
         join(&first);
-        first.result = rays.get_result(rays.device, first_operation);
+        first.result = rays.get_result(rays.program.device, first_operation);
     }
     finish(&first);
-    rays.destroy_operation(rays.device, second_operation, NULL);
+    rays.destroy_operation(rays.program.device, second_operation, NULL);
 }
 
 static void leave_pending(VkDeferredOperationKHR operation)
@@ -260,13 +260,13 @@ static void ask_before_join_ends(VkDeferredOperationKHR operation)
     pthread_t thread;
     if (!starts(&attempt) || pthread_create(&thread, NULL, join, &attempt))
         exit(1);
-    while (rays.get_result(rays.device, operation) == VK_NOT_READY)
+    while (rays.get_result(rays.program.device, operation) == VK_NOT_READY)
         sched_yield();
     printf("found pipelines=%d%d\n", attempt.created[0] != VK_NULL_HANDLE, attempt.created[1] != VK_NULL_HANDLE);
-    attempt.result = rays.get_result(rays.device, operation);
+    attempt.result = rays.get_result(rays.program.device, operation);
     pthread_join(thread, NULL);
     finish(&attempt);
-    rays.destroy_operation(rays.device, operation, NULL);
+    rays.destroy_operation(rays.program.device, operation, NULL);
 }
 
 /* One pipeline of two is in a cache by then, the other is not. */
@@ -281,7 +281,7 @@ static void destroy_unasked(VkDeferredOperationKHR operation)
         attempt.result = VK_SUCCESS;
     }
     finish(&attempt);
-    rays.destroy_operation(rays.device, operation, NULL);
+    rays.destroy_operation(rays.program.device, operation, NULL);
 }
 
 int main(int argc, char **argv)
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
     for (int32_t i = 0; i < 20; i++)
         ray_pipeline(&variants[i], &rays, i);
     VkDeferredOperationKHR operation;
-    must(rays.create_operation(rays.device, NULL, &operation), "vkCreateDeferredOperationKHR");
+    must(rays.create_operation(rays.program.device, NULL, &operation), "vkCreateDeferredOperationKHR");
     if (argc > 1 && strcmp(argv[1], "unjoined") == 0)
         leave_pending(operation);
     if (argc > 1) {
@@ -305,8 +305,9 @@ int main(int argc, char **argv)
     create_replayable(operation);
     create_without_compiling(operation);
     create_two(operation);
-    printf("complete join=%d result=%d\n", rays.join(rays.device, operation), rays.get_result(rays.device, operation));
-    rays.destroy_operation(rays.device, operation, NULL);
+    printf("complete join=%d result=%d\n", rays.join(rays.program.device, operation),
+           rays.get_result(rays.program.device, operation));
+    rays.destroy_operation(rays.program.device, operation, NULL);
     rays_close(&rays);
     return 0;
 }

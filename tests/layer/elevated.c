@@ -12,7 +12,7 @@
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
-#include "shader.h"
+#include "program.h"
 
 static int told;
 
@@ -39,10 +39,7 @@ static VkResult use(VkDevice device, PFN_vkGetDeviceProcAddr next)
 {
     PFN_vkCreateComputePipelines create = (PFN_vkCreateComputePipelines)next(device, "vkCreateComputePipelines");
     VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
-    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-    info.stage.pName = "main";
+    VkComputePipelineCreateInfo info = compute_info(&(Program){0}, "main");
     VkPipeline pipeline = VK_NULL_HANDLE;
     VkResult result = ((PFN_vkCreateShaderModule)next(device, "vkCreateShaderModule"))(device, &shader_info, NULL,
                                                                                        &info.stage.module);

@@ -14,6 +14,8 @@
 #include "../../shim/layer/vulkan/walk.c"
 #include "../../shim/layer/run/seen.c"
 #include "../../shim/layer/shaders/shader_modules.c"
+#include "../../shim/layer/shaders/shaders.c"
+#include "../../shim/layer/run/run.c"
 #include "../../shim/layer/process/shared_map.c"
 #include "../../shim/layer/process/spread_lock.c"
 
@@ -154,12 +156,11 @@ static bool cancelled_writer_unlocks(void)
 
 int main(void)
 {
-    compose();
+    run_open(&device.run, 1, NULL);
+    shaders_open(&device.shaders, &device.driver, &device.run, &device.crash);
     device.run.carrier = PYLAYER_CARRIER_CELLS;
     device.driver.create_shader_module = driver_creates;
     device.driver.destroy_shader_module = driver_destroys;
-    fingerprints_open(&device.run.seen);
-    shader_modules_open(&device.shaders);
     bool good = modules_are_told_apart() && cancelled_writer_unlocks();
     uint64_t few = note_from_threads(1000);
     uint64_t none_dropped = dropped();
@@ -169,7 +170,7 @@ int main(void)
     printf("{\"kept\": [%llu, %llu, %llu], \"dropped\": [%llu, %llu, %llu]}\n", (unsigned long long)few,
            (unsigned long long)many, (unsigned long long)most, (unsigned long long)none_dropped,
            (unsigned long long)few_dropped, (unsigned long long)dropped());
-    fingerprints_close(&device.run.seen);
-    shader_modules_close(&device.shaders);
+    run_close(&device.run);
+    shaders_close(&device.shaders);
     return !good;
 }

@@ -2,7 +2,7 @@
  * fingerprints alike|apart|garbage: creates pipelines that are to have one fingerprint, or each another one, or whose
  * create infos hold pointers that must not be read.
  */
-#include "shader.h"
+#include "program.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -15,17 +15,10 @@ typedef struct Feature {
 #define TYPE_MAINTENANCE5 ((VkStructureType)1000470000)
 #define GARBAGE ((const void *)16)
 
-static VkDevice device;
-static VkInstance instance;
+static Program program;
 
-static int create_device(void)
+static VkResult open_all(void)
 {
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3};
-    VkInstanceCreateInfo instance_info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                          .pApplicationInfo = &application};
-    VkPhysicalDevice physical;
-    uint32_t one = 1;
-    float priority = 1;
     VkPhysicalDeviceGraphicsPipelineLibraryFeaturesEXT libraries = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT,
         .graphicsPipelineLibrary = VK_TRUE};
@@ -35,54 +28,48 @@ static int create_device(void)
         .dynamicRendering = VK_TRUE};
     Feature maintenance5 = {TYPE_MAINTENANCE5, &rendering, VK_TRUE};
     const char *extensions[] = {"VK_KHR_maintenance5", "VK_EXT_graphics_pipeline_library", "VK_KHR_pipeline_library"};
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                               .pNext = &maintenance5,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = 3,
-                               .ppEnabledExtensionNames = extensions};
-    return vkCreateInstance(&instance_info, NULL, &instance) ||
-           vkEnumeratePhysicalDevices(instance, &one, &physical) < 0 || vkCreateDevice(physical, &info, NULL, &device);
+    return open_program(&program, &(Wanted){.api = VK_API_VERSION_1_3,
+                                            .features = &maintenance5,
+                                            .extension_count = 3,
+                                            .extensions = extensions});
 }
 
-static int create(VkShaderModule module, VkPipelineLayout layout, const char *name, const void *chain)
+static int create_from(const VkComputePipelineCreateInfo *info)
 {
-    VkPipeline pipeline;
-    VkResult result = create_compute(device, VK_NULL_HANDLE, module, layout, name, chain, &pipeline);
-    if (result == VK_SUCCESS)
-        vkDestroyPipeline(device, pipeline, NULL);
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    VkResult result = vkCreateComputePipelines(program.device, VK_NULL_HANDLE, 1, info, NULL, &pipeline);
+    vkDestroyPipeline(program.device, pipeline, NULL);
     return result;
+}
+
+/* chain: pNext of the stage, which may have no module then. */
+static int create(VkShaderModule module, const char *name, const void *chain)
+{
+    VkComputePipelineCreateInfo info = compute_info(&program, name);
+    info.stage.module = module;
+    info.stage.pNext = chain;
+    return create_from(&info);
 }
 
 /* A module, another of the same code in its place, and the code itself. */
-static int alike(VkShaderModule module, VkPipelineLayout layout)
+static int alike(void)
 {
-    int failed = create(module, layout, "main", NULL) | create(module, layout, "main", NULL);
+    int failed = create(program.module, "main", NULL) | create(program.module, "main", NULL);
     VkShaderModule other;
-    if (vkCreateShaderModule(device, &shader_info, NULL, &other))
+    if (vkCreateShaderModule(program.device, &shader_info, NULL, &other))
         return 1;
-    failed |= create(other, layout, "main", NULL);
-    vkDestroyShaderModule(device, other, NULL);
-    return failed | create(VK_NULL_HANDLE, layout, "main", &shader_info);
+    failed |= create(other, "main", NULL);
+    vkDestroyShaderModule(program.device, other, NULL);
+    return failed | create(VK_NULL_HANDLE, "main", &shader_info);
 }
 
-static int create_specialized(VkShaderModule module, VkPipelineLayout layout, uint32_t id, uint32_t value)
+static int create_specialized(uint32_t id, uint32_t value)
 {
     VkSpecializationMapEntry entry = {id, 0, sizeof value};
     VkSpecializationInfo constants = {1, &entry, sizeof value, &value};
-    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = layout};
-    info.stage = (VkPipelineShaderStageCreateInfo){.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                                                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                                                   .module = module,
-                                                   .pName = "main",
-                                                   .pSpecializationInfo = &constants};
-    VkPipeline pipeline;
-    VkResult result = vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline);
-    if (result == VK_SUCCESS)
-        vkDestroyPipeline(device, pipeline, NULL);
-    return result;
+    VkComputePipelineCreateInfo info = compute_info(&program, "main");
+    info.stage.pSpecializationInfo = &constants;
+    return create_from(&info);
 }
 
 /* VkDescriptorSetAndBindingMappingEXT and VkShaderDescriptorSetAndBindingMappingInfoEXT, which old headers lack. A driver
@@ -100,28 +87,27 @@ typedef struct MappingInfo {
     const Mapping *mappings;
 } MappingInfo;
 
-static int create_mapped(VkShaderModule module, VkPipelineLayout layout, uint32_t offset, uint32_t stride)
+static int create_mapped(uint32_t offset, uint32_t stride)
 {
     Mapping mappings[] = {
         {.sType = (VkStructureType)1000135005, .binding_count = 1},
         {.sType = (VkStructureType)1000135005, .set = 1, .binding_count = 1, .data = {offset, stride}}};
     MappingInfo info = {.sType = (VkStructureType)1000135006, .mapping_count = 2, .mappings = mappings};
-    return create(module, layout, "main", &info);
+    return create(program.module, "main", &info);
 }
 
 /* Entry point, a constant's value and its number, where descriptors are, and code. */
-static int apart(VkShaderModule module, VkPipelineLayout layout)
+static int apart(void)
 {
-    int failed = create(module, layout, "main", NULL) | create(module, layout, "twin", NULL) |
-                 create_specialized(module, layout, 0, 1) | create_specialized(module, layout, 0, 2) |
-                 create_specialized(module, layout, 1, 2) | create_mapped(module, layout, 0, 0) |
-                 create_mapped(module, layout, 64, 0) | create_mapped(module, layout, 64, 64);
+    int failed = create(program.module, "main", NULL) | create(program.module, "twin", NULL) |
+                 create_specialized(0, 1) | create_specialized(0, 2) | create_specialized(1, 2) | create_mapped(0, 0) |
+                 create_mapped(64, 0) | create_mapped(64, 64);
     uint32_t code[sizeof shader_code / sizeof *shader_code];
     memcpy(code, shader_code, sizeof code);
     code[2] = 7; /* the generator's number: another code that compiles to the same */
     VkShaderModuleCreateInfo info = shader_info;
     info.pCode = code;
-    return failed | create(VK_NULL_HANDLE, layout, "main", &info);
+    return failed | create(VK_NULL_HANDLE, "main", &info);
 }
 
 /* void main() {} as a vertex shader. */
@@ -133,14 +119,14 @@ static const uint32_t vertex_code[] = {
 static int create_graphics(const VkGraphicsPipelineCreateInfo *info)
 {
     VkPipeline pipeline;
-    VkResult result = vkCreateGraphicsPipelines(device, VK_NULL_HANDLE, 1, info, NULL, &pipeline);
+    VkResult result = vkCreateGraphicsPipelines(program.device, VK_NULL_HANDLE, 1, info, NULL, &pipeline);
     if (result == VK_SUCCESS)
-        vkDestroyPipeline(device, pipeline, NULL);
+        vkDestroyPipeline(program.device, pipeline, NULL);
     return result;
 }
 
 /* What is ignored with rasterization off, and in a library that has no shaders. */
-static int garbage(VkPipelineLayout layout)
+static int garbage(void)
 {
     VkShaderModuleCreateInfo code = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof vertex_code, .pCode = vertex_code};
@@ -169,7 +155,7 @@ static int garbage(VkPipelineLayout layout)
                                              .pMultisampleState = GARBAGE,
                                              .pDepthStencilState = GARBAGE,
                                              .pColorBlendState = GARBAGE,
-                                             .layout = layout};
+                                             .layout = program.layout};
     VkGraphicsPipelineLibraryCreateInfoEXT subset = {
         .sType = VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT,
         .flags = VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT};
@@ -188,16 +174,11 @@ static int garbage(VkPipelineLayout layout)
 
 int main(int count, char **arguments)
 {
-    VkShaderModule module;
-    VkPipelineLayout layout;
-    if (count != 2 || create_device() || create_shader(device, &module, &layout))
+    if (count != 2 || open_all())
         return 1;
-    int failed = strcmp(arguments[1], "alike") == 0   ? alike(module, layout)
-                 : strcmp(arguments[1], "apart") == 0 ? apart(module, layout)
-                                                      : garbage(layout);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyShaderModule(device, module, NULL);
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    int failed = strcmp(arguments[1], "alike") == 0   ? alike()
+                 : strcmp(arguments[1], "apart") == 0 ? apart()
+                                                      : garbage();
+    close_program(&program);
     return failed;
 }

@@ -27,15 +27,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shader.h"
+#include "program.h"
 
 enum { MOST_SWAPCHAINS = 20 };
 
-static VkInstance instance;
-static VkDevice device;
+static Program program;
 static VkQueue queues[MOST_SWAPCHAINS];
 static VkSurfaceKHR surface;
-static VkPipelineLayout layout;
 static VkSwapchainKHR swapchains[MOST_SWAPCHAINS];
 static PFN_vkSetDebugUtilsObjectNameEXT set_name;
 static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, creations,
@@ -67,22 +65,19 @@ static void create(uint32_t number)
     code[2] = number;
     VkShaderModuleCreateInfo info = shader_info;
     info.pCode = code;
-    VkShaderModule module;
-    VkPipeline pipeline;
-    check(vkCreateShaderModule(device, &info, NULL, &module), "vkCreateShaderModule");
+    Program own = program;
+    check(vkCreateShaderModule(program.device, &info, NULL, &own.module), "vkCreateShaderModule");
     char text[32];
     snprintf(text, sizeof text, "water-%u.comp", number);
     VkDebugUtilsObjectNameInfoEXT named = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
                                            .objectType = VK_OBJECT_TYPE_SHADER_MODULE,
-                                           .objectHandle = (uint64_t)module,
+                                           .objectHandle = (uint64_t)own.module,
                                            .pObjectName = text};
     if (set_name)
-        set_name(device, &named);
-    for (int i = 0; i <= twice; i++) {
-        check(create_compute(device, VK_NULL_HANDLE, module, layout, "main", NULL, &pipeline), "create pipeline");
-        vkDestroyPipeline(device, pipeline, NULL);
-    }
-    vkDestroyShaderModule(device, module, NULL);
+        set_name(program.device, &named);
+    for (int i = 0; i <= twice; i++)
+        check(use_compute(&own, VK_NULL_HANDLE, "main"), "create pipeline");
+    vkDestroyShaderModule(program.device, own.module, NULL);
 }
 
 static int hitch(int frame)
@@ -150,8 +145,8 @@ static void make_swapchains(void)
             .presentMode = VK_PRESENT_MODE_FIFO_KHR,
             .oldSwapchain = old,
         };
-        check(vkCreateSwapchainKHR(device, &info, NULL, &swapchains[i]), "vkCreateSwapchainKHR");
-        vkDestroySwapchainKHR(device, old, NULL);
+        check(vkCreateSwapchainKHR(program.device, &info, NULL, &swapchains[i]), "vkCreateSwapchainKHR");
+        vkDestroySwapchainKHR(program.device, old, NULL);
     }
 }
 
@@ -159,7 +154,8 @@ static void present(int number)
 {
     uint32_t images[MOST_SWAPCHAINS] = {0};
     for (int i = 0; i < swapchain_count && !loop; i++)
-        check(vkAcquireNextImageKHR(device, swapchains[i], UINT64_MAX, VK_NULL_HANDLE, VK_NULL_HANDLE, &images[i]) < 0,
+        check(vkAcquireNextImageKHR(program.device, swapchains[i], UINT64_MAX, VK_NULL_HANDLE, VK_NULL_HANDLE,
+                                    &images[i]) < 0,
               "vkAcquireNextImageKHR");
     VkPresentInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PRESENT_INFO_KHR,
                              .swapchainCount = (uint32_t)swapchain_count,
@@ -215,7 +211,7 @@ static void *present_alone(void *of)
                                  .pImageIndices = &image};
         check(vkQueuePresentKHR(queues[number], &info) < 0, "vkQueuePresentKHR");
     }
-    vkDestroySwapchainKHR(device, swapchains[number], NULL);
+    vkDestroySwapchainKHR(program.device, swapchains[number], NULL);
     swapchains[number] = VK_NULL_HANDLE;
     return NULL;
 }
@@ -238,23 +234,18 @@ static void start(void)
     const char *extensions[] = {VK_KHR_SURFACE_EXTENSION_NAME, VK_EXT_HEADLESS_SURFACE_EXTENSION_NAME,
                                 VK_EXT_DEBUG_UTILS_EXTENSION_NAME};
     const char *extension = VK_KHR_SWAPCHAIN_EXTENSION_NAME;
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                                     .apiVersion = VK_MAKE_API_VERSION(0, 1, api, 0)};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                 .pApplicationInfo = &application,
-                                 .enabledExtensionCount = 3,
-                                 .ppEnabledExtensionNames = extensions};
-    check(vkCreateInstance(&info, NULL, &instance), "vkCreateInstance");
+    Wanted wanted = {.api = VK_MAKE_API_VERSION(0, 1, (uint32_t)api, 0),
+                     .instance_extension_count = 3,
+                     .instance_extensions = extensions};
+    check(open_instance(&program, &wanted), "vkCreateInstance");
     PFN_vkCreateHeadlessSurfaceEXT create_surface =
-        (PFN_vkCreateHeadlessSurfaceEXT)vkGetInstanceProcAddr(instance, "vkCreateHeadlessSurfaceEXT");
+        (PFN_vkCreateHeadlessSurfaceEXT)vkGetInstanceProcAddr(program.instance, "vkCreateHeadlessSurfaceEXT");
     VkHeadlessSurfaceCreateInfoEXT headless = {.sType = VK_STRUCTURE_TYPE_HEADLESS_SURFACE_CREATE_INFO_EXT};
-    check(create_surface(instance, &headless, NULL, &surface), "vkCreateHeadlessSurfaceEXT");
-    set_name = (PFN_vkSetDebugUtilsObjectNameEXT)vkGetInstanceProcAddr(instance, "vkSetDebugUtilsObjectNameEXT");
-    VkPhysicalDevice physical;
-    uint32_t one = 1;
+    check(create_surface(program.instance, &headless, NULL, &surface), "vkCreateHeadlessSurfaceEXT");
+    set_name =
+        (PFN_vkSetDebugUtilsObjectNameEXT)vkGetInstanceProcAddr(program.instance, "vkSetDebugUtilsObjectNameEXT");
     float priorities[MOST_SWAPCHAINS] = {1};
     uint32_t queue_count = threads ? (uint32_t)swapchain_count : 1;
-    check(vkEnumeratePhysicalDevices(instance, &one, &physical) < 0, "vkEnumeratePhysicalDevices");
     VkDeviceQueueCreateInfo queue_info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = queue_count, .pQueuePriorities = priorities};
     VkDeviceCreateInfo device_info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
@@ -262,11 +253,10 @@ static void start(void)
                                       .pQueueCreateInfos = &queue_info,
                                       .enabledExtensionCount = 1,
                                       .ppEnabledExtensionNames = &extension};
-    check(vkCreateDevice(physical, &device_info, NULL, &device), "vkCreateDevice");
+    check(vkCreateDevice(program.physical, &device_info, NULL, &program.device), "vkCreateDevice");
     for (uint32_t i = 0; i < queue_count; i++)
-        vkGetDeviceQueue(device, 0, i, &queues[i]);
-    VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-    check(vkCreatePipelineLayout(device, &layout_info, NULL, &layout), "vkCreatePipelineLayout");
+        vkGetDeviceQueue(program.device, 0, i, &queues[i]);
+    check(open_shader(&program), "vkCreatePipelineLayout");
     make_swapchains();
 }
 
@@ -311,12 +301,10 @@ int main(int argument_count, char **arguments)
         create(1);
     if (creations)
         printf("pipeline %.1f\n", (double)(now() - begin) / creations);
-    vkDeviceWaitIdle(device);
+    vkDeviceWaitIdle(program.device);
     for (int i = 0; i < swapchain_count; i++)
-        vkDestroySwapchainKHR(device, swapchains[i], NULL);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyDevice(device, NULL);
-    vkDestroySurfaceKHR(instance, surface, NULL);
-    vkDestroyInstance(instance, NULL);
+        vkDestroySwapchainKHR(program.device, swapchains[i], NULL);
+    vkDestroySurfaceKHR(program.instance, surface, NULL);
+    close_program(&program);
     return 0;
 }

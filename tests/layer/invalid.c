@@ -1,15 +1,12 @@
 /* Breaks one rule: a pipeline cache is still alive when its device is destroyed. */
-#include "device.h"
+#include "program.h"
 
 int main(void)
 {
-    VkInstance instance;
+    Program program = {0};
     VkPipelineCache cache;
-    VkDevice device = create_device(VK_API_VERSION_1_0, &instance);
-    VkPipelineCacheCreateInfo cache_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    if (!device || vkCreatePipelineCache(device, &cache_info, NULL, &cache))
+    if (open_program(&program, &(Wanted){.api = VK_API_VERSION_1_0}) || create_cache(&program, 0, 0, NULL, &cache))
         return 1;
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    close_program(&program);
     return 0;
 }

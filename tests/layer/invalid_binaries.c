@@ -6,21 +6,13 @@
 #include <stdlib.h>
 
 #include "../pipeline_binary.h"
-#include "shader.h"
+#include "program.h"
 
-static VkDevice device;
-static VkShaderModule module;
-static VkPipelineLayout layout;
+static Program program;
 static PFN_vkCreatePipelineBinariesKHR create_binaries;
 
-static VkResult make_device(VkInstance *instance)
+static VkResult open_all(void)
 {
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3};
-    VkInstanceCreateInfo instance_info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                          .pApplicationInfo = &application};
-    VkPhysicalDevice physical;
-    uint32_t one = 1;
-    float priority = 1;
     VkDevicePipelineBinaryInternalCacheControlKHR control = {
         VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR, NULL, VK_TRUE};
     VkPhysicalDevicePipelineBinaryFeaturesKHR binaries = {
@@ -30,33 +22,19 @@ static VkResult make_device(VkInstance *instance)
     VkPhysicalDeviceMaintenance5FeaturesKHR maintenance5 = {
         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR, &cache_control, VK_TRUE};
     const char *extensions[] = {VK_KHR_MAINTENANCE_5_EXTENSION_NAME, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME};
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                               .pNext = &maintenance5,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = 2,
-                               .ppEnabledExtensionNames = extensions};
-    VkResult result = vkCreateInstance(&instance_info, NULL, instance);
-    if (result || (result = vkEnumeratePhysicalDevices(*instance, &one, &physical)) < 0)
-        return result;
-    return vkCreateDevice(physical, &info, NULL, &device);
+    return open_program(&program, &(Wanted){.api = VK_API_VERSION_1_3,
+                                            .features = &maintenance5,
+                                            .extension_count = 2,
+                                            .extensions = extensions});
 }
 
 static VkPipeline create(VkPipelineCache cache, VkPipelineCreateFlags flags, const void *chain)
 {
     VkPipeline pipeline = VK_NULL_HANDLE;
-    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-                                        .pNext = chain,
-                                        .flags = flags,
-                                        .layout = layout,
-                                        .basePipelineIndex = -1};
-    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-    info.stage.module = module;
-    info.stage.pName = "main";
-    vkCreateComputePipelines(device, cache, 1, &info, NULL, &pipeline);
+    VkComputePipelineCreateInfo info = compute_info(&program, "main");
+    info.pNext = chain;
+    info.flags = flags;
+    vkCreateComputePipelines(program.device, cache, 1, &info, NULL, &pipeline);
     return pipeline;
 }
 
@@ -66,7 +44,7 @@ static VkPipelineBinaryKHR made_from(const VkPipelineBinaryCreateInfoKHR *info)
     VkPipelineBinaryHandlesInfoKHR handles = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR,
                                               .pipelineBinaryCount = 1,
                                               .pPipelineBinaries = &binary};
-    create_binaries(device, info, NULL, &handles);
+    create_binaries(program.device, info, NULL, &handles);
     return binary;
 }
 
@@ -79,12 +57,10 @@ static VkPipelineBinaryKHR of_pipeline(VkPipeline pipeline)
 
 int main(void)
 {
-    VkInstance instance;
     VkPipelineCache cache;
-    VkPipelineCacheCreateInfo cache_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    if (make_device(&instance) || create_shader(device, &module, &layout) ||
-        vkCreatePipelineCache(device, &cache_info, NULL, &cache))
+    if (open_all() || create_cache(&program, 0, 0, NULL, &cache))
         return 1;
+    VkDevice device = program.device;
     create_binaries = (PFN_vkCreatePipelineBinariesKHR)vkGetDeviceProcAddr(device, "vkCreatePipelineBinariesKHR");
     PFN_vkDestroyPipelineBinaryKHR destroy_binary =
         (PFN_vkDestroyPipelineBinaryKHR)vkGetDeviceProcAddr(device, "vkDestroyPipelineBinaryKHR");
@@ -105,11 +81,7 @@ int main(void)
                       NULL);
 
     /* -device-09610: disableInternalCache. And a count that was not zero before, which is allowed. */
-    VkComputePipelineCreateInfo asked = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = layout};
-    asked.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-    asked.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-    asked.stage.module = module;
-    asked.stage.pName = "main";
+    VkComputePipelineCreateInfo asked = compute_info(&program, "main");
     VkPipelineCreateInfoKHR keyed = {VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, &asked};
     VkPipelineBinaryCreateInfoKHR probe = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                            .pPipelineCreateInfo = &keyed};
@@ -138,9 +110,6 @@ int main(void)
     vkDestroyPipeline(device, captured, NULL);
     vkDestroyPipeline(device, plain, NULL);
     vkDestroyPipelineCache(device, cache, NULL);
-    vkDestroyShaderModule(device, module, NULL);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyDevice(device, NULL); /* the binary is still there */
-    vkDestroyInstance(instance, NULL);
+    close_program(&program); /* the binary is still there */
     return 0;
 }

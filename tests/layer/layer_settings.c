@@ -3,7 +3,7 @@
  * extensions that the layer lists. */
 #define _GNU_SOURCE
 #include "../../shim/layer/vulkan/vk_compat.h"
-#include "device.h"
+#include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,28 +72,20 @@ int main(int count, char **arguments)
                                             .settingCount = setting_count,
                                             .pSettings = settings};
     const char *extension = VK_EXT_LAYER_SETTINGS_EXTENSION_NAME;
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                 .pNext = &chained,
-                                 .pApplicationInfo = &application,
-                                 .enabledExtensionCount = (uint32_t)enable,
-                                 .ppEnabledExtensionNames = &extension};
+    Wanted wanted = {
+        .instance_chain = &chained, .instance_extension_count = (uint32_t)enable, .instance_extensions = &extension};
     VkExtensionProperties listed[MOST];
     uint32_t listed_count = MOST;
     if (vkEnumerateInstanceExtensionProperties("VK_LAYER_PYLAYER_pipeline_cache", &listed_count, listed))
         return 1;
     for (uint32_t i = 0; i < listed_count; i++)
         printf("%s %u\n", listed[i].extensionName, listed[i].specVersion);
-    VkInstance instance;
-    VkResult result = vkCreateInstance(&info, NULL, &instance);
+    Program program = {0};
+    VkResult result = open_program(&program, &wanted);
     if (result) {
-        fprintf(stderr, "vkCreateInstance: %d\n", result);
+        fprintf(stderr, "vkCreateInstance or vkCreateDevice: %d\n", result);
         return 1;
     }
-    VkDevice device = create_device_on(instance, NULL, NULL);
-    if (!device)
-        return 1;
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    close_program(&program);
     return 0;
 }

@@ -8,7 +8,6 @@
  * Prints for each the VkResult, and whether any byte of what was chained changed that must not.
  */
 #include "rays.h"
-#include "shader.h"
 
 #include "../pipeline_binary.h"
 
@@ -107,8 +106,7 @@ static int changed(const Chain *chain)
     return memcmp(chain->before, chain->nodes, (size_t)chain->count * sizeof *chain->nodes) != 0;
 }
 
-static VkInstance instance;
-static VkDevice device;
+static Program program;
 
 static bool has_extension(VkPhysicalDevice physical, const char *name)
 {
@@ -140,33 +138,21 @@ static uint32_t extensions_for(VkPhysicalDevice physical, const char *names, con
     return count;
 }
 
-static void open_device(const char *api, const char *names)
+static void make_device(const char *api, const char *names)
 {
     static Chain of_instance, chain;
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                                     .apiVersion = VK_MAKE_API_VERSION(0, 1, (uint32_t)atoi(api + 2), 0)};
-    VkInstanceCreateInfo instance_info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                          .pNext = make_chain(&of_instance, "made-up", NULL),
-                                          .pApplicationInfo = &application};
-    VkPhysicalDevice physical;
-    uint32_t one = 1;
-    float priority = 1;
-    must(vkCreateInstance(&instance_info, NULL, &instance), "vkCreateInstance");
-    if (vkEnumeratePhysicalDevices(instance, &one, &physical) < 0)
-        exit(1);
     const char *extensions[8];
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                               .pNext = make_chain(&chain, names, NULL),
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = extensions_for(physical, names, extensions),
-                               .ppEnabledExtensionNames = extensions};
-    VkResult result = vkCreateDevice(physical, &info, NULL, &device);
+    Wanted wanted = {.api = VK_MAKE_API_VERSION(0, 1, (uint32_t)atoi(api + 2), 0),
+                     .instance_chain = make_chain(&of_instance, "made-up", NULL),
+                     .features = make_chain(&chain, names, NULL),
+                     .extensions = extensions};
+    must(open_instance(&program, &wanted), "vkCreateInstance");
+    wanted.extension_count = extensions_for(program.physical, names, extensions);
+    VkResult result = open_device(&program, &wanted);
     printf("device result=%d changed=%d\n", result, changed(&chain) || changed(&of_instance));
     if (result)
         exit(1);
+    must(open_shader(&program), "vkCreateShaderModule");
 }
 
 /* ---- pipelines ------------------------------------------------------------------------------------ */
@@ -186,28 +172,29 @@ static VkPipelineShaderStageCreateInfo stage_of(VkShaderStageFlagBits stage, con
     VkPipelineShaderStageCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = stage, .pName = entry};
     if (!strstr(names, "code"))
-        must(vkCreateShaderModule(device, code, NULL, module), "vkCreateShaderModule");
+        must(vkCreateShaderModule(program.device, code, NULL, module), "vkCreateShaderModule");
     info.module = *module;
     info.pNext = make_chain(chain, names, code);
     return info;
 }
 
 static VkResult create_compute_pipeline(const void *chain, const VkPipelineShaderStageCreateInfo *stage,
-                                        VkPipelineLayout layout, VkPipelineCache cache, VkPipeline *pipeline)
+                                        VkPipelineCache cache, VkPipeline *pipeline)
 {
-    VkComputePipelineCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .pNext = chain, .stage = *stage, .layout = layout};
-    return vkCreateComputePipelines(device, cache, 1, &info, NULL, pipeline);
+    VkComputePipelineCreateInfo info = compute_info(&program, "main");
+    info.pNext = chain;
+    info.stage = *stage;
+    return vkCreateComputePipelines(program.device, cache, 1, &info, NULL, pipeline);
 }
 
 static VkResult create_graphics_pipeline(const void *chain, const VkPipelineShaderStageCreateInfo *stage,
-                                         VkPipelineLayout layout, VkPipeline *pipeline)
+                                         VkPipeline *pipeline)
 {
     VkSubpassDescription subpass = {.pipelineBindPoint = VK_PIPELINE_BIND_POINT_GRAPHICS};
     VkRenderPassCreateInfo pass_info = {
         .sType = VK_STRUCTURE_TYPE_RENDER_PASS_CREATE_INFO, .subpassCount = 1, .pSubpasses = &subpass};
     VkRenderPass pass;
-    must(vkCreateRenderPass(device, &pass_info, NULL, &pass), "vkCreateRenderPass");
+    must(vkCreateRenderPass(program.device, &pass_info, NULL, &pass), "vkCreateRenderPass");
     VkPipelineVertexInputStateCreateInfo input = {.sType = VK_STRUCTURE_TYPE_PIPELINE_VERTEX_INPUT_STATE_CREATE_INFO};
     VkPipelineInputAssemblyStateCreateInfo assembly = {.sType =
                                                            VK_STRUCTURE_TYPE_PIPELINE_INPUT_ASSEMBLY_STATE_CREATE_INFO,
@@ -223,10 +210,10 @@ static VkResult create_graphics_pipeline(const void *chain, const VkPipelineShad
                                          .pVertexInputState = &input,
                                          .pInputAssemblyState = &assembly,
                                          .pRasterizationState = &raster,
-                                         .layout = layout,
+                                         .layout = program.layout,
                                          .renderPass = pass};
-    VkResult result = vkCreateGraphicsPipelines(device, VK_NULL_HANDLE, 1, &info, NULL, pipeline);
-    vkDestroyRenderPass(device, pass, NULL);
+    VkResult result = vkCreateGraphicsPipelines(program.device, VK_NULL_HANDLE, 1, &info, NULL, pipeline);
+    vkDestroyRenderPass(program.device, pass, NULL);
     return result;
 }
 
@@ -235,27 +222,23 @@ static void print_pipeline(VkResult result, VkPipeline pipeline, const Chain *ch
     printf("pipeline result=%d created=%d feedback=%d changed=%d\n", result, pipeline != VK_NULL_HANDLE,
            !!(feedback.flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT), changed(chain) || changed(of_stage));
     feedback.flags = 0;
-    vkDestroyPipeline(device, pipeline, NULL);
+    vkDestroyPipeline(program.device, pipeline, NULL);
 }
 
 /* The second compute pipeline is another one. */
 static void create(bool graphics, int number, const char *names, const char *stage_names)
 {
     static Chain chain, of_stage;
-    VkPipelineLayout layout;
-    VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-    must(vkCreatePipelineLayout(device, &layout_info, NULL, &layout), "vkCreatePipelineLayout");
     VkShaderModule module = VK_NULL_HANDLE;
     VkPipelineShaderStageCreateInfo stage = stage_of(
         graphics ? VK_SHADER_STAGE_VERTEX_BIT : VK_SHADER_STAGE_COMPUTE_BIT, graphics ? &vertex_info : &shader_info,
         number && !graphics ? "twin" : "main", &of_stage, stage_names, &module);
     VkPipeline pipeline = VK_NULL_HANDLE;
     const void *next = make_chain(&chain, names, NULL);
-    VkResult result = graphics ? create_graphics_pipeline(next, &stage, layout, &pipeline)
-                               : create_compute_pipeline(next, &stage, layout, VK_NULL_HANDLE, &pipeline);
+    VkResult result = graphics ? create_graphics_pipeline(next, &stage, &pipeline)
+                               : create_compute_pipeline(next, &stage, VK_NULL_HANDLE, &pipeline);
     print_pipeline(result, pipeline, &chain, &of_stage);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyShaderModule(device, module, NULL);
+    vkDestroyShaderModule(program.device, module, NULL);
 }
 
 static void create_rays(const char *names, const char *stage_names)
@@ -266,14 +249,15 @@ static void create_rays(const char *names, const char *stage_names)
     const VkShaderModuleCreateInfo code = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof sky_rmiss_14, .pCode = sky_rmiss_14};
     rays_open(&rays);
-    device = rays.device;
+    program.device = rays.program.device;
     ray_pipeline(&rays_info, &rays, 1);
     rays_info.info.pNext = make_chain(&chain, names, NULL);
     if (strstr(stage_names, "code"))
         rays_info.stages[1].module = VK_NULL_HANDLE;
     rays_info.stages[1].pNext = make_chain(&of_stage, stage_names, &code);
     VkPipeline pipeline = VK_NULL_HANDLE;
-    VkResult result = rays.create(rays.device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, &rays_info.info, NULL, &pipeline);
+    VkResult result =
+        rays.create(rays.program.device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, &rays_info.info, NULL, &pipeline);
     print_pipeline(result, pipeline, &chain, &of_stage);
     rays_close(&rays);
 }
@@ -282,7 +266,7 @@ static void use_cache(const char *path, const char *device_names)
 {
     static unsigned char data[1 << 20];
     static Chain chain, of_stage;
-    open_device("1.3", device_names);
+    make_device("1.3", device_names);
     FILE *file = fopen(path, "rb");
     size_t size = file ? fread(data, 1, sizeof data, file) : 0;
     if (file)
@@ -292,24 +276,20 @@ static void use_cache(const char *path, const char *device_names)
                                       .initialDataSize = size,
                                       .pInitialData = data};
     VkPipelineCache cache;
-    must(vkCreatePipelineCache(device, &info, NULL, &cache), "vkCreatePipelineCache");
-    VkPipelineLayout layout;
+    must(vkCreatePipelineCache(program.device, &info, NULL, &cache), "vkCreatePipelineCache");
     VkShaderModule module = VK_NULL_HANDLE;
-    VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-    must(vkCreatePipelineLayout(device, &layout_info, NULL, &layout), "vkCreatePipelineLayout");
     VkPipelineShaderStageCreateInfo stage =
         stage_of(VK_SHADER_STAGE_COMPUTE_BIT, &shader_info, "main", &of_stage, "-", &module);
     VkPipeline pipeline = VK_NULL_HANDLE;
-    VkResult result = create_compute_pipeline(NULL, &stage, layout, cache, &pipeline);
+    VkResult result = create_compute_pipeline(NULL, &stage, cache, &pipeline);
     print_pipeline(result, pipeline, &chain, &of_stage);
     size = sizeof data;
-    must(vkGetPipelineCacheData(device, cache, &size, data), "vkGetPipelineCacheData");
+    must(vkGetPipelineCacheData(program.device, cache, &size, data), "vkGetPipelineCacheData");
     file = fopen(path, "wb");
     if (!file || fwrite(data, 1, size, file) != size || fclose(file))
         exit(1);
-    vkDestroyPipelineCache(device, cache, NULL);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyShaderModule(device, module, NULL);
+    vkDestroyPipelineCache(program.device, cache, NULL);
+    vkDestroyShaderModule(program.device, module, NULL);
 }
 
 int main(int count, char **arguments)
@@ -323,10 +303,9 @@ int main(int count, char **arguments)
     if (!strcmp(arguments[1], "cache"))
         use_cache(arguments[2], arguments[3]);
     else
-        open_device(arguments[1], arguments[2]);
+        make_device(arguments[1], arguments[2]);
     for (int i = 5; i < count; i++)
         create(!strcmp(arguments[3], "graphics"), i - 5, arguments[i], arguments[4]);
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    close_program(&program);
     return 0;
 }

@@ -4,8 +4,7 @@
  * TURNS times. Each cache's pipeline is another one; a file's next turn may find what another process saved.
  * Prints how many caches were loaded, and how many of those were empty at once.
  */
-#include "device.h"
-#include "shader.h"
+#include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -57,44 +56,37 @@ static VkPipelineLayout create_layout(VkDevice device, unsigned number)
 
 static unsigned loaded, emptied;
 
-static void use_cache(VkDevice device, VkShaderModule module, const char *directory, unsigned number)
+static void use_cache(const Program *program, const char *directory, unsigned number)
 {
+    Program own = *program;
     char name[4100];
     snprintf(name, sizeof name, "%s/%u.cache", directory, number);
     size_t size = read_file(name), found = 0;
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
-                                      .initialDataSize = size,
-                                      .pInitialData = size ? data : NULL};
     VkPipelineCache cache;
-    VkPipeline pipeline;
-    VkPipelineLayout layout = create_layout(device, number);
-    if (vkCreatePipelineCache(device, &info, NULL, &cache) || vkGetPipelineCacheData(device, cache, &found, NULL))
+    own.layout = create_layout(own.device, number);
+    if (create_cache(&own, 0, size, size ? data : NULL, &cache) ||
+        vkGetPipelineCacheData(own.device, cache, &found, NULL))
         exit(3);
     loaded += size > 0;
     emptied += size > 0 && found <= EMPTY_BYTES;
-    if (create_compute(device, cache, module, layout, "main", NULL, &pipeline))
+    if (use_compute(&own, cache, "main"))
         exit(4);
     size = sizeof data;
-    if (vkGetPipelineCacheData(device, cache, &size, data) || write_file(name, size))
+    if (vkGetPipelineCacheData(own.device, cache, &size, data) || write_file(name, size))
         exit(5);
-    vkDestroyPipeline(device, pipeline, NULL);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyPipelineCache(device, cache, NULL);
+    vkDestroyPipelineLayout(own.device, own.layout, NULL);
+    vkDestroyPipelineCache(own.device, cache, NULL);
 }
 
 int main(int count, char **arguments)
 {
-    VkInstance instance;
-    VkDevice device = create_device(VK_API_VERSION_1_1, &instance);
-    VkShaderModule module;
-    if (count != 4 || !device || vkCreateShaderModule(device, &shader_info, NULL, &module))
+    Program program = {0};
+    if (count != 4 || open_program(&program, &(Wanted){0}))
         return 1;
     for (int turn = 0; turn < atoi(arguments[3]); turn++)
         for (int number = 0; number < atoi(arguments[2]); number++)
-            use_cache(device, module, arguments[1], (unsigned)number);
+            use_cache(&program, arguments[1], (unsigned)number);
     printf("%u %u\n", loaded, emptied);
-    vkDestroyShaderModule(device, module, NULL);
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    close_program(&program);
     return 0;
 }

@@ -7,8 +7,7 @@
  * one: four threads create pipelines in one cache while two merge others into it, which a cache created with
  * VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR allows (VK_KHR_maintenance8).
  */
-#include "device.h"
-#include "shader.h"
+#include "program.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,8 +25,7 @@ typedef struct {
     VkBool32 maintenance8;
 } maintenance8_features;
 
-static VkDevice device;
-static VkShaderModule module;
+static Program program;
 static VkPipelineLayout layouts[8];
 static int rounds;
 static atomic_int failures;
@@ -40,9 +38,8 @@ static void must(VkResult result)
 
 static VkPipelineCache new_cache(VkPipelineCacheCreateFlags flags)
 {
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .flags = flags};
     VkPipelineCache created = VK_NULL_HANDLE;
-    must(vkCreatePipelineCache(device, &info, NULL, &created));
+    must(create_cache(&program, flags, 0, NULL, &created));
     return created;
 }
 
@@ -54,7 +51,7 @@ static void create_layouts(void)
         VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                            .pushConstantRangeCount = 1,
                                            .pPushConstantRanges = &range};
-        must(vkCreatePipelineLayout(device, &info, NULL, &layouts[i]));
+        must(vkCreatePipelineLayout(program.device, &info, NULL, &layouts[i]));
     }
 }
 
@@ -65,17 +62,16 @@ typedef struct {
 
 static void create(VkPipelineCache cache, unsigned number)
 {
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    const char *name = number / 8 % 2 ? "twin" : "main";
-    must(create_compute(device, cache, module, layouts[number % 8], name, NULL, &pipeline));
-    vkDestroyPipeline(device, pipeline, NULL);
+    Program own = program;
+    own.layout = layouts[number % 8];
+    must(use_compute(&own, cache, number / 8 % 2 ? "twin" : "main"));
 }
 
 static void *merge(void *argument)
 {
     const work *what = argument;
     for (int i = 0; i < rounds; i++)
-        must(vkMergePipelineCaches(device, what->into, 1, &what->from));
+        must(vkMergePipelineCaches(program.device, what->into, 1, &what->from));
     return NULL;
 }
 
@@ -106,8 +102,8 @@ static void opposite(void)
         create(i % 2 ? a : b, i);
     run(3, (thread_function[]){merge, merge, create_some},
         (work[]){{.into = a, .from = b}, {.into = b, .from = a}, {.first = 0}});
-    vkDestroyPipelineCache(device, a, NULL);
-    vkDestroyPipelineCache(device, b, NULL);
+    vkDestroyPipelineCache(program.device, a, NULL);
+    vkDestroyPipelineCache(program.device, b, NULL);
 }
 
 static void into_one(void)
@@ -122,24 +118,19 @@ static void into_one(void)
                  {.into = one, .first = 12},
                  {.into = one, .from = a},
                  {.into = one, .from = b}});
-    vkDestroyPipelineCache(device, one, NULL);
-    vkDestroyPipelineCache(device, a, NULL);
-    vkDestroyPipelineCache(device, b, NULL);
-}
-
-static VkDevice create_device_with_maintenance8(VkInstance *instance)
-{
-    maintenance8_features features = {(VkStructureType)TYPE_MAINTENANCE_8_FEATURES, NULL, VK_TRUE};
-    return create_device_with(VK_API_VERSION_1_1, &features, "VK_KHR_maintenance8", instance);
+    vkDestroyPipelineCache(program.device, one, NULL);
+    vkDestroyPipelineCache(program.device, a, NULL);
+    vkDestroyPipelineCache(program.device, b, NULL);
 }
 
 int main(int count, char **arguments)
 {
-    VkInstance instance;
+    maintenance8_features features = {(VkStructureType)TYPE_MAINTENANCE_8_FEATURES, NULL, VK_TRUE};
+    const char *extension = "VK_KHR_maintenance8";
+    Wanted usual = {0}, synchronized = {.features = &features, .extension_count = 1, .extensions = &extension};
     bool is_opposite = count > 1 && !strcmp(arguments[1], "opposite");
     rounds = count > 2 ? atoi(arguments[2]) : 200;
-    device = is_opposite ? create_device(VK_API_VERSION_1_1, &instance) : create_device_with_maintenance8(&instance);
-    if (!device || vkCreateShaderModule(device, &shader_info, NULL, &module))
+    if (open_program(&program, is_opposite ? &usual : &synchronized))
         return 1;
     create_layouts();
     if (is_opposite)
@@ -147,9 +138,7 @@ int main(int count, char **arguments)
     else
         into_one();
     for (unsigned i = 0; i < 8; i++)
-        vkDestroyPipelineLayout(device, layouts[i], NULL);
-    vkDestroyShaderModule(device, module, NULL);
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+        vkDestroyPipelineLayout(program.device, layouts[i], NULL);
+    close_program(&program);
     return atomic_load(&failures) != 0;
 }

@@ -8,8 +8,7 @@
  * more_pipelines deferred: pipelines are created with a cache that a deferred operation has not done with.
  */
 #define _GNU_SOURCE
-#include "device.h"
-#include "shader.h"
+#include "program.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -29,16 +28,14 @@ typedef VkResult(VKAPI_PTR *CreateMoreDeferred)(VkDevice, VkDeferredOperationKHR
 static const char *const commands[] = {"vkCreateRayTracingPipelinesNV", "vkCreateExecutionGraphPipelinesAMDX",
                                        DEFERRED_COMMAND};
 
-static VkDevice device;
+static Program program;
 static VkPipelineCache cache;
-static VkShaderModule module;
-static VkPipelineLayout layout;
 static atomic_bool done;
 
 static void print_names(void)
 {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        PFN_vkVoidFunction command = vkGetDeviceProcAddr(device, commands[i]);
+        PFN_vkVoidFunction command = vkGetDeviceProcAddr(program.device, commands[i]);
         Dl_info found;
         if (command && dladdr((void *)command, &found))
             printf("%s %s\n", commands[i], strrchr(found.dli_fname, '/') + 1);
@@ -48,12 +45,12 @@ static void print_names(void)
 static VkResult create_more(const char *name, VkDeferredOperationKHR operation)
 {
     VkPipeline pipeline;
-    PFN_vkVoidFunction command = vkGetDeviceProcAddr(device, name);
+    PFN_vkVoidFunction command = vkGetDeviceProcAddr(program.device, name);
     if (!command)
         return VK_ERROR_EXTENSION_NOT_PRESENT;
     if (strcmp(name, DEFERRED_COMMAND) == 0)
-        return ((CreateMoreDeferred)command)(device, operation, cache, 1, NULL, NULL, &pipeline);
-    return ((CreateMore)command)(device, cache, 1, NULL, NULL, &pipeline);
+        return ((CreateMoreDeferred)command)(program.device, operation, cache, 1, NULL, NULL, &pipeline);
+    return ((CreateMore)command)(program.device, cache, 1, NULL, NULL, &pipeline);
 }
 
 static void *create_beside(void *name)
@@ -70,15 +67,11 @@ static VkResult create_new(void)
     number++;
     const VkSpecializationMapEntry entry = {.constantID = 1, .size = sizeof number};
     const VkSpecializationInfo specialization = {1, &entry, sizeof number, &number};
-    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = layout};
-    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-    info.stage.module = module;
-    info.stage.pName = "main";
+    VkComputePipelineCreateInfo info = compute_info(&program, "main");
     info.stage.pSpecializationInfo = &specialization;
     VkPipeline pipeline = VK_NULL_HANDLE;
-    VkResult result = vkCreateComputePipelines(device, cache, 1, &info, NULL, &pipeline);
-    vkDestroyPipeline(device, pipeline, NULL);
+    VkResult result = vkCreateComputePipelines(program.device, cache, 1, &info, NULL, &pipeline);
+    vkDestroyPipeline(program.device, pipeline, NULL);
     return result;
 }
 
@@ -105,19 +98,14 @@ static int deferred(void)
 
 int main(int count, char **arguments)
 {
-    VkInstance instance;
+    const char *extension = VK_NV_RAY_TRACING_EXTENSION_NAME;
     const bool lacks = count == 2 && strcmp(arguments[1], "no-names") == 0;
     const bool names = lacks || (count == 2 && strcmp(arguments[1], "names") == 0);
-    device = create_device_with(VK_API_VERSION_1_3, NULL, lacks ? NULL : VK_NV_RAY_TRACING_EXTENSION_NAME, &instance);
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    if (count < 2 || !device || create_shader(device, &module, &layout) ||
-        vkCreatePipelineCache(device, &info, NULL, &cache))
+    const Wanted wanted = {.api = VK_API_VERSION_1_3, .extension_count = lacks ? 0 : 1, .extensions = &extension};
+    if (count < 2 || open_program(&program, &wanted) || create_cache(&program, 0, 0, NULL, &cache))
         return 1;
     int failures = names ? (print_names(), 0) : count == 3 ? beside(arguments[2]) : deferred();
-    vkDestroyPipelineCache(device, cache, NULL);
-    vkDestroyPipelineLayout(device, layout, NULL);
-    vkDestroyShaderModule(device, module, NULL);
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    vkDestroyPipelineCache(program.device, cache, NULL);
+    close_program(&program);
     return failures != 0;
 }

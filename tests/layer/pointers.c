@@ -1,6 +1,6 @@
 /* Prints where vkGetDeviceProcAddr points for many commands, as JSON: library and offset. */
 #define _GNU_SOURCE
-#include "device.h"
+#include "program.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,12 +56,11 @@ static const char *const names[] = {
 
 int main(void)
 {
-    VkInstance instance;
-    VkDevice device = create_device(VK_API_VERSION_1_1, &instance);
-    if (!device)
+    Program program = {0};
+    if (open_program(&program, &(Wanted){0}))
         return 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *pointer = (void *)vkGetDeviceProcAddr(device, names[i]);
+        void *pointer = (void *)vkGetDeviceProcAddr(program.device, names[i]);
         Dl_info where = {0};
         if (!pointer || !dladdr(pointer, &where))
             return 1;
@@ -69,7 +68,6 @@ int main(void)
                (size_t)((char *)pointer - (char *)where.dli_fbase));
     }
     puts("}");
-    vkDestroyDevice(device, NULL);
-    vkDestroyInstance(instance, NULL);
+    close_program(&program);
     return 0;
 }

@@ -24,7 +24,7 @@ static void print_stack_sizes(const VkRayTracingPipelineCreateInfoKHR *info, VkP
     for (uint32_t i = 0; i < groups; i++) {
         VkShaderGroupShaderKHR shader =
             is_hit_group(info, i) ? VK_SHADER_GROUP_SHADER_CLOSEST_HIT_KHR : VK_SHADER_GROUP_SHADER_GENERAL_KHR;
-        printf("%llu,", (unsigned long long)rays.get_stack_size(rays.device, pipeline, i, shader));
+        printf("%llu,", (unsigned long long)rays.get_stack_size(rays.program.device, pipeline, i, shader));
     }
 }
 
@@ -32,7 +32,7 @@ static void print_stack_sizes(const VkRayTracingPipelineCreateInfoKHR *info, VkP
 static VkPipeline create(const char *name, const VkRayTracingPipelineCreateInfoKHR *info, uint32_t groups)
 {
     VkPipeline pipeline = (VkPipeline)1;
-    VkResult result = rays.create(rays.device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, info, NULL, &pipeline);
+    VkResult result = rays.create(rays.program.device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, info, NULL, &pipeline);
     printf("%s result=%d pipeline=%d", name, result, pipeline != VK_NULL_HANDLE);
     if (result == VK_SUCCESS && !(info->flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR)) {
         print_handles(&rays, pipeline, groups);
@@ -44,7 +44,7 @@ static VkPipeline create(const char *name, const VkRayTracingPipelineCreateInfoK
 
 static void create_and_destroy(const char *name, const RayPipeline *pipeline)
 {
-    vkDestroyPipeline(rays.device, create(name, &pipeline->info, pipeline->info.groupCount), NULL);
+    vkDestroyPipeline(rays.program.device, create(name, &pipeline->info, pipeline->info.groupCount), NULL);
 }
 
 /* ---- states ------------------------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ static void create_of_libraries(void)
                               link("linked-own-stages", &whole, 0, 3, 1, &parts[2], 4)};
     const VkPipeline all[] = {linked[0], linked[1], of_nested[0], of_nested[1], both, parts[0], parts[1], parts[2]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        vkDestroyPipeline(rays.device, all[i], NULL);
+        vkDestroyPipeline(rays.program.device, all[i], NULL);
 }
 
 /* ---- capture and replay -------------------------------------------------------------------------- */
@@ -147,11 +147,11 @@ static void capture_and_replay(void)
     pipeline.info.flags = VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR;
     VkPipeline first = create("capture", &pipeline.info, GROUPS);
     for (uint32_t i = 0; i < GROUPS; i++) {
-        must(rays.get_replay_handles(rays.device, first, i, 1, rays.replay_handle_size, captured[i]),
+        must(rays.get_replay_handles(rays.program.device, first, i, 1, rays.replay_handle_size, captured[i]),
              "vkGetRayTracingCaptureReplayShaderGroupHandlesKHR");
         pipeline.groups[i].pShaderGroupCaptureReplayHandle = captured[i];
     }
-    vkDestroyPipeline(rays.device, first, NULL);
+    vkDestroyPipeline(rays.program.device, first, NULL);
     create_and_destroy("replay", &pipeline);
 }
 

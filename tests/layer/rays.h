@@ -7,17 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <vulkan/vulkan.h>
+#include "program.h"
 
 #include "shaders/camera_rgen_14.h"
 #include "shaders/sky_rmiss_14.h"
 #include "shaders/surface_rchit_14.h"
 
 typedef struct {
-    VkInstance instance;
-    VkDevice device;
+    Program program; /* its shader and layout are others */
     VkDescriptorSetLayout set_layout;
-    VkPipelineLayout layout;
     VkShaderModule camera, sky, surface;
     uint32_t handle_size, replay_handle_size, max_recursion;
     PFN_vkCreateRayTracingPipelinesKHR create;
@@ -74,25 +72,21 @@ static inline void rays_create_layout(Rays *rays)
         bindings[i] = (VkDescriptorSetLayoutBinding){i, types[i], 1, VK_SHADER_STAGE_ALL, NULL};
     VkDescriptorSetLayoutCreateInfo set = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = 4, .pBindings = bindings};
-    must(vkCreateDescriptorSetLayout(rays->device, &set, NULL, &rays->set_layout), "vkCreateDescriptorSetLayout");
+    must(vkCreateDescriptorSetLayout(rays->program.device, &set, NULL, &rays->set_layout),
+         "vkCreateDescriptorSetLayout");
     VkPipelineLayoutCreateInfo layout = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1, .pSetLayouts = &rays->set_layout};
-    must(vkCreatePipelineLayout(rays->device, &layout, NULL, &rays->layout), "vkCreatePipelineLayout");
+    must(vkCreatePipelineLayout(rays->program.device, &layout, NULL, &rays->program.layout), "vkCreatePipelineLayout");
 }
 
 static inline void rays_create_device(Rays *rays)
 {
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3};
-    VkInstanceCreateInfo instance = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
-    must(vkCreateInstance(&instance, NULL, &rays->instance), "vkCreateInstance");
-    VkPhysicalDevice physical;
-    uint32_t one = 1;
-    if (vkEnumeratePhysicalDevices(rays->instance, &one, &physical) < 0)
-        exit(1);
+    Wanted wanted = {.api = VK_API_VERSION_1_3};
+    must(open_instance(&rays->program, &wanted), "vkCreateInstance");
     VkPhysicalDeviceRayTracingPipelinePropertiesKHR properties = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_PROPERTIES_KHR};
     VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &properties};
-    vkGetPhysicalDeviceProperties2(physical, &all);
+    vkGetPhysicalDeviceProperties2(rays->program.physical, &all);
     rays->handle_size = properties.shaderGroupHandleSize;
     rays->replay_handle_size = properties.shaderGroupHandleCaptureReplaySize;
     rays->max_recursion = properties.maxRayRecursionDepth;
@@ -121,22 +115,16 @@ static inline void rays_create_device(Rays *rays)
                                              VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME,
                                              "VK_KHR_maintenance5",
                                              "VK_KHR_pipeline_binary"};
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                               .pNext = &control,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = sizeof extensions / sizeof *extensions,
-                               .ppEnabledExtensionNames = extensions};
-    must(vkCreateDevice(physical, &info, NULL, &rays->device), "vkCreateDevice");
+    wanted.features = &control;
+    wanted.extension_count = sizeof extensions / sizeof *extensions;
+    wanted.extensions = extensions;
+    must(open_device(&rays->program, &wanted), "vkCreateDevice");
 }
 
 static inline void rays_open(Rays *rays)
 {
     rays_create_device(rays);
-#define COMMAND(member, name) rays->member = (PFN_##name)vkGetDeviceProcAddr(rays->device, #name)
+#define COMMAND(member, name) rays->member = (PFN_##name)vkGetDeviceProcAddr(rays->program.device, #name)
     COMMAND(create, vkCreateRayTracingPipelinesKHR);
     COMMAND(get_handles, vkGetRayTracingShaderGroupHandlesKHR);
     COMMAND(get_replay_handles, vkGetRayTracingCaptureReplayShaderGroupHandlesKHR);
@@ -148,20 +136,18 @@ static inline void rays_open(Rays *rays)
     COMMAND(destroy_operation, vkDestroyDeferredOperationKHR);
 #undef COMMAND
     rays_create_layout(rays);
-    rays->camera = rays_module(rays->device, camera_rgen_14, sizeof camera_rgen_14);
-    rays->sky = rays_module(rays->device, sky_rmiss_14, sizeof sky_rmiss_14);
-    rays->surface = rays_module(rays->device, surface_rchit_14, sizeof surface_rchit_14);
+    rays->camera = rays_module(rays->program.device, camera_rgen_14, sizeof camera_rgen_14);
+    rays->sky = rays_module(rays->program.device, sky_rmiss_14, sizeof sky_rmiss_14);
+    rays->surface = rays_module(rays->program.device, surface_rchit_14, sizeof surface_rchit_14);
 }
 
 static inline void rays_close(Rays *rays)
 {
-    vkDestroyShaderModule(rays->device, rays->camera, NULL);
-    vkDestroyShaderModule(rays->device, rays->sky, NULL);
-    vkDestroyShaderModule(rays->device, rays->surface, NULL);
-    vkDestroyPipelineLayout(rays->device, rays->layout, NULL);
-    vkDestroyDescriptorSetLayout(rays->device, rays->set_layout, NULL);
-    vkDestroyDevice(rays->device, NULL);
-    vkDestroyInstance(rays->instance, NULL);
+    vkDestroyShaderModule(rays->program.device, rays->camera, NULL);
+    vkDestroyShaderModule(rays->program.device, rays->sky, NULL);
+    vkDestroyShaderModule(rays->program.device, rays->surface, NULL);
+    vkDestroyDescriptorSetLayout(rays->program.device, rays->set_layout, NULL);
+    close_program(&rays->program);
 }
 
 /* One pipeline: a camera, a sky and a surface. It points into itself. */
@@ -217,7 +203,7 @@ static inline void ray_pipeline(RayPipeline *pipeline, const Rays *rays, int32_t
         .groupCount = 3,
         .pGroups = pipeline->groups,
         .maxPipelineRayRecursionDepth = 1,
-        .layout = rays->layout,
+        .layout = rays->program.layout,
         .basePipelineIndex = -1,
     };
 }
@@ -228,7 +214,7 @@ static inline void ray_pipeline(RayPipeline *pipeline, const Rays *rays, int32_t
 static inline void print_handles(const Rays *rays, VkPipeline pipeline, uint32_t groups)
 {
     uint8_t handles[16 * 64] = {0};
-    must(rays->get_handles(rays->device, pipeline, 0, groups, groups * rays->handle_size, handles),
+    must(rays->get_handles(rays->program.device, pipeline, 0, groups, groups * rays->handle_size, handles),
          "vkGetRayTracingShaderGroupHandlesKHR");
     printf(" handles=");
     for (uint32_t i = 0; i < groups; i++)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from pipeline_binaries import Archive, flipped
+from recipes.small import BINARY_CALLS
 from scripted_driver import ScriptedDriver
 from world import BUILD, LAYER_NAME, World
 
@@ -39,11 +40,10 @@ def count_of(path: Path) -> int:
 def test_every_command_answers_as_without_the_layer(world: World, driver: ScriptedDriver, carrier: str) -> None:
     """Every way of calling the extension's commands gives the same results, sizes, keys and bytes as without the layer,
     in two runs."""
-    calls = [str(BUILD / "tests" / "binary_calls")]
-    without = world.run(calls, VK_INSTANCE_LAYERS=None).stdout
+    without = world.recipe(BINARY_CALLS, VK_INSTANCE_LAYERS=None).stdout
     driver.settings(carrier=carrier)
     for _ in range(2):
-        assert world.run(calls, VK_INSTANCE_LAYERS=LAYER_NAME).stdout == without
+        assert world.recipe(BINARY_CALLS, VK_INSTANCE_LAYERS=LAYER_NAME).stdout == without
 
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries"])

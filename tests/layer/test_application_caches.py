@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from recipes.small import ZERO_LENGTH
 from world import World
 
 HEADER = struct.Struct("<IIII16s")
@@ -89,25 +90,21 @@ def test_refused_cache_is_filled_again(world: World, saved: Path, tmp_path: Path
 def test_policy_may_let_everything_pass(world: World, saved: Path) -> None:
     """With application_caches: pass the driver gets the data unchecked."""
     change(saved, uuid=bytes(16))
-    config = world.directory / "policy.yaml"
-    config.write_text("settings: {application_caches: pass}\n")
-    world.demo("--count", 4, "--cache", saved, PYLAYER_CONFIG=str(config))
+    config = world.policy("settings: {application_caches: pass}\n")
+    world.demo("--count", 4, "--cache", saved, **config)
     assert world.last()["caches_emptied"] == 0
 
 
 def test_checked_also_where_nothing_is_kept(world: World, saved: Path) -> None:
     """With the carrier off, an application's cache data is still checked."""
     change(saved, device=1)
-    config = world.directory / "policy.yaml"
-    config.write_text("settings: {carrier: 'off'}\n")
-    result = world.demo("--count", 4, "--cache", saved, PYLAYER_CONFIG=str(config))
+    config = world.policy("settings: {carrier: 'off'}\n")
+    result = world.demo("--count", 4, "--cache", saved, **config)
     assert result["created"] == 4 and "wrong-device" in result.stderr
     assert world.last()["caches_emptied"] == 1
 
 
 def test_zero_length_with_a_pointer(world: World) -> None:
     """A pointer with a length of zero becomes an empty cache."""
-    from world import BUILD
-
-    process = world.run([str(BUILD / "tests" / "zero_length_cache")])
-    assert "created" in process.stdout and "zero-length; the program gets an empty cache" in process.stderr
+    process = world.recipe(ZERO_LENGTH)
+    assert "created result=0" in process.stdout and "zero-length; the program gets an empty cache" in process.stderr

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import xxhash
 from layer.recorder import only, record
+from recipes.small import GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE, key_in
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World
 
@@ -292,14 +293,14 @@ def test_unchecked_caches_are_not_told_of(world: World, tmp_path: Path) -> None:
 # ---- the device ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [[], ["no-feature"]])
-def test_global_key(real: World, arguments: list[str]) -> None:
+@pytest.mark.parametrize("recipe", [GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE])
+def test_global_key(real: World, recipe: str) -> None:
     """Policy gets the driver's global key only for devices where the program enabled the feature."""
     wanted = record(real)
-    key = real.run([str(BUILD / "tests" / "global_key"), *arguments]).stdout.strip()
+    key = key_in(real.recipe(recipe).stdout)
     found = wanted.take()
     assert 2 <= len(key) <= 2 * KEY_BYTES
-    assert [one["global_key"] for one in only(found, "created")] == ["" if arguments else key]
+    assert [one["global_key"] for one in only(found, "created")] == [key if recipe == GLOBAL_KEY else ""]
     assert [one["compressed"] for one in only(found, "facts")] == [False]  # RADV's data is not
 
 
@@ -315,16 +316,19 @@ def test_no_global_key_without_the_extension(world: World) -> None:
 #: Loads the records of {journals}, one journal after the other, when the program creates its empty cache: the device's
 #: own load is over then.
 LATER_LOADS = """
+from pylayer.store.folder import Batch
 from pylayer.store.reader import Reader
 
 
 def load(path):
     count = 0
     for part in Reader(path).parts([]):
-        cells = [record for record in part.records if record.magic == b"CELL"]
-        names = ("start", "size", "digest", "fingerprint")
-        boundary.load_records(1, part.data, *([getattr(cell, name) for cell in cells] for name in names))
-        count += len(cells)
+        batch = Batch(part.data)
+        for record in part.records:
+            if record.magic == b"CELL":
+                batch.add(record.start, record.size, record.digest, record.fingerprint)
+        boundary.load_records(1, batch)
+        count += len(batch.offsets)
     return count, boundary.load_done(1)
 
 

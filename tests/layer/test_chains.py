@@ -8,7 +8,34 @@ import pytest
 from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
-CHAINS = [str(BUILD / "tests" / "chains")]
+DEVICE = "device control maintenance5 binaries modules\n"
+#: One compute pipeline with chains that programs may pass.
+CHAINS = f"""{DEVICE}
+may-not-compile: compute - : P0 shader=comp0 flags=fail flags2
+capture: compute - : P0 shader=comp0 flags=capture
+flags2-first: compute - : P0 shader=comp0 flags=noopt flags2
+flags2-behind-known: compute - : P0 shader=comp0 flags2=always feedback=pipeline
+flags2-behind-unknown: compute - : P0 shader=comp0 flags2=always unknown
+unknown-alone: compute - : P0 shader=comp0 unknown
+legacy-ignored: compute - : P0 shader=comp0 flags2=always legacy=fail
+plain-again: compute - : P0 shader=comp0
+"""
+#: With a VkPipelineBinaryInfoKHR that gives none. What is created from binaries must not have the flag that it must not
+#: be compiled.
+NO_BINARIES = f"""{DEVICE}
+alone: compute - : P0 shader=comp0 no-binaries
+alone-again: compute - : P0 shader=comp0 no-binaries
+behind-flags2: compute - : P0 shader=comp0 no-binaries flags=noopt flags2 reversed
+before-flags2: compute - : P0 shader=comp0 no-binaries flags=fail flags2
+behind-flags2-that-change: compute - : P0 shader=comp0 no-binaries flags=noopt,fail flags2 reversed
+behind-unknown: compute - : P0 shader=comp0 no-binaries unknown reversed
+"""
+#: Pipelines that derive from an earlier one of their call, which may not be compiled and does not come.
+ORPHANS = f"""{DEVICE}
+legacy: compute - : P0 shader=comp0 spec=1 flags=allow,fail / P1 shader=comp0 spec=2 base=#0
+flags2: compute - : P0 shader=comp0 spec=3 flags=allow,fail / P1 shader=comp0 spec=4 flags2 base=#0
+behind-unknown: compute - : P0 shader=comp0 spec=5 flags=allow,fail / P1 shader=comp0 spec=6 flags2 base=#0 unknown
+"""
 MADE_UP = str(BUILD / "tests" / "made_up")
 
 #: The log's text about a structure that the layer does not know.
@@ -26,19 +53,18 @@ def lines(output: str) -> dict[str, str]:
 def test_results_are_the_drivers(real: World) -> None:
     """Every chain gives the same result as without the layer, and the layer writes to none of the program's
     structures."""
-    alone = lines(real.run(CHAINS, VK_INSTANCE_LAYERS=None).stdout)
-    cold = lines(real.run(CHAINS).stdout)
+    alone = lines(real.recipe(CHAINS, VK_INSTANCE_LAYERS=None).stdout)
+    cold = lines(real.recipe(CHAINS).stdout)
     assert alone == cold
-    assert all(line.endswith("changed=0") for line in cold.values())
-    assert alone["flags2-may-not-compile"].startswith("result=1000297000 pipeline=0")
-    assert alone["legacy-ignored"].startswith("result=0 pipeline=1")
+    assert not any("changed" in line for line in cold.values())
+    assert alone["may-not-compile"] == "result=1000297000 P0=null"
+    assert alone["legacy-ignored"] == "result=0 P0=set"
 
 
 def test_captures_pass_untouched(world: World) -> None:
     """A call with CAPTURE_DATA reaches the driver unchanged and is counted as passed."""
-    policy = world.directory / "policy.yaml"
-    policy.write_text("settings: {carrier: cells}")
-    world.run(CHAINS, PYLAYER_CONFIG=str(policy))
+    policy = world.policy("settings: {carrier: cells}")
+    world.recipe(CHAINS, **policy)
     counters = world.last()
     assert counters["passed"] == 1
     # Two compile (optimized and not). The pipeline whose flags follow an unknown structure cannot be probed.
@@ -51,7 +77,7 @@ def test_captures_pass_untouched(world: World) -> None:
 def test_captures_are_kept(real: World) -> None:
     """Pipelines that a program captures itself are stored, and its other pipelines are created from them."""
     real.configure(carrier="binaries")
-    real.run(CHAINS)
+    real.recipe(CHAINS)
     counters = real.last()
     assert (counters["passed"], counters["binaries_kept"], counters["compile_required"]) == (1, 2, 1)
     assert (counters["compiled"], counters["binary_hits"]) == (1, 5)
@@ -59,23 +85,23 @@ def test_captures_are_kept(real: World) -> None:
 
 def test_warm_chains_hit(real: World) -> None:
     """The second run compiles nothing, whatever is in the chains."""
-    real.run(CHAINS)
-    warm = lines(real.run(CHAINS).stdout)
+    real.recipe(CHAINS)
+    warm = lines(real.recipe(CHAINS).stdout)
     counters = real.last()
     assert counters["compiled"] == counters["compile_required"] == 0
-    assert warm["flags2-may-not-compile"].startswith("result=0 pipeline=1")
+    assert warm["may-not-compile"] == "result=0 P0=set"
 
 
 def test_empty_binaries(scripted: ScriptedDriver) -> None:
     """If a program's own VkPipelineBinaryInfoKHR has no binaries, the layer replaces it by one with the stored
     binaries, so that no structure is in the chain twice. After an unknown structure it cannot be replaced, and the
     pipeline comes from a cache."""
-    alone = scripted.program("chains", "empty-binaries", layered=False).stdout
+    alone = scripted.recipe(NO_BINARIES, layered=False).stdout
     scripted.settings(carrier="binaries")
-    cold = scripted.program("chains", "empty-binaries").stdout
+    cold = scripted.recipe(NO_BINARIES).stdout
     # By then two of them need not be compiled; without the layer the driver finds them in its own cache.
     assert lines(cold) == lines(alone)
-    warm = lines(scripted.program("chains", "empty-binaries").stdout)
+    warm = lines(scripted.recipe(NO_BINARIES).stdout)
     assert {line.split(" ", 1)[0] for line in warm.values()} == {"result=0"}
     assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, 5)
 
@@ -84,10 +110,10 @@ def test_empty_binaries(scripted: ScriptedDriver) -> None:
 def test_parent_that_does_not_come(scripted: ScriptedDriver, carrier: str) -> None:
     """A pipeline whose parent is not created is no longer a derivative, wherever its flags are: in its key, in its
     creation and in queries of the driver's own cache."""
-    alone = scripted.program("chains", "derivatives", layered=False).stdout
+    alone = scripted.recipe(ORPHANS, layered=False).stdout
     scripted.settings(carrier=carrier)
     for _ in range(2):
-        assert scripted.program("chains", "derivatives").stdout == alone
+        assert scripted.recipe(ORPHANS).stdout == alone
     # The flags of the third pipeline follow an unknown structure, so the call is passed to the driver.
     assert (scripted.counts["compiles"], scripted.world.last()["passed"]) == (1, 2)
 
@@ -144,12 +170,11 @@ def test_device_with_made_up_structures(scripted: ScriptedDriver, chain: str, ca
 )
 def test_device_of_a_real_driver(real: World, chain: str, carrier: str) -> None:
     """An unknown structure in a device's chain has the same effect with Vulkan 1.4 on RADV."""
-    config = real.directory / "policy.yaml"
-    config.write_text(f"settings: {{carrier: {carrier}}}")
+    config = real.policy(f"settings: {{carrier: {carrier}}}")
     no_control = stands_behind(chain, "vulkan13")
     no_binaries = carrier == "binaries" and stands_behind(chain, "vulkan14")
     for _ in range(2):
-        result = real.run([MADE_UP, "1.4", chain, "compute", "-", "-"], PYLAYER_CONFIG=str(config))
+        result = real.run([MADE_UP, "1.4", chain, "compute", "-", "-"], **config)
         assert len(given_up(result.stderr)) == (no_control or no_binaries)
         expected = "snapshot" if no_control else "cells" if no_binaries else carrier
         assert real.runs()[-1]["carrier"] == expected
@@ -189,14 +214,13 @@ PIPELINE_CHAINS += [
 def test_pipeline_with_made_up_structures(world: World, kind: str, carrier: str, chain: str) -> None:
     """An unknown structure, anywhere in a pipeline's chain and in its stage's, prevents the probe if the flags follow
     it, and one line says so. The program gets its feedback, and the second run compiles nothing."""
-    config = world.directory / "policy.yaml"
-    config.write_text(f"settings: {{carrier: {carrier}}}")
+    config = world.policy(f"settings: {{carrier: {carrier}}}")
     command = [MADE_UP, "1.3", "maintenance5-on,binary-on", kind, "made-up,code", chain]
     alone = world.run(command, VK_INSTANCE_LAYERS=None).stdout
     assert f"created=1 feedback={int('feedback' in chain)} changed=0" in alone
     unprobed = stands_behind(chain, "flags2")
     for number in range(2):
-        result = world.run(command, PYLAYER_CONFIG=str(config))
+        result = world.run(command, **config)
         assert result.stdout == alone
         assert world.runs()[-1]["carrier"] == carrier
         # In the second run the pipeline is found by its key, without a probe.

@@ -50,7 +50,7 @@ def test_names_are_recorded(world: World, tmp_path: Path, carrier: str) -> None:
 def test_hash_is_of_the_code(world: World) -> None:
     """A shader's hash is the XXH3-64 of its SPIR-V, so that it can be found among a program's files."""
     world.run([PROGRAM, EXTENSION])
-    source = (Path(__file__).parent / "shader.h").read_text()
+    source = (Path(__file__).parent / "program.h").read_text()
     words = source.partition("shader_code[] = {")[2].partition("}")[0].replace(",", " ").split()
     code = b"".join(int(word, 0).to_bytes(4, "little") for word in words)
     assert {found for ((_, found, _),) in recorded(world).shaders.values()} == {xxhash.xxh3_64_intdigest(code)}

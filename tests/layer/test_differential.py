@@ -1,6 +1,6 @@
 """Programs that run with and without the layer see no difference except the listed ones.
 
-tests/differential/interpreter.c defines the scripts.
+tests/recipes/main.c says what recipes are.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import pytest
 from layer.validation import NEEDS_VALIDATION, NULL_BINARY_LEFT, messages
 from world import BUILD, ROOT, World, clean_environment
 
-INTERPRETER = BUILD / "differential" / "interpreter"
+PROGRAM = BUILD / "tests" / "recipes"
 
 
-def run_script(world: World, *lines: str, layer: bool = True, arguments: tuple[str, ...] = ()) -> list[str]:
-    """Returns what each line of a script printed, without the line 'end'."""
-    script = "\n".join(["begin 1", *lines, "end", ""])
+def run_recipe(world: World, *lines: str, layer: bool = True, arguments: tuple[str, ...] = ()) -> list[str]:
+    """Returns what each line of a recipe printed, without the line 'end'."""
+    recipe = "\n".join(["begin 1", *lines, "end", ""])
     changes = {} if layer else {"VK_INSTANCE_LAYERS": None}
-    output = world.run([str(INTERPRETER), *arguments], input=script, **changes).stdout.splitlines()
+    output = world.run([str(PROGRAM), *arguments], input=recipe, **changes).stdout.splitlines()
     return [line for line in output if line != "end"]
 
 
@@ -32,22 +32,22 @@ def test_allocation_callbacks_and_threads(world: World, device: str, arguments: 
     """Only a thread that is in one of the program's commands calls the allocation callbacks of the program's device or
     instance, never the thread that loads the store."""
     first = f"device control maintenance5 {device}"
-    assert run_script(world, first, COMPUTE, arguments=arguments)[-1] == "used=1 live=0 foreign=0"
+    assert run_recipe(world, first, COMPUTE, arguments=arguments)[-1] == "used=1 live=0 foreign=0"
     # Policy answers about the second cache's data after it has loaded the store, without help of this thread.
-    script = (first, "cache C0", "read D0 C0", "cache C1 data=D0")
-    assert run_script(world, *script, arguments=arguments)[-1] == "used=1 live=0 foreign=0"
+    recipe = (first, "cache C0", "read D0 C0", "cache C1 data=D0")
+    assert run_recipe(world, *recipe, arguments=arguments)[-1] == "used=1 live=0 foreign=0"
 
 
 def test_feedback_of_stages_is_cleared(world: World) -> None:
     """Feedback that a driver leaves unwritten has no VALID bit, neither for the stages nor for the pipeline."""
-    script = ("device control maintenance5", COMPUTE)
-    assert run_script(world, *script) == ["result=0", "result=0 P0=set:V:V"]
-    assert run_script(world, *script, layer=False) == ["result=0", "result=0 P0=set:V:V"]
+    recipe = ("device control maintenance5", COMPUTE)
+    assert run_recipe(world, *recipe) == ["result=0", "result=0 P0=set:V:V"]
+    assert run_recipe(world, *recipe, layer=False) == ["result=0", "result=0 P0=set:V:V"]
     rays = "rays - : P0 shaders=rgen,miss,hit from=inline feedback=stages"
-    outputs = [run_script(world, "device control maintenance5 rays", rays)[1] for _ in range(2)]
+    outputs = [run_recipe(world, "device control maintenance5 rays", rays)[1] for _ in range(2)]
     assert outputs == ["result=0 P0=set:V:V,V,V", "result=0 P0=set:V:-,-,-"]
     refused = COMPUTE + " flags=fail"
-    assert run_script(world, "device control maintenance5", refused.replace("spec=1", "spec=2"))[1] == (
+    assert run_recipe(world, "device control maintenance5", refused.replace("spec=1", "spec=2"))[1] == (
         "result=1000297000 P0=null:-:-"
     )
 
@@ -57,7 +57,7 @@ def test_feedback_behind_an_early_return(world: World) -> None:
     stored."""
     refused = COMPUTE.replace("spec=1", "spec=2") + " flags=fail,early"
     stored = COMPUTE.removeprefix("compute - : ").replace("P0", "P1")
-    outputs = run_script(world, "device control maintenance5", COMPUTE, f"{refused} / {stored}")
+    outputs = run_recipe(world, "device control maintenance5", COMPUTE, f"{refused} / {stored}")
     assert outputs[2] == "result=1000297000 P0=null:-:- P1=null:-:-"
 
 
@@ -67,7 +67,7 @@ def test_ray_tracing_library_without_optimization(world: World) -> None:
     library = "rays - : P0 shaders=miss,hit from=inline flags=library,noopt"
     for number in range(4):
         linked = f"rays - : P1 shaders=rgen link=P0 from=inline spec={number}"
-        assert run_script(world, "device control maintenance5 rays", library, linked)[1:] == [
+        assert run_recipe(world, "device control maintenance5 rays", library, linked)[1:] == [
             "result=0 P0=set",
             "result=0 P1=set",
         ]
@@ -107,7 +107,7 @@ def unknown_errors(log: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def generated() -> str:
-    """Returns the scripts of fifteen programs, one after the other."""
+    """Returns the recipes of fifteen programs, one after the other."""
     # The unknown structure is there to test the layer. Validation would report it.
     return generate("--write", "--programs", "15", "--seed", "1").stdout.replace(" unknown", "")
 
@@ -119,7 +119,7 @@ def test_generated_programs_are_valid(world: World, tmp_path: Path, carrier: str
     reports nothing below the layer, with an empty store and a full one."""
     config, log = tmp_path / "policy.yaml", tmp_path / "validation.txt"
     config.write_text(f"settings: {{carrier: '{carrier}'}}\n")
-    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", str(INTERPRETER)]
+    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", str(PROGRAM)]
     changes = {"PYLAYER_CONFIG": str(config)} if carrier else {"VK_INSTANCE_LAYERS": None}
     for _ in range(2 if carrier else 1):
         output = world.run(command, input=generated, **changes).stdout

@@ -82,23 +82,37 @@ def test_deferred_with_a_guilty_pipeline(scripted: ScriptedDriver, deferred: str
         assert scripted.demo(*way, script=f"{driver}pipeline=crash?guilty")["created"] == 4
 
 
+#: Differs from the stored pipeline by a constant that is not in the shader.
+SAME = "spec=1000:0"
+INSEPARABLE = f"{SAME} flags=allow,noopt / P2 shader=comp0 {SAME} flags2 base=#0 unknown"
+
+
+def optimized(how: str) -> str:
+    """Returns a recipe with a cache, a pipeline that is not optimized and one that is."""
+    return f"""device control maintenance5 binaries modules
+cache: cache C0
+not-optimized: compute C0 : P0 shader=comp0 flags=noopt
+optimized: compute C0 : P1 shader=comp0 {how}
+"""
+
+
 @pytest.mark.parametrize(
     ("how", "script"),
     [
-        ("unprobeable", ""),  # its flags follow a struct of unknown size
-        ("same", ";pipeline=error:unknown?compile@1"),  # it cannot be compiled into a cell
-        ("inseparable", ""),  # the call goes to the driver unchanged
+        (f"{SAME} flags2=always unknown", ""),  # its flags follow a struct of unknown size
+        (SAME, ";pipeline=error:unknown?compile@1"),  # it cannot be compiled into a cell
+        (INSEPARABLE, ""),  # the call is passed unchanged
     ],
 )
 def test_suspect_with_a_seeded_cache(scripted: ScriptedDriver, how: str, script: str) -> None:
     """The suspected pipeline is created after stored data was merged into the program's own cache, and the driver still
     has the fatal entry under another name. The pipeline is still compiled, without any cache."""
     scripted.settings(carrier="cells")
-    scripted.program("chains", "stored", script="guilty=2")
+    scripted.recipe(optimized("spec=1000:1"), script="guilty=2")
     fatal = "internal-cache=no;pipeline=crash?guilty"
-    assert scripted.program("chains", "same", script=fatal, check=False).returncode == -signal.SIGSEGV
-    process = scripted.program("chains", how, script=fatal + script)
-    assert f"{how} result=0" in process.stdout
+    assert scripted.recipe(optimized(SAME), script=fatal, check=False).returncode == -signal.SIGSEGV
+    process = scripted.recipe(optimized(how), script=fatal + script)
+    assert "optimized result=0" in process.stdout.splitlines()[-1]
     assert (scripted.counts["guilty-uses"], scripted.counts["hits"] > 0) == (0, True)
 
 

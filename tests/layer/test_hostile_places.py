@@ -143,9 +143,8 @@ def test_the_command_line_takes_none_either(world: World, library: Path) -> None
 def test_policy_file_is_no_code(world: World, tmp_path: Path, text: str) -> None:
     """YAML that asks for Python objects is refused with one line, and the defaults apply."""
     mark = tmp_path / "mark"
-    config = world.directory / "policy.yaml"
-    config.write_text(text.format(mark=mark))
-    result = world.demo("--count", 2, PYLAYER_CONFIG=str(config), PYLAYER_LOG="warn")
+    config = world.policy(text.format(mark=mark))
+    result = world.demo("--count", 2, **config, PYLAYER_LOG="warn")
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
     assert "not YAML" in line and line.endswith("the defaults are in force")
     assert not mark.exists() and world.last()["compiled"] == 2

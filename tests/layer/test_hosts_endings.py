@@ -34,8 +34,7 @@ def test_own_handlers(world: World, signal: str) -> None:
     assert process.stdout.count("handled 1") == 2
 
 
-LATE = """
-from pylayer.policy import Policy
+LATE = """\
 
 class Mine(Policy):
     def device_created(self, program, facts, state):
@@ -59,13 +58,8 @@ class Mine(Policy):
 
 def write_policy(world: World, text: str) -> dict[str, str | None]:
     """Returns an environment with the policy class Mine and with what it prints in the log."""
-    directory = world.directory / "policies"
-    directory.mkdir(mode=0o700)
-    (directory / "mine.py").write_text(text)
-    config = world.directory / "policy.yaml"
     # On a busy machine what LATE imports takes longer than a method may by default.
-    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\nwatchdog: {{call_ms: 60000}}\n")
-    return {"PYLAYER_CONFIG": str(config), "PYLAYER_LOG": "info"}
+    return {**world.policy_class(text, "watchdog: {call_ms: 60000}\n"), "PYLAYER_LOG": "info"}
 
 
 def test_policy_cannot_change_handlers(world: World) -> None:
@@ -93,7 +87,6 @@ def test_policy_may_have_children(world: World) -> None:
     """A child process of policy ends with its own status, and policy goes on."""
     text = """
 import os, subprocess
-from pylayer.policy import Policy
 
 class Mine(Policy):
     def device_created(self, program, facts, state):

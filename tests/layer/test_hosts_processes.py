@@ -132,11 +132,8 @@ def test_cleared_environment(world: World) -> None:
 def test_policy_cannot_change_the_environment(world: World) -> None:
     """A policy class that sets, deletes and clears variables does so in a copy: the program's environment stays. Python
     3.15 clears it with one call of the C library."""
-    directory = world.directory / "policies"
-    directory.mkdir(mode=0o700)
-    (directory / "mine.py").write_text(
+    config = world.policy_class(
         "import os\n"
-        "from pylayer.policy import Policy\n"
         "os.environ['KEPT'] = 'no'\n"
         "del os.environ['KEPT']\n"
         "os.environ.clear()\n"
@@ -144,11 +141,7 @@ def test_policy_cannot_change_the_environment(world: World) -> None:
         "class Mine(Policy):\n"
         "    pass\n"
     )
-    config = world.directory / "policy.yaml"
-    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
-    process = run_host(
-        world, *STORED, *END, "variable", "KEPT", PYLAYER_CONFIG=str(config), KEPT="yes", PYLAYER_LOG="info"
-    )
+    process = run_host(world, *STORED, *END, "variable", "KEPT", **config, KEPT="yes", PYLAYER_LOG="info")
     assert "variables: 0" in process.stderr and "KEPT is yes" in process.stdout
 
 
@@ -171,20 +164,15 @@ def test_calendar_of_policy(world: World) -> None:
     """Policy uses UTC, whatever the program's time zone is, and its calendar functions return what Python's return
     elsewhere."""
     moments = [0, 951782400, 1709164799, 4107542400, -1, -2203977600, -62135596800, 253402300799]
-    directory = world.directory / "policies"
-    directory.mkdir(mode=0o700)
-    (directory / "mine.py").write_text(
+    config = world.policy_class(
         "import calendar, time\n"
-        "from pylayer.policy import Policy\n"
         f"for moment in {moments}:\n"
         "    parts = time.localtime(moment)\n"
         "    print('policy:', tuple(parts)[:8], calendar.timegm(parts), int(time.mktime(parts)))\n"
         "class Mine(Policy):\n"
         "    pass\n"
     )
-    config = world.directory / "policy.yaml"
-    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
-    process = run_host(world, *STORED, *END, PYLAYER_CONFIG=str(config), TZ="Asia/Tokyo", PYLAYER_LOG="info")
+    process = run_host(world, *STORED, *END, **config, TZ="Asia/Tokyo", PYLAYER_LOG="info")
     for moment in moments:
         assert f"policy: {tuple(time.gmtime(moment))[:8]} {moment} {moment}" in process.stderr
 
@@ -193,15 +181,6 @@ def test_calendar_of_policy(world: World) -> None:
 def test_time_zone_is_the_programs(world: World, policy: str) -> None:
     """The C library reads TZ at the first use of a time zone and keeps it. Policy must not make that first use: a TZ
     that the program sets later applies."""
-    environment: dict[str, str | None] = {}
-    if policy:
-        directory = world.directory / "policies"
-        directory.mkdir(mode=0o700)
-        (directory / "mine.py").write_text(
-            f"from pylayer.policy import Policy\n{policy}\nclass Mine(Policy):\n    pass\n"
-        )
-        config = world.directory / "policy.yaml"
-        config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
-        environment["PYLAYER_CONFIG"] = str(config)
+    environment = world.policy_class(f"{policy}\nclass Mine(Policy):\n    pass\n") if policy else {}
     process = run_host(world, *STORED, "local-time", "UTC-5", *END, **environment)
     assert "local time 05:00" in process.stdout

@@ -1,9 +1,10 @@
 """VK_EXT_shader_module_identifier: programs that keep identifiers of their shaders and no SPIR-V get their pipelines
-from the store. tests/paths/identifiers.c defines the modes."""
+from the store. tests/recipes/identifiers.py has the recipes."""
 
 from __future__ import annotations
 
 import functools
+import re
 import tempfile
 from pathlib import Path
 
@@ -11,10 +12,13 @@ import pytest
 from layer.recorder import only, record
 from layer.validation import NEEDS_VALIDATION
 from pipeline_binaries import bytes_on_disk, with_disk_cache
+from recipes.identifiers import WITHOUT_EXTENSION, recipe
+from recipes.seen import parse
 from world import BUILD, LAYER_NAME, ROOT, World
 
-PROGRAM = str(BUILD / "tests" / "identifiers")
+PROGRAM = str(BUILD / "tests" / "recipes")
 COMPILE_REQUIRED = 1000297000
+NOT_REQUIRED = "skip not-required"
 
 WAYS = {"plain": (), "feedback": ("--feedback",), "own cache": ("--cache",)}
 
@@ -37,11 +41,23 @@ def carrier(world: World, request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def run(world: World, mode: str, *options: str, **environment: str | None) -> list[str]:
+def write(world: World, mode: str, device: str = "") -> str:
+    """Writes the recipe of a mode, and returns its file."""
+    file = world.directory / f"{mode}.recipe"
+    file.write_text(recipe(mode, world.directory / "identifiers", device))
+    return str(file)
+
+
+def run(world: World, mode: str, *options: str, device: str = "", **environment: str | None) -> list[str]:
     """Returns what the program saw, a line for each call in order: the call's name without the mode's, its result and
-    its handles."""
-    output = world.run([PROGRAM, *options, mode, str(world.directory / "identifiers")], **environment).stdout
-    return [line.partition(".")[2].partition(" feedback")[0] for line in output.splitlines()]
+    its pipelines. A call that was not required is none."""
+    lines = parse(world.run([PROGRAM, *options, write(world, mode, device)], **environment).stdout)
+    return [f"{line.name.partition('.')[2]} {line.seen}" for line in lines if line.seen not in ("done", NOT_REQUIRED)]
+
+
+def made(line: str) -> str:
+    """Returns a digit for each pipeline of a call: whether it is there."""
+    return "".join(str(int(state == "set")) for state in re.findall(r" P\d=(\w+)", line))
 
 
 @functools.cache
@@ -91,13 +107,13 @@ def test_hits_without_code(world: World, carrier: str, way: str) -> None:
     """Pipelines created from modules are found by identifiers alone, as in the driver's own warm cache."""
     expected = run_on_warm_driver("replay")
     recorded = run(world, "record", *WAYS[way])
-    assert all(line.endswith("agree=1") for line in recorded if line.startswith("identifier"))
+    assert all("equal=1" in line and "size=0" not in line for line in recorded if line.startswith("identify"))
     assert run(world, "replay", *WAYS[way]) == expected
     counters = world.last()
     assert compiled(counters) == 0
     # RADV creates libraries that retain what an optimized link needs only from code.
-    assert required(expected) == ["retained-pre-rasterization"]
-    assert sum("handles=1" in line for line in expected) == counters["pipelines"] == 12
+    assert required(expected) == ["retained-pre-rasterization", "retained-fragment"]
+    assert sum(made(line) == "1" for line in expected) == counters["pipelines"] == 13
 
 
 @EACH_WAY
@@ -120,9 +136,8 @@ def test_miss_leaves_nothing(world: World, carrier: str) -> None:
     compiled."""
     take_identifiers(world)
     alone = run_alone("replay")
-    assert required(alone) == ["kernel"] * 3 + ["scene", "patches", "tiles", "pre-rasterization"] + [
-        "retained-pre-rasterization"
-    ]
+    libraries = ["pre-rasterization", "fragment", "retained-pre-rasterization", "retained-fragment"]
+    assert required(alone) == ["kernel"] * 3 + ["scene", "patches", "tiles"] + libraries
     for _ in range(2):
         assert run(world, "replay") == alone
     assert compiled(world.last()) == 0
@@ -134,11 +149,11 @@ def test_mixed_batches(world: World, carrier: str, way: str) -> None:
     ends the call at the same pipeline as without the layer."""
     take_identifiers(world)
     alone = run_alone("mixed", *WAYS[way])
-    assert [line.split("handles=")[1] for line in alone] == ["0101", "0000"]
+    assert [made(line) for line in alone] == ["0101", "0000"]
     assert run(world, "mixed", *WAYS[way]) == alone
     run(world, "record", *WAYS[way])
     warm = run(world, "mixed", *WAYS[way])
-    assert [line.split("handles=")[1] for line in warm] == ["1101", "1100"]
+    assert [made(line) for line in warm] == ["1101", "1100"]
     assert {line.split()[1] for line in warm} == {f"result={COMPILE_REQUIRED}"}
     run(world, "mixed", *WAYS[way])
     assert compiled(world.last()) == 0
@@ -159,7 +174,7 @@ def test_extension_not_enabled(world: World, carrier: str) -> None:
     """A program that chains identifiers without enabling the extension sees what it sees without the layer."""
     expected = run_on_warm_driver("replay")
     run(world, "record")
-    assert run(world, "replay", "--without-extension") == expected
+    assert run(world, "replay", device=WITHOUT_EXTENSION) == expected
 
 
 # ---- recency -----------------------------------------------------------------------------------------
@@ -199,8 +214,8 @@ def test_identifiers_ignored(world: World) -> None:
     enable the extension. `pylayer prewarm` sets it for such programs."""
     wanted = record(world)
     seen = []
-    for options, wish in (((), None), ((), "ignore"), (("--without-extension",), None)):
-        run(world, "inline" if options else "record", *options, PYLAYER_SHADER_IDENTIFIERS=wish)
+    for device, wish in (("", None), ("", "ignore"), (WITHOUT_EXTENSION, None)):
+        run(world, "inline" if device else "record", device=device, PYLAYER_SHADER_IDENTIFIERS=wish)
         ended = only(wanted.take(), "destroyed")[0]
         seen.append((set(ended["seen"]), ended["counters"]["identified_shaders"] > 0))
     (identified, counted), (ignored, ignored_counted), (without, without_counted) = seen
@@ -216,7 +231,7 @@ def test_identifier_of_no_bytes(world: World) -> None:
     run(world, "record")
     recorded = set(only(wanted.take(), "destroyed")[0]["seen"])
     lines = run(world, "garbage")
-    assert [line for line in lines if line.startswith("no-bytes") and "result=0 handles=1" in line] == lines[-2:]
+    assert [line for line in lines if line.startswith("no-bytes") and "result=0 P0=set" in line] == lines[-2:]
     seen = only(wanted.take(), "destroyed")[0]["seen"]
     assert len(seen) == 2 and set(seen) < recorded
 
@@ -227,8 +242,8 @@ def test_identifier_of_no_bytes(world: World) -> None:
 def test_lavapipe_has_no_identifiers(lavapipe: World) -> None:
     """Lavapipe lacks the extension, and the layer does not advertise it."""
     for layers in (None, LAYER_NAME):
-        process = lavapipe.run([PROGRAM, "record", "identifiers"], check=False, VK_INSTANCE_LAYERS=layers)
-        assert process.returncode == 1 and "no VK_EXT_shader_module_identifier" in process.stderr
+        lines = run(lavapipe, "record", VK_INSTANCE_LAYERS=layers)
+        assert {line.partition(" ")[2] for line in lines if line.startswith("identify")} == {"skip feature"}
 
 
 @NEEDS_VALIDATION
@@ -236,11 +251,10 @@ def test_lavapipe_has_no_identifiers(lavapipe: World) -> None:
 def test_validation(world: World, tmp_path: Path, mode: str) -> None:
     """Validation below the layer reports the same as without the layer, with an empty store and a full one."""
     log = tmp_path / "validation.txt"
-    file = str(world.directory / "identifiers")
     take_identifiers(world)
     said = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
-        command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", PROGRAM, mode, file]
+        command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", PROGRAM, write(world, mode)]
         world.run(command, VK_INSTANCE_LAYERS=layers)
         said.append(sorted({line for line in log.read_text().splitlines() if "VUID" in line}))
     assert said[0] == said[1] == said[2]

@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 import radv
-from world import BUILD, World, icd_file
+from recipes.small import GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE, key_in
+from world import World, icd_file
 
 from pylayer.common.identity import Identity
 from pylayer.store.folder import read_identity
@@ -60,11 +61,11 @@ def test_global_key(world: World) -> None:
     world.demo("--count", 1)
     without = read_identity(str(world.store), identity(world))
     assert without is not None
-    result = world.run([str(BUILD / "tests" / "global_key")], PYLAYER_LOG="info")
-    key = result.stdout.strip()
+    result = world.recipe(GLOBAL_KEY, PYLAYER_LOG="info")
+    key = key_in(result.stdout)
     assert identity(world) == Identity({**without.fields, "global_key": key}).name != without.name
     assert f"identity {identity(world)}" in result.stderr
-    world.run([str(BUILD / "tests" / "global_key"), "no-feature"])
+    world.recipe(GLOBAL_KEY_WITHOUT_FEATURE)
     assert identity(world) == without.name
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,51 +68,34 @@ def test_package_that_was_never_compiled(world: World, broken: Path) -> None:
         path.chmod(path.stat().st_mode | 0o200)
 
 
-def test_missing_libpython(world: World, broken: Path) -> None:
-    """Without libpython the program runs unharmed."""
-    for library in (broken / "_private" / "lib").iterdir():
-        library.unlink()
-    assert_unharmed(world, "policy cannot start")
-    assert_silent(world)
-
-
-def test_wrong_libpython(world: World, broken: Path) -> None:
-    """If another library is in libpython's place, policy cannot start, and one line says so."""
-    (library,) = (broken / "_private" / "lib").iterdir()
-    source = broken / "wrong.c"
+def replace_by_another(library: Path) -> None:
+    """Puts a library that has the name and nothing else in the place."""
+    source = library.with_name("other.c")
     source.write_text("int Py_IsInitialized(void) { return 0; }\n")
-    subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-o", library, source], check=True)
-    assert_unharmed(world, "policy cannot start")
-
-
-def test_truncated_libpython(world: World, broken: Path) -> None:
-    """If libpython is truncated, policy cannot start, and one line says so."""
-    (library,) = (broken / "_private" / "lib").iterdir()
-    library.write_bytes(library.read_bytes()[:4000])
-    assert_unharmed(world, "policy cannot start")
-
-
-def test_missing_policy_library(world: World, broken: Path) -> None:
-    """Without the policy library the program runs unharmed."""
-    for library in broken.glob("_policy*.so"):
-        library.unlink()
-    assert_unharmed(world, "policy cannot start")
-
-
-def test_policy_library_of_another_build(world: World, broken: Path, tmp_path: Path) -> None:
-    """If the policy library lacks its entry point, policy cannot start, and one line says so."""
-    (library,) = broken.glob("_policy*.so")
-    source = tmp_path / "empty.c"
-    source.write_text("int nothing;\n")
     library.unlink()
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    assert_unharmed(world, "policy cannot start")
+    subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-o", library, source], check=True)
 
 
-def test_missing_package_inside(world: World, broken: Path) -> None:
-    """If an extension module is missing, policy ends, and a line has the module's name."""
-    shutil.rmtree(broken / "_private" / "site")
-    assert_unharmed(world, "_cffi_backend")
+LIBPYTHON, LIBRARY = "_private/lib/*", "_policy*.so"
+#: What is damaged, what is done to it, and the reason that a line has.
+DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "no libpython": (LIBPYTHON, Path.unlink, "policy cannot start"),
+    "another library as libpython": (LIBPYTHON, replace_by_another, "policy cannot start"),
+    "half a libpython": (LIBPYTHON, lambda path: os.truncate(path, 4000), "policy cannot start"),
+    "no policy library": (LIBRARY, Path.unlink, "policy cannot start"),
+    "policy library of another build": (LIBRARY, replace_by_another, "policy cannot start"),
+    "no packages inside": ("_private/site", shutil.rmtree, "_cffi_backend"),
+}
+
+
+@pytest.mark.parametrize(("what", "damage", "reason"), DAMAGE.values(), ids=DAMAGE)
+def test_damaged_package(world: World, broken: Path, what: str, damage: Callable[[Path], object], reason: str) -> None:
+    """If a part of the package is missing or damaged, the program runs unharmed, and a line has the reason if the user
+    wants lines."""
+    for path in broken.glob(what):
+        damage(path)
+    assert_unharmed(world, reason)
+    assert_silent(world)
 
 
 def test_missing_standard_library(world: World, broken: Path) -> None:
@@ -152,19 +137,14 @@ BODIES = {
 
 def write_policy(world: World, plan: str = "", top: str = "", **methods: str) -> dict[str, str]:
     """Writes a policy class whose methods have these bodies. Returns the environment that enables it."""
-    directory = world.directory / "policies"
-    directory.mkdir(mode=0o700)
     bodies = {"plan_device": ("program, facts, settings", plan)} if plan else {}
     signatures = {"keep_cell": "cell, program, settings", "admit_cache": "data, facts, settings"}
     signatures |= {"device_created": "program, facts, state", "device_destroyed": "program, facts, counters"}
     bodies |= {name: (signatures[name], body) for name, body in methods.items()}
-    text = f"from pylayer.policy import Policy\n{top}\nclass Mine(Policy):\n    pass\n"
+    text = f"{top}\nclass Mine(Policy):\n    pass\n"
     for name, (parameters, body) in bodies.items():
         text += f"    def {name}(self, {parameters}):\n        {body}\n"
-    (directory / "mine.py").write_text(text)
-    config = world.directory / "policy.yaml"
-    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
-    return {"PYLAYER_CONFIG": str(config)}
+    return world.policy_class(text)
 
 
 def test_policy_that_fails_to_plan(world: World) -> None:
@@ -184,24 +164,6 @@ def test_policy_that_fails_to_plan(world: World) -> None:
 def test_policy_that_sleeps_for_ever(world: World) -> None:
     """A policy class that never answers costs one deadline, and the program runs as without the layer."""
     assert_unharmed(world, "gave no plan for the device", **write_policy(world, "import time; time.sleep(1000)"))
-
-
-def test_policy_that_computes_for_ever(world: World) -> None:
-    """A policy class that computes for ever costs one deadline."""
-    environment = write_policy(world, "while True: pass")
-    result = world.demo("--count", 8, "--repeat-instances", 3, **environment)
-    assert result["created"] == 8
-    # The program created four devices, and only the first one waited.
-    assert result["create_device_ns"] < 1e9
-
-
-def test_policy_that_raises_for_each_cell(world: World) -> None:
-    """A policy class that fails for each cell is replaced by the built-in policy, which stores the cells after that."""
-    environment = write_policy(world, keep_cell="raise SystemExit(5)")
-    result = world.demo("--count", 40, PYLAYER_LOG="info", **environment)
-    assert result["created"] == 40
-    assert "policy failed" in result.stderr and "built-in one is in force" in result.stderr
-    assert 0 < world.runs()[-1]["stored_records"] < 40
 
 
 @pytest.mark.parametrize("top", ["raise SystemExit(6)", "import nonexistent_module", "def broken(:"])
@@ -234,18 +196,16 @@ def test_policy_prints_nowhere(world: World) -> None:
 
 def test_policy_file_with_an_error(world: World) -> None:
     """A policy file that cannot be used is reported with file and line, and the defaults apply."""
-    config = world.directory / "policy.yaml"
-    config.write_text("settings:\n  carrier: fast\n")
-    result = world.demo("--count", 8, PYLAYER_CONFIG=str(config))
-    assert f"{config}, line 2" in result.stderr and "the defaults are in force" in result.stderr
+    config = world.policy("settings:\n  carrier: fast\n")
+    result = world.demo("--count", 8, **config)
+    assert f"{config['PYLAYER_CONFIG']}, line 2" in result.stderr and "the defaults are in force" in result.stderr
     assert world.last()["compiled"] == 8
 
 
 def test_policy_file_switches_off(world: World) -> None:
     """A rule can switch the carrier off for this program."""
-    config = world.directory / "policy.yaml"
-    config.write_text('rules:\n  - match: {executable: "pipe*"}\n    set: {carrier: "off"}\n')
-    world.demo("--count", 8, PYLAYER_CONFIG=str(config))
+    config = world.policy('rules:\n  - match: {executable: "pipe*"}\n    set: {carrier: "off"}\n')
+    world.demo("--count", 8, **config)
     assert [(run["carrier"], run["reason"]) for run in world.runs()] == [("off", "switched off by the policy file")]
     assert world.stored_files() == []
 

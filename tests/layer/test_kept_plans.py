@@ -185,18 +185,16 @@ def test_programs_share_a_plan_that_no_rule_made(world: World) -> None:
 
 def test_program_that_a_rule_may_match_gets_its_own(world: World) -> None:
     """With rules in the policy file, each command line has a plan of its own."""
-    config = world.directory / "policy.yaml"
-    config.write_text('rules:\n  - match: {executable: "nobody"}\n    set: {carrier: "off"}\n')
+    config = world.policy('rules:\n  - match: {executable: "nobody"}\n    set: {carrier: "off"}\n')
     for count in (4, 5, 4):
-        world.demo("--count", count, PYLAYER_CONFIG=str(config))
+        world.demo("--count", count, **config)
     assert len(plans(world)) == 2
 
 
 def test_rule_for_one_program_leaves_others_alone(world: World) -> None:
     """A plan made for one program is not used for another."""
-    config = world.directory / "policy.yaml"
-    config.write_text('rules:\n  - match: {application: "pipelines"}\n    set: {carrier: "off"}\n')
-    environment = {"PYLAYER_CONFIG": str(config)}
+    config = world.policy('rules:\n  - match: {application: "pipelines"}\n    set: {carrier: "off"}\n')
+    environment = config
     for _ in range(2):
         world.demo("--count", 1, **environment)
         world.run([str(BUILD / "tests" / "two_instances")], **environment)
@@ -205,19 +203,14 @@ def test_rule_for_one_program_leaves_others_alone(world: World) -> None:
 
 def test_policy_class_is_asked_every_time(world: World) -> None:
     """A policy class of the user decides in every run. Its plans are not kept."""
-    directory = world.directory / "policies"
-    directory.mkdir(mode=0o700)
-    (directory / "mine.py").write_text(
-        "from pylayer.policy import Policy\n"
+    config = world.policy_class(
         "class Mine(Policy):\n"
         "    def plan_device(self, program, facts, settings):\n"
         "        print('asked')\n"
         "        return super().plan_device(program, facts, settings)\n"
     )
-    config = world.directory / "policy.yaml"
-    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
     for _ in range(2):
-        assert "asked" in world.demo("--count", 4, PYLAYER_CONFIG=str(config), PYLAYER_LOG="info").stderr
+        assert "asked" in world.demo("--count", 4, **config, PYLAYER_LOG="info").stderr
     assert plans(world) == []
 
 

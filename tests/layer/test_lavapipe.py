@@ -1,6 +1,6 @@
 """Lavapipe: a driver that renders and whose VkPipelineCache keeps nothing. The layer passes every call.
 
-tests/layer/test_paths.py tests it on every path of pipeline creation, tests/layer/test_programs.py with a picture.
+tests/layer/test_recipes.py tests it on every path of pipeline creation, tests/layer/test_programs.py with a picture.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from programs.modes import modes
 from world import ROOT, World, seen
 
-#: The demo program's modes that tests/paths lacks.
+#: The demo program's modes that tests/recipes lacks.
 MODES = modes(
     only=(
         "mixed",

@@ -154,9 +154,8 @@ def test_rate(world: World) -> None:
     """A message that repeats does not fill the disk: a burst of lines is written, and the rest is counted."""
     module = world.directory / "loud.py"
     module.write_text(POLICY)
-    config = world.directory / "policy.yaml"
-    config.write_text(f"policy: loud:Loud\npolicy_path: {world.directory}\n")
-    world.run(DEMO, PYLAYER_LOG="info", PYLAYER_CONFIG=str(config))
+    config = world.policy(f"policy: loud:Loud\npolicy_path: {world.directory}\n")
+    world.run(DEMO, PYLAYER_LOG="info", **config)
     raw = lines(world.raw_stderr)
     loud = [line for line in raw if " loud " in line]
     assert 1900 < len(loud) < 3000

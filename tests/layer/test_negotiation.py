@@ -117,12 +117,11 @@ def test_commands_before_an_instance(library: ctypes.CDLL) -> None:
 def test_commands_of_what_the_layer_enables(world: World, settings: str) -> None:
     """A program that does not enable pipeline binaries gets none of their commands, although the layer enables them.
     One that does gets the same commands as without the layer."""
-    policy = world.directory / "policy.yaml"
-    policy.write_text(f"settings: {settings}")
+    policy = world.policy(f"settings: {settings}")
     command = str(BUILD / "tests" / "hidden_commands")
     for arguments in ([], ["own"]):
         alone = world.run([command, *arguments], VK_INSTANCE_LAYERS=None).stdout
-        assert world.run([command, *arguments], PYLAYER_CONFIG=str(policy)).stdout == alone
+        assert world.run([command, *arguments], **policy).stdout == alone
         assert (len(alone.splitlines()) == 9) == bool(arguments)
 
 

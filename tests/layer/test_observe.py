@@ -144,20 +144,15 @@ def test_foreign_header_is_reported(world: World) -> None:
 
 def test_program_does_not_wait_for_the_verdict(world: World) -> None:
     """A policy class that is slow to judge cache data costs an observed program no time."""
-    directory = world.directory / "policies"
-    directory.mkdir()
-    (directory / "slow.py").write_text(
+    observing(world, answer_wait_ms=10)
+    settings = (world.directory / "policy.yaml").read_text()  # JSON, which is YAML in braces
+    world.policy_class(
         "import time\n"
-        "from pylayer.policy import Policy\n"
-        "class Slow(Policy):\n"
+        "class Mine(Policy):\n"
         "    def admit_cache(self, data, facts, settings):\n"
         "        time.sleep(0.3)\n"
-        "        return super().admit_cache(data, facts, settings)\n"
-    )
-    observing(world, answer_wait_ms=10)
-    config = world.directory / "policy.yaml"
-    config.write_text(
-        json.dumps({**json.loads(config.read_text()), "policy": "slow:Slow", "policy_path": str(directory)})
+        "        return super().admit_cache(data, facts, settings)\n",
+        settings.strip().removeprefix("{").removesuffix("}"),
     )
     cache = world.directory / "engine.cache"
     world.demo("--count", 2, "--cache", cache, "--cache-save", cache)

@@ -10,32 +10,80 @@ from scripted_driver import ScriptedDriver
 
 CARRIERS = ["cells", "snapshot", "off"]
 
+DEVICE = "device control modules\n"
+#: Buffers that are too small or larger, and a cache of whatever was read.
+SIZES = f"{DEVICE}cache C0\ncompute C0 : P0 shader=comp0\n" + "".join(
+    f"read: read D0 C0 {room} exact\ncache C1 data=D0\n"
+    for room in ("room=0", "room=1", "room=31", "room=32", "room=33", "less", "", "more")
+)
+#: Reads all, then with room for that when there is more.
+GROWTH = f"""{DEVICE}
+cache C0
+compute C0 : P0 shader=comp0
+size: read D0 C0 query exact
+compute C0 : P0 shader=comp1
+read: read D0 C0 less exact
+read: read D0 C0 exact
+"""
+#: Empty caches, one source twice, many sources, caches with and without EXTERNALLY_SYNCHRONIZED; pipelines are compiled
+#: in some and found in others, whichever way they came there.
+MERGES = (
+    DEVICE
+    + "".join(f"cache C{number}{' external' if number % 2 else ''}\n" for number in range(10))
+    + """
+compute C1 : P0 shader=comp0
+compute C2 : P1 shader=comp1
+one-twice-and-an-empty-one: merge C0 C1 C1 C4
+nothing-into-nothing: merge C3 C5
+many: merge C9 C0 C1 C2 C3 C4 C5 C6 C7 C8
+merged-ones: merge C6 C9
+read D0 C0 query exact
+read D0 C9 query exact
+read D0 C6 query exact
+compute C0 : P0 shader=comp0
+compute C9 : P0 shader=comp1
+compute C6 : P0 shader=comp0
+"""
+)
+
+
+#: VkResult
+INCOMPLETE = "5"
+
+
+def found(printed: str) -> list[dict[str, str]]:
+    """Returns what the lines named "read" say."""
+    lines = [line.split() for line in printed.splitlines()]
+    return [dict(word.split("=") for word in words) for name, *words in lines if name == "read"]
+
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-@pytest.mark.parametrize("what", ["sizes", "growth", "merges"])
-def test_same_as_without_the_layer(driver: ScriptedDriver, what: str, carrier: str) -> None:
+@pytest.mark.parametrize("recipe", [SIZES, GROWTH, MERGES], ids=["sizes", "growth", "merges"])
+def test_same_as_without_the_layer(driver: ScriptedDriver, recipe: str, carrier: str) -> None:
     """If the layer does not seed caches, sizes, VK_INCOMPLETE, partial data and merges of every mix are as without it.
     No buffer is written beyond its end, and a cache can be created from whatever was read."""
     driver.settings(carrier=carrier, seed_application_caches=False)
-    alone = driver.program("cache_objects", what, layered=False).stdout
-    assert driver.program("cache_objects", what).stdout == alone
+    alone = driver.recipe(recipe, layered=False).stdout
+    assert driver.recipe(recipe).stdout == alone and "beyond=1" not in alone
 
 
 def test_small_reads(driver: ScriptedDriver) -> None:
     """A buffer too small for the header gets no data and VK_INCOMPLETE. A buffer with room for all data gets all of
     it."""
-    lines = [line.split() for line in driver.program("cache_objects", "sizes").stdout.splitlines()]
-    assert [line[:2] for line in lines] == [["incomplete", "within"]] * 6 + [["success", "within"]] * 2
-    assert [line[2] for line in lines[:3]] == ["0", "0", "0"] and lines[6][2] == lines[7][2]
+    reads = found(driver.recipe(SIZES).stdout)
+    assert [read["then"] for read in reads] == [INCOMPLETE] * 6 + ["0"] * 2
+    assert all(read["beyond"] == "0" for read in reads)
+    sizes = [read["bytes"] for read in reads]
+    assert sizes[:3] == ["0", "0", "0"] and sizes[6] == sizes[7]
 
 
 def test_partial_data_is_told_as_such(driver: ScriptedDriver) -> None:
     """Policy is told that partial data is incomplete, and is not told of a read that returned no data."""
     records = record(driver.world)
-    lines = [line.split() for line in driver.program("cache_objects", "growth").stdout.splitlines()]
+    lines = found(driver.recipe(GROWTH).stdout)
     reads = only(records.take(), "read")
     assert [(read["size"], read["incomplete"]) for read in reads] == [
-        (int(size), result == "incomplete") for result, _, size in lines if size != "0"
+        (int(line["bytes"]), line["then"] == INCOMPLETE) for line in lines if line["bytes"] != "0"
     ]
     assert all(read["data"] is None for read in reads if read["incomplete"])
 
@@ -46,7 +94,7 @@ def test_pipelines_are_found_after_merges(driver: ScriptedDriver, carrier: str) 
     later."""
     driver.settings(carrier=carrier)
     for compiled in (2, 0):
-        driver.program("cache_objects", "merges")
+        driver.recipe(MERGES)
         counters = driver.world.last()
         if carrier == "cells":
             assert (counters["compiled"], counters["hits"]) == (compiled, 5 - compiled)

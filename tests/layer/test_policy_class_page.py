@@ -125,9 +125,8 @@ def test_class_is_explained(world: World, policies: Path) -> None:
     """The two commands that the page names for a new class accept it and show what it decides."""
     use(world, policies, "slow_only")
     unset = {"VK_INSTANCE_LAYERS": None, "VK_ADD_LAYER_PATH": None}
-    for arguments in (["check"], ["explain", "anything"]):
-        done = world.run([sys.executable, "-m", "pylayer", "policy", *arguments], **unset)
-        assert "slow_only" in done.stdout or "is valid" in done.stdout
+    for arguments, says in ((["check"], "is valid"), (["explain", "anything"], "slow_only")):
+        assert says in world.run([sys.executable, "-m", "pylayer", "policy", *arguments], **unset).stdout
 
 
 def test_everything_is_listed() -> None:

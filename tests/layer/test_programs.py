@@ -37,10 +37,9 @@ def test_wgpu(world: World, script: str, least: int) -> None:
 @pytest.mark.usefixtures("needs_binaries")
 def test_wgpu_from_binaries(world: World) -> None:
     """With the binaries carrier, wgpu's second run creates all pipelines from binaries."""
-    policy = world.directory / "policy.yaml"
-    policy.write_text("settings: {carrier: binaries}")
+    policy = world.policy("settings: {carrier: binaries}")
     command = [sys.executable, str(PROGRAMS / "wgpu_compute.py")]
-    first, second = twice(world, command, 10, PYLAYER_CONFIG=str(policy))
+    first, second = twice(world, command, 10, **policy)
     assert first["binaries_kept"] == first["compiled"]
     assert second["binary_hits"] == second["pipelines"]
 

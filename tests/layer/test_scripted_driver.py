@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from layer.test_pipeline_cache_objects import GROWTH, MERGES, SIZES
 from programs.modes import Arguments, modes
+from recipes.small import BINARY_CALLS, GLOBAL_KEY, ZERO_LENGTH
 from scripted_driver import ScriptedDriver
 from world import seen
 
@@ -71,30 +73,23 @@ def test_second_run_compiles_nothing(scripted: ScriptedDriver, carrier: str) -> 
     assert (scripted.counts["compiles"], found) == (0, 24)
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        ["cache_objects", "sizes"],
-        ["cache_objects", "growth"],
-        ["cache_objects", "merges"],
-        ["zero_length_cache"],
-        ["two_instances"],
-        ["global_key"],
-    ],
-    ids=" ".join,
-)
-def test_small_programs(scripted: ScriptedDriver, program: list[str]) -> None:
-    """The small programs of this directory print the same with and without the layer, if the layer does not seed their
-    caches."""
+@pytest.mark.parametrize("recipe", [SIZES, GROWTH, MERGES, ZERO_LENGTH, GLOBAL_KEY])
+def test_small_recipes(scripted: ScriptedDriver, recipe: str) -> None:
+    """Recipes about caches and keys print the same with and without the layer, if the layer does not seed caches."""
     scripted.settings(seed_application_caches=False)
-    assert scripted.program(*program).stdout == scripted.program(*program, layered=False).stdout
+    assert scripted.recipe(recipe).stdout == scripted.recipe(recipe, layered=False).stdout
+
+
+def test_two_instances(scripted: ScriptedDriver) -> None:
+    """A program with two instances prints the same with and without the layer."""
+    assert scripted.program("two_instances").stdout == scripted.program("two_instances", layered=False).stdout
 
 
 def test_commands_of_binaries(scripted: ScriptedDriver) -> None:
     """Each command of VK_KHR_pipeline_binary returns the same with and without the layer."""
-    alone = scripted.program("binary_calls", layered=False).stdout
-    assert "from the imported binary: 0, a pipeline" in alone
-    assert scripted.program("binary_calls").stdout == alone
+    alone = scripted.recipe(BINARY_CALLS, layered=False).stdout
+    assert "from-the-imported-binary result=0 P2=set" in alone
+    assert scripted.recipe(BINARY_CALLS).stdout == alone
 
 
 def test_witness_sees_leaks(scripted: ScriptedDriver) -> None:

@@ -24,8 +24,9 @@ from world import BUILD, Run, World
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
 from pylayer.store import sentinel
+from pylayer.store.deaths import review
 from pylayer.store.folder import Folder, read_identity
-from pylayer.store.verdict_files import forget, read_all, review
+from pylayer.store.verdict_files import forget, read_all
 from pylayer.store.verdicts import OFTEN_KILLED, PIPELINE, RECORD, SUSPECTED, Verdict
 
 COUNT = 24
@@ -136,40 +137,37 @@ def test_same_record_without_the_sentinel(world: World) -> None:
 @pytest.mark.usefixtures("needs_binaries")
 def test_poisoned_binaries_crash_once(world: World) -> None:
     """A crash over stored binaries ends one process. The next run compiles that pipeline, and the run after it none."""
-    policy = world.directory / "policy.yaml"
-    policy.write_text("settings: {carrier: binaries}\n")
-    world.demo("--count", COUNT, "--api", 1.3, PYLAYER_CONFIG=str(policy))
+    policy = world.policy("settings: {carrier: binaries}\n")
+    world.demo("--count", COUNT, "--api", 1.3, **policy)
     poison(world, 5)
-    dies(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
-    again(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
+    dies(world, "--api", 1.3, **policy)
+    again(world, "--api", 1.3, **policy)
     assert (world.last()["compiled"], world.last()["binary_hits"]) == (1, COUNT - 1)
-    again(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
+    again(world, "--api", 1.3, **policy)
     assert (world.last()["compiled"], world.last()["binary_hits"]) == (0, COUNT)
 
 
 def test_poisoned_snapshot(world: World) -> None:
     """A snapshot that crashes the driver at every pipeline ends two processes. The third run starts without it."""
-    policy = world.directory / "policy.yaml"
-    policy.write_text("settings: {carrier: snapshot}\n")
-    world.demo("--count", COUNT, PYLAYER_CONFIG=str(policy))
+    policy = world.policy("settings: {carrier: snapshot}\n")
+    world.demo("--count", COUNT, **policy)
     poison(world, 0, suffix=".snapshot")
-    dies(world, PYLAYER_CONFIG=str(policy))
-    dies(world, PYLAYER_CONFIG=str(policy))
-    again(world, PYLAYER_CONFIG=str(policy))
-    again(world, PYLAYER_CONFIG=str(policy))
+    dies(world, **policy)
+    dies(world, **policy)
+    again(world, **policy)
+    again(world, **policy)
     assert world.last()["plain_compiled"] <= 2  # the two suspected pipelines are created as the program asks
 
 
 def test_suspect_in_a_deferred_operation(world: World) -> None:
     """A ray-tracing pipeline that crashed the driver from a snapshot is created without the snapshot, also in a
     deferred operation, where the driver works with a copy of the cache."""
-    policy = world.directory / "policy.yaml"
-    policy.write_text("settings: {carrier: snapshot}\n")
+    policy = world.policy("settings: {carrier: snapshot}\n")
     arguments: list[str | int] = ["--ray-tracing", "--count", 1]
-    world.demo(*arguments, PYLAYER_CONFIG=str(policy))
+    world.demo(*arguments, **policy)
     poison(world, 0, suffix=".snapshot")
-    assert world.demo(*arguments, check=False, PYLAYER_CONFIG=str(policy)).returncode == -signal.SIGSEGV
-    result = world.demo(*arguments, "--deferred", 1, PYLAYER_CONFIG=str(policy))
+    assert world.demo(*arguments, check=False, **policy).returncode == -signal.SIGSEGV
+    result = world.demo(*arguments, "--deferred", 1, **policy)
     assert (result["created"], world.last()["plain_compiled"]) == (1, 1)
 
 

@@ -74,10 +74,9 @@ def test_other_programs(world: World, system: Path) -> None:
         world.run([str(other), *STEPS], PYLAYER_STORE=str(world.directory / "alone"))
     first, second = (run["counters"] for run in read_all(str(world.directory / "alone")))
     assert first["compiled"] == second["fetched"] == COUNT
-    config = world.directory / "policy.yaml"
-    config.write_text("share: all\n")
+    config = world.policy("share: all\n")
     for _ in range(2):
-        world.run([str(other), *STEPS], PYLAYER_CONFIG=str(config))
+        world.run([str(other), *STEPS], **config)
         assert world.last()["compiled"] == 0
     assert world.last()["fetched"] == COUNT
 

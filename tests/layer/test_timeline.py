@@ -37,9 +37,8 @@ def outcomes(world: World) -> list[str]:
 
 
 def policy(world: World, settings: str) -> dict[str, str]:
-    path = world.directory / "policy.yaml"
-    path.write_text(f"settings: {{{settings}}}\n")
-    return {"PYLAYER_CONFIG": str(path)}
+    path = world.policy(f"settings: {{{settings}}}\n")
+    return path
 
 
 @pytest.mark.parametrize("carrier", ["cells", "binaries"])

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import others
 import pytest
 from others import give_away, open_to_group, private_group
 from world import World
@@ -97,16 +98,15 @@ def test_file_of_the_store(world: World, fault: str) -> None:
 @pytest.mark.parametrize("what", ["directory", "file"])
 def test_kept_plan(world: World, what: str) -> None:
     """A kept plan that others could have written is not used: policy is asked again."""
-    config = world.directory / "policy.yaml"
-    config.write_text("settings: {carrier: 'off'}\n")
-    world.demo("--count", 4, PYLAYER_CONFIG=str(config))
+    config = world.policy("settings: {carrier: 'off'}\n")
+    world.demo("--count", 4, **config)
     (plan,) = world.store.glob("plans/*.plan")
     data = plan.read_bytes()
-    world.demo("--count", 4, PYLAYER_CONFIG=str(config))
+    world.demo("--count", 4, **config)
     assert plan.read_bytes() == data
     kept = plan.stat().st_ino
     give_away(plan if what == "file" else plan.parent)
-    world.demo("--count", 4, PYLAYER_CONFIG=str(config))
+    world.demo("--count", 4, **config)
     # A plan that is used keeps its inode. A new plan is another file, if the directory may be written to.
     assert (plan.stat().st_ino == kept) is (what == "directory")
     assert [run["carrier"] for run in world.runs()] == ["off"] * 3
@@ -161,12 +161,9 @@ def test_home_of_another_user(world: World) -> None:
 
 def test_modes_of_a_store(world: World) -> None:
     """Whatever the program's umask is, directories have mode 0700 and files 0600."""
-    before = os.umask(0)
-    try:
+    with others.umask(0):
         world.demo("--count", 4, PYLAYER_CONFIG=None)
         world.demo("--count", 4, "--cache", "object")
-    finally:
-        os.umask(before)
     made = [world.store, *world.store.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}

@@ -17,7 +17,7 @@ from world import BUILD, LAYER_NAME, ROOT, WITNESS, World
 pytestmark = NEEDS_VALIDATION
 
 #: Modes of the demo program. Without the layer, validation reports nothing in any of them. What the layer does alike in
-#: all modes is in each; test_paths.py validates the rest of what programs chain.
+#: all modes is in each; test_recipes.py validates the rest of what programs chain.
 MODES = modes(
     only=(
         "mixed",

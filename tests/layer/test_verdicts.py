@@ -16,7 +16,7 @@ from world import BUILD, World
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from pylayer.common.identity import Identity
-from pylayer.store import format, verdict_files
+from pylayer.store import deaths, format
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.verdicts import DAY, ENTRY
 
@@ -215,7 +215,7 @@ def test_too_many_deaths_cost_nothing_more(scripted: ScriptedDriver) -> None:
     for number in (1, 2, 3):
         died = scripted.demo("--count", 24, script=f"pipeline=crash?hit@{number}", check=False)
         assert died.returncode == -signal.SIGSEGV
-        verdict_files.review(folder(world))
+        deaths.review(folder(world))
     for _ in range(3):
         scripted.demo("--count", 24)
         assert world.last()["passed"] == 24 and "died repeatedly" in world.runs()[-1]["reason"]

@@ -469,9 +469,8 @@ def test_policy_file_with_a_thousand_rules(world: World) -> None:
 def test_policy_file_that_is_deep(world: World) -> None:
     """YAML nested a hundred thousand levels deep takes a second to read, and at worst the program runs without the
     layer. On a busy machine the plan is also late, and both sides log that."""
-    config = world.directory / "policy.yaml"
-    config.write_text("[" * 100_000)
-    result = run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
+    config = world.policy("[" * 100_000)
+    result = run_unharmed(world, config)
     expected = ("the defaults are in force", NO_PLAN, "came too late")
     assert warnings(result)
     assert all(any(text in line for text in expected) for line in warnings(result))

@@ -22,7 +22,7 @@ from recovery.scenarios import Scenario
 from scripted_driver import read_counts
 from world import BUILD, LAYER_NAME, Run, World, seen
 
-from pylayer.store import runs, verdict_files
+from pylayer.store import deaths, runs, verdict_files
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.verdicts import ADDED_CALL, PIPELINE
 
@@ -363,7 +363,7 @@ class Bench:
             if identity is None:
                 continue
             folder = Folder(root, identity)
-            entries = list(verdict_files.of_everyone(folder).entries.values())
+            entries = list(deaths.of_everyone(folder).entries.values())
             for _, known in verdict_files.read_all(folder).values():
                 entries += known.entries.values()
             lasting = (ADDED_CALL, PIPELINE) if self.scenario.name == "snapshot" else (ADDED_CALL,)

@@ -56,7 +56,7 @@ EXCLUDED = {
     "test_interpreter.py::test_python_that_comes_later": "likewise",
     "test_hosts_python.py": "likewise",
     "test_identifiers.py::test_validation": "under the validation layer's C library",
-    "test_paths.py::test_validation_of_paths": "likewise",
+    "test_recipes.py::test_validation_of_recipes": "likewise",
     "test_differential.py::test_generated_programs_are_valid": "likewise",
     "test_hostile_calls.py": "has sanitizers of its own",
     "test_skip_rules.py": "likewise",

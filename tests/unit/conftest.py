@@ -1,22 +1,53 @@
-"""Fixtures for tests of the policy thread."""
+"""Fixtures for tests of sessions, of the store, and of the policy thread."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from unit.fake_layer import FakeBoundary, FakeMessage, Send
+from unit.folders import IDENTITY
+from unit.things import FakeCommands, session
 
 import pylayer.inhost
+from pylayer.inhost.session import DeviceSession
+from pylayer.store.folder import Folder
 
 
 @pytest.fixture
-def boundary(monkeypatch: pytest.MonkeyPatch) -> FakeBoundary:
+def root(tmp_path: Path) -> str:
+    """The place of a store that does not exist yet."""
+    return str(tmp_path / "root")
+
+
+@pytest.fixture
+def folder(root: str) -> Folder:
+    """The folder of one driver in a store."""
+    result = Folder(root, IDENTITY)
+    result.prepare()
+    return result
+
+
+@pytest.fixture
+def commands() -> FakeCommands:
+    return FakeCommands()
+
+
+@pytest.fixture
+def make(root: str, commands: FakeCommands) -> Callable[..., DeviceSession]:
+    """Makes sessions as processes would that run one after the other or at once."""
+    return functools.partial(session, root, commands)
+
+
+@pytest.fixture
+def boundary(monkeypatch: pytest.MonkeyPatch, root: str, tmp_path: Path) -> FakeBoundary:
     result = FakeBoundary()
+    result.variables = {"PYLAYER_STORE": root, "PYLAYER_CONFIG": str(tmp_path / "policy.yaml")}
     monkeypatch.setitem(sys.modules, "pylayer.inhost.boundary", result)
     monkeypatch.setattr(pylayer.inhost, "boundary", result, raising=False)
     return result
@@ -38,13 +69,7 @@ def host_module(boundary: FakeBoundary, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.fixture
-def root(tmp_path: Path, boundary: FakeBoundary) -> str:
-    boundary.variables = {"PYLAYER_STORE": str(tmp_path / "root"), "PYLAYER_CONFIG": str(tmp_path / "policy.yaml")}
-    return str(tmp_path / "root")
-
-
-@pytest.fixture
-def host(host_module: Any, root: str) -> Any:
+def host(host_module: Any) -> Any:
     return host_module.Host()
 
 

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from unit.things import (
+    SERIAL,
     FakeCommands,
     binary_read,
     cache_data,
@@ -21,10 +22,10 @@ from unit.things import (
 )
 
 from pylayer.common.identity import Identity, program_id
+from pylayer.policy import Policy
 from pylayer.store.folder import Folder
 from pylayer.values import CARRIER_CELLS, BinaryRead, CacheData, CacheRead, Cell, DeviceState, Plan
 
-SERIAL = 5
 TYPES = (
     "CREATE_INSTANCE",
     "PLAN_DEVICE",
@@ -143,6 +144,11 @@ Send = Callable[..., None]
 
 def message(kind: str, **content: Any) -> FakeMessage:
     return FakeMessage(kind, **content)
+
+
+def policy_of(**methods: Callable[..., Any]) -> Policy:
+    """Returns a policy of a user's class, Mine, with these methods."""
+    return type("Mine", (Policy,), methods)()  # type: ignore[no-any-return]
 
 
 def device(**content: Any) -> list[FakeMessage | None]:

@@ -30,19 +30,22 @@ def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int]
     return writer.path
 
 
-def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], Loaded]:
-    found = Loaded()
-    data = [
+def cells(folder: Folder, program: int | None = 7, into: Loaded | None = None) -> list[bytes]:
+    """Returns what a load hands over to the driver. ``into`` gets what else it finds."""
+    return [
         bytes(batch.data[start : start + size])
-        for batch in folder.load(program, found)
+        for batch in folder.load(program, Loaded() if into is None else into)
         for start, size in zip(batch.offsets, batch.sizes, strict=True)
     ]
-    return data, found
+
+
+def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], Loaded]:
+    found = Loaded()
+    return cells(folder, program, found), found
 
 
 def run(work: fold.Fold) -> fold.Folded:
-    for _ in work.steps():
-        pass
+    list(work.steps())
     return work.result
 
 

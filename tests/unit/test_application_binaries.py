@@ -11,21 +11,11 @@ from unittest.mock import Mock
 
 import pytest
 import xxhash
-from unit.things import (
-    FakeCommands,
-    binary_read,
-    cell,
-    device_state,
-    facts,
-    load,
-    program,
-    record,
-    scan,
-    write_journal,
-)
+from unit.folders import IDENTITY
+from unit.things import FakeCommands, binary_read, cell, flip, keep, load, record, scan, write_journal
+from unit.things import session as new_session
 
-from pylayer.common.identity import Identity
-from pylayer.common.settings import DEFAULTS, Limits
+from pylayer.common.settings import Limits
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import binary_history, bounds, checking, format, pack
 from pylayer.store.binary_history import BinaryHistory, compact, parse
@@ -33,10 +23,8 @@ from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
 from pylayer.store.maintenance import maintain, repair_whole_files
-from pylayer.values import CARRIER_CELLS, CARRIER_OFF, LOG_WARN, BinaryRead
+from pylayer.values import CARRIER_OFF, LOG_WARN, BinaryRead
 
-SERIAL = 11
-IDENTITY = Identity.of(facts())
 #: What the layer is told of a binary: key, digest, stale, data.
 Told = tuple[bytes, bytes, bool, bytes | None]
 
@@ -44,27 +32,11 @@ Make = Callable[..., DeviceSession]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "root")
-
-
-@pytest.fixture
 def make(root: str) -> Make:
-    """Returns a function that makes a session of a device that exists, as a new process would, for a program that uses
-    pipeline binaries."""
+    """Makes sessions of a program that uses pipeline binaries, as processes of their own would."""
 
-    def new(
-        settings: dict[str, Any] | None = None,
-        carrier: int = CARRIER_CELLS,
-        application: str = "Stutter",
-        **changes: Any,
-    ) -> DeviceSession:
-        wanted = {**DEFAULTS, "fsync_interval_ms": None, **(settings or {})}
-        device = facts(**{"binaries_requested": True, **changes})
-        of = program(application=application)
-        session = DeviceSession(FakeCommands(), SERIAL, of, device, root, "program", wanted)  # type: ignore[arg-type]
-        session.state = device_state(binaries=True, carrier=carrier)
-        return session
+    def new(settings: dict[str, Any] | None = None, **changes: Any) -> DeviceSession:
+        return new_session(root, FakeCommands(), settings, **{"binaries_requested": True, **changes})
 
     return new
 
@@ -168,7 +140,7 @@ def test_without_a_carrier(make: Make) -> None:
     """For a program that wants no internal cache, its own binaries are still checked. Nothing else is loaded."""
     read(make(), binary_read(b"one"))
     session = make()
-    session.pipelines.write(session.pipelines.new(cell(b"a pipeline")))
+    keep(session, cell(b"a pipeline"))
     session = make(carrier=CARRIER_OFF)
     assert told(session) == [known(b"one")]
     assert session.load.loaded.digests == set()
@@ -198,10 +170,8 @@ def test_damage_elsewhere(make: Make, root: str) -> None:
     """A damaged file of another driver is read up to the damage."""
     read(make(driver_version=1), *(binary_read(b"%d" % number) for number in range(4)))
     (path,) = files(root)
-    data = bytearray(path.read_bytes())
-    places = [one.start for one in scan(bytes(data), [])]
-    data[places[2] - 60] ^= 1
-    path.write_bytes(data)
+    places = [one.start for one in scan(path.read_bytes(), [])]
+    flip(path, places[2] - 60)
     assert told(make()) == [known(b"%d" % number, stale=True, with_data=False) for number in range(2)]
     path.write_bytes(b"")
     assert told(make()) == []
@@ -300,9 +270,7 @@ def test_damage_is_named_and_put_aside(make: Make, root: str) -> None:
     """Damage loses only its record. The log reports it, and the whole file goes to quarantine."""
     read(make(), binary_read(b"one"), binary_read(b"two"))
     (path,) = files(root)
-    data = bytearray(path.read_bytes())
-    data[256 + 64 + 66] ^= 1
-    path.write_bytes(data)
+    flip(path, 256 + 64 + 66)
     session = make()
     assert told(session) == [known(b"two")]
     assert [what.outcome for what in session.load.loaded.damage] == ["damaged-data"]
@@ -337,8 +305,7 @@ def test_store_that_cannot_be_written(make: Make, root: str, monkeypatch: pytest
 
 
 def compacted(root: str, most_bytes: int = 64 << 20) -> None:
-    for _ in compact(Folder(root, IDENTITY), most_bytes):
-        pass
+    list(compact(Folder(root, IDENTITY), most_bytes))
 
 
 @pytest.fixture
@@ -412,9 +379,7 @@ def test_damaged_file_is_left(make: Make, root: str, ended_writers: None) -> Non
     for number in range(binary_history.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     damaged = files(root)[3]
-    data = bytearray(damaged.read_bytes())
-    data[256 + 64 + 64] ^= 1
-    damaged.write_bytes(data)
+    flip(damaged, 256 + 64 + 64)
     compacted(root)
     assert damaged in files(root) and len(files(root)) == 2
 
@@ -427,8 +392,7 @@ def test_maintenance(make: Make, root: str, ended_writers: None) -> None:
     for number in range(binary_history.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     limits = Limits(1 << 40, 1 << 40, application_binaries=64 << 20)
-    for _ in maintain(Folder(root, IDENTITY), [], limits, lambda text: None):
-        pass
+    list(maintain(Folder(root, IDENTITY), [], limits, lambda text: None))
     assert len(files(root)) == 1
 
 
@@ -441,8 +405,7 @@ def test_oldest_files_leave(make: Make, root: str, whole_store: bool) -> None:
         os.utime(files(root)[-1], (1000 + number, 1000 + number))
     limits = (25_000, 1 << 40) if whole_store else (1 << 40, 25_000)
     trimmed = bounds.Trimmed()
-    for _ in bounds.enforce(root, *limits, trimmed):
-        pass
+    list(bounds.enforce(root, *limits, trimmed))
     assert trimmed.files == 1
     assert sorted(told(make())) == sorted(known(bytes([number]) * 10_000) for number in (1, 2))
 

@@ -11,48 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.things import FakeCommands, cache_data, cache_read, device_state, facts, load, program, sketch_of
+from unit.things import SERIAL, FakeCommands, cache_data, cache_read, facts, flip, load, sketch_of
 
-from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
 from pylayer.policy import Policy
 from pylayer.store import cache_history, format, quarantine, reader, sketch
-from pylayer.store.cache_history import Attestations
-from pylayer.store.folder import Folder
 from pylayer.store.maintenance import repair_whole_files
 from pylayer.store.reader import Reader
-from pylayer.values import CARRIER_CELLS, LOG_WARN, VERDICT_EMPTY
+from pylayer.values import LOG_WARN, VERDICT_EMPTY
 
-SERIAL = 5
 Make = Callable[..., DeviceSession]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "root")
-
-
-@pytest.fixture
-def commands() -> FakeCommands:
-    return FakeCommands()
-
-
-@pytest.fixture
-def make(root: str, commands: FakeCommands) -> Make:
-    """Returns a function that makes a session of a device that exists, as a new process would."""
-
-    def new(changed: dict[str, Any] | None = None, application: str = "Stutter", **changes: Any) -> DeviceSession:
-        wanted = {**DEFAULTS, "fsync_interval_ms": None, **(changed or {})}
-        of = program(application=application)
-        session = DeviceSession(commands, SERIAL, of, facts(**changes), root, "program", wanted)
-        session.state = device_state(carrier=CARRIER_CELLS)
-        return session
-
-    return new
 
 
 def loads_caches(session: DeviceSession) -> DeviceSession:
@@ -65,20 +36,11 @@ def restore(session: DeviceSession, slot: int, any_slot: bool) -> bool:
     return session.restore(session.last_good(slot, any_slot), load_expected=True)
 
 
-def end(session: DeviceSession) -> None:
-    session.close()
-
-
 def files(root: str, suffix: str) -> list[Path]:
     return sorted(Path(root).rglob(f"*{suffix}"))
 
 
 # ---- outcomes ----------------------------------------------------------------------------------------
-
-
-def test_unknown_without_history(make: Make) -> None:
-    """Nothing is known about a program that never read back a cache."""
-    assert make().caches.history(cache_data(b"a blob from before")) == "unknown"
 
 
 def test_attested_in_the_next_run(make: Make) -> None:
@@ -173,7 +135,7 @@ def test_stale(make: Make) -> None:
     """What the program read from another driver build is stale, whether or not it read anything from this one."""
     old = make(driver_version=1)
     old.caches.read(cache_read(b"of the old driver"))
-    end(old)
+    old.close()
     session = make()
     assert session.caches.history(cache_data(b"of the old driver")) == "stale"
     session.caches.read(cache_read(b"of this driver"))
@@ -212,9 +174,7 @@ def test_hostile_attestations(make: Make, root: str) -> None:
     """Attestations that do not verify are ignored, and the log says what is wrong."""
     make().caches.read(cache_read(b"good"))
     (path,) = files(root, ".attest")
-    data = bytearray(path.read_bytes())
-    data[256 + 64] ^= 1
-    path.write_bytes(data)
+    flip(path, 256 + 64)
     session = make()
     assert session.caches.history(cache_data(b"good")) == "unknown"
     load(session)
@@ -231,7 +191,7 @@ def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPat
     for number in range(30):
         session = make()
         session.caches.read(cache_read(blob(5000, seed=number)))
-        end(session)
+        session.close()
     assert len(files(root, ".attest")) <= cache_history.MAX_FILES + 1
     session = make()
     assert session.caches.history(cache_data(blob(5000, seed=29))) == "attested"
@@ -248,7 +208,7 @@ def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyP
     for number in range(cache_history.MAX_FILES + 1):
         session = make()
         session.caches.read(cache_read(blob(5000, seed=number)))
-        end(session)
+        session.close()
     assert len(files(root, ".attest")) == 1
     session = make()
     assert session.caches.history(cache_data(blob(5000, seed=0))) == "attested"
@@ -279,7 +239,7 @@ def test_what_cannot_be_read_is_not_deleted(make: Make, root: str, monkeypatch: 
     for number in range(3):
         session = make()
         session.caches.read(cache_read(blob(5000, seed=100 + number)))
-        end(session)
+        session.close()
     left = files(root, ".attest")
     assert newer in left and broken in left and not set(rest) & set(left)
 
@@ -296,7 +256,7 @@ def test_what_a_writer_added_before_it_ended_is_not_lost(
     for number, writer in enumerate(writers):
         writer.caches.read(cache_read(b"late %d" % number, slot=number))
     monkeypatch.setattr(cache_history, "has_writer", lambda path: False)
-    end(reader)
+    reader.close()
     assert len(files(root, ".attest")) == 1
     session = make()
     for number in range(len(writers)):
@@ -320,7 +280,7 @@ def test_global_key_makes_no_other_driver(make: Make) -> None:
     first = make()
     first.use_global_key(b"a key")
     first.caches.read(cache_read(b"read on a device with binaries"))
-    end(first)
+    first.close()
     assert make().caches.history(cache_data(b"read on a device with binaries")) == "attested"
     other = make()
     other.use_global_key(b"another key")
@@ -440,9 +400,7 @@ def test_damaged_blob_is_not_restored(make: Make, commands: FakeCommands, root: 
     """Stored data that does not verify never reaches a driver. It is reported and goes to quarantine."""
     make().caches.read(cache_read(b"last good" * 10))
     (path,) = files(root, ".blob")
-    data = bytearray(path.read_bytes())
-    data[-20] ^= 4
-    path.write_bytes(data)
+    flip(path, -20)
     session = make()
     load(session)
     assert not restore(session, 0, any_slot=True)
@@ -474,19 +432,6 @@ def test_store_that_cannot_be_written(make: Make, root: str, commands: FakeComma
     for number in range(3):
         session.caches.read(cache_read(b"data %d" % number))
     assert len(commands.lines(LOG_WARN)) == 1
-
-
-def test_digest_is_xxh3_128(root: str) -> None:
-    """The layer's digest and the stored record's digest are the same function of the same bytes."""
-    folder = Folder(root, Identity.of(facts()))
-    kept = Attestations(folder, 7, "a program")
-    data = bytes(range(256)) * 40
-    kept.attest(xxhash.xxh3_128_digest(data), len(data), 0, False)
-    kept.keep(xxhash.xxh3_128_digest(data), 0, memoryview(data))
-    again = Attestations(folder, 7, "a program")
-    blob = again.last_good(0, any_slot=False)
-    assert blob is not None
-    assert again.read_blob(blob) == data
 
 
 def test_file_combined_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,27 +6,24 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.folders import loaded, put, run, run_all
+from unit.folders import IDENTITY, loaded, put, run, run_all
 from unit.things import (
     KIND_GRAPHICS,
     FakeCommands,
+    add_record,
     binaries,
     cell,
     counters,
-    device_state,
-    facts,
+    keep,
     load,
-    program,
-    record,
     scan,
 )
 
-from pylayer.common.identity import Identity
-from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import bounds, checking, fold, format, journal, pack, quarantine
 from pylayer.store.binaries import problem
@@ -45,51 +42,16 @@ from pylayer.values import (
     Cell,
 )
 
-SERIAL = 9
-IDENTITY = Identity.of(facts())
-
 Make = Callable[..., DeviceSession]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "root")
-
-
-@pytest.fixture
-def commands() -> FakeCommands:
-    return FakeCommands()
-
-
-@pytest.fixture
-def make(root: str, commands: FakeCommands) -> Make:
-    """Makes a session of a device that exists."""
-
-    def new(carrier: int = CARRIER_BINARIES, **changes: Any) -> DeviceSession:
-        settings = {**DEFAULTS, "fsync_interval_ms": None}
-        session = DeviceSession(commands, SERIAL, program(), facts(**changes), root, "program", settings)
-        session.state = device_state(binaries=carrier == CARRIER_BINARIES, carrier=carrier)
-        return session
-
-    return new
-
-
-@pytest.fixture
-def folder(root: str) -> Folder:
-    result = Folder(root, IDENTITY)
-    result.prepare()
-    return result
+def make(make: Make) -> Make:
+    return partial(make, carrier=CARRIER_BINARIES)
 
 
 def of_pipeline(*data: bytes, **fields: Any) -> Cell:
     return cell(binaries(*data), unit=UNIT_BINARIES, **fields)
-
-
-def keep(session: DeviceSession, *cells: Cell) -> None:
-    parts: list[bytes | memoryview] = []
-    for one in cells:
-        parts += session.pipelines.new(one)
-    session.pipelines.write(parts)
 
 
 # ---- their structure ---------------------------------------------------------------------------------
@@ -173,7 +135,7 @@ def test_next_process_loads_them(make: Make, commands: FakeCommands) -> None:
 def test_another_carrier_leaves_them(make: Make, commands: FakeCommands, root: str) -> None:
     """With cells, nothing is loaded into the index. Stored binaries are still known and are not stored twice."""
     keep(make(), of_pipeline(b"one"))
-    session = make(CARRIER_CELLS)
+    session = make(carrier=CARRIER_CELLS)
     load(session)
     assert (commands.binaries, commands.loaded, session.load.records) == ([], [], 0)
     keep(session, of_pipeline(b"one"))
@@ -296,8 +258,7 @@ def test_impossible_binaries_in_a_pack(folder: Folder) -> None:
     """An impossible record in a pack is left out, and the file goes to quarantine."""
     writer = pack.PackWriter(os.path.join(folder.path, f"{1:016x}-a.pack"), IDENTITY, 1)
     for whole in (*map(binaries, SOFT[:10]), changed(4, b"\xff"), binaries(b"behind it")):
-        (found,) = scan(bytes(256) + record(whole, format.BINARIES), [])
-        writer.add(found, whole, 0, 0)
+        add_record(writer, whole, format.BINARIES)
     writer.finish()
     before = Path(writer.path).read_bytes()
     result = run(fold.Fold(folder, 1, everything=True, must=frozenset([writer.path])))
@@ -313,8 +274,7 @@ def test_least_recently_used_leave(folder: Folder) -> None:
     put_binaries(folder, 1, *HARD[10:20], last_used=2000)
     run(fold.Fold(folder, 1, everything=True))
     trimmed = bounds.Trimmed()
-    for _ in bounds.enforce(folder.root, 1 << 40, 700_000, trimmed):
-        pass
+    list(bounds.enforce(folder.root, 1 << 40, 700_000, trimmed))
     left = binaries_in(folder, 1)
     assert trimmed.records == 20 - len(left) and 8 <= len(left) <= 10
     assert {binaries(one) for one in HARD[10:20]} >= set(left)

@@ -15,14 +15,6 @@ from pylayer.store import bounds, fold, format, journal
 from pylayer.store.folder import Folder
 from pylayer.store.recency import used_parts
 
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    result = Folder(str(tmp_path / "root"), IDENTITY)
-    result.prepare()
-    return result
-
-
 # ---- recency and limits ------------------------------------------------------------------------------
 
 
@@ -39,8 +31,7 @@ def numbers_left(folder: Folder, program: int) -> list[int]:
 
 def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40, dry_run: bool = False) -> bounds.Trimmed:
     trimmed = bounds.Trimmed()
-    for _ in bounds.enforce(folder.root, max_store, max_program, trimmed, dry_run=dry_run):
-        pass
+    list(bounds.enforce(folder.root, max_store, max_program, trimmed, dry_run=dry_run))
     return trimmed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,13 +31,6 @@ folder = Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))
 DIES = "Claim(folder).acquire(); PackWriter(f'{folder.path}/1.pack', folder.identity); os._exit(0)"
 #: Waits for the others, reports whether it has the claim, and keeps it until all have reported.
 RACES = "input(); print(Claim(folder).acquire(), flush=True); sys.stdin.read()"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    found = Folder(str(tmp_path), IDENTITY)
-    found.prepare()
-    return found
 
 
 def abandon(folder: Folder) -> None:
@@ -106,20 +99,10 @@ def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
     assert os.path.exists(writer.finish())
 
 
-def test_claim_that_names_nobody(folder: Folder) -> None:
-    """A claim that names no process is abandoned after a quarter of an hour, like a claim of another machine or of
-    another container."""
-    path = os.path.join(folder.path, "folding", "somebody")
-    os.makedirs(path)
-    os.utime(path, (time.time() - 800,) * 2)
-    assert not Claim(folder).acquire()
-    os.utime(path, (time.time() - 1000,) * 2)
-    assert Claim(folder).acquire()
-
-
-def test_claim_of_an_earlier_version(folder: Folder) -> None:
-    """A plain file in the claim's place does not block a fold."""
-    Path(folder.path, "folding").write_text("")
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
+def test_claim_that_is_no_directory(folder: Folder, make: Callable[[Path], None]) -> None:
+    """A plain file in the claim's place, as an earlier version made one, or a pipe does not block a fold."""
+    make(Path(folder.path, "folding"))
     claim = Claim(folder)
     assert claim.acquire()
     claim.release()

@@ -65,18 +65,6 @@ def test_document_is_the_same(policy_file: Path, root: str, monkeypatch: pytest.
     assert load(policy_file, root) == DOCUMENT
 
 
-def test_copies_are_private(policy_file: Path, root: str) -> None:
-    """If the copy is the first file of a store, the store is private to its owner whatever the umask."""
-    umask = os.umask(0)
-    try:
-        load(policy_file, root)
-    finally:
-        os.umask(umask)
-    for directory in (root, os.path.join(root, "policy")):
-        assert os.stat(directory).st_mode & 0o777 == 0o700
-    assert copies(root)[0].stat().st_mode & 0o777 == 0o600
-
-
 def test_changed_file(policy_file: Path, root: str) -> None:
     """A changed file is compiled again. The old copy is still used for the old text."""
     load(policy_file, root)

@@ -169,12 +169,46 @@ def test_errors(text: str, line: int, problem: str) -> None:
     assert str(caught.value) == (f"policy, line {line}: {problem}" if line else f"policy: {problem}")
 
 
-@pytest.mark.parametrize("text", ["[" * 1000, "{" * 1000, "a: &a [*a]", "settings: &a {carrier: *a}", "? ? ? a"])
+#: Files for which PyYAML raised undocumented errors or used endless memory; most were found by tests/fuzz.
+HOSTILE = [
+    *("[" * 1000, "{" * 1000, "a: &a [*a]", "settings: &a {carrier: *a}", "? ? ? a"),
+    *("share: !!timestamp x", "share: !!int ''", "share: !!float ''", "!!int '': 5", "share: !!bool x"),
+    *("max_store_mib: 0x" + "f" * 4000, "max_store_mib: -0x" + "f" * 4000),
+    *("!!" + "x" * 4000 + " a", "&" + "x" * 5000 + " *y", "'" + "k" * 5000 + "': 1"),
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_yaml(text: str) -> None:
-    """Endless nesting and structures that contain themselves are reported as errors of the file."""
+    """Endless nesting, structures that contain themselves and values without end are errors of the file, each in one
+    line of readable length."""
     with pytest.raises(config.PolicyFileError) as caught:
-        config.parse(text, "policy")
-    assert "\n" not in str(caught.value)
+        config.parse(text, "policy.yaml")
+    assert str(caught.value).startswith("policy.yaml")
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 1000
+
+
+def test_merges_that_double() -> None:
+    """Forty lines of merges that each double the previous one are an error and do not use a terabyte. Since 6.0.4
+    PyYAML itself merges each key once, and the error is the unknown key."""
+    lines = ["x0: &x0 {a: 1, b: 2}"] + [f"x{n}: &x{n} {{<<: [*x{n - 1}, *x{n - 1}]}}" for n in range(1, 40)]
+    with pytest.raises(config.PolicyFileError, match=r"merge|unknown key"):
+        config.parse("\n".join(lines), "policy.yaml")
+
+
+def test_a_merge() -> None:
+    """Merging one rule's settings into another's still works, also in a chain."""
+    text = """
+    rules:
+    - match: {executable: a}
+      set: &a {carrier: cells, adopt_driver_cache: false}
+    - match: {executable: b}
+      set: &b {<<: *a, load_wait_ms: 5}
+    - match: {executable: c}
+      set: {<<: [*b, {carrier: auto}], carrier: snapshot}
+    """
+    rules = config.parse(text, "policy.yaml")["rules"]
+    assert rules[2]["set"] == {"carrier": "snapshot", "adopt_driver_cache": False, "load_wait_ms": 5}
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,11 @@ def test_named_tests_exist() -> None:
     lints.none(f"{page}: {file}::{name}" for page, file, name in named if name not in functions(file))
 
 
-def test_named_modes_exist() -> None:
-    """Each mode that the page names is a mode of the program, and each mode has its row."""
-    named = set(re.findall(r"mode `(\w+)`", TEXT))
-    modes = set(re.findall(r'^    \{"(\w+)", mode_', (ROOT / "tests/paths/paths.c").read_text(), re.M))
-    assert named == modes and len(modes) > 10
+def test_named_recipes_exist() -> None:
+    """Each recipe that the page names is a file, and each file has its row."""
+    named = set(re.findall(r"recipe `(\w+)`", TEXT))
+    recipes = {path.stem for path in (ROOT / "tests/recipes/ways").glob("*.recipe")}
+    assert named == recipes and len(recipes) > 10
 
 
 def test_every_command_has_a_row() -> None:

@@ -6,16 +6,54 @@ import ast
 import re
 from pathlib import Path
 
+import lints
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pylayer"
 LAYER = ROOT / "shim" / "layer"
 #: Folders of pylayer/ whose modules never run in a program's process.
 OUTSIDE = ("cli", "fleet", "report")
-#: What modules outside use of the store.
-FACES = ("pylayer.store.store", "pylayer.store.fleet_packs")
+#: What modules outside use of the store: what several commands need, and a module for each subject of one or two.
+COMMANDS = ("store", "fleet_packs", "quarantine", "removal", "room", "trimming", "verification")
+#: Of these, what a program's process uses, too.
+SHARED = ("runs", "timeline")
 #: A function's definition: its name, at the beginning of a line, and no semicolon before the brace.
-DEFINITION = re.compile(r"^(?!static|typedef|struct|extern|enum|return|[#\s/}])[\w *]*?\b(\w+)\([^;{]*\)\n\{", re.M)
+DEFINITION = re.compile(
+    r"^(?!static|typedef|struct|extern|enum|return|[#\s/}])[\w *]*?\b(?!__)(\w+)\([^;{]*\)\n\{", re.M
+)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
+INLINE = re.compile(r"^static inline [\w *]*?\b(\w+)\(", re.M)
+#: Folders of shim/layer/, the lowest first. A file uses its own folder and those before it.
+FLOORS = (
+    "process",
+    "driver",
+    "vulkan",
+    "mailbox",
+    "run",
+    "frames",
+    "store",
+    "crash",
+    "shaders",
+    "caches",
+    "binaries",
+    "device",
+    "pipelines",
+    "hooks",
+    "policy",
+    "instance",
+    "loader",
+)
+#: All but process/ stand on base.h, which needs what the system's vulkan.h lacks.
+BASE, LOWEST = "base.h", "vulkan/vk_compat.h"
+#: Who includes device/device.h. All others take of a device what they need.
+COMPOSES = (
+    "device/",
+    "pipelines/",
+    "hooks/",
+    "policy/commands.c",
+    "instance/create_device.c",
+    "loader/loader.c",
+)
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -104,6 +142,31 @@ def included() -> dict[str, set[str]]:
     }
 
 
+def layer() -> dict[str, str]:
+    """Returns the layer's C sources and headers by path, without comments."""
+    return {str(path.relative_to(LAYER)): COMMENT.sub("", path.read_text()) for path in LAYER.rglob("*.[ch]")}
+
+
+def height(path: str) -> float:
+    """Returns the number of a file's floor."""
+    return {LOWEST: -1, BASE: 0.5}.get(path) or FLOORS.index(path.split("/")[0])
+
+
+def uses(texts: dict[str, str]) -> dict[tuple[str, str], set[str]]:
+    """Returns what each file uses of each other one: the functions that it names, and its header, if it includes it."""
+    defined: dict[str, str] = {}
+    for path, text in texts.items():
+        defined |= dict.fromkeys((DEFINITION if path.endswith(".c") else INLINE).findall(text), path)
+    found: dict[tuple[str, str], set[str]] = {}
+    for path, text in texts.items():
+        for name in set(re.findall(r"(?<![.>\w])\w+\b", text)) & defined.keys():
+            if defined[name].endswith(".c") or re.search(rf"(?<![.>\w]){name}\(", text):
+                found.setdefault((path, defined[name]), set()).add(name)
+        for header in re.findall(r'^#include "([\w/]+\.h)"', text, re.M):
+            found.setdefault((path, header), set()).add("#include")
+    return found
+
+
 def test_circles_are_seen() -> None:
     """A cycle of two and one of three are found. A chain is not a cycle."""
     graph = {"a": {"b"}, "b": {"a", "c"}, "c": {"d"}, "d": {"e"}, "e": {"c"}, "f": {"a"}}
@@ -122,9 +185,47 @@ def test_no_circle_in_c() -> None:
     assert circles(included()) == []
 
 
+def test_folders_of_c_are_floors() -> None:
+    """A C file names functions of its own folder and of those below, and includes no other headers."""
+    texts = layer()
+    lints.none(
+        f"{path} uses {other}: {', '.join(sorted(names))}"
+        for (path, other), names in sorted(uses(texts).items())
+        if height(other) > height(path)
+    )
+    assert {path.split("/")[0] for path in texts} == {*FLOORS, BASE}
+
+
+def test_floors_are_seen() -> None:
+    """A call, a function's address, an inline function and an include from below are found. A member is no call."""
+    texts = {
+        "store/a.h": "int up(void);\n",
+        "store/a.c": "int up(void)\n{\n    return 1;\n}\n",
+        "store/b.h": "static inline int quick(int x)\n{\n    return x;\n}\n",
+        "process/c.c": '#include "store/a.h"\nstatic int f(void)\n{\n    g(up);\n    return quick(a->up + b.up);\n}\n',
+        "process/d.c": "static int f(struct a *a)\n{\n    int quick = a->up;\n    return quick + a->quick(1);\n}\n",
+    }
+    assert uses(texts) == {
+        ("store/a.h", "store/a.c"): {"up"},
+        ("store/a.c", "store/a.c"): {"up"},
+        ("store/b.h", "store/b.h"): {"quick"},
+        ("process/c.c", "store/a.h"): {"#include"},
+        ("process/c.c", "store/a.c"): {"up"},
+        ("process/c.c", "store/b.h"): {"quick"},
+    }
+    assert height("store/a.c") > height("vulkan/pnext.h") > height(BASE) > height("process/log.c") > height(LOWEST)
+
+
+def test_who_knows_a_device() -> None:
+    """Few files include device/device.h or have functions that take a Device. PipelineCall carries one for them."""
+    knows = re.compile(r'^#include "device/device\.h"|\bDevice \*', re.M)
+    found = {path for path, text in layer().items() if not path.startswith(COMPOSES) and knows.search(text)}
+    lints.none(found - {"vulkan/create_info.h"})
+
+
 def test_program_and_command_line_are_apart() -> None:
     """A module uses only floors below its own. Commands, reports and fleets use nothing of the store but its faces.
-    No program's process uses those."""
+    No program's process uses those of commands."""
     below = {
         "inhost": ("store", "common", ""),
         "store": ("common", ""),
@@ -140,7 +241,8 @@ def test_program_and_command_line_are_apart() -> None:
             there = floor_of(other)
             allowed = there == floor or there in below[floor]
             if there == "store" and floor != "store":
-                allowed = allowed and (other in FACES) == (floor in OUTSIDE)
+                name = other.removeprefix("pylayer.store.")
+                allowed = allowed and (name in SHARED or (name in COMMANDS) == (floor in OUTSIDE))
             if not allowed:
                 wrong.append(f"{module} imports {other}")
     assert wrong == []

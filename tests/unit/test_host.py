@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import xxhash
-from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, device, in_store, message, own, stored
+from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, device, in_store, message, own, policy_of, stored
 from unit.things import counters, facts, record
 
 from pylayer.common.identity import Identity
@@ -17,7 +18,6 @@ from pylayer.store import folder as folder_module
 from pylayer.store import journal, reader, runs
 from pylayer.store.folder import Folder
 from pylayer.values import (
-    CARRIER_CELLS,
     CARRIER_OFF,
     CARRIER_SNAPSHOT,
     LOG_INFO,
@@ -28,31 +28,6 @@ from pylayer.values import (
 )
 
 # ---- devices -----------------------------------------------------------------------------------------
-
-
-def test_a_device_from_plan_to_end(send: Send, boundary: FakeBoundary, root: str) -> None:
-    """A device is planned, loaded, used and destroyed: the store is handed over, new cells and statistics are
-    stored."""
-    in_store(root, own("1"), record(b"stored"))
-    plan = message("PLAN_DEVICE")
-    boundary.totals = counters(pipelines=2, hits=1)
-    send(
-        message("CREATE_INSTANCE", device=0),
-        plan,
-        message("DEVICE_CREATED"),
-        None,
-        None,
-        message("CELL", data=b"new"),
-        message("FLUSH_DEVICE"),
-    )
-    assert plan.plan is not None
-    assert plan.plan.carrier == CARRIER_CELLS
-    assert boundary.loaded == [b"stored"]
-    assert boundary.done == [SERIAL]
-    assert sorted(stored(root)) == [b"new", b"stored"]
-    (run,) = runs.read_all(root)
-    assert (run["counters"]["hits"], run["stored_records"]) == (1, 1)
-    assert boundary.lines(LOG_WARN) == []
 
 
 def test_late_plan(send: Send, host: Any, boundary: FakeBoundary) -> None:
@@ -226,34 +201,18 @@ def test_message_behind_cells(send: Send, root: str, monkeypatch: pytest.MonkeyP
     assert sorted(stored(root)) == [b"1", b"2", b"3", b"4"]
 
 
-def test_cell_of_an_unknown_device(send: Send, root: str) -> None:
-    """A cell whose device has no session is released. Nothing else happens."""
-    send(message("CELL", data=b"1"), message("CELL", data=b"2"))
-    assert stored(root) == []
-
-
 def test_cell_kept_beyond_its_call(send: Send, host: Any) -> None:
     """A policy class gets a cell's data as bytes, which it may keep. It never gets the view of the layer's memory."""
     kept: list[Cell] = []
 
-    class Keeper(Policy):
-        def keep_cell(self, cell: Cell, program: Any, settings: Any) -> bool:
-            kept.append(cell)
-            return True
-
-    host.policy = Keeper()
+    host.policy = policy_of(keep_cell=lambda self, cell, *_: kept.append(cell) or True)
     send(*device(), message("CELL", data=b"1"))
     assert (type(kept[0].data), kept[0].data) == (bytes, b"1")
 
 
 def test_policy_refuses_a_cell(send: Send, host: Any, root: str) -> None:
     """A cell that the policy does not want is not stored."""
-
-    class Choosy(Policy):
-        def keep_cell(self, cell: Cell, program: Any, settings: Any) -> bool:
-            return bytes(cell.data) != b"no"
-
-    host.policy = Choosy()
+    host.policy = policy_of(keep_cell=lambda self, cell, *_: bytes(cell.data) != b"no")
     send(*device(), message("CELL", data=b"yes"), message("CELL", data=b"no"))
     assert stored(root) == [b"yes"]
 
@@ -333,12 +292,7 @@ def test_flush_of_the_process(send: Send, host: Any, boundary: FakeBoundary, roo
 
 def test_failing_policy_costs_no_statistics(send: Send, host: Any, root: str) -> None:
     """If a policy fails at the end of a device, the device's statistics are still written."""
-
-    class Bad(Policy):
-        def device_destroyed(self, *_: Any) -> None:
-            raise SystemExit
-
-    host.policy = Bad()
+    host.policy = policy_of(device_destroyed=lambda self, *_: sys.exit())
     send(*device(), message("FLUSH_DEVICE"))
     assert len(list(runs.read_all(root))) == 1
 
@@ -375,12 +329,6 @@ def test_idle(send: Send, boundary: FakeBoundary, host_module: Any, root: str, m
     send(None)
     assert [run["counters"]["hits"] for run in runs.read_all(root)] == [5]
     assert often in boundary.timeouts[-2:]
-
-
-def test_nothing_to_do(send: Send, boundary: FakeBoundary) -> None:
-    """Without a device the loop sleeps until a message comes."""
-    send(None)
-    assert set(boundary.timeouts) == {-1}
 
 
 def test_old_runs_are_pruned(send: Send, root: str, monkeypatch: pytest.MonkeyPatch) -> None:

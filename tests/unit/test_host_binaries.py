@@ -6,20 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import xxhash
 from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, message, own
-from unit.things import binaries, counters, facts, record, scan, write_journal
+from unit.things import facts, scan, write_journal
 
 from pylayer.common.identity import Identity, program_id
-from pylayer.store import format, journal, runs
+from pylayer.store import format, journal
 from pylayer.store.folder import Folder
 from pylayer.values import (
     CARRIER_BINARIES,
     CARRIER_CELLS,
     CARRIER_OFF,
     LOG_INFO,
-    LOG_WARN,
-    UNIT_BINARIES,
 )
 
 KEY = b"global key"
@@ -43,27 +40,6 @@ def in_folder(root: str, identity: Identity, *records: bytes) -> Path:
     folder = Folder(root, identity)
     folder.prepare()
     return write_journal(Path(folder.path, own("1")), identity, *records, program_id=PROGRAM)
-
-
-def test_a_device_of_binaries(send: Send, boundary: FakeBoundary, root: str, wants_binaries: None) -> None:
-    """A device is planned, loaded, used and destroyed under the identity that includes the driver's global key."""
-    in_folder(root, IDENTITY, record(binaries(b"stored"), format.BINARIES), record(b"a cell"))
-    messages = device()
-    new = message("CELL", data=binaries(b"new"), unit=UNIT_BINARIES)
-    boundary.totals = counters(pipelines=2, hits=1, binary_hits=1, binaries_evicted=1)
-    send(
-        message("CREATE_INSTANCE", device=0), *messages, new, message("CELL", data=b"new cell"), message("FLUSH_DEVICE")
-    )
-    assert messages[0] is not None and messages[0].plan is not None
-    assert messages[0].plan.carrier == CARRIER_BINARIES
-    assert (boundary.binaries, boundary.loaded, boundary.done) == ([binaries(b"stored")], [b"a cell"], [SERIAL])
-    folder = Folder(root, IDENTITY)
-    magics = [one.magic for path in folder.files(None) for one in scan(Path(path).read_bytes(), [])]
-    assert (magics.count(format.BINARIES), magics.count(format.CELL)) == (2, 2)
-    (run,) = runs.read_all(root)
-    assert (run["carrier"], run["loaded_binaries"], run["stored_records"]) == ("binaries", 1, 2)
-    assert (run["identity"], run["counters"]["binary_hits"]) == (IDENTITY.name, 1)
-    assert len(boundary.lines(LOG_WARN)) == 1 and "from stored binaries" in boundary.lines(LOG_WARN)[0]
 
 
 @pytest.mark.parametrize("requested", [True, False])
@@ -101,25 +77,6 @@ def test_fallback(
     assert any(reason in line for line in boundary.lines(LOG_INFO))
 
 
-def test_no_internal_caches(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """A program that disables internal caches gets no pipelines from the store. What it reads is still recorded."""
-    in_folder(root, IDENTITY, record(b"a cell"), record(binaries(b"stored"), format.BINARIES))
-    disabled = {"binaries_requested": True, "internal_cache_disabled": True}
-    first = device(CARRIER_OFF, **disabled)
-    send(*first, message("BINARY_READ", data=b"its own"), message("FLUSH_DEVICE"))
-    assert first[0] is not None and first[0].plan is not None
-    assert (first[0].plan.carrier, first[0].plan.check_caches, first[0].plan.check_binaries) == (
-        CARRIER_OFF,
-        True,
-        True,
-    )
-    send(*device(CARRIER_OFF, **disabled))
-    assert (boundary.loaded, boundary.binaries) == ([], [])
-    assert boundary.attested == [(b"its key", xxhash.xxh3_128_digest(b"its own"), False, b"its own")]
-    assert any("the program disables internal caches" in line for line in boundary.lines(LOG_INFO))
-    assert host.loading == {}
-
-
 def test_cache_verdicts_of_a_device_without_a_carrier(send: Send, host: Any, root: str) -> None:
     """Application caches are judged under the identity with the global key, even if nothing is loaded."""
     send(*device(CARRIER_OFF, internal_cache_disabled=True))
@@ -139,9 +96,3 @@ def test_binaries_that_the_program_reads(
     assert writes == [5 * 4 + 3, 3]
     (path,) = Path(root).rglob("*.binaries")
     assert [one.magic for one in scan(path.read_bytes(), [])] == [format.APPLICATION_BINARY] * 6
-
-
-def test_binaries_of_no_device(send: Send, root: str) -> None:
-    """Binaries for a device that policy does not know are released and not stored."""
-    send(message("BINARY_READ", data=b"one"))
-    assert not list(Path(root).rglob("*.binaries"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, stored
+from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, policy_of, stored
 
 import pylayer.common
 from pylayer.common.settings import TOP_DEFAULTS
@@ -61,12 +61,7 @@ def test_failure_is_one_line(send: Send, host: Any, boundary: FakeBoundary) -> N
 @pytest.mark.parametrize("answer", [None, 5, object()])
 def test_plan_of_another_type(send: Send, host: Any, boundary: FakeBoundary, answer: Any) -> None:
     """A plan_device that returns no Plan counts as a failure, which is logged. The device runs without the layer."""
-
-    class Wrong(Policy):
-        def plan_device(self, *_: Any) -> Any:
-            return answer
-
-    host.policy = Wrong()
+    host.policy = policy_of(plan_device=lambda self, *_: answer)
     request = message("PLAN_DEVICE")
     send(request)
     assert (request.plan, host.sessions, host.policy_facts["failures"]) == (None, {}, 1)
@@ -94,12 +89,7 @@ def test_policy_that_fails_too_often(send: Send, host: Any, boundary: FakeBounda
 
 def test_policy_that_fails_on_every_cell(send: Send, host: Any, root: str) -> None:
     """A keep_cell that always fails is replaced too, even if storing succeeds between the failures."""
-
-    class Picky(Policy):
-        def keep_cell(self, *_: Any) -> bool:
-            raise ValueError
-
-    host.policy = Picky()
+    host.policy = policy_of(keep_cell=lambda self, *_: 1 // 0)
     messages: list[FakeMessage | None] = []
     for number in range(FAILURES + 2):
         messages += [message("CELL", data=b"%d" % number), None]
@@ -193,6 +183,7 @@ def test_policy_file_of_others(host_module: Any, boundary: FakeBoundary, root: s
 
 def test_no_home(host_module: Any, boundary: FakeBoundary) -> None:
     """Without a home directory and without PYLAYER_STORE, the log says that nothing is stored."""
+    boundary.variables.clear()
     host = host_module.Host()
     host.configure()
     assert host.root is None

@@ -168,13 +168,6 @@ def test_hostile_length(size: int) -> None:
         assert outcomes(damage) == [(outcome, start, 64)]
 
 
-def test_journal_without_records() -> None:
-    """A journal without records has none, and no damage."""
-    damage: list[Damage] = []
-    assert scan(format.file_header(format.JOURNAL, IDENTITY, 7, salt=0), damage) == []
-    assert damage == []
-
-
 def header_with(**changes: Any) -> bytes:
     """Returns a whole header with some fields changed and a valid hash."""
     header = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, salt=0))
@@ -390,51 +383,6 @@ def test_too_large_to_be_a_journal(tmp_path: Path) -> None:
         Reader(str(path))
 
 
-@pytest.mark.parametrize("kind", ["symlink", "directory"])
-def test_only_plain_files_are_read(tmp_path: Path, kind: str) -> None:
-    """Links and directories are refused."""
-    path = tmp_path / "it"
-    if kind == "symlink":
-        path.symlink_to(write_journal(tmp_path / "real", IDENTITY))
-    else:
-        path.mkdir()
-    with pytest.raises(OSError):
-        Reader(str(path)).first_bytes()
-
-
-def test_pipe_does_not_block(tmp_path: Path) -> None:
-    """A pipe in the store is refused without waiting for its writer."""
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    with pytest.raises(OSError):
-        Reader(str(path)).first_bytes()
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.binary(max_size=100), max_size=8))
-def test_any_data_round_trips(parts: list[bytes]) -> None:
-    """Data of any bytes and sizes is read back in order."""
-    data = format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + b"".join(record(part) for part in parts)
-    damage: list[Damage] = []
-    assert [data[one.start : one.start + one.size] for one in scan(data, damage)] == parts
-    assert damage == []
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.binary(max_size=60), min_size=1, max_size=5),
-    st.lists(st.tuples(st.integers(min_value=256), st.binary(max_size=30)), max_size=4),
-)
-def test_damage_never_makes_records(parts: list[bytes], changes: list[tuple[int, bytes]]) -> None:
-    """Bytes overwritten anywhere, at any length, leave a subset of the written records, in order."""
-    data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + b"".join(record(part) for part in parts))
-    for at, noise in changes:
-        start = 256 + at % (len(data) - 256)
-        data[start : start + len(noise)] = noise
-    rest = iter(parts)
-    assert all(one[4] in rest for one in contents(bytes(data)))
-
-
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400))
 def test_noise_is_no_journal(noise: bytes) -> None:
@@ -475,14 +423,6 @@ def in_parts(path: Path, part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> tu
     file = Reader(str(path))
     found = [bytes(part.data_of(one)) for part in file.parts(damage) for one in part.records]
     return found, damage
-
-
-@pytest.mark.parametrize("part_bytes", [64, 80, 112, 256, 1008, 4096, 1 << 20])
-def test_parts_hold_what_the_whole_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
-    """With parts of any size, all records are read, once and in order, including those larger than a part."""
-    data = [b"%d" % number * (1 + number * number % 97) for number in range(60)] + [b"x" * 5000, b""]
-    path = write_journal(tmp_path / "a.journal", IDENTITY, *(record(one) for one in data))
-    assert in_parts(path, part_bytes, monkeypatch) == (data, [])
 
 
 @pytest.mark.parametrize("part_bytes", [64, 208, 4096])

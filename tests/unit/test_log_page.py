@@ -141,19 +141,6 @@ def test_every_warning_is_documented() -> None:
     lints.none([*told, *(f"not in the sources: {text}" for text, line in shown.items() if line is None)])
 
 
-def test_lines_that_are_found() -> None:
-    """The search finds lines in both languages, text in pieces, and alternatives."""
-    there = {*python_lines(), *c_lines()}
-    assert ("info", f"loaded {GAP} records, {GAP} bytes, for {GAP}") in there
-    assert ("warn, debug", f"application cache of {GAP} bytes: {GAP}") in there
-    assert ("warn", "PYLAYER_LOG_FILE cannot be written") in there
-    assert (
-        "info",
-        f"policy cannot start, so the layer does nothing: {GAP} comes from another build; reinstall pylayer",
-    ) in there
-    assert ("info", f"policy cannot be loaded, so the layer does nothing: {GAP}") in there
-
-
 def test_messages_of_commands() -> None:
     """Messages that the page quotes outside of its list of warnings consist of texts of the sources."""
     texts: set[str] = set()

@@ -11,19 +11,11 @@ from pathlib import Path
 
 import pytest
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
-from unit.things import run_python
+from unit.things import flip, run_python
 
 from pylayer.common.settings import Limits
-from pylayer.store import fold, format, journal, maintenance, pack, quarantine, reader, runs
+from pylayer.store import fold, format, journal, maintenance, pack, quarantine, reader
 from pylayer.store.folder import Folder, Loaded
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    result = Folder(str(tmp_path / "root"), IDENTITY)
-    result.prepare()
-    return result
-
 
 # ---- folding -----------------------------------------------------------------------------------------
 
@@ -66,18 +58,6 @@ def test_equal_content_of_two_pipelines(folder: Folder) -> None:
     assert sorted((cell.fingerprint, cell.last_used) for cell in cells) == [(7, 2), (8, 2)]
 
 
-def test_large_records(folder: Folder) -> None:
-    """A record larger than what is read at once is stored and read alone."""
-    sizes = [0, 1, 15, 16, reader.PART_BYTES - 64, reader.PART_BYTES + 1, 3 << 20]
-    writer = journal.Journal(folder.path, IDENTITY, 1)
-    wanted = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
-    for data in wanted:
-        writer.append(format.record_parts(format.CELL, data))
-    writer.close()
-    run(fold.Fold(folder, 1))
-    assert sorted(loaded(folder, 1)[0]) == sorted(wanted)
-
-
 def test_sizes_grow_by_a_factor(folder: Folder) -> None:
     """A small journal is not folded into a large pack each time."""
     put(folder, 1, range(500))
@@ -89,19 +69,6 @@ def test_sizes_grow_by_a_factor(folder: Folder) -> None:
     run(fold.Fold(folder, 1, everything=True))
     assert len(packs(folder)) == 1
     assert len(loaded(folder, 1)[0]) == 520
-
-
-def test_pipes_in_the_store(folder: Folder) -> None:
-    """Nobody waits for the writer of a pipe in the place of a small file."""
-    put(folder, 1, range(4))
-    Path(folder.root, "quarantine").mkdir(mode=0o700)
-    Path(folder.root, "runs").mkdir(mode=0o700)
-    for name in ("quarantine/1-x.reason", "runs/1.run", f"store/{IDENTITY.name}/folding"):
-        os.mkfifo(Path(folder.root, name))
-    Path(folder.root, "quarantine", "1-x.data").write_bytes(b"x")
-    assert [item.reason for item in quarantine.items(folder.root)] == [""]
-    assert list(runs.read_all(folder.root)) == []
-    assert run(fold.Fold(folder, 1)).claimed
 
 
 def test_nothing_to_fold(folder: Folder) -> None:
@@ -208,8 +175,7 @@ def test_two_folds_at_once(folder: Folder) -> None:
     shutil.rmtree(os.path.join(folder.path, "folding"))
     third = fold.Fold(folder, 1)
     run(third)
-    for _ in first:
-        pass
+    list(first)
     assert third.result.claimed
     assert len(loaded(folder, 1)[0]) == 50
 
@@ -225,8 +191,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (fold.PROCESS_FILES + 16, fold.PROCES
 found = folder.Folder(sys.argv[1], folder.read_identity(sys.argv[1], folder.identity_names(sys.argv[1])[0]))
 for _ in range(3):
     work = fold.Fold(found, 1)
-    for _ in work.steps():
-        pass
+    list(work.steps())
     print(work.result.journals, len(work.result.damage))
 """
     assert run_python(code, folder.root).splitlines() == [f"{fold.PROCESS_FILES} 0"] * 3
@@ -241,8 +206,7 @@ def test_reader_beside_a_fold(folder: Folder) -> None:
     load = folder.load(1, found)
     data = [bytes(next(load).data[:0])]
     run(fold.Fold(folder, 1, everything=True))
-    for _ in load:
-        pass
+    list(load)
     assert len(found.digests) == 400
     assert data == [b""] and found.damage == []
 
@@ -256,8 +220,7 @@ def test_journal_that_grows_after_all(folder: Folder) -> None:
     assert header is not None
     with open(path, "ab") as file:
         file.writelines(format.seal(format.record_parts(format.CELL, b"late"), header.salt))
-    for _ in work:
-        pass
+    list(work)
     assert b"late" in loaded(folder, 1)[0]
 
 
@@ -277,12 +240,6 @@ def test_full_disk_while_folding(folder: Folder, monkeypatch: pytest.MonkeyPatch
 
 
 # ---- damage ------------------------------------------------------------------------------------------
-
-
-def hurt(path: str, at: int, change: int = 0x10) -> None:
-    data = bytearray(Path(path).read_bytes())
-    data[at] ^= change
-    Path(path).write_bytes(data)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +293,7 @@ def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
 def test_damaged_journal_is_folded_without_the_damage(folder: Folder) -> None:
     """A journal with a damaged record goes to quarantine with the reason; the other records go into the pack."""
     path = put(folder, 1, range(5))
-    hurt(path, 256 + 64 + 10)
+    flip(path, 256 + 64 + 10)
     run(fold.Fold(folder, 1))
     assert len(loaded(folder, 1)[0]) == 4
     (item,) = quarantine.items(folder.root)
@@ -358,7 +315,7 @@ def test_torn_journal_is_no_damage(folder: Folder) -> None:
 def test_quarantine_that_cannot_be_written(folder: Folder) -> None:
     """If the damage cannot be moved to quarantine, its file stays, and the good records are still folded."""
     path = put(folder, 1, range(5))
-    hurt(path, 256 + 64 + 10)
+    flip(path, 256 + 64 + 10)
     Path(folder.root, "quarantine").write_text("in the way")
     run(fold.Fold(folder, 1))
     assert os.path.exists(path)

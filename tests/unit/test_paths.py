@@ -42,7 +42,11 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
             "/s",
             "/p.yaml",
         ),
-        ({"HOME": "/home/x", "PYLAYER_STORE": "", "PYLAYER_CONFIG": ""}, "/home/x/.cache/pylayer", None),
+        (
+            {"HOME": "/home/x", "PYLAYER_STORE": "", "PYLAYER_CONFIG": ""},
+            "/home/x/.cache/pylayer",
+            "/home/x/.config/pylayer/policy.yaml",
+        ),
     ],
 )
 def test_places(environment: dict[str, str], variables: dict[str, str], store: str | None, policy: str | None) -> None:
@@ -50,7 +54,7 @@ def test_places(environment: dict[str, str], variables: dict[str, str], store: s
     ignored."""
     environment.update(variables)
     assert paths.store_root() == store
-    assert policy is None or paths.config_file() == policy
+    assert paths.config_file() == policy
 
 
 def test_relative_own_variables(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,26 +100,34 @@ def test_state(tmp_path: Path) -> None:
 # ---- Stalls ----------------------------------------------------------------------------------------
 
 
-def test_stall_is_what_follows_without_a_pause() -> None:
-    """Two compilations of 10 ms without a pause block a thread for more than a frame. With 3 ms between them, or on two
-    threads, they do not."""
-    together = [pipeline(0, 10), pipeline(10.5, 10)]
-    apart = [pipeline(0, 10, thread=2), pipeline(13, 10, thread=2)]
-    beside = [pipeline(0, 10, thread=3), pipeline(10, 10, thread=4)]
-    (stall,) = stalls.find([*apart, *together, *beside], figures.FRAME_NS)
-    assert (stall.thread, stall.duration_ns, stall.pipelines) == (101, round(20.5 * MS), 2)
+#: What creates pipelines when, in ms: beginning, duration, thread. And the stalls: beginning, duration.
+STALLS: dict[str, tuple[list[tuple[float, float, int]], list[tuple[float, float]]]] = {
+    "without a pause": ([(0, 10, 1), (10.5, 10, 1)], [(0, 20.5)]),
+    "with a pause": ([(0, 10, 1), (13, 10, 1)], []),
+    "on two threads": ([(0, 10, 1), (10, 10, 2)], []),
+    # A long event that contains a short one ends at its own end.
+    "nested and unsorted": ([(35, 5, 1), (5, 2, 1), (0, 34.5, 1)], [(0, 40)]),
+    "on no thread of the program": ([(0, 100, 0)], []),
+    "a thread that is preempted": ([(0, 25, 1), (29, 25, 1)], [(0, 54)]),
+    "and again and again": ([(at, 40, 1) for at in range(0, 3000, 50)], [(0, 2990)]),
+    "a pause as long as what is around it": ([(0, 20, 1), (40, 20, 1)], [(0, 20), (40, 20)]),
+    "a pause of more than 50 ms": ([(0, 900, 1), (960, 900, 1)], [(0, 900), (960, 900)]),
+    "short ones with pauses": ([(at, 2, 1) for at in range(0, 1000, 10)], []),
+}
 
 
-def test_stall_of_nested_and_unsorted_events() -> None:
-    """A long event that contains a short one ends at its own end."""
-    events = [pipeline(35, 5), pipeline(5, 2), pipeline(0, 34.5)]
-    (stall,) = stalls.find(events, figures.FRAME_NS)
-    assert stall.duration_ns == 40 * MS and stall.longest.duration_ns == round(34.5 * MS)
+@pytest.mark.parametrize(("spans", "expected"), STALLS.values(), ids=STALLS)
+def test_stalls(spans: list[tuple[float, float, int]], expected: list[tuple[float, float]]) -> None:
+    """A stall is a time of more than a frame in which a thread of the program creates pipelines without a pause."""
+    found = stalls.find([pipeline(at, took, thread) for at, took, thread in spans], figures.FRAME_NS)
+    times = [(stall.start_ns - MONOTONIC, stall.duration_ns) for stall in found]
+    assert times == [(round(at * MS), round(took * MS)) for at, took in expected]
 
 
-def test_policy_holds_no_thread_up() -> None:
-    """Events that happened on no thread of the program are not stalls."""
-    assert stalls.find([pipeline(0, 100, thread=0)], figures.FRAME_NS) == []
+def test_stall_has_its_longest_pipeline() -> None:
+    """A stall says how many pipelines it has, and which of them took longest."""
+    (stall,) = stalls.find([pipeline(35, 5), pipeline(5, 2), pipeline(0, 34.5)], figures.FRAME_NS)
+    assert (stall.thread, stall.pipelines, stall.longest.duration_ns) == (101, 3, round(34.5 * MS))
 
 
 # ---- Numbers ---------------------------------------------------------------------------------------

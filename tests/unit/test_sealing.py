@@ -6,22 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.things import facts
+from unit.folders import IDENTITY, loaded
+from unit.things import add_record, flip
 
-from pylayer.common.identity import Identity
 from pylayer.store import cache_history, format, pack
-from pylayer.store.folder import Batch, Folder, Loaded
+from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
-
-IDENTITY = Identity.of(facts())
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    result = Folder(str(tmp_path), IDENTITY)
-    result.prepare()
-    return result
 
 
 def cell(data: bytes) -> list[bytes | memoryview]:
@@ -37,25 +28,6 @@ def journal_of(folder: Folder, *datas: bytes) -> Path:
     return Path(journal.path)
 
 
-def loaded(folder: Folder) -> tuple[list[bytes], Loaded]:
-    """Returns the cells that a device would be given."""
-    result = Loaded()
-    found = []
-    for batch in folder.load(7, result):
-        found += cells_of(batch)
-    return found, result
-
-
-def cells_of(batch: Batch) -> list[bytes]:
-    return [bytes(batch.data[at : at + size]) for at, size in zip(batch.offsets, batch.sizes, strict=True)]
-
-
-def change(path: Path, offset: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 1
-    path.write_bytes(data)
-
-
 def embedded() -> bytes:
     """Returns data of a cell that contains a whole record at a place where a record may begin."""
     return bytes(64) + b"".join(cell(b"looks like a cell")) + bytes(640)
@@ -64,8 +36,8 @@ def embedded() -> bytes:
 def test_a_record_inside_of_data_is_none(folder: Folder) -> None:
     """After a damaged header, data of that record that looks like a record is not used."""
     path = journal_of(folder, embedded(), b"the next")
-    change(path, format.FILE_HEADER.size + 20)
-    found, result = loaded(folder)
+    flip(path, format.FILE_HEADER.size + 20)
+    found, result = loaded(folder, 7)
     assert found == [b"the next"]
     assert [what.outcome for what in result.damage] == ["damaged-header"]
 
@@ -75,10 +47,10 @@ def test_a_record_inside_of_a_packs_data_is_none(folder: Folder) -> None:
     path = Path(folder.path) / f"{7:016x}-1.pack"
     writer = pack.PackWriter(str(path), IDENTITY, 7)
     for data in (embedded(), b"the next"):
-        writer.add_parts(format.record_parts(format.CELL, data, create_ns=1))
+        add_record(writer, data)
     writer.finish()
-    change(path, path.read_bytes().index(format.CELL) + 20)
-    assert loaded(folder)[0] == [b"the next"]
+    flip(path, path.read_bytes().index(format.CELL) + 20)
+    assert loaded(folder, 7)[0] == [b"the next"]
 
 
 @pytest.mark.parametrize("first", [256, 4096])
@@ -90,7 +62,7 @@ def test_a_stretch_of_another_file(folder: Folder, first: int) -> None:
     for path in Path(folder.path).glob("*.closed"):
         path.unlink()
     mine.write_bytes(data[:first] + theirs[first:])
-    found, _ = loaded(folder)
+    found, _ = loaded(folder, 7)
     assert found == [b"mine %d" % number for number in range((first - 256) // 80)]
 
 

@@ -15,25 +15,25 @@ import pytest
 from unit.things import (
     KIND_GRAPHICS,
     KIND_LIBRARY,
+    SERIAL,
     FakeCommands,
     cell,
     counters,
     device_state,
-    facts,
+    keep,
     load,
-    program,
     record,
     scan,
     write_journal,
 )
+from unit.things import session as new_session
 
 from pylayer.common import file_kinds
-from pylayer.common.settings import DEFAULTS
 from pylayer.inhost import journal_writer, learning
 from pylayer.inhost.session import DeviceSession
 from pylayer.report.counters import RUN_VALUES
 from pylayer.store import format, journal, runs
-from pylayer.store.folder import Folder, Loaded
+from pylayer.store.folder import Batch, Folder, Loaded
 from pylayer.values import (
     CARRIER_CELLS,
     CARRIER_OFF,
@@ -48,18 +48,7 @@ from pylayer.values import (
     Cell,
 )
 
-SERIAL = 5
 KEEPS_NOTHING = "because the driver's VkPipelineCache keeps nothing"
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "root")
-
-
-@pytest.fixture
-def commands() -> FakeCommands:
-    return FakeCommands()
 
 
 class Clock:
@@ -79,27 +68,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 Make = Callable[..., DeviceSession]
-
-
-@pytest.fixture
-def make(root: str, commands: FakeCommands) -> Make:
-    """Returns a function that makes a session of a device that exists."""
-
-    def new(share: str = "program", carrier: int = CARRIER_CELLS, **changes: Any) -> DeviceSession:
-        session = DeviceSession(
-            commands, SERIAL, program(), facts(**changes), root, share, {**DEFAULTS, "fsync_interval_ms": None}
-        )
-        session.state = device_state(carrier=carrier)
-        return session
-
-    return new
-
-
-def keep(session: DeviceSession, *cells: Cell) -> None:
-    parts: list[bytes | memoryview] = []
-    for one in cells:
-        parts += session.pipelines.new(one)
-    session.pipelines.write(parts)
 
 
 def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int]]:
@@ -340,7 +308,7 @@ def test_share(make: Make, commands: FakeCommands, root: str) -> None:
     load(make())
     assert commands.loaded == [b"own"]
     commands.loaded.clear()
-    load(make("all"))
+    load(make(share="all"))
     assert sorted(commands.loaded) == [b"foreign", b"own"]
 
 
@@ -405,8 +373,7 @@ def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
 
 def test_without_a_store(commands: FakeCommands) -> None:
     """Without a home directory everything runs, and nothing is written."""
-    session = DeviceSession(commands, SERIAL, program(), facts(), None, "program", dict(DEFAULTS))
-    session.state = device_state(carrier=CARRIER_SNAPSHOT)
+    session = new_session(None, commands, carrier=CARRIER_SNAPSHOT)
     load(session)
     keep(session, cell(b"one"))
     session.pipelines.snapshot(session.read_counters())
@@ -691,11 +658,10 @@ def test_published_memory_is_left_alone(make: Make, commands: FakeCommands, root
     published: list[tuple[Any, bytes]] = []
     changed = []
 
-    def load_records(
-        device: int, data: bytearray, offsets: list[int], sizes: list[int], digests: object, fingerprints: object
-    ) -> bool:
+    def load_records(device: int, batch: Batch) -> bool:
         changed.extend(before for now, before in published if bytes(now) != before)
-        views = [memoryview(data)[start : start + size] for start, size in zip(offsets, sizes, strict=True)]
+        places = zip(batch.offsets, batch.sizes, strict=True)
+        views = [memoryview(batch.data)[start : start + size] for start, size in places]
         published[:] = [(view, bytes(view)) for view in views]
         return True
 

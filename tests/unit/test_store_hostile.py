@@ -5,39 +5,28 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.folders import IDENTITY, cells, run
+from unit.things import add_record, flip, record
 
-from pylayer.common.identity import Identity
 from pylayer.store import bounds, cache_history, fold, format, pack, quarantine, reader
 from pylayer.store.claim import Claim
-from pylayer.store.folder import Folder, Loaded
-
-IDENTITY = Identity({"vendor_id": 1})
-
-
-def record(magic: bytes, data: bytes, **fields: int) -> bytes:
-    return b"".join(format.record_parts(magic, data, **fields))
+from pylayer.store.folder import Folder
 
 
 def file_of(*records: bytes, kind: bytes = format.JOURNAL) -> bytes:
     return format.file_header(kind, IDENTITY, 7, salt=0) + b"".join(records)
 
 
-def write_pack(path: str, datas: list[bytes], program: int = 7) -> None:
-    writer = pack.PackWriter(path, IDENTITY, program)
+def write_pack(path: str, datas: list[bytes]) -> None:
+    writer = pack.PackWriter(path, IDENTITY, 7)
     for data in datas:
-        writer.add_parts(format.record_parts(format.CELL, data, create_ns=1))
+        add_record(writer, data)
     writer.finish()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    result = Folder(str(tmp_path / "root"), IDENTITY)
-    result.prepare()
-    return result
 
 
 def put(folder: Folder, name: str, data: bytes) -> str:
@@ -47,25 +36,7 @@ def put(folder: Folder, name: str, data: bytes) -> str:
 
 
 def run_fold(folder: Folder, **options: Any) -> fold.Folded:
-    work = fold.Fold(folder, 7, everything=True, **options)
-    for _ in work.steps():
-        pass
-    return work.result
-
-
-def cells(folder: Folder, program: int | None = 7) -> set[bytes]:
-    return {
-        bytes(batch.data[start : start + size])
-        for batch in folder.load(program, Loaded())
-        for start, size in zip(batch.offsets, batch.sizes, strict=True)
-    }
-
-
-def break_record(path: str, magic: bytes) -> None:
-    """Flips one bit in the data of the last record of a kind."""
-    data = bytearray(Path(path).read_bytes())
-    data[data.rindex(magic) + format.RECORD_HEADER.size] ^= 1
-    Path(path).write_bytes(data)
+    return run(fold.Fold(folder, 7, everything=True, **options))
 
 
 def test_junk_between_records_costs_what_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +52,7 @@ def test_junk_between_records_costs_what_it_is_long(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(reader, "bytearray", Searched, raising=False)
     path = tmp_path / "x.journal"
-    data = file_of((bytes(15) + b"x" + record(format.CELL, b"")) * 1000)
+    data = file_of((bytes(15) + b"x" + record(b"")) * 1000)
     path.write_bytes(data)
     one = reader.Reader(str(path))
     assert sum(len(part.records) for part in one.parts([])) == 1000
@@ -92,7 +63,7 @@ def test_junk_between_records_costs_what_it_is_long(tmp_path: Path, monkeypatch:
 def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> None:
     """Nothing after the end that a header claims is read, no memory beyond the file is allocated, and each case is
     reported."""
-    body = record(format.CELL, b"cell")
+    body = record(b"cell")
     head = format.file_header(format.PACK, IDENTITY, 7, salt=0, size=size)
     path = put(folder, f"{7:016x}-1.pack", head + body)
     one = reader.Reader(path)
@@ -105,8 +76,7 @@ def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> Non
         {"truncated"} if size > 336 else {"extended"} | ({"truncated"} if size == 300 else set())
     )
     assert one.record_at(size) is None or size == 256
-    for _ in bounds.Survey(folder.root).read():
-        pass
+    list(bounds.Survey(folder.root).read())
     assert run_fold(folder, must=frozenset([path])).records == (size > 336)
 
 
@@ -115,7 +85,7 @@ def test_directory_with_the_name_of_a_journal(folder: Folder) -> None:
     os.mkdir(os.path.join(folder.path, f"{7:016x}-0-0.closed"))
     os.mkdir(os.path.join(folder.path, f"{7:016x}-0.pack"))
     for n in range(3):
-        put(folder, f"{7:016x}-{n + 1}-1.closed", file_of(record(format.CELL, b"cell %d" % n)))
+        put(folder, f"{7:016x}-{n + 1}-1.closed", file_of(record(b"cell %d" % n)))
     result = run_fold(folder)
     assert (result.pack is not None, result.records) == (True, 3)
     assert [what.outcome for what in result.damage] == ["unreadable", "unreadable"]
@@ -137,11 +107,13 @@ def test_quarantine_with_anything_in_it(tmp_path: Path, name: str, reason: bytes
 
 @pytest.mark.parametrize("name", ["somebody", "-1-1-1", "00-1-inf-0", f"{'0' * 32}-1-1-0", f"00-{'f' * 100}-1-0"])
 def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
-    """A claim that names no process of this machine is abandoned after a day."""
+    """A claim that names no process, like one of another machine or container, is abandoned after a quarter of an
+    hour."""
     path = os.path.join(folder.path, "folding", name)
     os.makedirs(path)
+    os.utime(path, (time.time() - 800,) * 2)
     assert not Claim(folder).acquire()
-    os.utime(path, (0, 0))
+    os.utime(path, (time.time() - 1000,) * 2)
     assert Claim(folder).acquire()
 
 
@@ -158,19 +130,17 @@ def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
     paths = [os.path.join(folder.path, f"{7:016x}-{number}.pack") for number in (1, 2)]
     for path in paths:
         write_pack(path, [shared, os.urandom(500 + int(path[-6]))])
-    data = bytearray(Path(paths[0]).read_bytes())
-    data[data.index(shared)] ^= 1
-    Path(paths[0]).write_bytes(data)
-    before = cells(folder)
+    flip(paths[0], Path(paths[0]).read_bytes().index(shared))
+    before = set(cells(folder))
     assert len(before) == 3
     result = run_fold(folder)
-    assert cells(folder) == before
+    assert set(cells(folder)) == before
     assert [what.outcome for what in result.damage] == ["damaged-data"]
 
 
 def test_shattered_file_is_one_file_in_quarantine(folder: Folder) -> None:
     """A file with thousands of damaged places goes to quarantine whole, and none of its content is lost."""
-    junk = b"".join(struct.pack("<QQ", n, 1) + record(format.CELL, struct.pack("<Q", n)) for n in range(2000))
+    junk = b"".join(struct.pack("<QQ", n, 1) + record(struct.pack("<Q", n)) for n in range(2000))
     name = f"{7:016x}-1-1.closed"
     data = file_of(junk)
     put(folder, name, data)
@@ -187,9 +157,7 @@ def test_blob_with_a_damaged_header_takes_no_slot(folder: Folder) -> None:
     for slot in (2, 3):
         folder.write_blob(7, "", slot, b"data of slot %d" % slot)
     paths = folder.files(7, (".blob",))
-    data = bytearray(Path(paths[1]).read_bytes())
-    data[format.FILE_HEADER.size + 4] ^= 1  # slot 3 becomes 2
-    Path(paths[1]).write_bytes(data)
+    flip(paths[1], format.FILE_HEADER.size + 4)  # slot 3 becomes 2
     known = cache_history.Attestations(folder, 7, "")
     assert set(known.blobs) == {2}
     assert known.read_blob(known.blobs[2]) == b"data of slot 2"
@@ -198,7 +166,7 @@ def test_blob_with_a_damaged_header_takes_no_slot(folder: Folder) -> None:
 
 def test_record_larger_than_any() -> None:
     """No buffer is allocated for a length that no record has, even if the file, which may be sparse, is that long."""
-    data = format.record_header(format.CELL, format.MAX_RECORD_BYTES + 16, bytes(16)) + record(format.CELL, b"behind")
+    data = format.record_header(format.CELL, format.MAX_RECORD_BYTES + 16, bytes(16)) + record(b"behind")
     damage: list[format.Damage] = []
     found: list[reader.Record] = []
     assert reader.Scan("x", damage, 0).part(data, len(data), 0, 1 << 33, found) == len(data)

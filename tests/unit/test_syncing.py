@@ -9,15 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from unit.things import facts
+from unit.folders import IDENTITY
 
-from pylayer.common.identity import Identity
 from pylayer.store import format, syncing
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 from pylayer.store.syncing import Syncer
-
-IDENTITY = Identity.of(facts())
 
 
 class Disk:
@@ -47,13 +44,6 @@ class Disk:
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    result = Folder(str(tmp_path / "root"), IDENTITY)
-    result.prepare()
-    return result
 
 
 @pytest.fixture

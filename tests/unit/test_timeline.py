@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 from unit.things import FakeCommands, cell, counters, facts, program
 
-from pylayer.common import outcomes
 from pylayer.common.identity import Identity
 from pylayer.inhost.run_log import RunLog
 from pylayer.store import format, runs, timeline
@@ -171,21 +170,22 @@ def test_hostile_texts(tmp_path: Path) -> None:
     assert len(set(found)) == timeline.MAX_TEXTS + 1 and found[-1] == ""
 
 
-@pytest.mark.parametrize("data", [b"", b"PYLCACHE", bytes(300), b"x" * 1000])
-def test_not_a_timeline(tmp_path: Path, data: bytes) -> None:
-    """A file that is not a timeline has no events, and the reason is given."""
+@pytest.mark.parametrize(
+    ("data", "outcome"),
+    [
+        (b"", "empty"),
+        (b"PYLCACHE", "truncated"),
+        (bytes(300), "zero-filled"),
+        (b"x" * 1000, "not-a-store-file"),
+        (format.file_header(format.JOURNAL, IDENTITY, salt=0), "not-a-store-file"),
+    ],
+)
+def test_not_a_timeline(tmp_path: Path, data: bytes, outcome: str) -> None:
+    """A file that is not a timeline, like a store's file of another kind, has no events, and the reason is given."""
     (tmp_path / "runs").mkdir(mode=0o700)
     (tmp_path / "runs" / "run.events").write_bytes(data)
     line = timeline.read(str(tmp_path), "run")
-    assert line is not None and line.events == [] and line.outcome in outcomes.STORE
-
-
-def test_journal_under_its_name(tmp_path: Path) -> None:
-    """A store's file of another kind is not read as a timeline."""
-    (tmp_path / "runs").mkdir(mode=0o700)
-    (tmp_path / "runs" / "run.events").write_bytes(format.file_header(format.JOURNAL, IDENTITY, salt=0))
-    line = timeline.read(str(tmp_path), "run")
-    assert line is not None and line.outcome == "not-a-store-file"
+    assert line is not None and (line.events, line.outcome) == ([], outcome)
 
 
 def test_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,22 +7,17 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import others
 import pytest
 from others import become_another, pretend_to_be, without_private_group
+from unit.folders import IDENTITY
+from unit.things import flip
 
 from pylayer.common import compiled, paths, user_policy
 from pylayer.common.files import read_small
-from pylayer.common.identity import Identity
 from pylayer.store import format, plans, quarantine, runs, sentinel
 from pylayer.store.folder import Folder, Loaded
 from pylayer.store.reader import Reader
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    result = Folder(str(tmp_path / "root"), Identity({"vendor_id": 1}))
-    result.prepare()
-    return result
 
 
 def journal_in(folder: Folder, name: str = f"{7:016x}-1.journal") -> Path:
@@ -127,18 +122,27 @@ def test_file_that_is_swapped_for_another_users(folder: Folder, monkeypatch: pyt
     assert looked == []
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/etc/passwd", path)])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("real", path)])
 def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
-    """A pipe, a directory or a link in the place of any file of the store is refused at once, without waiting."""
-    make(f"{folder.path}/{7:016x}-1.journal")
+    """A pipe, a directory or a link, even to a file that verifies, is refused in the place of any file of the store, at
+    once and without waiting."""
+    root = Path(folder.root)
+    journal_in(folder, "real")
+    compiled.write_copy(f"{root}/policy/real", {"share": "all"})
+    runs.RunFile(folder.root).write({"a": 1})
+    next((root / "runs").iterdir()).rename(root / "runs" / "real")
+    paths.make_private_below(folder.root, "quarantine")
+    for name in ("real", "1-x.data"):
+        (root / "quarantine" / name).write_bytes(b"why")
+    for place in (f"{folder.path}/{7:016x}-1.journal", f"{root}/policy/1.flat", f"{root}/runs/1.run"):
+        make(place)
+    make(f"{root}/quarantine/1-x.reason")
     count, why = loaded(folder)
     assert count == 0 and len(why) == 1
-    for directory, name in (("runs", "1.run"), ("quarantine", "1.reason"), ("policy", "1.flat")):
-        paths.make_private_below(folder.root, directory)
-        make(f"{folder.root}/{directory}/{name}")
     assert list(runs.read_all(folder.root)) == []
-    quarantine.items(folder.root)
-    assert compiled.read_copy(f"{folder.root}/policy/1.flat") is None
+    assert [item.reason for item in quarantine.items(folder.root)] == [""]
+    assert compiled.read_copy(f"{root}/policy/1.flat") is None
+    assert compiled.read_copy(f"{root}/policy/real") is not None
 
 
 def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
@@ -147,22 +151,30 @@ def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
     assert loaded(folder) == (1, [])
 
 
+def make_folder(root: str) -> None:
+    folder = Folder(root, IDENTITY)
+    folder.prepare()
+    folder.write_snapshot(7, "app", b"data", 1)
+    snapshot = folder.write_snapshot(7, "app", b"damaged", 1)
+    quarantine.move_file(root, snapshot, [format.Damage(snapshot, "empty")])
+
+
+#: What makes files of a store. Any of them may be the first.
+MAKERS: list[Callable[[str], object]] = [
+    make_folder,
+    lambda root: runs.RunFile(root).write({"a": 1}),
+    lambda root: plans.keep(root, "x.plan", b"plan"),
+    lambda root: compiled.write_copy(compiled.copy_path(root, None, b"text"), {"share": "all"}),
+]
+
+
 @pytest.mark.parametrize("mask", [0o000, 0o002, 0o077, 0o777])
-def test_modes_of_what_is_made(tmp_path: Path, mask: int) -> None:
+@pytest.mark.parametrize("first", range(len(MAKERS)))
+def test_modes_of_what_is_made(root: str, mask: int, first: int) -> None:
     """Directories are created with mode 0700 and files with 0600, whatever the program's umask."""
-    before = os.umask(mask)
-    try:
-        root = str(tmp_path / "root")
-        folder = Folder(root, Identity({"vendor_id": 1}))
-        folder.prepare()
-        folder.write_snapshot(7, "app", b"data", 1)
-        runs.RunFile(root).write({"a": 1})
-        plans.keep(root, "x.plan", b"plan")
-        snapshot = folder.write_snapshot(7, "app", b"damaged", 1)
-        quarantine.move_file(root, snapshot, [format.Damage(snapshot, "empty")])
-        compiled.write_copy(compiled.copy_path(root, None, b"text"), {"share": "all"})
-    finally:
-        os.umask(before)
+    with others.umask(mask):
+        for make in (*MAKERS[first:], *MAKERS[:first]):
+            make(root)
     made = [Path(root), *Path(root).rglob("*")]
     assert len([path for path in made if path.is_file()]) >= 6
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
@@ -192,9 +204,7 @@ def test_sentinel_where_everybody_may_write(folder: Folder, tmp_path: Path, monk
         lambda fd: 0 if os.readlink(f"/proc/self/fd/{fd}").startswith(str(runtime)) else sentinel.UNFIT,
     )
     assert path is not None and Path(path).stat().st_mode & 0o777 == 0o600
-    data = bytearray(Path(path).read_bytes())
-    data[248] ^= 1  # what no header says has no living writer
-    Path(path).write_bytes(data)
+    flip(path, 248)  # what no header says has no living writer
     assert [death.path for death in sentinel.deaths(folder)] == [path]
     Path(path).chmod(0o666)
     assert sentinel.deaths(folder) == []

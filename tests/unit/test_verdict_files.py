@@ -13,31 +13,23 @@ from typing import Any
 
 import pytest
 import xxhash
-from unit.things import FakeCommands, cell, device_state, facts, load, program
+from unit.things import SERIAL, FakeCommands, cell, facts, keep, load
+from unit.things import session as new_session
 
 from pylayer.common import file_kinds, owner
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
-from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
-from pylayer.store import fold, format, marks, sentinel, verdict_files, verdicts
+from pylayer.store import deaths, fold, format, marks, sentinel, verdict_files, verdicts
 from pylayer.store.folder import Folder
 from pylayer.store.verdicts import DAY, DECIDED, PIPELINE, STUB, Verdict, Verdicts
-from pylayer.values import CARRIER_CELLS, CARRIER_OFF
+from pylayer.values import CARRIER_OFF
 
-SERIAL = 5
 #: The program of the sessions here.
 PROGRAM = program_id("stutter", "Stutter")
 ROOM = struct.Struct("<IHHQ14Q")
 #: A pid that belongs to no process.
 GONE = (1 << 22) + 7
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    folder = Folder(str(tmp_path / "root"), Identity.of(facts()))
-    folder.prepare()
-    return folder
 
 
 def number(digest: bytes) -> int:
@@ -68,27 +60,21 @@ def death(folder: Folder, *marks: bytes, pid: int = GONE, machine: bytes | None 
 
 def session(folder: Folder, commands: FakeCommands | None = None) -> DeviceSession:
     """Returns a session of a device that exists, as the next process would make it."""
-    wanted = {**DEFAULTS, "fsync_interval_ms": None}
-    new = DeviceSession(commands or FakeCommands(), SERIAL, program(), facts(), folder.root, "program", wanted)
-    new.state = device_state(carrier=CARRIER_CELLS)
-    return new
+    return new_session(folder.root, commands or FakeCommands())
 
 
 def stored(folder: Folder, **pipelines: int) -> dict[str, bytes]:
     """Stores cells with these fingerprints, from a run that has ended. Returns their data by name."""
     run = session(folder)
     run.watch()
-    parts: list[Any] = []
-    for name, fingerprint in pipelines.items():
-        parts += run.pipelines.new(cell(name.encode(), fingerprint=fingerprint))
-    run.pipelines.write(parts)
+    keep(run, *(cell(name.encode(), fingerprint=fingerprint) for name, fingerprint in pipelines.items()))
     run.close()
     return {name: name.encode() for name in pipelines}
 
 
 def reviewed(folder: Folder, read_only: bool = False) -> Verdicts:
     """Returns what is decided for the program after a start that looked for deaths."""
-    found = verdict_files.review(folder, read_only)
+    found = deaths.review(folder, read_only)
     return found[PROGRAM].known if PROGRAM in found else verdict_files.read(folder, PROGRAM)
 
 

@@ -12,12 +12,16 @@ import xxhash
 
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
+from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.boundary import COUNTER_NAMES
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import format, sentinel
+from pylayer.store.folder import Batch
 from pylayer.store.format import Damage
+from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Record, Scan
 from pylayer.values import (
+    CARRIER_BINARIES,
     CARRIER_CELLS,
     UNIT_CELL,
     Activity,
@@ -32,6 +36,8 @@ from pylayer.values import (
 )
 
 KIND_COMPUTE, KIND_GRAPHICS, KIND_LIBRARY = 0, 1, 2
+#: The number of the device in messages and in sessions.
+SERIAL = 5
 
 
 def facts(**changes: Any) -> DeviceFacts:
@@ -215,6 +221,21 @@ def record(data: bytes, magic: bytes = format.CELL, **fields: int) -> bytes:
     return b"".join(format.record_parts(magic, data, **fields))
 
 
+def add_record(
+    writer: PackWriter,
+    data: bytes,
+    magic: bytes = format.CELL,
+    kind: int = 0,
+    flags: int = 0,
+    create_ns: int = 1,
+    fingerprint: int = 0,
+    last_used: int = 0,
+) -> None:
+    """Adds a record to a pack or an export."""
+    head = (None, kind, flags, create_ns, fingerprint, last_used)
+    writer.add_parts(format.record_parts(magic, data, *head), fingerprint)
+
+
 def write_journal(path: Path, identity: Identity, *records: bytes, program_id: int = 7) -> Path:
     """Writes a file with these records, named as a store names it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -237,6 +258,39 @@ def run_python(code: str, *arguments: str, environment: dict[str, str] | None = 
     return done.stdout
 
 
+def flip(path: str | Path, at: int, bits: int = 1) -> None:
+    """Changes bits of one byte of a file."""
+    data = bytearray(Path(path).read_bytes())
+    data[at] ^= bits
+    Path(path).write_bytes(data)
+
+
+def session(
+    root: str | None,
+    commands: FakeCommands,
+    settings: dict[str, Any] | None = None,
+    *,
+    carrier: int = CARRIER_CELLS,
+    share: str = "program",
+    application: str = "Stutter",
+    **changes: Any,
+) -> DeviceSession:
+    """Returns a session of a device that exists, as a new process of the program would make it."""
+    wanted = {**DEFAULTS, "fsync_interval_ms": None, **(settings or {})}
+    device = facts(**changes)
+    new = DeviceSession(commands, SERIAL, program(application=application), device, root, share, wanted)
+    new.state = device_state(binaries=carrier == CARRIER_BINARIES or device.binaries_requested, carrier=carrier)
+    return new
+
+
+def keep(session: DeviceSession, *cells: Cell) -> None:
+    """Stores what a program compiled, in one write."""
+    parts: list[bytes | memoryview] = []
+    for one in cells:
+        parts += session.pipelines.new(one)
+    session.pipelines.write(parts)
+
+
 class FakeCommands:
     """A fake of the layer's side of the boundary, as a session sees it. Records what it is told."""
 
@@ -248,12 +302,8 @@ class FakeCommands:
         #: The number of binaries that the index has room for.
         self.binaries_room = 1 << 62
         self.done: list[int] = []
-        self.begun: list[int] = []
         self.cancelled: list[int] = []
-        #: The arguments with which the crash sentinel was opened.
-        self.watched: list[int] = []
         self.suspected: list[tuple[list[int], int]] = []
-        self.slots = 0
         self.plain: list[tuple[int, int]] = []
         self.switched_off: list[int] = []
         self.not_adopted: list[tuple[int, int]] = []
@@ -274,23 +324,15 @@ class FakeCommands:
     def log_wanted(self, level: int) -> bool:
         return True
 
-    def load_records(
-        self,
-        device: int,
-        data: bytearray,
-        offsets: list[int],
-        sizes: list[int],
-        digests: list[bytes],
-        fingerprints: list[int],
-    ) -> bool:
+    def load_records(self, device: int, batch: Batch) -> bool:
         """Copies the records at once. The real layer reads them until the next call."""
         if not self.refuses:
-            self.loaded += [bytes(data[start : start + size]) for start, size in zip(offsets, sizes, strict=True)]
+            places = zip(batch.offsets, batch.sizes, strict=True)
+            self.loaded += [bytes(batch.data[start : start + size]) for start, size in places]
         return True
 
     def watch(self, device: int, descriptor: int) -> int:
         """Maps nothing."""
-        self.watched.append(device)
         return 0
 
     def suspect(self, device: int, fingerprints: list[int], kinds: int) -> bool:
@@ -298,13 +340,13 @@ class FakeCommands:
         self.suspected.append((fingerprints, kinds))
         return True
 
-    def load_binaries(self, device: int, data: bytearray, offsets: list[int], sizes: list[int]) -> int:
+    def load_binaries(self, device: int, batch: Batch) -> int:
         """Copies as many binaries as there is room for."""
         taken = 0
-        for start, size in zip(offsets, sizes, strict=True):
+        for start, size in zip(batch.binary_offsets, batch.binary_sizes, strict=True):
             if size <= self.binaries_room:
                 self.binaries_room -= size
-                self.binaries.append(bytes(data[start : start + size]))
+                self.binaries.append(bytes(batch.data[start : start + size]))
                 taken += 1
         return taken
 
@@ -318,14 +360,12 @@ class FakeCommands:
         self.done.append(device)
         return len(self.loaded)
 
-    def load_begin(self, device: int) -> None:
-        self.begun.append(device)
+    def load_begin(self, device: int) -> None: ...
 
     def load_cancel(self, device: int) -> None:
         self.cancelled.append(device)
 
-    def restorable(self, device: int, slots: int) -> None:
-        self.slots = slots
+    def restorable(self, device: int, slots: int) -> None: ...
 
     def call_off(self, device: int, call: int, kind: int) -> None:
         calls = {sentinel.PROBE: self.plain, sentinel.ADOPT: self.not_adopted}

@@ -3,10 +3,9 @@
  * Data that the application brings back is compared with it, because drivers execute altered binaries without reporting
  * an error (RADV took 641 of 942 and crashed in 301, measured).
  */
+#include "binaries/device_binaries.h"
 #include <stdlib.h>
 #include <string.h>
-
-#include "device/device.h"
 
 #define MAX_KNOWN (1u << 20)
 
@@ -41,11 +40,11 @@ static KnownBinary *find_locked(BinaryHistory *history, const PylayerAttested *a
 }
 
 /* Keeps the data if altered copies of it are to be restored and there is room. */
-static void keep_data_locked(Device *device, KnownBinary *known, const PylayerAttested *attested)
+static void keep_data_locked(Binaries *binaries, KnownBinary *known, const PylayerAttested *attested)
 {
-    BinaryHistory *history = &device->binaries.history;
-    if (known->data || !attested->data || !device->run.plan.restore_binaries || attested->size == 0 ||
-        history->bytes + attested->size > device->run.plan.index_bytes)
+    BinaryHistory *history = &binaries->history;
+    if (known->data || !attested->data || !binaries->run->plan.restore_binaries || attested->size == 0 ||
+        history->bytes + attested->size > binaries->run->plan.index_bytes)
         return;
     known->data = malloc((size_t)attested->size);
     if (!known->data)
@@ -54,9 +53,9 @@ static void keep_data_locked(Device *device, KnownBinary *known, const PylayerAt
     history->bytes += attested->size;
 }
 
-bool binary_history_add(Device *device, const PylayerAttested *attested)
+bool binary_history_add(Binaries *binaries, const PylayerAttested *attested)
 {
-    BinaryHistory *history = &device->binaries.history;
+    BinaryHistory *history = &binaries->history;
     if (attested->key_size == 0 || attested->key_size > PYLAYER_BINARY_KEY_BYTES)
         return false;
     pthread_mutex_lock(&history->mutex);
@@ -74,15 +73,15 @@ bool binary_history_add(Device *device, const PylayerAttested *attested)
         history->count++;
     }
     if (known)
-        keep_data_locked(device, known, attested);
+        keep_data_locked(binaries, known, attested);
     pthread_mutex_unlock(&history->mutex);
     return is_new;
 }
 
-enum BinaryOutcome binary_history_judge(Device *device, const VkPipelineBinaryKeyKHR *key,
+enum BinaryOutcome binary_history_judge(Binaries *binaries, const VkPipelineBinaryKeyKHR *key,
                                         const VkPipelineBinaryDataKHR *data, VkPipelineBinaryDataKHR *restored)
 {
-    BinaryHistory *history = &device->binaries.history;
+    BinaryHistory *history = &binaries->history;
     *restored = (VkPipelineBinaryDataKHR){0};
     if (key->keySize == 0 || key->keySize > PYLAYER_BINARY_KEY_BYTES)
         return BINARY_UNKNOWN;
@@ -113,10 +112,10 @@ enum BinaryOutcome binary_history_judge(Device *device, const VkPipelineBinaryKe
     return stale ? BINARY_STALE : BINARY_UNKNOWN;
 }
 
-void binary_history_free(Device *device)
+void binary_history_free(Binaries *binaries)
 {
     for (unsigned i = 0; i < BINARY_HISTORY_BUCKETS; i++) {
-        KnownBinary *known = device->binaries.history.buckets[i];
+        KnownBinary *known = binaries->history.buckets[i];
         while (known) {
             KnownBinary *next = known->next;
             free(known->data);
@@ -124,5 +123,5 @@ void binary_history_free(Device *device)
             known = next;
         }
     }
-    pthread_mutex_destroy(&device->binaries.history.mutex);
+    pthread_mutex_destroy(&binaries->history.mutex);
 }

@@ -4,6 +4,8 @@
 
 #include "base.h"
 
+typedef struct Binaries Binaries;
+
 /* Digests, by key, of the data of binaries that the application read, in this run or in others. */
 #define BINARY_HISTORY_BUCKETS 1024
 typedef struct BinaryHistory {
@@ -15,11 +17,11 @@ typedef struct BinaryHistory {
 enum BinaryOutcome { BINARY_UNKNOWN, BINARY_ATTESTED, BINARY_ALTERED, BINARY_STALE };
 
 /* Copies `attested`, with its data if it may be restored and there is room. Returns true if it was not known before. */
-bool binary_history_add(Device *device, const PylayerAttested *attested);
+bool binary_history_add(Binaries *binaries, const PylayerAttested *attested);
 /* Compares data that an application brings with what is known under its key. restored: for altered data, the content
  * known under that key, if there is only one, valid until the device is destroyed; else pData is NULL. */
-enum BinaryOutcome binary_history_judge(Device *device, const VkPipelineBinaryKeyKHR *key,
+enum BinaryOutcome binary_history_judge(Binaries *binaries, const VkPipelineBinaryKeyKHR *key,
                                         const VkPipelineBinaryDataKHR *data, VkPipelineBinaryDataKHR *restored);
-void binary_history_free(Device *device);
+void binary_history_free(Binaries *binaries);
 
 #endif

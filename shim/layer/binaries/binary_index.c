@@ -6,10 +6,9 @@
  * entry. An entry's VkPipelineBinaryKHR objects are created at its first use, and kept: nothing in Vulkan says that
  * they may be destroyed before the pipelines created from them ('Object Lifetime' lists what may).
  */
+#include "binaries/device_binaries.h"
 #include <stdlib.h>
 #include <string.h>
-
-#include "device/device.h"
 
 struct BinaryEntry {
     BinaryEntry *next;  /* BinaryIndex::entries */
@@ -23,31 +22,31 @@ struct BinaryEntry {
     BinaryRecord *record; /* under the entry's lock; NULL if there are handles, from which it can be read again */
 };
 
-static pthread_mutex_t *lock_of(Device *device, const BinaryEntry *entry)
+static pthread_mutex_t *lock_of(Binaries *binaries, const BinaryEntry *entry)
 {
-    return &device->binaries.index.entry_locks[entry->hash % BINARY_ENTRY_LOCKS];
+    return &binaries->index.entry_locks[entry->hash % BINARY_ENTRY_LOCKS];
 }
 
-void binary_index_open(Device *device)
+void binary_index_open(Binaries *binaries)
 {
-    spread_lock_init(&device->binaries.index.lock);
+    spread_lock_init(&binaries->index.lock);
     for (unsigned i = 0; i < BINARY_ENTRY_LOCKS; i++)
-        pthread_mutex_init(&device->binaries.index.entry_locks[i], NULL);
+        pthread_mutex_init(&binaries->index.entry_locks[i], NULL);
 }
 
-void binary_index_close(Device *device)
+void binary_index_close(Binaries *binaries)
 {
-    for (BinaryEntry *entry = device->binaries.index.entries; entry; entry = entry->next) {
+    for (BinaryEntry *entry = binaries->index.entries; entry; entry = entry->next) {
         VkPipelineBinaryKHR *handles = atomic_exchange(&entry->handles, NULL);
         for (uint32_t i = 0; handles && i < entry->count; i++)
-            device->driver.destroy_pipeline_binary(device->driver.handle, handles[i], NULL);
+            binaries->driver->destroy_pipeline_binary(binaries->driver->handle, handles[i], NULL);
         free(handles);
     }
 }
 
-void binary_index_free(Device *device)
+void binary_index_free(Binaries *binaries)
 {
-    BinaryIndex *index = &device->binaries.index;
+    BinaryIndex *index = &binaries->index;
     while (index->entries) {
         BinaryEntry *entry = index->entries;
         index->entries = entry->next;
@@ -80,9 +79,9 @@ static BinaryEntry *first_left(BinaryEntry *entry, const uint8_t *key, uint32_t 
     return entry;
 }
 
-BinaryEntry *binary_index_find(Device *device, const VkPipelineBinaryKeyKHR *key)
+BinaryEntry *binary_index_find(Binaries *binaries, const VkPipelineBinaryKeyKHR *key)
 {
-    BinaryIndex *index = &device->binaries.index;
+    BinaryIndex *index = &binaries->index;
     if (key->keySize > PYLAYER_BINARY_KEY_BYTES)
         return NULL;
     uint64_t hash = hash_of(key->key, key->keySize);
@@ -109,15 +108,16 @@ static BinaryEntry *new_entry(const uint8_t *key, uint32_t key_size, uint32_t co
 
 /* Returns false if there is no room, or if the key is in the index already and `once_more` does not allow another
  * entry. Sets *known if the key is in the index already. */
-static bool publish(Device *device, BinaryEntry *entry, bool once_more, bool *known)
+static bool publish(Binaries *binaries, BinaryEntry *entry, bool once_more, bool *known)
 {
-    BinaryIndex *index = &device->binaries.index;
+    BinaryIndex *index = &binaries->index;
     *known = false;
     if (!spread_try_write(&index->lock))
         return false;
     BinaryEntry *older = newest_of(index, entry->hash);
     *known = first_left(older, entry->key, entry->key_size) != NULL;
-    bool fine = (!*known || once_more) && atomic_load(&index->bytes) + entry->bytes <= device->run.plan.index_bytes &&
+    bool fine = (!*known || once_more) &&
+                atomic_load(&index->bytes) + entry->bytes <= binaries->run->plan.index_bytes &&
                 number_map_put(&index->newest, entry->hash, (uintptr_t)entry);
     if (fine) {
         entry->older = older;
@@ -129,7 +129,7 @@ static bool publish(Device *device, BinaryEntry *entry, bool once_more, bool *kn
     return fine;
 }
 
-bool binary_index_load(Device *device, const void *data, uint64_t size)
+bool binary_index_load(Binaries *binaries, const void *data, uint64_t size)
 {
     const BinaryRecord *record = binary_record_check(data, size);
     if (!record)
@@ -140,18 +140,18 @@ bool binary_index_load(Device *device, const void *data, uint64_t size)
         memcpy(entry->record, data, (size_t)size);
     /* A record that was evicted in an earlier run is still in the store, and so is its replacement, under the same key.
      * Both are taken; the newer one is tried first. */
-    bool taken = entry && entry->record && publish(device, entry, true, &known);
+    bool taken = entry && entry->record && publish(binaries, entry, true, &known);
     if (entry && !taken) {
         free(entry->record);
         free(entry);
     }
     if (!taken && !known)
-        count(&counters_of(&device->run)->totals.binaries_unindexed, 1);
+        count(&counters_of(binaries->run)->totals.binaries_unindexed, 1);
     return taken || known;
 }
 
-BinaryEntry *binary_index_add(Device *device, const VkPipelineBinaryKeyKHR *key, uint64_t size, uint32_t handle_count,
-                              VkPipelineBinaryKHR *handles, bool *known)
+BinaryEntry *binary_index_add(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, uint64_t size,
+                              uint32_t handle_count, VkPipelineBinaryKHR *handles, bool *known)
 {
     *known = false;
     BinaryEntry *entry = new_entry(key->key, key->keySize, handle_count, size);
@@ -160,13 +160,13 @@ BinaryEntry *binary_index_add(Device *device, const VkPipelineBinaryKeyKHR *key,
         memcpy(kept, handles, handle_count * sizeof *kept);
     if (entry && kept) {
         atomic_store(&entry->handles, kept);
-        if (publish(device, entry, false, known))
+        if (publish(binaries, entry, false, known))
             return entry;
     }
     free(kept);
     free(entry);
     if (!*known)
-        count(&counters_of(&device->run)->totals.binaries_unindexed, 1);
+        count(&counters_of(binaries->run)->totals.binaries_unindexed, 1);
     return NULL;
 }
 
@@ -177,16 +177,17 @@ uint32_t binary_entry_count(const BinaryEntry *entry)
     return entry->count;
 }
 
-const VkPipelineBinaryKHR *binary_entry_handles(Device *device, BinaryEntry *entry)
+const VkPipelineBinaryKHR *binary_entry_handles(Binaries *binaries, BinaryEntry *entry)
 {
     VkPipelineBinaryKHR *handles = atomic_load_explicit(&entry->handles, memory_order_acquire);
     if (handles)
         return handles;
-    pthread_mutex_lock(lock_of(device, entry));
+    pthread_mutex_lock(lock_of(binaries, entry));
     handles = atomic_load_explicit(&entry->handles, memory_order_relaxed);
     if (!handles && entry->record) {
         handles = malloc(entry->count * sizeof *handles);
-        if (handles && binary_record_create(device, entry->record, NULL, entry->count, handles) != VK_SUCCESS) {
+        if (handles &&
+            binary_record_create(binaries->driver, entry->record, NULL, entry->count, handles) != VK_SUCCESS) {
             free(handles);
             handles = NULL;
         }
@@ -196,35 +197,35 @@ const VkPipelineBinaryKHR *binary_entry_handles(Device *device, BinaryEntry *ent
             entry->record = NULL;
         }
     }
-    pthread_mutex_unlock(lock_of(device, entry));
+    pthread_mutex_unlock(lock_of(binaries, entry));
     return handles;
 }
 
-BinaryRecord *binary_entry_record(Device *device, BinaryEntry *entry)
+BinaryRecord *binary_entry_record(Binaries *binaries, BinaryEntry *entry)
 {
     BinaryRecord *copy = NULL;
     uint64_t size = entry->bytes - sizeof *entry;
-    pthread_mutex_lock(lock_of(device, entry));
+    pthread_mutex_lock(lock_of(binaries, entry));
     const VkPipelineBinaryKHR *handles = atomic_load_explicit(&entry->handles, memory_order_relaxed);
     if (entry->record && (copy = malloc((size_t)size))) {
         memcpy(copy, entry->record, (size_t)size);
     } else if (handles) {
         VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR, .keySize = entry->key_size};
         memcpy(key.key, entry->key, entry->key_size);
-        copy = binary_record_read(device, &key, entry->count, handles, &size);
+        copy = binary_record_read(binaries->driver, &key, entry->count, handles, &size);
     }
-    pthread_mutex_unlock(lock_of(device, entry));
+    pthread_mutex_unlock(lock_of(binaries, entry));
     return copy;
 }
 
-void binary_entry_evict(Device *device, BinaryEntry *entry)
+void binary_entry_evict(Binaries *binaries, BinaryEntry *entry)
 {
     if (atomic_exchange(&entry->evicted, true))
         return;
-    count(&counters_of(&device->run)->totals.binaries_evicted, 1);
-    atomic_fetch_sub(&device->binaries.index.bytes, entry->bytes);
-    pthread_mutex_lock(lock_of(device, entry));
+    count(&counters_of(binaries->run)->totals.binaries_evicted, 1);
+    atomic_fetch_sub(&binaries->index.bytes, entry->bytes);
+    pthread_mutex_lock(lock_of(binaries, entry));
     free(entry->record);
     entry->record = NULL;
-    pthread_mutex_unlock(lock_of(device, entry));
+    pthread_mutex_unlock(lock_of(binaries, entry));
 }

@@ -6,6 +6,8 @@
 #include "process/number_map.h"
 #include "process/spread_lock.h"
 
+typedef struct Binaries Binaries;
+
 #define BINARY_ENTRY_LOCKS 16
 typedef struct BinaryIndex {
     SpreadLock lock;             /* guards newest and entries */
@@ -18,23 +20,23 @@ typedef struct BinaryIndex {
 /* The binaries of one pipeline. An entry of the index stays in memory until the device is destroyed. */
 typedef struct BinaryEntry BinaryEntry;
 
-void binary_index_open(Device *device);
+void binary_index_open(Binaries *binaries);
 /* Destroys the driver's objects. binary_index_free frees the rest, once no thread can read the index any more. */
-void binary_index_close(Device *device);
-void binary_index_free(Device *device);
-BinaryEntry *binary_index_find(Device *device, const VkPipelineBinaryKeyKHR *key);
+void binary_index_close(Binaries *binaries);
+void binary_index_free(Binaries *binaries);
+BinaryEntry *binary_index_find(Binaries *binaries, const VkPipelineBinaryKeyKHR *key);
 /* Copies a record into the index. Returns false if the record is malformed, or there is no room. */
-bool binary_index_load(Device *device, const void *data, uint64_t size);
+bool binary_index_load(Binaries *binaries, const void *data, uint64_t size);
 /* Returns the new entry, which owns the handles from then on. Returns NULL, and the handles stay the caller's, if there
  * is no room, or if the key was in the index before (*known). */
-BinaryEntry *binary_index_add(Device *device, const VkPipelineBinaryKeyKHR *key, uint64_t size, uint32_t handle_count,
-                              VkPipelineBinaryKHR *handles, bool *known);
+BinaryEntry *binary_index_add(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, uint64_t size,
+                              uint32_t handle_count, VkPipelineBinaryKHR *handles, bool *known);
 uint32_t binary_entry_count(const BinaryEntry *entry);
 /* Returns the entry's VkPipelineBinaryKHR objects, created when first asked for. Returns NULL if the driver refuses. */
-const VkPipelineBinaryKHR *binary_entry_handles(Device *device, BinaryEntry *entry);
+const VkPipelineBinaryKHR *binary_entry_handles(Binaries *binaries, BinaryEntry *entry);
 /* Returns a malloc'ed copy of the entry's record, or NULL if it cannot be read. */
-BinaryRecord *binary_entry_record(Device *device, BinaryEntry *entry);
+BinaryRecord *binary_entry_record(Binaries *binaries, BinaryEntry *entry);
 /* The index never finds an evicted entry again. */
-void binary_entry_evict(Device *device, BinaryEntry *entry);
+void binary_entry_evict(Binaries *binaries, BinaryEntry *entry);
 
 #endif

@@ -5,10 +5,10 @@
  * one record holds all of them. Keys alone identify nothing: RADV hashes one byte into the keys of ray-tracing
  * binaries, and 1080 of these had 252 different keys and 963 contents (measured).
  */
+#include "binaries/binary_record.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "device/device.h"
 
 #define MAX_BINARIES 65536u
 #define MAX_BINARY_BYTES (1ull << 30)
@@ -43,7 +43,7 @@ const BinaryRecord *binary_record_check(const void *data, uint64_t size)
     return left == 0 ? record : NULL;
 }
 
-static bool read_sizes(Device *device, uint32_t count, const VkPipelineBinaryKHR *handles, BinaryRecord *head,
+static bool read_sizes(const Driver *driver, uint32_t count, const VkPipelineBinaryKHR *handles, BinaryRecord *head,
                        uint64_t *size)
 {
     *size = data_offset(count);
@@ -52,8 +52,8 @@ static bool read_sizes(Device *device, uint32_t count, const VkPipelineBinaryKHR
                                             .pipelineBinary = handles[i]};
         VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
         size_t bytes = 0;
-        if (device->driver.get_pipeline_binary_data(device->driver.handle, &info, &key, &bytes, NULL) != VK_SUCCESS ||
-            bytes == 0 || bytes > MAX_BINARY_BYTES)
+        if (driver->get_pipeline_binary_data(driver->handle, &info, &key, &bytes, NULL) != VK_SUCCESS || bytes == 0 ||
+            bytes > MAX_BINARY_BYTES)
             return false;
         head->entries[i].size = bytes;
         *size += padded(bytes);
@@ -61,7 +61,7 @@ static bool read_sizes(Device *device, uint32_t count, const VkPipelineBinaryKHR
     return *size <= MAX_BINARY_BYTES;
 }
 
-static bool read_data(Device *device, uint32_t count, const VkPipelineBinaryKHR *handles, BinaryRecord *record,
+static bool read_data(const Driver *driver, uint32_t count, const VkPipelineBinaryKHR *handles, BinaryRecord *record,
                       uint64_t *size)
 {
     uint64_t at = data_offset(count);
@@ -71,8 +71,7 @@ static bool read_data(Device *device, uint32_t count, const VkPipelineBinaryKHR 
         VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
         size_t bytes = (size_t)record->entries[i].size;
         /* Unlike a cache's data, a binary's does not grow, so VK_ERROR_NOT_ENOUGH_SPACE_KHR is a driver's fault. */
-        if (device->driver.get_pipeline_binary_data(device->driver.handle, &info, &key, &bytes, (char *)record + at) !=
-                VK_SUCCESS ||
+        if (driver->get_pipeline_binary_data(driver->handle, &info, &key, &bytes, (char *)record + at) != VK_SUCCESS ||
             bytes == 0 || bytes > record->entries[i].size || key.keySize == 0 || key.keySize > PYLAYER_BINARY_KEY_BYTES)
             return false;
         record->entries[i].size = bytes;
@@ -84,7 +83,7 @@ static bool read_data(Device *device, uint32_t count, const VkPipelineBinaryKHR 
     return true;
 }
 
-BinaryRecord *binary_record_read(Device *device, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
+BinaryRecord *binary_record_read(const Driver *driver, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
                                  const VkPipelineBinaryKHR *handles, uint64_t *size)
 {
     if (handle_count > MAX_BINARIES || key->keySize == 0 || key->keySize > PYLAYER_BINARY_KEY_BYTES)
@@ -93,21 +92,21 @@ BinaryRecord *binary_record_read(Device *device, const VkPipelineBinaryKeyKHR *k
     if (!record)
         return NULL;
     BinaryRecord *whole = NULL;
-    if (read_sizes(device, handle_count, handles, record, size) && (whole = realloc(record, (size_t)*size))) {
+    if (read_sizes(driver, handle_count, handles, record, size) && (whole = realloc(record, (size_t)*size))) {
         record = whole;
         uint64_t head = data_offset(handle_count);
         memset((char *)record + head, 0, (size_t)(*size - head)); /* padding is part of the record's hash */
         record->count = handle_count;
         record->key_size = key->keySize;
         memcpy(record->key, key->key, key->keySize);
-        if (read_data(device, handle_count, handles, record, size))
+        if (read_data(driver, handle_count, handles, record, size))
             return record;
     }
     free(record);
     return NULL;
 }
 
-VkResult binary_record_create(Device *device, const BinaryRecord *record, const VkAllocationCallbacks *allocator,
+VkResult binary_record_create(const Driver *driver, const BinaryRecord *record, const VkAllocationCallbacks *allocator,
                               uint32_t handle_count, VkPipelineBinaryKHR *handles)
 {
     VkPipelineBinaryKeyKHR few_keys[FEW_BINARIES], *keys = few_keys;
@@ -135,14 +134,14 @@ VkResult binary_record_create(Device *device, const BinaryRecord *record, const 
     VkPipelineBinaryHandlesInfoKHR out = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR,
                                           .pipelineBinaryCount = handle_count,
                                           .pPipelineBinaries = handles};
-    VkResult result = device->driver.create_pipeline_binaries(device->driver.handle, &info, allocator, &out);
+    VkResult result = driver->create_pipeline_binaries(driver->handle, &info, allocator, &out);
     free(heap);
     if (result == VK_SUCCESS && out.pipelineBinaryCount == handle_count)
         return VK_SUCCESS;
     /* Binaries that failed are VK_NULL_HANDLE; the others were created (Vulkan, vkCreatePipelineBinariesKHR). */
     for (uint32_t i = 0; i < handle_count; i++)
         if (handles[i] != VK_NULL_HANDLE)
-            device->driver.destroy_pipeline_binary(device->driver.handle, handles[i], allocator);
+            driver->destroy_pipeline_binary(driver->handle, handles[i], allocator);
     memset(handles, 0, handle_count * sizeof *handles);
     return result < 0 ? result : VK_ERROR_INITIALIZATION_FAILED;
 }

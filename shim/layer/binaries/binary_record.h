@@ -2,7 +2,7 @@
 #ifndef PYLAYER_BINARY_RECORD_H
 #define PYLAYER_BINARY_RECORD_H
 
-#include "base.h"
+#include "driver/driver.h"
 
 /* All VkPipelineBinaryKHR of one pipeline as bytes (docs/internals/format.md, 'Binaries'): this head, an entry for each
  * binary, and each binary's data at a multiple of 16. Little-endian, like every machine that the layer runs on. */
@@ -20,10 +20,10 @@ typedef struct BinaryRecord {
 /* Returns data as a record, or NULL if the counts and sizes in it do not match its size. */
 const BinaryRecord *binary_record_check(const void *data, uint64_t size);
 /* Returns a malloc'ed record with the data of the handles, or NULL if the driver fails or there is no memory. */
-BinaryRecord *binary_record_read(Device *device, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
+BinaryRecord *binary_record_read(const Driver *driver, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
                                  const VkPipelineBinaryKHR *handles, uint64_t *size);
 /* Calls vkCreatePipelineBinariesKHR of the next layer with the record's keys and data. */
-VkResult binary_record_create(Device *device, const BinaryRecord *record, const VkAllocationCallbacks *allocator,
+VkResult binary_record_create(const Driver *driver, const BinaryRecord *record, const VkAllocationCallbacks *allocator,
                               uint32_t handle_count, VkPipelineBinaryKHR *handles);
 
 #endif

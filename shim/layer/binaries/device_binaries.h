@@ -4,8 +4,15 @@
 
 #include "binaries/binary_history.h"
 #include "binaries/binary_index.h"
+#include "crash/crash.h"
+#include "driver/driver.h"
+#include "run/run.h"
 
-typedef struct Binaries {
+struct Binaries {
+    const Driver *driver;
+    Run *run;
+    Crash *crash;
+
     /* enabled: pipelineBinaries is enabled. app_enabled: the application enabled it. */
     bool enabled, app_enabled;
     bool multiview; /* the application enabled it */
@@ -20,6 +27,10 @@ typedef struct Binaries {
     BinaryHistory history;
     atomic_uint kinds_captured; /* bit mask: the internal cache does not return the binaries; capture at once */
     atomic_uint failures[PYLAYER_KIND_COUNT]; /* in a row */
-} Binaries;
+};
+
+void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash);
+/* Frees what the driver's objects do not need (binary_index_close). */
+void binaries_close(Binaries *binaries);
 
 #endif

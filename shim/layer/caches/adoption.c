@@ -8,16 +8,13 @@
  */
 #include "caches/adoption.h"
 
-#include "device/device.h"
-
 /* A first run over a warm driver cache may take 1.25 times as long. */
 #define EARNED_PART 8
 /* The first adoption of a device needs no earnings. */
 #define FIRST_NS 1000000
 
-bool adoption_begin(Device *device, uint64_t driver_ns, Adoption *adoption)
+bool adoption_begin(AdoptionBudget *budget, uint64_t driver_ns, Adoption *adoption)
 {
-    AdoptionBudget *budget = &device->caches.adoption;
     uint64_t earned = driver_ns / EARNED_PART;
     uint64_t last = atomic_load_explicit(&budget->last_ns, memory_order_relaxed);
     uint64_t expected = last ? last : FIRST_NS;
@@ -30,9 +27,9 @@ bool adoption_begin(Device *device, uint64_t driver_ns, Adoption *adoption)
     return true;
 }
 
-void adoption_end(Device *device, const Adoption *adoption)
+void adoption_end(AdoptionBudget *budget, const Adoption *adoption)
 {
     uint64_t took = now_ns() - adoption->start_ns;
-    atomic_store_explicit(&device->caches.adoption.last_ns, took, memory_order_relaxed);
-    atomic_fetch_add_explicit(&device->caches.adoption.spent_ns, took - adoption->expected_ns, memory_order_relaxed);
+    atomic_store_explicit(&budget->last_ns, took, memory_order_relaxed);
+    atomic_fetch_add_explicit(&budget->spent_ns, took - adoption->expected_ns, memory_order_relaxed);
 }

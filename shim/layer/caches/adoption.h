@@ -17,7 +17,7 @@ typedef struct Adoption {
 
 /* The driver's own cache returned a pipeline within driver_ns. Returns true if it may be adopted. Then call
  * adoption_end after it was. */
-bool adoption_begin(Device *device, uint64_t driver_ns, Adoption *adoption);
-void adoption_end(Device *device, const Adoption *adoption);
+bool adoption_begin(AdoptionBudget *budget, uint64_t driver_ns, Adoption *adoption);
+void adoption_end(AdoptionBudget *budget, const Adoption *adoption);
 
 #endif

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "caches/caches.h"
 #include "caches/cache_history.h"
 #include "caches/sketch.h"
 #include "crash/sentinel.h"
-#include "device/device.h"
 #include "mailbox/mailbox.h"
 #include "process/local.h"
 #include "process/process.h"
@@ -43,9 +43,9 @@ void cache_history_free(CacheHistory *history)
     pthread_mutex_destroy(&history->mutex);
 }
 
-bool cache_history_suspect(Device *device, const Verdicts *verdicts)
+bool cache_history_suspect(Caches *caches, const Verdicts *verdicts)
 {
-    CacheHistory *history = &device->caches.history;
+    CacheHistory *history = &caches->history;
     size_t count;
     const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_APPLICATION, &count);
     history->suspected = count > 0 ? malloc(count * sizeof *history->suspected) : NULL;
@@ -67,9 +67,9 @@ static bool is_suspected(const CacheHistory *history, const uint8_t digest[PYLAY
 }
 
 /* Returns false if policy must see all data: it plans in each run, or a process died. */
-static bool is_usable(const Device *device)
+static bool is_usable(const Caches *caches)
 {
-    return atomic_load_explicit(&device->store.stored.open, memory_order_relaxed) &&
+    return atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed) &&
            store_is_local(); /* policy reads another, while the program waits as long as answer_wait_ms says */
 }
 
@@ -128,7 +128,7 @@ static void take_blob(CacheHistory *history, const Stored *stored, const char *n
 }
 
 typedef struct Reading {
-    Device *device;
+    Caches *caches;
     char prefix[PROGRAM_PREFIX_BYTES];
     unsigned files;
 } Reading;
@@ -137,8 +137,8 @@ static void look_at(void *to, int fd, const char *name)
 {
     (void)fd;
     Reading *reading = to;
-    const Stored *stored = &reading->device->store.stored;
-    CacheHistory *history = &reading->device->caches.history;
+    const Stored *stored = &reading->caches->store->stored;
+    CacheHistory *history = &reading->caches->history;
     if (!name_begins(name, reading->prefix))
         return;
     if (name_ends(name, ".attest")) {
@@ -149,17 +149,17 @@ static void look_at(void *to, int fd, const char *name)
     }
 }
 
-static void read_locked(Device *device)
+static void read_locked(Caches *caches)
 {
-    CacheHistory *history = &device->caches.history;
+    CacheHistory *history = &caches->history;
     if (history->read)
         return;
     history->read = true;
-    Reading reading = {.device = device};
-    program_prefix(reading.prefix, device->store.stored.program);
-    folder_names(device->store.stored.directory, look_at, &reading);
+    Reading reading = {.caches = caches};
+    program_prefix(reading.prefix, caches->store->stored.program);
+    folder_names(caches->store->stored.directory, look_at, &reading);
     if (reading.files > MANY_FILES)
-        atomic_store(&device->store.wants_work, true);
+        atomic_store(&caches->store->wants_work, true);
     history->scattered = reading.files > 2 * MANY_FILES;
 }
 
@@ -181,34 +181,34 @@ static bool header_fits(const PylayerDeviceInfo *info, const uint8_t *data, size
            memcmp(header.uuid, info->pipeline_cache_uuid, sizeof header.uuid) == 0;
 }
 
-bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
+bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
                          const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
-    CacheHistory *history = &device->caches.history;
-    if (!device->run.plan.attest_caches || !is_usable(device) || is_suspected(history, digest) || !info->pInitialData ||
-        !header_fits(&device->run.info, info->pInitialData, info->initialDataSize))
+    CacheHistory *history = &caches->history;
+    if (!caches->run->plan.attest_caches || !is_usable(caches) || is_suspected(history, digest) ||
+        !info->pInitialData || !header_fits(&caches->run->info, info->pInitialData, info->initialDataSize))
         return false;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);
-    read_locked(device);
+    read_locked(caches);
     /* Policy notes the first load of all, in a store that it may write to. */
     bool known = !history->scattered && find(history, digest, info->initialDataSize) &&
-                 (history->loads || device->store.kept.sentinel_outside);
+                 (history->loads || caches->store->kept.sentinel_outside);
     pthread_mutex_unlock(&history->mutex);
     cancellation_restore(cancellation);
     return known;
 }
 
-uint64_t cache_history_restorable(Device *device)
+uint64_t cache_history_restorable(Caches *caches)
 {
-    CacheHistory *history = &device->caches.history;
-    if (!device->run.plan.seed_caches)
+    CacheHistory *history = &caches->history;
+    if (!caches->run->plan.seed_caches)
         return 0;
-    if (!device->run.plan.attest_caches || !is_usable(device))
+    if (!caches->run->plan.attest_caches || !is_usable(caches))
         return UINT64_MAX;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);
-    read_locked(device);
+    read_locked(caches);
     uint64_t slots = history->loads ? history->blobs : 0;
     pthread_mutex_unlock(&history->mutex);
     cancellation_restore(cancellation);
@@ -244,26 +244,26 @@ static size_t make_record(uint8_t *record, const FileHeader *header, uint64_t sa
 }
 
 /* Fills in the header and the name of this device's file. */
-static bool begin_file_locked(Device *device, FileHeader *header)
+static bool begin_file_locked(Caches *caches, FileHeader *header)
 {
-    CacheHistory *history = &device->caches.history;
-    memcpy(header, device->store.kept.header, sizeof *header);
+    CacheHistory *history = &caches->history;
+    memcpy(header, caches->store->kept.header, sizeof *header);
     memcpy(header->kind, "ATST", sizeof header->kind);
-    header->program = device->store.stored.program;
-    if (!own_file_describe(&device->run, header, ".attest", history->name))
+    header->program = caches->store->stored.program;
+    if (!own_file_describe(caches->run, header, ".attest", history->name))
         return false;
     history->salt = header->salt;
     return true;
 }
 
 /* Returns false if the record cannot be written. */
-static bool write_locked(Device *device, const PylayerCacheRead *read, const void *data)
+static bool write_locked(Caches *caches, const PylayerCacheRead *read, const void *data)
 {
-    CacheHistory *history = &device->caches.history;
+    CacheHistory *history = &caches->history;
     uint64_t sketch_size = 0;
-    uint8_t *sketch = device->run.plan.strict_caches ? NULL : sketch_of(data, read->size, &sketch_size);
+    uint8_t *sketch = caches->run->plan.strict_caches ? NULL : sketch_of(data, read->size, &sketch_size);
     uint8_t *record = calloc(1, sizeof(FileHeader) + record_space(sizeof(Attestation) + PYLAYER_SKETCH_BYTES));
-    const char *directory = device->store.stored.directory;
+    const char *directory = caches->store->stored.directory;
     FileHeader header;
     bool written = false;
     int fd = record && *history->name ? append_in_store(directory, history->name) : -1;
@@ -271,7 +271,7 @@ static bool write_locked(Device *device, const PylayerCacheRead *read, const voi
         size_t size = make_record(record, NULL, history->salt, read, sketch, (size_t)sketch_size);
         written = write_quietly(fd, record, size) == (ssize_t)size;
         close(fd);
-    } else if (record && begin_file_locked(device, &header)) {
+    } else if (record && begin_file_locked(caches, &header)) {
         size_t size = make_record(record, &header, history->salt, read, sketch, (size_t)sketch_size);
         written = own_file_create(directory, history->name, record, size) == size;
     }
@@ -283,24 +283,24 @@ static bool write_locked(Device *device, const PylayerCacheRead *read, const voi
 }
 
 /* Returns true if the store should have a copy of the data and has none. */
-static bool lacks_copy(const Device *device, const PylayerCacheRead *read)
+static bool lacks_copy(const Caches *caches, const PylayerCacheRead *read)
 {
-    return !read->incomplete && read->slot < 64 && read->size <= device->run.plan.keep_cache_bytes &&
-           read->size <= device->run.plan.queue_bytes && !(device->caches.history.blobs >> read->slot & 1);
+    return !read->incomplete && read->slot < 64 && read->size <= caches->run->plan.keep_cache_bytes &&
+           read->size <= caches->run->plan.queue_bytes && !(caches->history.blobs >> read->slot & 1);
 }
 
-bool cache_history_note(Device *device, const PylayerCacheRead *read, const void *data, bool is_new)
+bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data, bool is_new)
 {
-    CacheHistory *history = &device->caches.history;
-    if (!is_usable(device) || is_suspected(history, read->digest) || mailbox_has_policy())
+    CacheHistory *history = &caches->history;
+    if (!is_usable(caches) || is_suspected(history, read->digest) || mailbox_has_policy())
         return false;
-    if (!device->run.plan.attest_caches || device->store.kept.sentinel_outside)
+    if (!caches->run->plan.attest_caches || caches->store->kept.sentinel_outside)
         return true; /* policy has nothing to note either */
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);
-    read_locked(device);
+    read_locked(caches);
     bool known = find(history, read->digest, read->size);
-    bool done = !lacks_copy(device, read) && (known || (!is_new && write_locked(device, read, data)));
+    bool done = !lacks_copy(caches, read) && (known || (!is_new && write_locked(caches, read, data)));
     if (done && !known)
         add(history, read->digest, read->size);
     pthread_mutex_unlock(&history->mutex);

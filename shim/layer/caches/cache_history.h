@@ -11,6 +11,8 @@
 #include "base.h"
 #include "store/verdicts.h"
 
+typedef struct Caches Caches;
+
 typedef struct KnownData {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     uint64_t size;
@@ -34,15 +36,15 @@ typedef struct CacheHistory {
 void cache_history_init(CacheHistory *history);
 void cache_history_free(CacheHistory *history);
 /* Notes which data settled verdicts name: policy is asked about it. Returns false if memory is short. */
-bool cache_history_suspect(Device *device, const Verdicts *verdicts);
+bool cache_history_suspect(Caches *caches, const Verdicts *verdicts);
 /* Returns true if the program read this data from this driver, so that policy would let it pass. */
-bool cache_history_knows(Device *device, const VkPipelineCacheCreateInfo *info,
+bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
                          const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* Adds what vkGetPipelineCacheData returned, unless policy runs or has something to do about it. Returns false if policy
  * must be told. is_new: it holds pipelines that no record has, so that the store should get a copy. */
-bool cache_history_note(Device *device, const PylayerCacheRead *read, const void *data, bool is_new);
+bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data, bool is_new);
 /* Returns a bit mask of the program's caches, in order of creation, that policy fills if they are created empty. All
  * bits: only policy knows. */
-uint64_t cache_history_restorable(Device *device);
+uint64_t cache_history_restorable(Caches *caches);
 
 #endif

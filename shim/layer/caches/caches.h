@@ -2,13 +2,21 @@
 #ifndef PYLAYER_CACHES_H
 #define PYLAYER_CACHES_H
 
-#include "base.h"
 #include "caches/adoption.h"
 #include "caches/cache_history.h"
 #include "caches/loading.h"
 #include "caches/pipeline_cache.h"
+#include "crash/crash.h"
+#include "driver/driver.h"
+#include "run/run.h"
+#include "store/store.h"
 
-typedef struct Caches {
+struct Caches {
+    const Driver *driver;
+    Run *run;
+    Store *store;
+    Crash *crash;
+
     /* The layer's own cache: all cells merged. Created with the device and never passed to the application. */
     VkPipelineCache merged; /* VK_NULL_HANDLE if no carrier keeps pipelines */
     CacheUse merged_use;
@@ -33,6 +41,10 @@ typedef struct Caches {
     atomic_uint next_slot;
     KeptDigests kept_digests;
     CacheHistory history;
-} Caches;
+};
+
+/* Without the layer's own cache: cells_open creates that. */
+void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, Crash *crash);
+void caches_close(Caches *caches);
 
 #endif

@@ -7,123 +7,121 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "caches/caches.h"
 #include "caches/cells.h"
 #include "mailbox/mailbox.h"
-#include "pipelines/creations.h"
 #include "caches/driver_cache.h"
 #include "crash/sentinel.h"
 
-bool cells_open(Device *device)
+bool cells_open(Caches *caches)
 {
-    if (!device->driver.create_pipeline_cache || !device->driver.get_pipeline_cache_data ||
-        !device->driver.merge_pipeline_caches)
+    if (!caches->driver->create_pipeline_cache || !caches->driver->get_pipeline_cache_data ||
+        !caches->driver->merge_pipeline_caches)
         return false;
-    device->caches.merged = driver_cache_create(device, false);
-    if (device->caches.merged == VK_NULL_HANDLE)
+    caches->merged = driver_cache_create(caches->driver, false);
+    if (caches->merged == VK_NULL_HANDLE)
         return false;
-    device->caches.empty_data = driver_cache_read(device, device->caches.merged, &device->caches.empty_size);
+    caches->empty_data = driver_cache_read(caches->driver, caches->merged, &caches->empty_size);
     return true;
 }
 
-void cells_close(Device *device)
+void cells_close(Caches *caches)
 {
-    cache_drop_annex(device, &device->caches.merged_use);
-    if (device->caches.merged != VK_NULL_HANDLE)
-        device->driver.destroy_pipeline_cache(device->driver.handle, device->caches.merged, NULL);
-    device->caches.merged = VK_NULL_HANDLE;
-    free(device->caches.empty_data);
-    device->caches.empty_data = NULL;
+    cache_drop_annex(caches, &caches->merged_use);
+    if (caches->merged != VK_NULL_HANDLE)
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, caches->merged, NULL);
+    caches->merged = VK_NULL_HANDLE;
+    free(caches->empty_data);
+    caches->empty_data = NULL;
 }
 
 /* The caller holds merge_mutex. */
-static bool merge_into_layer_locked(Device *device, uint32_t source_count, const VkPipelineCache *sources)
+static bool merge_into_layer_locked(Caches *caches, uint32_t source_count, const VkPipelineCache *sources)
 {
-    VkResult result =
-        cache_merge_locked(device, &device->caches.merged_use, device->caches.merged, source_count, sources);
-    atomic_fetch_add(&device->caches.generation, 1);
+    VkResult result = cache_merge_locked(caches, &caches->merged_use, caches->merged, source_count, sources);
+    atomic_fetch_add(&caches->generation, 1);
     return result == VK_SUCCESS;
 }
 
-static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache)
+static void merge_cell(Caches *caches, VkPipelineCache cell, AppCache *app_cache)
 {
-    if (!patient_lock(&device->caches.merge_mutex))
+    if (!patient_lock(&caches->merge_mutex))
         return;
-    bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&device->caches.generation);
-    merge_into_layer_locked(device, 1, &cell);
+    bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&caches->generation);
+    merge_into_layer_locked(caches, 1, &cell);
     if (app_cache) {
-        cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &cell);
+        cache_merge_locked(caches, &app_cache->use, atomic_load(&app_cache->handle), 1, &cell);
         if (up_to_date)
-            atomic_store(&app_cache->seeded, atomic_load(&device->caches.generation));
+            atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
     }
-    patient_unlock(&device->caches.merge_mutex);
+    patient_unlock(&caches->merge_mutex);
 }
 
 /* Numbers the records that the driver got from the store, so that policy learns when a compile makes the same bytes again
  * after a probe that missed: then probes of this kind never hit. A record that came after the probe proves nothing. Only
  * where policy does not hand the records over itself. */
-static void note_given(Device *device, const uint8_t *digests, uint32_t record_count)
+static void note_given(Caches *caches, const uint8_t *digests, uint32_t record_count)
 {
-    pthread_mutex_lock(&device->caches.given_mutex);
-    uint64_t number = atomic_load(&device->caches.last_given) + 1;
+    pthread_mutex_lock(&caches->given_mutex);
+    uint64_t number = atomic_load(&caches->last_given) + 1;
     for (uint32_t i = 0; i < record_count; i++)
-        number_map_put(&device->caches.given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, number);
-    atomic_store(&device->caches.last_given, number);
-    pthread_mutex_unlock(&device->caches.given_mutex);
+        number_map_put(&caches->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, number);
+    atomic_store(&caches->last_given, number);
+    pthread_mutex_unlock(&caches->given_mutex);
 }
 
-uint64_t cells_given(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES])
+uint64_t cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
-    pthread_mutex_lock(&device->caches.given_mutex);
-    uint64_t number = number_map_find(&device->caches.given, digest_id(digest) | 1);
-    pthread_mutex_unlock(&device->caches.given_mutex);
+    pthread_mutex_lock(&caches->given_mutex);
+    uint64_t number = number_map_find(&caches->given, digest_id(digest) | 1);
+    pthread_mutex_unlock(&caches->given_mutex);
     return number;
 }
 
 /* Returns true if the driver got these bytes from the store before a probe that missed. */
-static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t given_before)
+static bool was_given(Caches *caches, const uint8_t *data, size_t size, uint64_t given_before)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
-    if (!atomic_load_explicit(&device->store.stored.open, memory_order_relaxed))
+    if (!atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed))
         return false;
     digest128(data, size, digest);
-    uint64_t number = cells_given(device, digest);
+    uint64_t number = cells_given(caches, digest);
     return number != 0 && number <= given_before;
 }
 
-VkPipelineCache cell_create(Device *device, const Element *element, bool one_thread)
+VkPipelineCache cell_create(Caches *caches, const Element *element, bool one_thread)
 {
-    Mark mark = mark_added(&device->crash, PYLAYER_MARK_CELL, element->kind, element->fingerprint);
-    VkPipelineCache cell = driver_cache_create(device, one_thread);
+    Mark mark = mark_added(caches->crash, PYLAYER_MARK_CELL, element->kind, element->fingerprint);
+    VkPipelineCache cell = driver_cache_create(caches->driver, one_thread);
     mark_end(mark);
     return cell;
 }
 
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before)
+bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before)
 {
     size_t size = 0;
-    Mark mark = mark_added(&device->crash, PYLAYER_MARK_CELL, about->kind, about->fingerprint);
-    uint8_t *data = driver_cache_read(device, cell, &size);
+    Mark mark = mark_added(caches->crash, PYLAYER_MARK_CELL, about->kind, about->fingerprint);
+    uint8_t *data = driver_cache_read(caches->driver, cell, &size);
     mark_end(mark);
-    bool empty = data && device->caches.empty_data && size == device->caches.empty_size &&
-                 memcmp(data, device->caches.empty_data, size) == 0;
+    bool empty =
+        data && caches->empty_data && size == caches->empty_size && memcmp(data, caches->empty_data, size) == 0;
     if (!empty) {
-        fingerprints_note_merged(&device->run.seen, about->fingerprint, 0);
-        mark = mark_added(&device->crash, PYLAYER_MARK_CELL_MERGE, about->kind, about->fingerprint);
-        merge_cell(device, cell, app_cache);
+        fingerprints_note_merged(&caches->run->seen, about->fingerprint, 0);
+        mark = mark_added(caches->crash, PYLAYER_MARK_CELL_MERGE, about->kind, about->fingerprint);
+        merge_cell(caches, cell, app_cache);
         mark_end(mark);
     }
-    device->driver.destroy_pipeline_cache(device->driver.handle, cell, NULL);
+    caches->driver->destroy_pipeline_cache(caches->driver->handle, cell, NULL);
 
-    if (!data && atomic_exchange(&device->caches.said_unreadable, 1) == 0)
+    if (!data && atomic_exchange(&caches->said_unreadable, 1) == 0)
         log_line(PYLAYER_LOG_WARN,
                  "the driver does not return the data of a pipeline cache; its pipelines are not stored");
     if (!data)
-        creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
-    PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, device->run.serial) : NULL;
+        run_tell_creation(caches->run, about, PYLAYER_OUTCOME_UNCACHEABLE);
+    PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, caches->run->serial) : NULL;
     if (!message) {
         free(data);
-        count(&counters_of(&device->run)->totals.events_dropped, 1);
+        count(&counters_of(caches->run)->totals.events_dropped, 1);
         return !empty;
     }
     if (empty) {
@@ -132,173 +130,172 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
         size = 0;
         about->flags |= PYLAYER_CELL_EMPTY;
     }
-    if (!empty && was_given(device, data, size, given_before))
+    if (!empty && was_given(caches, data, size, given_before))
         about->flags |= PYLAYER_CELL_STORED;
     about->size = size;
     about->data = data;
     message->cell = *about;
-    if (!mailbox_post(message, device->run.plan.queue_bytes))
-        count(&counters_of(&device->run)->totals.events_dropped, 1);
+    if (!mailbox_post(message, caches->run->plan.queue_bytes))
+        count(&counters_of(caches->run)->totals.events_dropped, 1);
     return !empty;
 }
 
 /* Copies all that the layer's cache and its annex hold. The caller holds merge_mutex. */
-static void copy_merged_locked(Device *device, VkPipelineCache into)
+static void copy_merged_locked(Caches *caches, VkPipelineCache into)
 {
-    const VkPipelineCache sources[] = {device->caches.merged, device->caches.merged_use.annex};
-    uint32_t source_count = device->caches.merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
-    device->driver.merge_pipeline_caches(device->driver.handle, into, source_count, sources);
+    const VkPipelineCache sources[] = {caches->merged, caches->merged_use.annex};
+    uint32_t source_count = caches->merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
+    caches->driver->merge_pipeline_caches(caches->driver->handle, into, source_count, sources);
 }
 
-void cells_seed(Device *device, AppCache *app_cache)
+void cells_seed(Caches *caches, AppCache *app_cache)
 {
-    if (atomic_load(&app_cache->seeded) == atomic_load(&device->caches.generation))
+    if (atomic_load(&app_cache->seeded) == atomic_load(&caches->generation))
         return;
-    if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&device->caches.merge_mutex))
+    if (call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&caches->merge_mutex))
         return;
     /* Not while a thread compiles with the cache: the next miss tries again. */
     if (cache_try_alone_locked(&app_cache->use)) {
-        Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
-        copy_merged_locked(device, atomic_load(&app_cache->handle));
+        Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
+        copy_merged_locked(caches, atomic_load(&app_cache->handle));
         mark_end(mark);
         cache_alone_end_locked(&app_cache->use);
-        atomic_store(&app_cache->seeded, atomic_load(&device->caches.generation));
+        atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
     }
-    patient_unlock(&device->caches.merge_mutex);
+    patient_unlock(&caches->merge_mutex);
 }
 
-VkPipelineCache cells_cell(Device *device, const uint8_t *data, size_t size, const uint8_t *digest)
+VkPipelineCache cells_cell(Caches *caches, const uint8_t *data, size_t size, const uint8_t *digest)
 {
-    Mark mark = mark_records(&device->crash, digest, 1);
-    VkPipelineCache cell = driver_cache_create_from(device, data, size);
+    Mark mark = mark_records(caches->crash, digest, 1);
+    VkPipelineCache cell = driver_cache_create_from(caches->driver, data, size);
     mark_end(mark);
     return cell;
 }
 
 /* Returns how many caches the driver made of the records. */
-static uint32_t make_caches(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                            uint32_t record_count, VkPipelineCache caches[CELLS_MERGED_AT_ONCE])
+static uint32_t make_caches(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                            uint32_t record_count, VkPipelineCache sources[CELLS_MERGED_AT_ONCE])
 {
     uint32_t made = 0;
-    const atomic_int *abandoned = &device->caches.loading.abandoned;
+    const atomic_int *abandoned = &caches->loading.abandoned;
     for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(abandoned); i++) {
-        VkPipelineCache cache = driver_cache_create_from(device, base + offsets[i], sizes[i]);
+        VkPipelineCache cache = driver_cache_create_from(caches->driver, base + offsets[i], sizes[i]);
         if (cache != VK_NULL_HANDLE)
-            caches[made++] = cache;
+            sources[made++] = cache;
     }
     return made;
 }
 
-bool cells_give(Device *device, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
+bool cells_give(Caches *caches, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
                 const uint64_t *sizes, const uint8_t *digests, uint32_t record_count)
 {
-    VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
-    Mark mark = mark_records(&device->crash, digests, record_count);
-    uint32_t made = make_caches(device, base, offsets, sizes, record_count, caches);
+    VkPipelineCache sources[CELLS_MERGED_AT_ONCE];
+    Mark mark = mark_records(caches->crash, digests, record_count);
+    uint32_t made = make_caches(caches, base, offsets, sizes, record_count, sources);
     bool given = false;
-    if (made && patient_lock(&device->caches.merge_mutex)) {
+    if (made && patient_lock(&caches->merge_mutex)) {
         VkPipelineCache into = atomic_load(&app_cache->handle);
-        given = cache_merge_locked(device, &app_cache->use, into, made, caches) == VK_SUCCESS;
-        patient_unlock(&device->caches.merge_mutex);
+        given = cache_merge_locked(caches, &app_cache->use, into, made, sources) == VK_SUCCESS;
+        patient_unlock(&caches->merge_mutex);
     }
     for (uint32_t i = 0; i < made; i++)
-        device->driver.destroy_pipeline_cache(device->driver.handle, caches[i], NULL);
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, sources[i], NULL);
     mark_end(mark);
     return given && made == record_count;
 }
 
-void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
+void cells_absorb(Caches *caches, AppCache *app_cache, bool at_its_end)
 {
-    if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&device->caches.merge_mutex))
+    if (call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&caches->merge_mutex))
         return;
     VkPipelineCache source = atomic_load_explicit(&app_cache->handle, memory_order_acquire);
     if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
-        bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->caches.generation);
+        bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&caches->generation);
         const VkPipelineCache sources[] = {source, app_cache->use.annex};
-        fingerprints_note_merged(&device->run.seen, 0, 0);
-        Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
-        merge_into_layer_locked(device, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
+        fingerprints_note_merged(&caches->run->seen, 0, 0);
+        Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
+        merge_into_layer_locked(caches, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
         mark_end(mark);
-        count(&counters_of(&device->run)->totals.absorbed, at_its_end);
+        count(&counters_of(caches->run)->totals.absorbed, at_its_end);
         /* What was added came from this cache, so it need not be seeded with it. */
         if (up_to_date)
-            atomic_store(&app_cache->seeded, atomic_load(&device->caches.generation));
+            atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
     }
-    patient_unlock(&device->caches.merge_mutex);
+    patient_unlock(&caches->merge_mutex);
 }
 
-VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
+VkPipelineCache cells_copy(Caches *caches, AppCache *app_cache)
 {
-    if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_COPY, 0))
+    if (call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0))
         return VK_NULL_HANDLE;
-    Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
-    VkPipelineCache copy = driver_cache_create(device, false);
-    if (copy == VK_NULL_HANDLE || !patient_lock(&device->caches.merge_mutex)) {
+    Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
+    VkPipelineCache copy = driver_cache_create(caches->driver, false);
+    if (copy == VK_NULL_HANDLE || !patient_lock(&caches->merge_mutex)) {
         mark_end(mark);
         return copy;
     }
     if (app_cache) {
         const VkPipelineCache sources[] = {atomic_load(&app_cache->handle), app_cache->use.annex};
         uint32_t source_count = app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1;
-        device->driver.merge_pipeline_caches(device->driver.handle, copy, source_count, sources);
+        caches->driver->merge_pipeline_caches(caches->driver->handle, copy, source_count, sources);
     } else {
-        copy_merged_locked(device, copy);
+        copy_merged_locked(caches, copy);
     }
     mark_end(mark);
-    patient_unlock(&device->caches.merge_mutex);
+    patient_unlock(&caches->merge_mutex);
     return copy;
 }
 
-void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
+void cells_copy_end(Caches *caches, VkPipelineCache copy, AppCache *app_cache)
 {
-    if (patient_lock(&device->caches.merge_mutex)) {
-        Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
+    if (patient_lock(&caches->merge_mutex)) {
+        Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
         if (app_cache) {
-            cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
+            cache_merge_locked(caches, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
         } else {
-            fingerprints_note_merged(&device->run.seen, 0, 0);
-            merge_into_layer_locked(device, 1, &copy);
+            fingerprints_note_merged(&caches->run->seen, 0, 0);
+            merge_into_layer_locked(caches, 1, &copy);
         }
         mark_end(mark);
-        patient_unlock(&device->caches.merge_mutex);
+        patient_unlock(&caches->merge_mutex);
     }
-    device->driver.destroy_pipeline_cache(device->driver.handle, copy, NULL);
+    caches->driver->destroy_pipeline_cache(caches->driver->handle, copy, NULL);
 }
 
-uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+uint64_t cells_merge_records(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              const uint8_t *digests, uint32_t record_count)
 {
-    Mark mark = mark_records(&device->crash, digests, record_count);
-    VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
-    uint32_t made = make_caches(device, base, offsets, sizes, record_count, caches);
-    const atomic_int *abandoned = &device->caches.loading.abandoned;
+    Mark mark = mark_records(caches->crash, digests, record_count);
+    VkPipelineCache sources[CELLS_MERGED_AT_ONCE];
+    uint32_t made = make_caches(caches, base, offsets, sizes, record_count, sources);
+    const atomic_int *abandoned = &caches->loading.abandoned;
     bool merged = false;
-    if (made && !atomic_load(abandoned) && patient_lock(&device->caches.merge_mutex)) {
-        merged = merge_into_layer_locked(device, made, caches);
-        patient_unlock(&device->caches.merge_mutex);
+    if (made && !atomic_load(abandoned) && patient_lock(&caches->merge_mutex)) {
+        merged = merge_into_layer_locked(caches, made, sources);
+        patient_unlock(&caches->merge_mutex);
     }
     for (uint32_t i = 0; i < made; i++)
-        device->driver.destroy_pipeline_cache(device->driver.handle, caches[i], NULL);
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, sources[i], NULL);
     mark_end(mark);
     /* Also those that the driver refused: loading_refused keeps them from proving anything. */
-    if (atomic_load_explicit(&device->store.stored.open, memory_order_relaxed))
-        note_given(device, digests, record_count);
+    if (atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed))
+        note_given(caches, digests, record_count);
     return merged ? made : 0;
 }
 
-int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
+int64_t cells_read_merged(Caches *caches, uint8_t *data, uint64_t size)
 {
-    if (device->caches.merged == VK_NULL_HANDLE || call_is_off(&device->crash.added_calls, PYLAYER_MARK_SNAPSHOT, 0))
+    if (caches->merged == VK_NULL_HANDLE || call_is_off(&caches->crash->added_calls, PYLAYER_MARK_SNAPSHOT, 0))
         return -1;
     size_t bytes = data ? (size_t)size : 0;
-    cache_take_over_annex(device, &device->caches.merged_use, device->caches.merged);
+    cache_take_over_annex(caches, &caches->merged_use, caches->merged);
     /* A snapshot replaces the loaded ones, so it must not lack what is still in the annex. */
-    if (atomic_load(&device->caches.merged_use.has_annex) || !cache_use_begin(&device->caches.merged_use, true))
+    if (atomic_load(&caches->merged_use.has_annex) || !cache_use_begin(&caches->merged_use, true))
         return -1;
-    Mark mark = mark_added(&device->crash, PYLAYER_MARK_SNAPSHOT, 0, 0);
-    VkResult result =
-        device->driver.get_pipeline_cache_data(device->driver.handle, device->caches.merged, &bytes, data);
+    Mark mark = mark_added(caches->crash, PYLAYER_MARK_SNAPSHOT, 0, 0);
+    VkResult result = caches->driver->get_pipeline_cache_data(caches->driver->handle, caches->merged, &bytes, data);
     mark_end(mark);
-    cache_use_end(device, &device->caches.merged_use, device->caches.merged, true);
+    cache_use_end(caches, &caches->merged_use, caches->merged, true);
     return result == VK_SUCCESS ? (int64_t)bytes : -1;
 }

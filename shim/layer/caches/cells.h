@@ -5,35 +5,35 @@
 #include "caches/pipeline_cache.h"
 #include "vulkan/create_info.h"
 
-bool cells_open(Device *device);
-void cells_close(Device *device);
+bool cells_open(Caches *caches);
+void cells_close(Caches *caches);
 /* Returns an empty cache to create this pipeline in; VK_NULL_HANDLE if the driver refuses. one_thread: see
  * driver_cache_create. */
-VkPipelineCache cell_create(Device *device, const Element *element, bool one_thread);
+VkPipelineCache cell_create(Caches *caches, const Element *element, bool one_thread);
 /* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
  * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. given_before:
  * Caches::last_given when the probe that missed began; 0: unknown. Returns false if the driver put nothing into it. */
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before);
+bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before);
 /* Merges the layer's cache into an application's cache that lacks pipelines which the layer has. */
-void cells_seed(Device *device, AppCache *app_cache);
+void cells_seed(Caches *caches, AppCache *app_cache);
 /* Returns the number of a record that the driver got from the store, where the layer reads it itself; 0: it did not. */
-uint64_t cells_given(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+uint64_t cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* Makes a cell of one stored record, for one thread. Returns VK_NULL_HANDLE if the driver refuses. */
-VkPipelineCache cells_cell(Device *device, const uint8_t *data, size_t size, const uint8_t *digest);
+VkPipelineCache cells_cell(Caches *caches, const uint8_t *data, size_t size, const uint8_t *digest);
 /* Merges at most CELLS_MERGED_AT_ONCE records into an application's cache. Returns false if the driver refuses one. */
 #define CELLS_MERGED_AT_ONCE 8
-bool cells_give(Device *device, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
+bool cells_give(Caches *caches, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
                 const uint64_t *sizes, const uint8_t *digests, uint32_t record_count);
 /* Merges an application's cache into the layer's, to keep what is in no cell. at_its_end: before its destruction. */
-void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end);
+void cells_absorb(Caches *caches, AppCache *app_cache, bool at_its_end);
 /* Returns a copy of the application's cache or, without one, of the layer's. A deferred operation may use the copy for
  * as long as it takes, while the layer merges into the original. cells_copy_end merges the copy back and destroys it.
  * Returns VK_NULL_HANDLE if the driver refuses. */
-VkPipelineCache cells_copy(Device *device, AppCache *app_cache);
-void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache);
-int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
+VkPipelineCache cells_copy(Caches *caches, AppCache *app_cache);
+void cells_copy_end(Caches *caches, VkPipelineCache copy, AppCache *app_cache);
+int64_t cells_read_merged(Caches *caches, uint8_t *data, uint64_t size);
 /* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them. Returns how many the driver accepted. */
-uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+uint64_t cells_merge_records(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              const uint8_t *digests, uint32_t record_count);
 
 #endif

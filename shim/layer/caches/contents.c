@@ -1,6 +1,7 @@
 /* contents.c - see contents.h */
 #include <stdlib.h>
 
+#include "caches/caches.h"
 #include "caches/cells.h"
 #include "caches/contents.h"
 #include "caches/stored.h"
@@ -47,12 +48,12 @@ static uint64_t *take_owed(SharedMap *contents, size_t *count)
     return owed;
 }
 
-void contents_settle(Device *device, AppCache *app_cache)
+void contents_settle(Caches *caches, AppCache *app_cache)
 {
     size_t count;
     uint64_t *owed = take_owed(&app_cache->contents, &count);
-    if (count > 0 && !stored_give_to(device, app_cache, owed, count))
-        cells_seed(device, app_cache);
+    if (count > 0 && !stored_give_to(caches, app_cache, owed, count))
+        cells_seed(caches, app_cache);
     free(owed);
 }
 

@@ -16,7 +16,7 @@ void contents_add(AppCache *app_cache, uint64_t fingerprint);
 /* Notes that the layer owes a stored pipeline. Returns false if it must be given now. */
 bool contents_owe(AppCache *app_cache, uint64_t fingerprint);
 /* Gives the cache what the layer owes it. Call it before a command that reads the cache. */
-void contents_settle(Device *device, AppCache *app_cache);
+void contents_settle(Caches *caches, AppCache *app_cache);
 /* The cache is another one from now on. */
 void contents_forget(AppCache *app_cache);
 

@@ -7,37 +7,37 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "device/device.h"
-#include "pipelines/creations.h"
+#include "caches/caches.h"
+#include "frames/frames.h"
 #include "process/process.h"
 #include "caches/cells.h"
 
-int64_t loading_take(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+int64_t loading_take(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                      const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count)
 {
-    Loading *loading = &device->caches.loading;
-    if (device->caches.merged == VK_NULL_HANDLE)
+    Loading *loading = &caches->loading;
+    if (caches->merged == VK_NULL_HANDLE)
         return -1;
     atomic_store(&loading->under_way, 1);
     if (record_count > 0)
-        atomic_store(&device->crash.holds_stored, true);
+        atomic_store(&caches->crash->holds_stored, true);
     for (uint64_t i = 0; i < record_count; i++)
-        fingerprints_note_merged(&device->run.seen, fingerprint_array[i], 0);
+        fingerprints_note_merged(&caches->run->seen, fingerprint_array[i], 0);
     loading->given += record_count;
     for (uint64_t i = 0; i < record_count && !atomic_load(&loading->abandoned); i += CELLS_MERGED_AT_ONCE) {
         uint64_t left = record_count - i;
-        loading->taken += cells_merge_records(device, base, offsets + i, sizes + i, digests + i * PYLAYER_DIGEST_BYTES,
+        loading->taken += cells_merge_records(caches, base, offsets + i, sizes + i, digests + i * PYLAYER_DIGEST_BYTES,
                                               left < CELLS_MERGED_AT_ONCE ? (uint32_t)left : CELLS_MERGED_AT_ONCE);
     }
     return 0;
 }
 
-void loading_begin(Device *device)
+void loading_begin(Caches *caches)
 {
-    Loading *loading = &device->caches.loading;
+    Loading *loading = &caches->loading;
     pthread_mutex_lock(&loading->mutex);
     if (loading->expected++ == 0) {
-        atomic_store(&device->run.begun_ns, now_ns());
+        atomic_store(&caches->run->begun_ns, now_ns());
         atomic_store(&loading->done, 0);
     }
     pthread_mutex_unlock(&loading->mutex);
@@ -51,28 +51,28 @@ static void end_locked(Loading *loading, unsigned loads)
     pthread_cond_broadcast(&loading->changed);
 }
 
-void loading_cancel(Device *device)
+void loading_cancel(Caches *caches)
 {
-    pthread_mutex_lock(&device->caches.loading.mutex);
-    end_locked(&device->caches.loading, 1);
-    pthread_mutex_unlock(&device->caches.loading.mutex);
+    pthread_mutex_lock(&caches->loading.mutex);
+    end_locked(&caches->loading, 1);
+    pthread_mutex_unlock(&caches->loading.mutex);
 }
 
-void loading_end(Device *device)
+void loading_end(Caches *caches)
 {
-    pthread_mutex_lock(&device->caches.loading.mutex);
-    end_locked(&device->caches.loading, UINT_MAX);
-    pthread_mutex_unlock(&device->caches.loading.mutex);
+    pthread_mutex_lock(&caches->loading.mutex);
+    end_locked(&caches->loading, UINT_MAX);
+    pthread_mutex_unlock(&caches->loading.mutex);
 }
 
-int64_t loading_done(Device *device)
+int64_t loading_done(Caches *caches)
 {
-    Loading *loading = &device->caches.loading;
+    Loading *loading = &caches->loading;
     pthread_mutex_lock(&loading->mutex);
     int64_t taken = atomic_load(&loading->abandoned) ? -1 : (int64_t)loading->taken;
     /* Before the load ends: threads read `refused` once they see that it is done. */
     if (taken >= 0 && loading->taken < loading->given)
-        loading_refused(device, loading->given - loading->taken);
+        loading_refused(caches, loading->given - loading->taken);
     loading->given = loading->taken = 0;
     atomic_store(&loading->under_way, 0);
     end_locked(loading, 1);
@@ -80,21 +80,21 @@ int64_t loading_done(Device *device)
     return taken;
 }
 
-void loading_refused(Device *device, uint64_t records)
+void loading_refused(Caches *caches, uint64_t records)
 {
-    count(&counters_of(&device->run)->totals.load_failed, records);
-    atomic_store(&device->caches.loading.refused, true);
+    count(&counters_of(caches->run)->totals.load_failed, records);
+    atomic_store(&caches->loading.refused, true);
 }
 
-bool loading_is_under_way(const Device *device)
+bool loading_is_under_way(const Caches *caches)
 {
-    return !atomic_load_explicit(&device->caches.loading.done, memory_order_relaxed) ||
-           atomic_load_explicit(&device->caches.loading.under_way, memory_order_relaxed);
+    return !atomic_load_explicit(&caches->loading.done, memory_order_relaxed) ||
+           atomic_load_explicit(&caches->loading.under_way, memory_order_relaxed);
 }
 
-void loading_abandon(Device *device)
+void loading_abandon(Caches *caches)
 {
-    Loading *loading = &device->caches.loading;
+    Loading *loading = &caches->loading;
     pthread_mutex_lock(&loading->mutex);
     atomic_store(&loading->abandoned, 1);
     pthread_cond_broadcast(&loading->changed);
@@ -103,20 +103,30 @@ void loading_abandon(Device *device)
 
 /* Returns false if the driver refused a record: its pipeline is compiled again, and that miss says nothing about
  * probes. */
-static bool wholly_merged(Device *device)
+static bool wholly_merged(Caches *caches)
 {
-    const Loading *loading = &device->caches.loading;
+    const Loading *loading = &caches->loading;
     return atomic_load_explicit(&loading->done, memory_order_acquire) &&
            !atomic_load_explicit(&loading->abandoned, memory_order_relaxed) &&
            !atomic_load_explicit(&loading->refused, memory_order_relaxed);
 }
 
-bool loading_wait(Device *device)
+/* Tells about a thread that waited for the store before it created a pipeline. */
+static void tell_wait(Run *run, uint64_t waited_ns)
 {
-    Loading *loading = &device->caches.loading;
+    if (waited_ns < PYLAYER_TOLD_NS)
+        return;
+    frames_note_pipeline(run, waited_ns);
+    PylayerCell about = {.create_ns = waited_ns, .start_ns = now_ns() - waited_ns, .thread = thread_id()};
+    run_tell_creation(run, &about, PYLAYER_OUTCOME_WAITED);
+}
+
+bool loading_wait(Caches *caches)
+{
+    Loading *loading = &caches->loading;
     if (atomic_load_explicit(&loading->done, memory_order_acquire))
-        return wholly_merged(device);
-    uint64_t give_up = atomic_load(&device->run.begun_ns) + (uint64_t)device->run.plan.load_wait_ns;
+        return wholly_merged(caches);
+    uint64_t give_up = atomic_load(&caches->run->begun_ns) + (uint64_t)caches->run->plan.load_wait_ns;
     uint64_t start = now_ns();
     if (start >= give_up)
         return false;
@@ -129,7 +139,7 @@ bool loading_wait(Device *device)
     pthread_mutex_unlock(&loading->mutex);
     cancellation_restore(cancellation);
     uint64_t duration = now_ns() - start;
-    count(&counters_of(&device->run)->totals.load_wait_ns, duration);
-    creation_tell_wait(device, duration);
-    return wholly_merged(device);
+    count(&counters_of(caches->run)->totals.load_wait_ns, duration);
+    tell_wait(caches->run, duration);
+    return wholly_merged(caches);
 }

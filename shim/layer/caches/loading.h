@@ -4,6 +4,8 @@
 
 #include "base.h"
 
+typedef struct Caches Caches;
+
 typedef struct Loading {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -16,24 +18,24 @@ typedef struct Loading {
 } Loading;
 
 /* Merges records before it returns; abandoned ones are left out. Returns -1 if the device has no cache of the layer's. */
-int64_t loading_take(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+int64_t loading_take(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                      const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count);
 /* Announces one more load. Pipeline creations that miss wait for its loading_done or loading_cancel. */
-void loading_begin(Device *device);
-void loading_cancel(Device *device);
+void loading_begin(Caches *caches);
+void loading_cancel(Caches *caches);
 /* Ends all loads that are expected. */
-void loading_end(Device *device);
+void loading_end(Caches *caches);
 /* Ends a load: no thread waits any longer, unless another is expected. Returns how many records of it the driver
  * accepted, or -1 if the device or the process is ending. */
-int64_t loading_done(Device *device);
+int64_t loading_done(Caches *caches);
 /* The driver refused records. */
-void loading_refused(Device *device, uint64_t records);
+void loading_refused(Caches *caches, uint64_t records);
 /* Returns true if records are being merged into the layer's cache, or are still expected. */
-bool loading_is_under_way(const Device *device);
+bool loading_is_under_way(const Caches *caches);
 /* Abandons the remaining records: loading_done returns -1, and no thread waits any longer. */
-void loading_abandon(Device *device);
+void loading_abandon(Caches *caches);
 /* Waits for the store, at most as long as the plan allows. Returns true if the whole store is merged and the driver
  * refused no record. */
-bool loading_wait(Device *device);
+bool loading_wait(Caches *caches);
 
 #endif

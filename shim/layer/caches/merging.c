@@ -10,9 +10,9 @@
  * Caches::merge_mutex is held for every merge of the device. So nobody merges into the sources meanwhile, and they need
  * no lock.
  */
+#include "caches/caches.h"
 #include "caches/driver_cache.h"
 #include "crash/sentinel.h"
-#include "device/device.h"
 
 void cache_use_init(CacheUse *use)
 {
@@ -24,58 +24,59 @@ void cache_use_destroy(CacheUse *use)
     spread_lock_destroy(&use->lock);
 }
 
-static void drop_annex_locked(Device *device, CacheUse *use)
+static void drop_annex_locked(Caches *caches, CacheUse *use)
 {
-    device->driver.destroy_pipeline_cache(device->driver.handle, use->annex, NULL);
+    caches->driver->destroy_pipeline_cache(caches->driver->handle, use->annex, NULL);
     use->annex = VK_NULL_HANDLE;
     atomic_store(&use->has_annex, false);
 }
 
 /* If the driver has no memory for the merge, the annex stays for the next attempt. */
-static void take_over_annex_locked(Device *device, CacheUse *use, VkPipelineCache cache)
+static void take_over_annex_locked(Caches *caches, CacheUse *use, VkPipelineCache cache)
 {
     if (use->annex == VK_NULL_HANDLE || !cache_try_alone_locked(use))
         return;
-    VkResult result = device->driver.merge_pipeline_caches(device->driver.handle, cache, 1, &use->annex);
+    VkResult result = caches->driver->merge_pipeline_caches(caches->driver->handle, cache, 1, &use->annex);
     cache_alone_end_locked(use);
     if (result == VK_SUCCESS)
-        drop_annex_locked(device, use);
+        drop_annex_locked(caches, use);
 }
 
-void cache_take_over_annex(Device *device, CacheUse *use, VkPipelineCache cache)
+void cache_take_over_annex(Caches *caches, CacheUse *use, VkPipelineCache cache)
 {
-    if (!atomic_load(&use->has_annex) || call_is_off(&device->crash.added_calls, PYLAYER_MARK_COPY, 0))
+    if (!atomic_load(&use->has_annex) || call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0))
         return;
-    if (!patient_lock(&device->caches.merge_mutex))
+    if (!patient_lock(&caches->merge_mutex))
         return;
-    Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
-    take_over_annex_locked(device, use, cache);
+    Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
+    take_over_annex_locked(caches, use, cache);
     mark_end(mark);
-    patient_unlock(&device->caches.merge_mutex);
+    patient_unlock(&caches->merge_mutex);
 }
 
-VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache, uint32_t source_count,
+VkResult cache_merge_locked(Caches *caches, CacheUse *use, VkPipelineCache cache, uint32_t source_count,
                             const VkPipelineCache *sources)
 {
     bool alone = cache_try_alone_locked(use);
-    if (!alone && use->annex == VK_NULL_HANDLE && (use->annex = driver_cache_create(device, true)) == VK_NULL_HANDLE)
+    if (!alone && use->annex == VK_NULL_HANDLE &&
+        (use->annex = driver_cache_create(caches->driver, true)) == VK_NULL_HANDLE)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     if (alone) {
-        VkResult result = device->driver.merge_pipeline_caches(device->driver.handle, cache, source_count, sources);
+        VkResult result = caches->driver->merge_pipeline_caches(caches->driver->handle, cache, source_count, sources);
         cache_alone_end_locked(use);
         return result;
     }
-    VkResult result = device->driver.merge_pipeline_caches(device->driver.handle, use->annex, source_count, sources);
+    VkResult result = caches->driver->merge_pipeline_caches(caches->driver->handle, use->annex, source_count, sources);
     atomic_store(&use->has_annex, true);
     /* The thread that was in the way may have left before it could see the flag. */
-    take_over_annex_locked(device, use, cache);
+    take_over_annex_locked(caches, use, cache);
     return result;
 }
 
-void cache_drop_annex(Device *device, CacheUse *use)
+void cache_drop_annex(Caches *caches, CacheUse *use)
 {
     if (use->annex != VK_NULL_HANDLE)
-        drop_annex_locked(device, use);
+        drop_annex_locked(caches, use);
 }
 
 bool cache_use_begin(CacheUse *use, bool for_long)
@@ -83,11 +84,11 @@ bool cache_use_begin(CacheUse *use, bool for_long)
     return spread_lock_read(&use->lock, for_long);
 }
 
-void cache_use_end(Device *device, CacheUse *use, VkPipelineCache cache, bool for_long)
+void cache_use_end(Caches *caches, CacheUse *use, VkPipelineCache cache, bool for_long)
 {
     spread_unlock_read(&use->lock, for_long);
     if (for_long)
-        cache_take_over_annex(device, use, cache);
+        cache_take_over_annex(caches, use, cache);
 }
 
 void cache_use_for_ever(CacheUse *use)

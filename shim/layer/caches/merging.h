@@ -5,6 +5,8 @@
 #include "base.h"
 #include "process/spread_lock.h"
 
+typedef struct Caches Caches;
+
 /* The users of a VkPipelineCache that the layer merges into. */
 typedef struct CacheUse {
     SpreadLock lock;
@@ -20,7 +22,7 @@ void cache_use_destroy(CacheUse *use);
  * cache_use_begin returns false if a merge into the cache appears hung. Do not call cache_use_end then; run the command
  * without this cache. */
 bool cache_use_begin(CacheUse *use, bool for_long);
-void cache_use_end(Device *device, CacheUse *use, VkPipelineCache cache, bool for_long);
+void cache_use_end(Caches *caches, CacheUse *use, VkPipelineCache cache, bool for_long);
 /* Call it before a command whose use of the cache may go on after the command returned. */
 void cache_use_for_ever(CacheUse *use);
 /* Keeps all others out of the cache until cache_alone_end_locked. Returns false if somebody uses it for long, or may
@@ -28,11 +30,11 @@ void cache_use_for_ever(CacheUse *use);
 bool cache_try_alone_locked(CacheUse *use);
 void cache_alone_end_locked(CacheUse *use);
 /* Merges into the cache or, if somebody uses it for long, into its annex. */
-VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache, uint32_t source_count,
+VkResult cache_merge_locked(Caches *caches, CacheUse *use, VkPipelineCache cache, uint32_t source_count,
                             const VkPipelineCache *sources);
 /* Merges the annex into its cache, unless somebody uses the cache for long. */
-void cache_take_over_annex(Device *device, CacheUse *use, VkPipelineCache cache);
+void cache_take_over_annex(Caches *caches, CacheUse *use, VkPipelineCache cache);
 /* Destroys the annex of a cache that is about to be destroyed. */
-void cache_drop_annex(Device *device, CacheUse *use);
+void cache_drop_annex(Caches *caches, CacheUse *use);
 
 #endif

@@ -6,13 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "caches/caches.h"
 #include "caches/cells.h"
-#include "caches/contents.h"
-#include "driver/dispatch.h"
-#include "caches/own_data.h"
-#include "process/process.h"
-#include "crash/sentinel.h"
 
 static unsigned bucket_of(VkPipelineCache handle)
 {
@@ -20,11 +15,11 @@ static unsigned bucket_of(VkPipelineCache handle)
     return (unsigned)(mixed >> 48) % APP_CACHE_BUCKETS;
 }
 
-AppCache *app_cache_find(Device *device, VkPipelineCache handle)
+AppCache *app_cache_find(Caches *caches, VkPipelineCache handle)
 {
     if (handle == VK_NULL_HANDLE)
         return NULL;
-    AppCache *cache = atomic_load_explicit(&device->caches.apps[bucket_of(handle)], memory_order_acquire);
+    AppCache *cache = atomic_load_explicit(&caches->apps[bucket_of(handle)], memory_order_acquire);
     while (cache && atomic_load_explicit(&cache->handle, memory_order_acquire) != handle)
         cache = cache->next;
     return cache;
@@ -54,12 +49,12 @@ static AppCache *new_app_cache(void)
     return cache;
 }
 
-AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
+AppCache *app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
                         bool from_data, uint64_t data_id)
 {
     unsigned bucket = bucket_of(handle);
-    pthread_mutex_lock(&device->caches.apps_mutex);
-    AppCache *cache = atomic_load_explicit(&device->caches.apps[bucket], memory_order_relaxed);
+    pthread_mutex_lock(&caches->apps_mutex);
+    AppCache *cache = atomic_load_explicit(&caches->apps[bucket], memory_order_relaxed);
     /* Acquire: the thread that destroyed the entry's cache read the entry for the last time before this. */
     while (cache && atomic_load_explicit(&cache->handle, memory_order_acquire) != VK_NULL_HANDLE)
         cache = cache->next;
@@ -71,35 +66,35 @@ AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumber numb
     } else if ((cache = new_app_cache())) {
         describe_app_cache(cache, number, flags, from_data, data_id);
         atomic_store(&cache->handle, handle);
-        cache->next = atomic_load_explicit(&device->caches.apps[bucket], memory_order_relaxed);
-        atomic_store_explicit(&device->caches.apps[bucket], cache, memory_order_release);
+        cache->next = atomic_load_explicit(&caches->apps[bucket], memory_order_relaxed);
+        atomic_store_explicit(&caches->apps[bucket], cache, memory_order_release);
     }
-    pthread_mutex_unlock(&device->caches.apps_mutex);
+    pthread_mutex_unlock(&caches->apps_mutex);
     return cache;
 }
 
-bool app_cache_is_kept_whole(Device *device, AppCache *cache)
+bool app_cache_is_kept_whole(Caches *caches, AppCache *cache)
 {
-    if (device->caches.merged == VK_NULL_HANDLE) /* the observe carrier keeps nothing */
+    if (caches->merged == VK_NULL_HANDLE) /* the observe carrier keeps nothing */
         return false;
-    return atomic_load(&device->run.carrier) == PYLAYER_CARRIER_SNAPSHOT || atomic_load(&cache->holds_plain);
+    return atomic_load(&caches->run->carrier) == PYLAYER_CARRIER_SNAPSHOT || atomic_load(&cache->holds_plain);
 }
 
-void app_caches_absorb(Device *device)
+void app_caches_absorb(Caches *caches)
 {
     for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++)
-        for (AppCache *cache = atomic_load(&device->caches.apps[i]); cache; cache = cache->next)
-            if (app_cache_is_kept_whole(device, cache))
-                cells_absorb(device, cache, false);
+        for (AppCache *cache = atomic_load(&caches->apps[i]); cache; cache = cache->next)
+            if (app_cache_is_kept_whole(caches, cache))
+                cells_absorb(caches, cache, false);
 }
 
-void app_caches_free(Device *device)
+void app_caches_free(Caches *caches)
 {
     for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++) {
-        AppCache *cache = atomic_load(&device->caches.apps[i]);
+        AppCache *cache = atomic_load(&caches->apps[i]);
         while (cache) {
             AppCache *next = cache->next;
-            cache_drop_annex(device, &cache->use);
+            cache_drop_annex(caches, &cache->use);
             cache_use_destroy(&cache->use);
             shared_map_close(&cache->contents);
             free(cache);

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "device/device.h"
+#include "caches/caches.h"
 #include "caches/cells.h"
 #include "crash/sentinel_file.h"
 #include "caches/cache_history.h"
@@ -39,31 +39,8 @@
 #define GIVING 1
 #define GIVEN 2
 
-void stored_init(Device *device)
-{
-    Stored *stored = &device->store.stored;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&stored->given, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&stored->mutex, NULL);
-}
-
-void stored_free(Device *device)
-{
-    Stored *stored = &device->store.stored;
-    index_forget(stored);
-    free(stored->directory);
-    free(stored->system);
-    free(atomic_load(&stored->buffer));
-    number_map_free(&stored->places);
-    pthread_cond_destroy(&stored->given);
-    pthread_mutex_destroy(&stored->mutex);
-}
-
 /* Does what the verdicts say. Returns false if the layer is off, or if policy must see to it. */
-static bool obey(Device *device, StoredFound *found)
+static bool obey(Caches *caches, StoredFound *found)
 {
     Verdicts *verdicts = &found->verdicts;
     size_t count;
@@ -76,17 +53,17 @@ static bool obey(Device *device, StoredFound *found)
     }
     const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_PLAIN_KIND, &count);
     for (size_t i = 0; i < count; i++)
-        call_switch_off(&device->crash.added_calls, PYLAYER_MARK_PROBE, entry[i].kind);
+        call_switch_off(&caches->crash->added_calls, PYLAYER_MARK_PROBE, entry[i].kind);
     entry = verdicts_of(verdicts, VERDICT_ADDED_CALL, &count);
     for (size_t i = 0; i < count; i++)
-        call_switch_off(&device->crash.added_calls, (unsigned)entry[i].subject, entry[i].kind);
-    return cache_history_suspect(device, verdicts) && suspects_take(&device->crash, verdicts);
+        call_switch_off(&caches->crash->added_calls, (unsigned)entry[i].subject, entry[i].kind);
+    return cache_history_suspect(caches, verdicts) && suspects_take(caches->crash, verdicts);
 }
 
 /* Reading the folder. On a file system that is not local this may go on when the device has ended. */
 typedef struct Opening {
     Aside aside;
-    Device *device;
+    Caches *caches;
     char above[PATH_BYTES + 8], system_root[PATH_BYTES], system_above[PATH_BYTES + 8];
     StoredFound found;
     bool read;
@@ -95,8 +72,8 @@ typedef struct Opening {
 static void read_store(Aside *aside)
 {
     Opening *opening = (Opening *)aside;
-    Device *device = opening->device;
-    Stored *stored = &device->store.stored;
+    Caches *caches = opening->caches;
+    Stored *stored = &caches->store->stored;
     live_outside_name(stored->directory, stored->outside);
     if (stored->system && !(is_own_root(opening->system_root) && is_own_directory(opening->system_above) &&
                             is_own_directory(stored->system))) {
@@ -104,7 +81,7 @@ static void read_store(Aside *aside)
         stored->system = NULL;
     }
     opening->read = is_own_directory(opening->above) && is_own_directory(stored->directory) &&
-                    index_read_folder(&device->store, &opening->found) &&
+                    index_read_folder(caches->store, &opening->found) &&
                     !live_outside_may_be_dead(stored->outside, stored->program);
 }
 
@@ -112,14 +89,14 @@ static void discard_opening(Aside *aside)
 {
     Opening *opening = (Opening *)aside;
     verdicts_free(&opening->found.verdicts);
-    run_release(&opening->device->run);
+    run_release(opening->caches->run);
     free(opening);
 }
 
-bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
+bool stored_open(Caches *caches, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found)
 {
-    Stored *stored = &device->store.stored;
+    Stored *stored = &caches->store->stored;
     char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
     store_root_path(root);
     snprintf(above, sizeof above, "%s/store", root);
@@ -138,17 +115,17 @@ bool stored_open(Device *device, const FileHeader *header, bool every_program, b
     snprintf(opening->system_above, sizeof opening->system_above, "%s/store", opening->system_root);
     if (!*opening->system_root || asprintf(&stored->system, "%s/%s", opening->system_above, name) < 0)
         stored->system = NULL;
-    run_hold(&device->run);
+    run_hold(caches->run);
     opening->aside = (Aside){.work = read_store, .discard = discard_opening};
-    opening->device = device;
+    opening->caches = caches;
     snprintf(opening->above, sizeof opening->above, "%s", above);
     found->late = !aside_do(&opening->aside, index_is_local(stored), ASIDE_WAIT_NS);
     if (found->late)
         return false;
     *found = opening->found;
     opening->found.verdicts = (Verdicts){0};
-    bool read = opening->read && obey(device, found) &&
-                sentinel_create(&device->crash, &device->store, stored->directory, *header,
+    bool read = opening->read && obey(caches, found) &&
+                sentinel_create(caches->crash, caches->store, stored->directory, *header,
                                 sentinel_outside || !store_is_local());
     discard_opening(&opening->aside);
     verdicts_free(&found->verdicts);
@@ -217,9 +194,9 @@ static size_t bytes_of_first(const Chunk *chunk, uint64_t left)
 }
 
 /* Reads from a record on as many bytes as are wanted, or that record, if it is whole and longer. */
-static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_up)
+static enum ReadResult read_chunk(Caches *caches, Chunk *chunk, uint64_t *give_up)
 {
-    Stored *stored = &device->store.stored;
+    Stored *stored = &caches->store->stored;
     StoreRead read = index_read_of(stored, &chunk->file);
     read.offset = chunk->offset;
     read.size = chunk->wanted;
@@ -230,7 +207,7 @@ static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_u
         chunk->data = malloc(FETCH_BYTES_MOST);
     if (!chunk->data)
         return READ_LATE;
-    enum ReadResult result = patient_read(&device->run, &read, chunk->data, give_up, &chunk->size, &left);
+    enum ReadResult result = patient_read(caches->run, &read, chunk->data, give_up, &chunk->size, &left);
     read.size = read.needed = result == READ_DONE ? bytes_of_first(chunk, left) : 0;
     if (read.needed > FETCH_BYTES_MOST) {
         free(chunk->data);
@@ -238,7 +215,7 @@ static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_u
         chunk->large = true;
     }
     if (chunk->size < read.needed)
-        result = chunk->data ? patient_read(&device->run, &read, chunk->data, give_up, &chunk->size, &left) : READ_LATE;
+        result = chunk->data ? patient_read(caches->run, &read, chunk->data, give_up, &chunk->size, &left) : READ_LATE;
     if (result == READ_GONE)
         index_forget_file(stored, chunk->number);
     return result;
@@ -268,9 +245,9 @@ static bool data_is_whole(const Chunk *chunk, uint64_t at, const RecordHeader *h
     return record_data_is_whole(header, chunk->data + at + sizeof *header);
 }
 
-static void note_given(Device *device, const Place *places, uint32_t count)
+static void note_given(Caches *caches, const Place *places, uint32_t count)
 {
-    Stored *stored = &device->store.stored;
+    Stored *stored = &caches->store->stored;
     pthread_mutex_lock(&stored->mutex);
     for (uint32_t i = 0; i < count; i++)
         number_map_put(&stored->places, places[i], GIVEN);
@@ -297,10 +274,10 @@ static unsigned known_of(const RecordHeader *header)
 }
 
 /* The driver has the record's data from another one: under another fingerprint, or of a fold that was cut short. */
-static void note_twice(Device *device, Place place, const RecordHeader *header)
+static void note_twice(Caches *caches, Place place, const RecordHeader *header)
 {
-    fingerprints_note_merged(&device->run.seen, header->fingerprint, known_of(header));
-    note_given(device, &place, 1); /* so that nobody waits for it */
+    fingerprints_note_merged(&caches->run->seen, header->fingerprint, known_of(header));
+    note_given(caches, &place, 1); /* so that nobody waits for it */
 }
 
 static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHeader *header)
@@ -315,15 +292,15 @@ static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHea
     memcpy(slice->digests + (size_t)i * PYLAYER_DIGEST_BYTES, header->digest, PYLAYER_DIGEST_BYTES);
 }
 
-static bool is_suspect(const Device *device, const RecordHeader *header)
+static bool is_suspect(const Caches *caches, const RecordHeader *header)
 {
-    return suspects_find_record(&device->crash, header->digest) ||
-           (header->fingerprint && suspects_find(&device->crash, header->fingerprint, PYLAYER_KIND_COMPUTE));
+    return suspects_find_record(caches->crash, header->digest) ||
+           (header->fingerprint && suspects_find(caches->crash, header->fingerprint, PYLAYER_KIND_COMPUTE));
 }
 
 /* Takes records from *at on, until one that somebody else has taken. The caller has taken the chunk's first. Returns
  * false if no more follow. */
-static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
+static bool take_slice(Caches *caches, Chunk *chunk, uint64_t *at, Slice *slice)
 {
     RecordHeader header;
     slice->count = 0;
@@ -332,15 +309,15 @@ static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
         if (chunk->most == 0 || !record_at(chunk, *at, &header))
             return false;
         Place place = place_of(chunk->number, chunk->offset + *at);
-        if (!record_is(&header, "CELL") || is_suspect(device, &header))
+        if (!record_is(&header, "CELL") || is_suspect(caches, &header))
             continue;
-        if (*at > 0 && !take(&device->store.stored, place))
+        if (*at > 0 && !take(&caches->store->stored, place))
             return false;
         chunk->damaged = !data_is_whole(chunk, *at, &header);
         if (chunk->damaged)
-            note_given(device, &place, 1); /* so that nobody waits for it */
-        else if (cells_given(device, header.digest) != 0)
-            note_twice(device, place, &header);
+            note_given(caches, &place, 1); /* so that nobody waits for it */
+        else if (cells_given(caches, header.digest) != 0)
+            note_twice(caches, place, &header);
         else
             add_to_slice(slice, place, *at, &header);
         chunk->most--;
@@ -350,21 +327,21 @@ static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
     return true;
 }
 
-static void give_slice(Device *device, const Chunk *chunk, const Slice *slice)
+static void give_slice(Caches *caches, const Chunk *chunk, const Slice *slice)
 {
-    PylayerCounters *totals = &counters_of(&device->run)->totals;
-    atomic_store(&device->crash.holds_stored, true);
+    PylayerCounters *totals = &counters_of(caches->run)->totals;
+    atomic_store(&caches->crash->holds_stored, true);
     uint64_t taken =
-        cells_merge_records(device, chunk->data, slice->offsets, slice->sizes, slice->digests, slice->count);
+        cells_merge_records(caches, chunk->data, slice->offsets, slice->sizes, slice->digests, slice->count);
     for (uint32_t i = 0; i < slice->count; i++) {
-        fingerprints_note_merged(&device->run.seen, slice->fingerprints[i], slice->known[i]);
+        fingerprints_note_merged(&caches->run->seen, slice->fingerprints[i], slice->known[i]);
         count(&totals->fetched_bytes, slice->sizes[i]);
     }
     if (taken < slice->count)
-        loading_refused(device, slice->count - taken);
+        loading_refused(caches, slice->count - taken);
     count(&totals->fetched, taken);
     count(&totals->fetched_compile_ns, slice->compile_ns);
-    note_given(device, slice->places, slice->count);
+    note_given(caches, slice->places, slice->count);
 }
 
 /* Nobody has the record: a later pipeline may take it. */
@@ -377,43 +354,43 @@ static void note_late(Stored *stored, Place place)
 }
 
 /* Gives the records of a chunk, of which the caller has taken the first. */
-static void give_chunk(Device *device, Chunk *chunk)
+static void give_chunk(Caches *caches, Chunk *chunk)
 {
     uint64_t at = 0;
     for (bool more = true; more;) {
         Slice slice;
-        more = take_slice(device, chunk, &at, &slice);
+        more = take_slice(caches, chunk, &at, &slice);
         if (slice.count > 0)
-            give_slice(device, chunk, &slice);
+            give_slice(caches, chunk, &slice);
     }
     chunk->damaged |= at == 0;
 }
 
 /* Gives the record at a place, which the caller has taken, and those behind it. */
-static enum ReadResult give_from(Device *device, Place place, uint64_t *give_up)
+static enum ReadResult give_from(Caches *caches, Place place, uint64_t *give_up)
 {
-    Stored *stored = &device->store.stored;
+    Stored *stored = &caches->store->stored;
     uint64_t start = now_ns();
     Chunk chunk = chunk_at(stored, place);
-    enum ReadResult result = read_chunk(device, &chunk, give_up);
+    enum ReadResult result = read_chunk(caches, &chunk, give_up);
     if (result == READ_DONE)
-        give_chunk(device, &chunk);
-    index_tell_damage(&device->store, chunk.number, chunk.damaged ? READ_FAILED : result);
+        give_chunk(caches, &chunk);
+    index_tell_damage(caches->store, chunk.number, chunk.damaged ? READ_FAILED : result);
     if (result == READ_LATE)
         note_late(stored, place);
     else
-        note_given(device, &place, 1); /* also if it did not verify, so that nobody waits for it or reads it again */
+        note_given(caches, &place, 1); /* also if it did not verify, so that nobody waits for it or reads it again */
     release_chunk(stored, &chunk);
-    count(&counters_of(&device->run)->totals.fetch_ns, now_ns() - start);
+    count(&counters_of(caches->run)->totals.fetch_ns, now_ns() - start);
     return result;
 }
 
 /* Waits until another thread has given a record. Releases the mutex meanwhile; the caller holds it. */
-static void await_given_locked(Device *device, Place place)
+static void await_given_locked(Caches *caches, Place place)
 {
-    Stored *stored = &device->store.stored;
+    Stored *stored = &caches->store->stored;
     uint64_t begin = now_ns();
-    struct timespec deadline = deadline_at(begin + (uint64_t)device->run.plan.load_wait_ns);
+    struct timespec deadline = deadline_at(begin + (uint64_t)caches->run->plan.load_wait_ns);
     int waited = 0;
     while (waited != ETIMEDOUT && number_map_find(&stored->places, place) == GIVING) {
         if (now_ns() - begin > SPIN_NS) {
@@ -427,24 +404,24 @@ static void await_given_locked(Device *device, Place place)
 }
 
 /* Gives a record, unless somebody else does. */
-static enum ReadResult give(Device *device, Place place, uint64_t *give_up)
+static enum ReadResult give(Caches *caches, Place place, uint64_t *give_up)
 {
-    Stored *stored = &device->store.stored;
+    Stored *stored = &caches->store->stored;
     if (take(stored, place))
-        return give_from(device, place, give_up);
+        return give_from(caches, place, give_up);
     pthread_mutex_lock(&stored->mutex);
     if (number_map_find(&stored->places, place) == GIVING)
-        await_given_locked(device, place);
+        await_given_locked(caches, place);
     pthread_mutex_unlock(&stored->mutex);
     return READ_DONE;
 }
 
 /* Reads one record, with a second read if it is far longer than the file's others. release_chunk afterwards. */
-static enum ReadResult read_cell(Device *device, Place place, Chunk *chunk, RecordHeader *header, uint64_t *give_up)
+static enum ReadResult read_cell(Caches *caches, Place place, Chunk *chunk, RecordHeader *header, uint64_t *give_up)
 {
-    *chunk = chunk_at(&device->store.stored, place);
+    *chunk = chunk_at(&caches->store->stored, place);
     chunk->wanted = record_bytes(&chunk->file, 1);
-    enum ReadResult result = read_chunk(device, chunk, give_up);
+    enum ReadResult result = read_chunk(caches, chunk, give_up);
     if (result != READ_DONE)
         return result;
     bool whole = record_at(chunk, 0, header) && data_is_whole(chunk, 0, header) && record_is(header, "CELL");
@@ -452,18 +429,18 @@ static enum ReadResult read_cell(Device *device, Place place, Chunk *chunk, Reco
 }
 
 /* Makes a cache of the record at a place. */
-static enum ReadResult make_cell(Device *device, Place place, Fetched *fetched, uint64_t *give_up)
+static enum ReadResult make_cell(Caches *caches, Place place, Fetched *fetched, uint64_t *give_up)
 {
-    PylayerCounters *totals = &counters_of(&device->run)->totals;
+    PylayerCounters *totals = &counters_of(caches->run)->totals;
     uint64_t start = now_ns();
     Chunk chunk;
     RecordHeader header;
-    enum ReadResult result = read_cell(device, place, &chunk, &header, give_up);
-    if (result == READ_DONE && !is_suspect(device, &header)) {
-        atomic_store(&device->crash.holds_stored, true);
-        fetched->cell = cells_cell(device, chunk.data + sizeof header, header.size, header.digest);
+    enum ReadResult result = read_cell(caches, place, &chunk, &header, give_up);
+    if (result == READ_DONE && !is_suspect(caches, &header)) {
+        atomic_store(&caches->crash->holds_stored, true);
+        fetched->cell = cells_cell(caches, chunk.data + sizeof header, header.size, header.digest);
     }
-    release_chunk(&device->store.stored, &chunk);
+    release_chunk(&caches->store->stored, &chunk);
     if (fetched->cell != VK_NULL_HANDLE) {
         fetched->known |= SEEN_ALONE | SEEN_BEFORE | (record_is_recent(&header) ? SEEN_TOLD : 0);
         count(&totals->fetched, 1);
@@ -476,50 +453,50 @@ static enum ReadResult make_cell(Device *device, Place place, Fetched *fetched, 
 
 /* Returns the worst of what became of the records. Records without a fingerprint may be many, and are those of other
  * pipelines: at the deadline the rest is left to the next creation. */
-static enum ReadResult give_all(Device *device, uint64_t fingerprint, bool alone, Fetched *fetched, uint64_t *give_up)
+static enum ReadResult give_all(Caches *caches, uint64_t fingerprint, bool alone, Fetched *fetched, uint64_t *give_up)
 {
     Places found = {0};
-    enum ReadResult worst = index_look_up(&device->store, fingerprint, &found, give_up);
+    enum ReadResult worst = index_look_up(caches->store, fingerprint, &found, give_up);
     if (alone && found.count == 1 && worst == READ_DONE)
-        worst = make_cell(device, found.places[0], fetched, give_up);
-    uint64_t deadline = fingerprint ? UINT64_MAX : read_deadline(&device->run, give_up);
+        worst = make_cell(caches, found.places[0], fetched, give_up);
+    uint64_t deadline = fingerprint ? UINT64_MAX : read_deadline(caches->run, give_up);
     for (size_t i = 0; i < found.count && worst != READ_LATE && fetched->cell == VK_NULL_HANDLE; i++) {
-        enum ReadResult result = now_ns() < deadline ? give(device, found.places[i], give_up) : READ_LATE;
+        enum ReadResult result = now_ns() < deadline ? give(caches, found.places[i], give_up) : READ_LATE;
         worst = result > worst ? result : worst;
     }
     free(found.places);
     return worst;
 }
 
-static Fetched fetch(Device *device, uint64_t fingerprint, bool alone, unsigned known)
+static Fetched fetch(Caches *caches, uint64_t fingerprint, bool alone, unsigned known)
 {
-    Stored *stored = &device->store.stored;
+    Stored *stored = &caches->store->stored;
     Fetched fetched = {.known = known};
     alone = alone && fingerprint && !(known & (SEEN_MERGED | SEEN_ALONE));
     uint64_t give_up = 0;
-    enum ReadResult result = give_all(device, fingerprint, alone, &fetched, &give_up);
+    enum ReadResult result = give_all(caches, fingerprint, alone, &fetched, &give_up);
     if (result != READ_LATE && fetched.cell == VK_NULL_HANDLE && atomic_load(&stored->behind))
-        result = index_read_again(&device->store, &give_up) ? give_all(device, fingerprint, alone, &fetched, &give_up)
-                                                            : READ_LATE;
+        result = index_read_again(caches->store, &give_up) ? give_all(caches, fingerprint, alone, &fetched, &give_up)
+                                                           : READ_LATE;
     if (result == READ_LATE)
         return fetched;
     if (!fingerprint)
         atomic_store(&stored->unnamed_fetched, true);
     else
-        fetched.known = fingerprints_note(&device->run.seen, fingerprint,
+        fetched.known = fingerprints_note(&caches->run->seen, fingerprint,
                                           fetched.cell != VK_NULL_HANDLE ? fetched.known : SEEN_FETCHED);
     return fetched;
 }
 
-Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone)
+Fetched stored_fetch(Caches *caches, uint64_t fingerprint, bool alone)
 {
-    const Stored *stored = &device->store.stored;
-    unsigned known = fingerprint ? fingerprint_known(&device->run.seen, fingerprint) : 0;
+    const Stored *stored = &caches->store->stored;
+    unsigned known = fingerprint ? fingerprint_known(&caches->run->seen, fingerprint) : 0;
     bool done = fingerprint ? known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
     if (done || !atomic_load_explicit(&stored->open, memory_order_relaxed))
         return (Fetched){.known = known};
     int cancellation = cancellation_off();
-    Fetched fetched = fetch(device, fingerprint, alone, known);
+    Fetched fetched = fetch(caches, fingerprint, alone, known);
     cancellation_restore(cancellation);
     return fetched;
 }
@@ -530,14 +507,14 @@ static int by_place(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-bool stored_has(Device *device, uint64_t fingerprint)
+bool stored_has(Caches *caches, uint64_t fingerprint)
 {
-    if (!atomic_load_explicit(&device->store.stored.open, memory_order_relaxed) || !fingerprint)
+    if (!atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed) || !fingerprint)
         return false;
     Places found = {0};
     uint64_t give_up = 0;
     int cancellation = cancellation_off();
-    index_look_up(&device->store, fingerprint, &found, &give_up);
+    index_look_up(caches->store, fingerprint, &found, &give_up);
     cancellation_restore(cancellation);
     bool any = found.count > 0;
     free(found.places);
@@ -546,35 +523,35 @@ bool stored_has(Device *device, uint64_t fingerprint)
 
 /* Gives the application's cache the records at the first of these places, and at those that follow in what is read at
  * once. Returns how many places that is. *all becomes false if a record could not be given. */
-static size_t give_some(Device *device, AppCache *app_cache, const Place *places, size_t count, bool *all)
+static size_t give_some(Caches *caches, AppCache *app_cache, const Place *places, size_t count, bool *all)
 {
-    Chunk chunk = chunk_at(&device->store.stored, places[0]);
+    Chunk chunk = chunk_at(&caches->store->stored, places[0]);
     Slice slice = {0};
     RecordHeader header;
     uint64_t give_up = 0;
     size_t done = 0;
     chunk.wanted = count > 1 ? fetch_bytes(&chunk.file) : record_bytes(&chunk.file, 1);
-    bool more = read_chunk(device, &chunk, &give_up) == READ_DONE;
+    bool more = read_chunk(caches, &chunk, &give_up) == READ_DONE;
     while (more && done < count && slice.count < CELLS_MERGED_AT_ONCE) {
         uint64_t at = places[done] - places[0]; /* beyond any chunk if it is in another file */
         more = at < chunk.size && record_at(&chunk, at, &header);
         if (!more)
             break;
-        if (record_is(&header, "CELL") && !is_suspect(device, &header) && data_is_whole(&chunk, at, &header))
+        if (record_is(&header, "CELL") && !is_suspect(caches, &header) && data_is_whole(&chunk, at, &header))
             add_to_slice(&slice, places[done], at, &header);
         else
             *all = false;
         done++;
     }
-    *all &= done > 0 && (slice.count == 0 || cells_give(device, app_cache, chunk.data, slice.offsets, slice.sizes,
+    *all &= done > 0 && (slice.count == 0 || cells_give(caches, app_cache, chunk.data, slice.offsets, slice.sizes,
                                                         slice.digests, slice.count));
-    release_chunk(&device->store.stored, &chunk);
+    release_chunk(&caches->store->stored, &chunk);
     return done > 0 ? done : 1;
 }
 
-bool stored_give_to(Device *device, AppCache *app_cache, const uint64_t *fingerprints, size_t count)
+bool stored_give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerprints, size_t count)
 {
-    Stored *stored = &device->store.stored;
+    Stored *stored = &caches->store->stored;
     if (!atomic_load_explicit(&stored->open, memory_order_relaxed))
         return false;
     int cancellation = cancellation_off();
@@ -584,13 +561,13 @@ bool stored_give_to(Device *device, AppCache *app_cache, const uint64_t *fingerp
     for (size_t i = 0; i < count; i++) {
         size_t before = found.count;
         if (fingerprints[i])
-            index_look_up(&device->store, fingerprints[i], &found, &give_up);
+            index_look_up(caches->store, fingerprints[i], &found, &give_up);
         all &= found.count > before;
     }
     if (found.count > 1)
         qsort(found.places, found.count, sizeof *found.places, by_place);
     for (size_t i = 0; i < found.count;)
-        i += give_some(device, app_cache, found.places + i, found.count - i, &all);
+        i += give_some(caches, app_cache, found.places + i, found.count - i, &all);
     free(found.places);
     cancellation_restore(cancellation);
     return all;

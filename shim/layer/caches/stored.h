@@ -10,12 +10,10 @@
 #include "caches/pipeline_cache.h"
 #include "store/store_index.h"
 
-void stored_init(Device *device);
-void stored_free(Device *device);
 /* Reads the folder of a header's identity and program, obeys its verdicts, and makes the crash sentinel with that header.
  * Returns false if policy must read the folder instead (index_read_folder), or if the layer is off (StoredFound::off,
  * late). */
-bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
+bool stored_open(Caches *caches, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found);
 
 typedef struct Fetched {
@@ -26,11 +24,11 @@ typedef struct Fetched {
 /* Gives the driver all stored cells with this fingerprint, and those behind them in their files, which a program
  * usually creates next, by merging them into the layer's cache. alone: gives it only the one stored cell, as a cache of
  * its own, unless there are several or the fingerprint was fetched before. */
-Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone);
+Fetched stored_fetch(Caches *caches, uint64_t fingerprint, bool alone);
 /* Returns true if the store has a record with this fingerprint, as far as the layer reads the store itself. */
-bool stored_has(Device *device, uint64_t fingerprint);
+bool stored_has(Caches *caches, uint64_t fingerprint);
 /* Gives an application's cache all stored cells with these fingerprints, and no others: the cache then holds what it would
  * hold without the layer. Returns false if it lacks one of them. */
-bool stored_give_to(Device *device, AppCache *app_cache, const uint64_t *fingerprints, size_t count);
+bool stored_give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerprints, size_t count);
 
 #endif

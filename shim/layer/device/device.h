@@ -12,9 +12,9 @@
 #include "store/store.h"
 #include "vulkan/pnext.h"
 
-struct Device {
+typedef struct Device {
     Driver driver;
-    Instance *instance;
+    struct Instance *instance;
     VkPhysicalDevice physical;
     Run run;
     Store store;
@@ -27,6 +27,6 @@ struct Device {
 
     /* Held while the policy thread runs a command on this device. vkDestroyDevice waits for it. */
     pthread_mutex_t command_mutex;
-};
+} Device;
 
 #endif

@@ -65,7 +65,7 @@ void devices_stop_loading(void)
 {
     pthread_mutex_lock(&devices_mutex);
     for (struct DeviceNode *node = devices; node; node = node->next)
-        loading_abandon(node->device);
+        loading_abandon(&node->device->caches);
     pthread_mutex_unlock(&devices_mutex);
 }
 
@@ -74,9 +74,9 @@ void devices_policy_ended(void)
     pthread_mutex_lock(&devices_mutex);
     for (struct DeviceNode *node = devices; node; node = node->next) {
         if (atomic_load(&node->device->store.stored.open))
-            loading_end(node->device); /* the layer goes on reading */
+            loading_end(&node->device->caches); /* the layer goes on reading */
         else
-            loading_abandon(node->device);
+            loading_abandon(&node->device->caches);
     }
     pthread_mutex_unlock(&devices_mutex);
 }

@@ -2,7 +2,7 @@
 #ifndef PYLAYER_DEVICES_H
 #define PYLAYER_DEVICES_H
 
-#include "base.h"
+#include "device/device.h"
 
 /* Returns false if memory is short. */
 bool devices_add(Device *device);

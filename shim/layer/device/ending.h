@@ -2,7 +2,7 @@
 #ifndef PYLAYER_ENDING_H
 #define PYLAYER_ENDING_H
 
-#include "base.h"
+#include "device/device.h"
 
 /* Writes what a device leaves in the store. Returns false if policy has to do that, because it was started or has to take
  * a snapshot. */

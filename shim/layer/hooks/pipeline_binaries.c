@@ -22,36 +22,36 @@ static Device *find_device(VkDevice handle)
 }
 
 /* Only the first call writes: threads that create pipelines read the flag. */
-static void note_use_of_binaries(Device *device)
+static void note_use_of_binaries(Binaries *binaries)
 {
-    if (!atomic_load_explicit(&device->binaries.app_keeps, memory_order_relaxed))
-        atomic_store_explicit(&device->binaries.app_keeps, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&binaries->app_keeps, memory_order_relaxed))
+        atomic_store_explicit(&binaries->app_keeps, true, memory_order_relaxed);
 }
 
 /* ---- data -------------------------------------------------------------------------------------- */
 
 /* Returns true if the driver may get this data. Replaces altered data that can be restored. */
-static bool admit(Device *device, const VkPipelineBinaryKeyKHR *key, VkPipelineBinaryDataKHR *data)
+static bool admit(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, VkPipelineBinaryDataKHR *data)
 {
     VkPipelineBinaryDataKHR restored;
-    count(&counters_of(&device->run)->totals.application_binaries, 1);
-    switch (binary_history_judge(device, key, data, &restored)) {
+    count(&counters_of(binaries->run)->totals.application_binaries, 1);
+    switch (binary_history_judge(binaries, key, data, &restored)) {
     case BINARY_ATTESTED:
-        count(&counters_of(&device->run)->totals.binaries_attested, 1);
+        count(&counters_of(binaries->run)->totals.binaries_attested, 1);
         return true;
     case BINARY_UNKNOWN:
         /* No driver gives empty data, and RADV crashes on it (measured). */
         return data->dataSize > 0 && data->pData;
     case BINARY_STALE:
-        count(&counters_of(&device->run)->totals.binaries_stale, 1);
+        count(&counters_of(binaries->run)->totals.binaries_stale, 1);
         return false;
     case BINARY_ALTERED:
         break;
     }
-    count(&counters_of(&device->run)->totals.binaries_altered, 1);
+    count(&counters_of(binaries->run)->totals.binaries_altered, 1);
     if (!restored.pData)
         return false;
-    count(&counters_of(&device->run)->totals.binaries_restored, 1);
+    count(&counters_of(binaries->run)->totals.binaries_restored, 1);
     *data = restored;
     return true;
 }
@@ -65,7 +65,8 @@ typedef struct Admitted {
     VkPipelineBinaryKHR *handles;
 } Admitted;
 
-static void *admit_all(Device *device, const VkPipelineBinaryKeysAndDataKHR *from, uint32_t room, Admitted *admitted)
+static void *admit_all(Binaries *binaries, const VkPipelineBinaryKeysAndDataKHR *from, uint32_t room,
+                       Admitted *admitted)
 {
     size_t each = sizeof *admitted->keys + sizeof *admitted->data + sizeof *admitted->handles + sizeof(uint32_t);
     char *memory = malloc(room ? room * each : 1);
@@ -78,8 +79,8 @@ static void *admit_all(Device *device, const VkPipelineBinaryKeysAndDataKHR *fro
     admitted->places = (void *)(admitted->keys + room);
     for (uint32_t i = 0; i < room; i++) {
         VkPipelineBinaryDataKHR data = from->pPipelineBinaryData[i];
-        if (!admit(device, &from->pPipelineBinaryKeys[i], &data)) {
-            count(&counters_of(&device->run)->totals.binaries_refused, 1);
+        if (!admit(binaries, &from->pPipelineBinaryKeys[i], &data)) {
+            count(&counters_of(binaries->run)->totals.binaries_refused, 1);
             continue;
         }
         admitted->places[admitted->count] = i;
@@ -102,9 +103,9 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
     }
     uint32_t room = out->pipelineBinaryCount < from->binaryCount ? out->pipelineBinaryCount : from->binaryCount;
     /* The load of the store brings the digests of earlier runs. */
-    loading_wait(device);
+    loading_wait(&device->caches);
     Admitted admitted;
-    void *memory = admit_all(device, from, room, &admitted);
+    void *memory = admit_all(&device->binaries, from, room, &admitted);
     if (!memory)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result = VK_SUCCESS;
@@ -163,16 +164,16 @@ static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateIn
     }
     VkPipelineBinaryKeyKHR key;
     element_read(element, &call, 0);
-    if (element->from_binaries || !binaries_key(&call, 0, element, &key))
+    if (element->from_binaries || !binaries_key(&call.device->binaries, &call, 0, element, &key))
         return NULL;
-    loading_wait(device);
-    BinaryEntry *entry = binary_index_find(device, &key);
+    loading_wait(&device->caches);
+    BinaryEntry *entry = binary_index_find(&device->binaries, &key);
     if (entry)
         element->fingerprint = fingerprint_of(&call.device->shaders, &call, 0, element->kind);
     return entry;
 }
 
-static VkResult create_from_entry(Device *device, BinaryEntry *entry, const VkAllocationCallbacks *allocator,
+static VkResult create_from_entry(Binaries *binaries, BinaryEntry *entry, const VkAllocationCallbacks *allocator,
                                   VkPipelineBinaryHandlesInfoKHR *out)
 {
     uint32_t there = binary_entry_count(entry);
@@ -183,8 +184,8 @@ static VkResult create_from_entry(Device *device, BinaryEntry *entry, const VkAl
     uint32_t room = out->pipelineBinaryCount < there ? out->pipelineBinaryCount : there;
     VkResult result = VK_SUCCESS;
     if (room > 0) {
-        BinaryRecord *record = binary_entry_record(device, entry);
-        result = record ? binary_record_create(device, record, allocator, room, out->pPipelineBinaries)
+        BinaryRecord *record = binary_entry_record(binaries, entry);
+        result = record ? binary_record_create(binaries->driver, record, allocator, room, out->pPipelineBinaries)
                         : VK_ERROR_OUT_OF_HOST_MEMORY;
         free(record);
     }
@@ -196,18 +197,18 @@ static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCr
                                         const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
 {
     Element element;
-    note_use_of_binaries(device);
+    note_use_of_binaries(&device->binaries);
     BinaryEntry *entry = find_by_create_info(device, info->pPipelineCreateInfo, &element);
     uint32_t room = out->pipelineBinaryCount;
     if (entry) {
         Mark mark = mark_pipelines(&device->crash, &element, 1, 0, true, false);
-        VkResult result = create_from_entry(device, entry, allocator, out);
+        VkResult result = create_from_entry(&device->binaries, entry, allocator, out);
         mark_end(mark);
         if (result >= 0) {
             count(&counters_of(&device->run)->totals.create_info_hits, out->pPipelineBinaries != NULL);
             return result;
         }
-        binary_entry_evict(device, entry);
+        binary_entry_evict(&device->binaries, entry);
         out->pipelineBinaryCount = room;
     }
     /* VUID-VkPipelineBinaryCreateInfoKHR-device-09610: the layer may have switched the driver's internal cache off. */
@@ -224,7 +225,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineKeyKHR(VkDevice handle, const Vk
 {
     Device *device = find_device(handle);
     if (info)
-        note_use_of_binaries(device);
+        note_use_of_binaries(&device->binaries);
     return device->driver.get_pipeline_key(handle, info, key);
 }
 
@@ -243,17 +244,17 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
     return device->driver.create_pipeline_binaries(handle, info, allocator, out);
 }
 
-static void tell_read(Device *device, const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
+static void tell_read(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
 {
     PylayerAttested attested = {.key_size = key->keySize, .size = size, .data = data};
     if (key->keySize == 0 || key->keySize > sizeof attested.key)
         return;
     memcpy(attested.key, key->key, key->keySize);
     digest128(data, size, attested.digest);
-    if (!binary_history_add(device, &attested))
+    if (!binary_history_add(binaries, &attested))
         return; /* policy knows it already */
-    PylayerMessage *message = message_new(PYLAYER_MSG_BINARY_READ, device->run.serial);
-    uint8_t *copy = message && size <= device->run.plan.keep_cache_bytes ? malloc(size) : NULL;
+    PylayerMessage *message = message_new(PYLAYER_MSG_BINARY_READ, binaries->run->serial);
+    uint8_t *copy = message && size <= binaries->run->plan.keep_cache_bytes ? malloc(size) : NULL;
     if (copy)
         memcpy(copy, data, size);
     if (message) {
@@ -261,8 +262,8 @@ static void tell_read(Device *device, const VkPipelineBinaryKeyKHR *key, const v
         memcpy(message->binary.key, attested.key, sizeof attested.key);
         memcpy(message->binary.digest, attested.digest, sizeof attested.digest);
     }
-    if (!mailbox_post(message, device->run.plan.queue_bytes))
-        count(&counters_of(&device->run)->totals.events_dropped, 1);
+    if (!mailbox_post(message, binaries->run->plan.queue_bytes))
+        count(&counters_of(binaries->run)->totals.events_dropped, 1);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice handle, const VkPipelineBinaryDataInfoKHR *info,
@@ -272,6 +273,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice handle, c
     VkResult result = device->driver.get_pipeline_binary_data(handle, info, key, size, data);
     if (result == VK_SUCCESS && data && *size > 0 && device->binaries.app_enabled && device->run.plan.check_binaries &&
         !process_is_forked_child())
-        tell_read(device, key, data, *size);
+        tell_read(&device->binaries, key, data, *size);
     return result;
 }

@@ -22,13 +22,13 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     empty.initialDataSize = 0;
     empty.pInitialData = NULL;
     OwnData data;
-    bool refused = own_data_is_refused(device, &data, number, info);
+    bool refused = own_data_is_refused(&device->caches, &data, number, info);
     bool mends = device->run.plan.check_caches && !device->run.plan.report_caches;
     Mark mark = mark_application_data(&device->crash, data.id);
     VkResult result = device->driver.create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
     mark_end(mark);
     if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && mends) {
-        own_data_tell_failed(device, &data, result);
+        own_data_tell_failed(&device->caches, &data, result);
         result = device->driver.create_pipeline_cache(handle, &empty, allocator, cache);
         refused = true;
         data.id = 0;
@@ -38,13 +38,13 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     if (result != VK_SUCCESS)
         return result;
     AppCache *app_cache =
-        app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data.id);
+        app_cache_add(&device->caches, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data.id);
     if (mends && own_data_is_absent(info))
-        own_data_tell_absent(device, &data, app_cache);
+        own_data_tell_absent(&device->caches, &data, app_cache);
     /* Without a probe a miss cannot be detected, so the snapshot carrier seeds beforehand. */
     if (app_cache && device->run.plan.seed_caches && atomic_load(&device->run.carrier) == PYLAYER_CARRIER_SNAPSHOT) {
-        loading_wait(device);
-        cells_seed(device, app_cache);
+        loading_wait(&device->caches);
+        cells_seed(&device->caches, app_cache);
     }
     return VK_SUCCESS;
 }
@@ -53,14 +53,14 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
                                                       const VkAllocationCallbacks *allocator)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
+    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(&device->caches, cache);
     if (app_cache) {
-        if (app_cache_is_kept_whole(device, app_cache))
-            cells_absorb(device, app_cache, true);
+        if (app_cache_is_kept_whole(&device->caches, app_cache))
+            cells_absorb(&device->caches, app_cache, true);
         /* A snapshot that is being taken may be merging this cache: wait for its end. */
         if (!patient_lock(&device->caches.merge_mutex))
             return; /* a merge hangs, perhaps with this cache: the cache and its entry stay */
-        cache_drop_annex(device, &app_cache->use);
+        cache_drop_annex(&device->caches, &app_cache->use);
         contents_forget(app_cache);
         atomic_store(&app_cache->lost, false);
         atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
@@ -73,56 +73,56 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
                                                           void *data)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
+    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(&device->caches, cache);
     if (app_cache)
-        contents_settle(device, app_cache);
+        contents_settle(&device->caches, app_cache);
     if (app_cache && !cache_use_begin(&app_cache->use, true))
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result = device->driver.get_pipeline_cache_data(handle, cache, size, data);
     PylayerCacheRead read = {0};
     if (app_cache) {
         read = (PylayerCacheRead){.cache = app_cache->serial, .slot = app_cache->slot};
-        cache_use_end(device, &app_cache->use, cache, true);
+        cache_use_end(&device->caches, &app_cache->use, cache, true);
     }
     if (app_cache && device->run.plan.check_caches && data && *size > 0 &&
         (result == VK_SUCCESS || result == VK_INCOMPLETE)) {
         read.size = *size;
         read.incomplete = result == VK_INCOMPLETE;
-        own_data_tell_read(device, read, data, atomic_load(&app_cache->holds_plain));
+        own_data_tell_read(&device->caches, read, data, atomic_load(&app_cache->holds_plain));
     }
     return result;
 }
 
 /* The source's annex has pipelines that the source lacks because another thread still compiles with the source. */
-static void merge_annex_of(Device *device, VkPipelineCache destination, VkPipelineCache source)
+static void merge_annex_of(Caches *caches, VkPipelineCache destination, VkPipelineCache source)
 {
-    AppCache *from = app_cache_find(device, source);
-    if (!from || from->use.annex == VK_NULL_HANDLE || call_is_off(&device->crash.added_calls, PYLAYER_MARK_COPY, 0))
+    AppCache *from = app_cache_find(caches, source);
+    if (!from || from->use.annex == VK_NULL_HANDLE || call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0))
         return;
-    Mark mark = mark_added(&device->crash, PYLAYER_MARK_COPY, 0, 0);
-    device->driver.merge_pipeline_caches(device->driver.handle, destination, 1, &from->use.annex);
+    Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
+    caches->driver->merge_pipeline_caches(caches->driver->handle, destination, 1, &from->use.annex);
     mark_end(mark);
 }
 
-static Mark mark_merged_data(Device *device, VkPipelineCache destination, uint32_t source_count,
+static Mark mark_merged_data(Caches *caches, VkPipelineCache destination, uint32_t source_count,
                              const VkPipelineCache *sources)
 {
     uint64_t data_ids[PYLAYER_MARK_IDS];
     unsigned found = 0;
     for (uint32_t i = 0; i <= source_count && found < PYLAYER_MARK_IDS; i++) {
-        const AppCache *cache = app_cache_find(device, i < source_count ? sources[i] : destination);
+        const AppCache *cache = app_cache_find(caches, i < source_count ? sources[i] : destination);
         if (cache && cache->data_id)
             data_ids[found++] = cache->data_id;
     }
-    return mark_merge(&device->crash, data_ids, found);
+    return mark_merge(caches->crash, data_ids, found);
 }
 
-static void settle_sources(Device *device, uint32_t source_count, const VkPipelineCache *sources)
+static void settle_sources(Caches *caches, uint32_t source_count, const VkPipelineCache *sources)
 {
     for (uint32_t i = 0; i < source_count; i++) {
-        AppCache *from = app_cache_find(device, sources[i]);
+        AppCache *from = app_cache_find(caches, sources[i]);
         if (from)
-            contents_settle(device, from);
+            contents_settle(caches, from);
     }
 }
 
@@ -132,19 +132,19 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipe
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (process_is_forked_child())
         return device->driver.merge_pipeline_caches(handle, destination, source_count, sources);
-    settle_sources(device, source_count, sources);
+    settle_sources(&device->caches, source_count, sources);
     /* The application keeps its own threads out of the destination, or asked the driver to. Threads of
      * the layer's use it only while they hold this mutex. */
     if (!patient_lock(&device->caches.merge_mutex))
         return device->driver.merge_pipeline_caches(handle, destination, source_count, sources);
-    AppCache *into = app_cache_find(device, destination);
+    AppCache *into = app_cache_find(&device->caches, destination);
     if (into)
         atomic_store(&into->holds_unknown, true);
-    Mark mark = mark_merged_data(device, destination, source_count, sources);
+    Mark mark = mark_merged_data(&device->caches, destination, source_count, sources);
     VkResult result = device->driver.merge_pipeline_caches(handle, destination, source_count, sources);
     mark_end(mark);
     for (uint32_t i = 0; i < source_count; i++)
-        merge_annex_of(device, destination, sources[i]);
+        merge_annex_of(&device->caches, destination, sources[i]);
     patient_unlock(&device->caches.merge_mutex);
     return result;
 }

@@ -3,35 +3,35 @@
  * limit, until policy has written what is queued.
  */
 #define _GNU_SOURCE /* dladdr */
+#include "instance/create_device.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "instance/create_device.h"
-#include "pipelines/deferred.h"
-#include "device/device.h"
+#include "caches/cells.h"
 #include "caches/stored.h"
+#include "crash/sentinel.h"
+#include "crash/sentinel_file.h"
+#include "crash/suspects.h"
+#include "device/device.h"
+#include "device/devices.h"
+#include "device/ending.h"
+#include "driver/allocator.h"
+#include "driver/dispatch.h"
+#include "frames/frames.h"
 #include "instance/features.h"
 #include "instance/instance.h"
-#include "shaders/shader_modules.h"
-#include "caches/cells.h"
-#include "driver/dispatch.h"
 #include "mailbox/mailbox.h"
-#include "device/devices.h"
-#include "driver/allocator.h"
-#include "device/ending.h"
-#include "frames/frames.h"
-#include "shaders/identifiers.h"
+#include "pipelines/deferred.h"
 #include "policy/kept_plans.h"
 #include "policy/policy_thread.h"
 #include "process/aside.h"
-#include "process/process.h"
-#include "crash/sentinel.h"
-#include "crash/sentinel_file.h"
-#include "process/program_name.h"
-#include "crash/suspects.h"
 #include "process/local.h"
+#include "process/process.h"
+#include "process/program_name.h"
+#include "shaders/identifiers.h"
 #include "store/own_file.h"
 #include "store/run_file.h"
 
@@ -239,30 +239,39 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
                                device->driver.get_pipeline_binary_data && device->driver.release_captured_pipeline_data;
 }
 
-static void init_locks(Device *device)
+static void device_free(Run *run)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&device->caches.loading.changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&device->caches.loading.mutex, NULL);
-    pthread_mutex_init(&device->caches.given_mutex, NULL);
-    device->caches.loading.expected = 1;
-    atomic_store(&device->caches.restorable_slots, UINT64_MAX);
-    patient_init(&device->caches.merge_mutex);
-    pthread_mutex_init(&device->caches.apps_mutex, NULL);
-    pthread_mutex_init(&device->caches.kept_digests.mutex, NULL);
-    cache_history_init(&device->caches.history);
+    Device *device = (Device *)(void *)((char *)run - offsetof(Device, run));
+    caches_close(&device->caches);
+    store_close(&device->store);
+    shaders_close(&device->shaders);
+    binaries_close(&device->binaries);
+    deferred_close(&device->deferred);
+    sentinel_close(&device->crash);
+    frames_free(&device->run);
+    suspects_free(&device->crash);
+    run_close(&device->run);
+    pthread_mutex_destroy(&device->command_mutex);
+    free(device);
+}
+
+/* Returns NULL if memory is short. */
+static Device *device_new(Instance *instance, VkPhysicalDevice physical)
+{
+    Device *device = aligned_alloc(_Alignof(Device), sizeof *device);
+    if (!device)
+        return NULL;
+    memset(device, 0, sizeof *device);
+    device->instance = instance;
+    device->physical = physical;
+    run_open(&device->run, atomic_fetch_add(&next_serial, 1), device_free);
+    store_open(&device->store, &device->driver, &device->run);
+    shaders_open(&device->shaders, &device->driver, &device->run, &device->crash);
+    caches_open(&device->caches, &device->driver, &device->run, &device->store, &device->crash);
+    binaries_open(&device->binaries, &device->driver, &device->run, &device->crash);
+    deferred_open(&device->deferred);
     pthread_mutex_init(&device->command_mutex, NULL);
-    fingerprints_open(&device->run.seen);
-    stored_init(device);
-    shader_modules_open(&device->shaders);
-    object_names_open(&device->shaders);
-    binary_index_open(device);
-    pthread_mutex_init(&device->binaries.history.mutex, NULL);
-    deferred_open(device);
-    cache_use_init(&device->caches.merged_use);
+    return device;
 }
 
 /* Without a create info the command returns the global key (Vulkan, vkGetPipelineKeyKHR). */
@@ -298,7 +307,7 @@ static bool read_store(Device *device, int carrier, StoredFound *found)
     /* Before the verdicts are read: a death of this run says nothing new about what is decided from now on. */
     header.created_ns = wall_clock_ns();
     return program_id(device->instance->info.application_name, &header.program) &&
-           stored_open(device, &header, device->store.kept.reads_store == PYLAYER_READS_ALL,
+           stored_open(&device->caches, &header, device->store.kept.reads_store == PYLAYER_READS_ALL,
                        device->store.kept.sentinel_outside, found);
 }
 
@@ -312,7 +321,7 @@ static void open_carrier(Device *device)
         carrier = device->run.plan.fallback_carrier;
     if (carrier == PYLAYER_CARRIER_CELLS && !device->driver.cache_control)
         carrier = PYLAYER_CARRIER_SNAPSHOT;
-    if (carrier_keeps(carrier) && !cells_open(device)) {
+    if (carrier_keeps(carrier) && !cells_open(&device->caches)) {
         log_line(PYLAYER_LOG_WARN,
                  "the driver refused an empty pipeline cache; the layer stores nothing for the device");
         carrier = PYLAYER_CARRIER_OFF;
@@ -360,33 +369,7 @@ static void open_carrier(Device *device)
     if (reads_store && !found.blobs)
         atomic_store(&device->caches.restorable_slots, 0);
     if (!mailbox_post(message, UINT64_MAX) || !loads || reads_store)
-        loading_end(device);
-}
-
-static void device_free(Run *run)
-{
-    Device *device = (Device *)(void *)((char *)run - offsetof(Device, run));
-    pthread_cond_destroy(&device->caches.loading.changed);
-    pthread_mutex_destroy(&device->caches.loading.mutex);
-    pthread_mutex_destroy(&device->caches.given_mutex);
-    number_map_free(&device->caches.given);
-    patient_destroy(&device->caches.merge_mutex);
-    pthread_mutex_destroy(&device->caches.apps_mutex);
-    pthread_mutex_destroy(&device->caches.kept_digests.mutex);
-    cache_history_free(&device->caches.history);
-    pthread_mutex_destroy(&device->command_mutex);
-    fingerprints_close(&device->run.seen);
-    stored_free(device);
-    shader_modules_close(&device->shaders);
-    object_names_close(&device->shaders);
-    binary_index_free(device);
-    binary_history_free(device);
-    deferred_close(device);
-    cache_use_destroy(&device->caches.merged_use);
-    sentinel_close(&device->crash);
-    frames_free(&device->run);
-    suspects_free(&device->crash);
-    free(device);
+        loading_end(&device->caches);
 }
 
 static void device_end(Device *device)
@@ -410,22 +393,9 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     if (!instance || !link || !link->u.pLayerInfo)
         return VK_ERROR_INITIALIZATION_FAILED;
     VkLayerDeviceLink *mine = link->u.pLayerInfo;
-    Device *device = aligned_alloc(_Alignof(Device), sizeof *device);
+    Device *device = device_new(instance, physical);
     if (!device)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    memset(device, 0, sizeof *device);
-    init_locks(device);
-    atomic_init(&device->run.holders, 1);
-    device->run.free = device_free;
-    device->instance = instance;
-    device->physical = physical;
-    device->run.serial = atomic_fetch_add(&next_serial, 1);
-    atomic_store(&device->run.counters, device->run.own_counters);
-    device->store.driver = &device->driver;
-    device->store.run = &device->run;
-    device->shaders.driver = &device->driver;
-    device->shaders.run = &device->run;
-    device->shaders.crash = &device->crash;
 
     FeatureSupport support = {0};
     if (instance->active)
@@ -479,7 +449,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     if (!device)
         return;
     if (is_watched(device) && !process_is_forked_child()) {
-        loading_abandon(device);
+        loading_abandon(&device->caches);
         if (!device_ends_quietly(device))
             wait_for_policy(device);
         if (!devices_remove(device)) {
@@ -489,9 +459,9 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     } else {
         tell_end(device);
     }
-    cells_close(device);
-    binary_index_close(device);
-    app_caches_free(device);
+    cells_close(&device->caches);
+    binary_index_close(&device->binaries);
+    app_caches_free(&device->caches);
     dispatch_remove(&device_table, dispatch_key(handle));
     device->driver.destroy_device(handle, device->driver.own_allocator ? device->driver.own_allocator : allocator);
     device_end(device);

@@ -2,7 +2,7 @@
 #ifndef PYLAYER_FEATURES_H
 #define PYLAYER_FEATURES_H
 
-#include "base.h"
+#include "instance/instance.h"
 
 /* A struct whose only member after sType and pNext is a feature. */
 typedef struct OneFeature {

@@ -4,7 +4,7 @@
 
 #include "base.h"
 
-struct Instance {
+typedef struct Instance {
     VkInstance handle;
     PylayerInstanceInfo info;
     bool active;                /* false: policy does not run for it, and every call below it goes to the driver */
@@ -19,7 +19,7 @@ struct Instance {
     PFN_vkGetPhysicalDeviceProperties2 get_properties2; /* NULL on a plain Vulkan 1.0 instance */
     PFN_vkGetPhysicalDeviceFeatures2 get_features2;
     PFN_vkEnumerateDeviceExtensionProperties enumerate_device_extensions;
-};
+} Instance;
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *, const VkAllocationCallbacks *,
                                                     VkInstance *);

@@ -21,7 +21,7 @@ void batch_find_suspects(Batch *batch)
 
 void batch_wait_for_load(Batch *batch)
 {
-    batch->after_load = loading_wait(batch->call->device);
+    batch->after_load = loading_wait(&batch->call->device->caches);
     batch_find_suspects(batch);
 }
 
@@ -85,7 +85,7 @@ static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose pu
     if (purpose == CREATE_BY_PROBE)
         note_probe(batch, result == VK_PIPELINE_COMPILE_REQUIRED_EXT);
     if (use)
-        cache_use_end(batch->call->device, use, cache, part->may_compile);
+        cache_use_end(&batch->call->device->caches, use, cache, part->may_compile);
     return result;
 }
 
@@ -125,10 +125,10 @@ Fetch batch_fetch(Batch *batch, uint32_t index, bool may_be_alone)
 {
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
-    Fetched fetched = stored_fetch(device, element->fingerprint, may_be_alone && device->run.plan.cells_alone);
+    Fetched fetched = stored_fetch(&device->caches, element->fingerprint, may_be_alone && device->run.plan.cells_alone);
     /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
     if (element->kind >= PYLAYER_KIND_RAY_TRACING && fetched.cell == VK_NULL_HANDLE)
-        stored_fetch(device, 0, false);
+        stored_fetch(&device->caches, 0, false);
     element->known = fetched.known;
     if (device->run.plan.compiles_unknown && !(element->known & SEEN_CREATED))
         element->stages_met = fingerprints_meet_stages(

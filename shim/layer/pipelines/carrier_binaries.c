@@ -12,7 +12,7 @@ static bool keep(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key
 {
     PylayerCell about;
     batch_about_cell(batch, index, flags, create_ns, &about);
-    return binaries_keep(batch->call, index, &batch->elements[index], key, &about);
+    return binaries_keep(&batch->call->device->binaries, batch->call, index, &batch->elements[index], key, &about);
 }
 
 static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key, VkPipeline *pipeline,
@@ -20,7 +20,8 @@ static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *
 {
     PylayerCell about;
     batch_about_cell(batch, index, 0, 0, &about);
-    return binaries_capture(batch->call, index, &batch->elements[index], key, &about, pipeline, duration_ns);
+    return binaries_capture(&batch->call->device->binaries, batch->call, index, &batch->elements[index], key, &about,
+                            pipeline, duration_ns);
 }
 
 /* The driver's own cache returned the pipeline within driver_ns. The layer cannot tell which pipelines come back, because
@@ -32,10 +33,10 @@ static bool adopt(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *ke
     if (*device->store.kept.reason)
         return keep(batch, index, key, PYLAYER_CELL_ADOPTED, driver_ns);
     Adoption adoption;
-    if (!adoption_begin(device, driver_ns, &adoption))
+    if (!adoption_begin(&device->caches.adoption, driver_ns, &adoption))
         return false;
     bool adopted = keep(batch, index, key, PYLAYER_CELL_ADOPTED, driver_ns);
-    adoption_end(device, &adoption);
+    adoption_end(&device->caches.adoption, &adoption);
     return adopted;
 }
 
@@ -103,7 +104,7 @@ static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipel
     Element *element = &batch->elements[index];
     VkPipeline *pipeline = &call->pipelines[index];
     uint64_t duration = 0;
-    if (binaries_want_capture(device, element) && capture(batch, index, key, pipeline, &duration)) {
+    if (binaries_want_capture(&device->binaries, element) && capture(batch, index, key, pipeline, &duration)) {
         note_compiled(batch, index, duration);
         return VK_SUCCESS;
     }
@@ -127,11 +128,12 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
     Device *device = call->device;
     Element *element = &batch->elements[index];
     VkPipelineBinaryKeyKHR key;
-    if (!binaries_key(call, index, element, &key))
+    if (!binaries_key(&call->device->binaries, call, index, element, &key))
         return carrier_cells_create_one(batch, index);
     VkResult result;
     uint64_t duration = 0;
-    if (!element->suspect && binaries_create(call, index, element, &key, &call->pipelines[index], &result, &duration)) {
+    if (!element->suspect && binaries_create(&call->device->binaries, call, index, element, &key,
+                                             &call->pipelines[index], &result, &duration)) {
         if (result != VK_SUCCESS)
             return result;
         batch_note_created(batch, index);

@@ -23,7 +23,7 @@ NOT_INLINED static bool keep_cell(Batch *batch, uint32_t index, VkPipelineCache 
 {
     PylayerCell about;
     batch_about_cell(batch, index, flags, create_ns, &about);
-    bool kept = cell_finish(batch->call->device, cell, batch->app_cache, &about, given_before);
+    bool kept = cell_finish(&batch->call->device->caches, cell, batch->app_cache, &about, given_before);
     if (kept && batch->app_cache)
         contents_add(batch->app_cache, about.fingerprint);
     return kept;
@@ -40,7 +40,7 @@ static bool adopt_now(Batch *batch, uint32_t index)
     Device *device = call->device;
     Element *element = &batch->elements[index];
     SavedFeedback saved;
-    VkPipelineCache cell = cell_create(device, element, true);
+    VkPipelineCache cell = cell_create(&device->caches, element, true);
     if (cell == VK_NULL_HANDLE || !feedback_save(&saved, element)) {
         device->driver.destroy_pipeline_cache(device->driver.handle, cell, NULL);
         return false;
@@ -83,16 +83,16 @@ static bool adopt(Batch *batch, uint32_t index, unsigned known, uint64_t driver_
     if (!adopts(device, element->kind) || call_is_off(&device->crash.added_calls, PYLAYER_MARK_CELL, element->kind))
         return false;
     /* The layer's cache was not probed, so nothing tells the pipeline from a stored one with this fingerprint. */
-    if (batch->call->cache && (known & SEEN_MERGED || stored_has(device, element->fingerprint)))
+    if (batch->call->cache && (known & SEEN_MERGED || stored_has(&device->caches, element->fingerprint)))
         return false;
     bool may_be_stored = known & (SEEN_MERGED | SEEN_ALONE) && !(known & SEEN_CREATED);
     if (known & SEEN_BEFORE && !may_be_stored)
         return adopt_now(batch, index);
     Adoption adoption;
-    if (!adoption_begin(device, driver_ns, &adoption))
+    if (!adoption_begin(&device->caches.adoption, driver_ns, &adoption))
         return false;
     bool adopted = adopt_now(batch, index);
-    adoption_end(device, &adoption);
+    adoption_end(&device->caches.adoption, &adoption);
     return adopted;
 }
 
@@ -146,8 +146,8 @@ static void seed(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     uint64_t fingerprint = batch->elements[index].fingerprint;
-    if (!fingerprint || !stored_give_to(device, batch->app_cache, &fingerprint, 1))
-        cells_seed(device, batch->app_cache);
+    if (!fingerprint || !stored_give_to(&device->caches, batch->app_cache, &fingerprint, 1))
+        cells_seed(&device->caches, batch->app_cache);
     contents_add(batch->app_cache, fingerprint);
 }
 
@@ -235,7 +235,7 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index, bool unprobed)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     Element *element = &batch->elements[index];
-    VkPipelineCache cell = cell_create(device, element, true);
+    VkPipelineCache cell = cell_create(&device->caches, element, true);
     if (cell == VK_NULL_HANDLE)
         return create_as_asked(batch, index);
     uint64_t duration = 0;
@@ -335,7 +335,7 @@ static void seed_before(Batch *batch, uint32_t index)
     Device *device = batch->call->device;
     batch_wait_for_load(batch);
     if (device->run.plan.seed_caches &&
-        !loading_is_under_way(device)) /* not in a load: each 8 records would cause a merge */
+        !loading_is_under_way(&device->caches)) /* not in a load: each 8 records would cause a merge */
         seed(batch, index);
 }
 
@@ -392,7 +392,7 @@ static bool probe_layer_first(Batch *batch, uint32_t index)
     Element *element = &batch->elements[index];
     if (!element->fingerprint || !layer_has_all(batch))
         return false;
-    element->known = stored_fetch(batch->call->device, element->fingerprint, false).known;
+    element->known = stored_fetch(&batch->call->device->caches, element->fingerprint, false).known;
     return element->known & SEEN_MERGED && probe_layer(batch, index);
 }
 
@@ -409,7 +409,7 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
     if (!element->plain && probe_layer_first(batch, index))
         return VK_SUCCESS;
     if (batch->app_cache)
-        own_data_tell_lost(device);
+        own_data_tell_lost(&device->caches);
     if (element->plain)
         return create_without_probe(batch, index);
     VkPipeline *pipeline = &call->pipelines[index];

@@ -24,7 +24,7 @@ NOT_INLINED static void keep_captured(Batch *batch, uint32_t index)
 {
     PylayerCell about;
     batch_about_cell(batch, index, 0, 0, &about);
-    binaries_keep_captured(batch->call, index, &batch->elements[index], &about);
+    binaries_keep_captured(&batch->call->device->binaries, batch->call, index, &batch->elements[index], &about);
 }
 
 static VkResult pass_untouched(Batch *batch)
@@ -46,7 +46,7 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
     bool untouchable = false;
     for (uint32_t i = 0; i < batch->call->count; i++)
         untouchable |= element_is_untouchable(&batch->elements[i]);
-    batch->app_cache = app_cache_find(batch->call->device, batch->call->cache);
+    batch->app_cache = app_cache_find(&batch->call->device->caches, batch->call->cache);
     if (carrier == PYLAYER_CARRIER_OBSERVE)
         return carrier_observe_create(batch);
     if (untouchable || needs_internal_cache(batch->call))

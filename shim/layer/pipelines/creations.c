@@ -6,7 +6,6 @@
 
 #include "device/device.h"
 #include "frames/frames.h"
-#include "mailbox/mailbox.h"
 #include "process/process.h"
 #include "pipelines/batch.h"
 #include "pipelines/creations.h"
@@ -45,24 +44,6 @@ void creation_describe(PylayerCell *about, const PipelineCall *call, uint32_t in
     object_names_describe(&call->device->shaders, about, stages);
 }
 
-static void tell(Device *device, const PylayerCell *about, enum PylayerOutcome outcome)
-{
-    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->run.serial);
-    if (message) {
-        message->cell = *about;
-        message->cell.unit = PYLAYER_UNIT_NONE;
-        message->cell.outcome = (uint8_t)outcome;
-    }
-    if (!mailbox_post(message, device->run.plan.queue_bytes))
-        count(&counters_of(&device->run)->untold, 1);
-}
-
-void creation_tell_about(Device *device, const PylayerCell *about, enum PylayerOutcome outcome)
-{
-    if (device->run.plan.tell_creations)
-        tell(device, about, outcome);
-}
-
 void creation_tell(const Batch *batch, uint32_t index, enum PylayerOutcome outcome, uint64_t create_ns,
                    uint32_t pipelines)
 {
@@ -74,7 +55,7 @@ void creation_tell(const Batch *batch, uint32_t index, enum PylayerOutcome outco
     PylayerCell about = {0};
     creation_describe(&about, batch->call, index, &batch->elements[index], create_ns);
     about.pipelines = pipelines;
-    tell(device, &about, outcome);
+    run_tell_creation(&device->run, &about, outcome);
 }
 
 void creation_tell_hit(const Batch *batch, uint32_t index, uint64_t create_ns)
@@ -112,16 +93,5 @@ void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t cr
     /* The driver still writes the handles of a deferred operation. */
     if (result != VK_OPERATION_DEFERRED_KHR)
         object_names_note(&call->device->shaders, call->pipelines[0], element.fingerprint);
-    tell(call->device, &about, result < 0 ? PYLAYER_OUTCOME_FAILED : PYLAYER_OUTCOME_PASSED);
-}
-
-void creation_tell_wait(Device *device, uint64_t waited_ns)
-{
-    if (waited_ns < PYLAYER_TOLD_NS)
-        return;
-    frames_note_pipeline(&device->run, waited_ns);
-    if (!device->run.plan.tell_creations)
-        return;
-    PylayerCell about = {.create_ns = waited_ns, .start_ns = now_ns() - waited_ns, .thread = thread_id()};
-    tell(device, &about, PYLAYER_OUTCOME_WAITED);
+    run_tell_creation(&call->device->run, &about, result < 0 ? PYLAYER_OUTCOME_FAILED : PYLAYER_OUTCOME_PASSED);
 }

@@ -14,7 +14,6 @@ void creation_describe(PylayerCell *about, const PipelineCall *call, uint32_t in
  * create_ns covers. */
 void creation_tell(const struct Batch *batch, uint32_t index, enum PylayerOutcome outcome, uint64_t create_ns,
                    uint32_t pipelines);
-void creation_tell_about(Device *device, const PylayerCell *about, enum PylayerOutcome outcome);
 /* Tells policy about a hit that was slow. */
 void creation_tell_hit(const struct Batch *batch, uint32_t index, uint64_t create_ns);
 /* Tells policy about a call without a probe, if it compiled: by batch_note_plain's count or, without creation feedback,
@@ -22,7 +21,5 @@ void creation_tell_hit(const struct Batch *batch, uint32_t index, uint64_t creat
 void creation_tell_plain(struct Batch *batch, uint64_t create_ns);
 /* Tells policy about a call that was passed to the driver unchanged. */
 void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t create_ns);
-/* Tells policy about a thread that waited for the store before it created a pipeline. */
-void creation_tell_wait(Device *device, uint64_t waited_ns);
 
 #endif

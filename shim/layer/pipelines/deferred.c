@@ -56,18 +56,18 @@ typedef struct DeferredOperation {
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-void deferred_open(Device *device)
+void deferred_open(DeferredOperations *all)
 {
-    pthread_mutex_init(&device->deferred.mutex, NULL);
-    pthread_cond_init(&device->deferred.changed, NULL);
+    pthread_mutex_init(&all->mutex, NULL);
+    pthread_cond_init(&all->changed, NULL);
 }
 
 /* An operation that is still pending was never joined to completion, which is invalid
  * (VUID-vkDestroyDevice-device-05137). The driver may still use its memory, so it is not freed. */
-void deferred_close(Device *device)
+void deferred_close(DeferredOperations *all)
 {
-    pthread_mutex_destroy(&device->deferred.mutex);
-    pthread_cond_destroy(&device->deferred.changed);
+    pthread_mutex_destroy(&all->mutex);
+    pthread_cond_destroy(&all->changed);
 }
 
 static void add_pending(DeferredOperation *operation)
@@ -97,9 +97,8 @@ static void remove_locked(DeferredOperations *all, DeferredOperation **link)
 }
 
 /* Returns 0 if the layer has no part in this operation. */
-static uint64_t pending_serial(Device *device, VkDeferredOperationKHR handle)
+static uint64_t pending_serial(DeferredOperations *all, VkDeferredOperationKHR handle)
 {
-    DeferredOperations *all = &device->deferred;
     if (atomic_load(&all->pending_count) == 0 || process_is_forked_child())
         return 0;
     pthread_mutex_lock(&all->mutex);
@@ -211,7 +210,7 @@ static void keep_cell(DeferredOperation *operation, uint32_t created)
     PylayerCell about = about_cell(operation);
     count(&counters_of(&device->run)->totals.compile_ns, about.create_ns);
     bool adopted = about.flags & PYLAYER_CELL_ADOPTED;
-    bool kept = cell_finish(device, operation->cache, operation->app_cache, &about, 0);
+    bool kept = cell_finish(&device->caches, operation->cache, operation->app_cache, &about, 0);
     count(!kept     ? &counters_of(&device->run)->totals.uncacheable
           : adopted ? &counters_of(&device->run)->totals.adopted
                     : &counters_of(&device->run)->totals.compiled,
@@ -230,21 +229,20 @@ static void finish(DeferredOperation *operation)
         return;
     }
     if (operation->cache_is == CACHE_COPY)
-        cells_copy_end(device, operation->cache, operation->app_cache);
+        cells_copy_end(&device->caches, operation->cache, operation->app_cache);
     count(&counters_of(&device->run)->totals.plain, created);
     count(&counters_of(&device->run)->totals.plain_ns, __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
     if (device->driver.feedback)
         count(&counters_of(&device->run)->totals.plain_compiled, created - hits);
     if (created > hits) {
         PylayerCell about = about_cell(operation);
-        creation_tell_about(device, &about, PYLAYER_OUTCOME_PLAIN);
+        run_tell_creation(&device->run, &about, PYLAYER_OUTCOME_PLAIN);
     }
 }
 
 /* Returns when this thread or another one has finished the operation. */
-static void complete(Device *device, uint64_t serial)
+static void complete(DeferredOperations *all, uint64_t serial)
 {
-    DeferredOperations *all = &device->deferred;
     pthread_mutex_lock(&all->mutex);
     DeferredOperation *operation = *find_locked(all, serial);
     if (operation && !operation->ending) {
@@ -266,9 +264,8 @@ static void complete(Device *device, uint64_t serial)
 
 /* The application destroys a pending operation, which is invalid (VUID-vkDestroyDeferredOperationKHR-operation-03436).
  * The driver may still use the memory, so it is not freed. */
-static void abandon(Device *device, uint64_t serial)
+static void abandon(DeferredOperations *all, uint64_t serial)
 {
-    DeferredOperations *all = &device->deferred;
     pthread_mutex_lock(&all->mutex);
     DeferredOperation **link = find_locked(all, serial);
     if (*link && !(*link)->ending) {
@@ -278,9 +275,8 @@ static void abandon(Device *device, uint64_t serial)
     pthread_mutex_unlock(&all->mutex);
 }
 
-static void add_time(Device *device, uint64_t serial, uint64_t duration_ns)
+static void add_time(DeferredOperations *all, uint64_t serial, uint64_t duration_ns)
 {
-    DeferredOperations *all = &device->deferred;
     pthread_mutex_lock(&all->mutex);
     DeferredOperation *operation = *find_locked(all, serial);
     if (operation)
@@ -370,19 +366,19 @@ static void choose_cache(DeferredOperation *operation, bool can_keep)
 {
     Device *device = operation->call.device;
     VkPipelineCache cache = operation->call.cache;
-    operation->app_cache = app_cache_find(device, cache);
+    operation->app_cache = app_cache_find(&device->caches, cache);
     if (can_keep) {
         operation->cache_is = CACHE_CELL;
-        operation->cache = cell_create(device, &operation->elements[0], false);
+        operation->cache = cell_create(&device->caches, &operation->elements[0], false);
     } else if (cache != VK_NULL_HANDLE && !operation->app_cache) {
         operation->cache_is = CACHE_APPLICATIONS;
         operation->cache = cache;
     } else {
-        if (operation->app_cache && device->run.plan.seed_caches && !loading_is_under_way(device))
-            cells_seed(device, operation->app_cache);
+        if (operation->app_cache && device->run.plan.seed_caches && !loading_is_under_way(&device->caches))
+            cells_seed(&device->caches, operation->app_cache);
         operation->cache_is = CACHE_COPY;
         operation->cache =
-            pass_has_suspects(&operation->call) ? VK_NULL_HANDLE : cells_copy(device, operation->app_cache);
+            pass_has_suspects(&operation->call) ? VK_NULL_HANDLE : cells_copy(&device->caches, operation->app_cache);
     }
 }
 
@@ -485,7 +481,7 @@ static VkResult answer_finished(const PipelineCall *call)
 VkResult deferred_create(const PipelineCall *call)
 {
     Device *device = call->device;
-    loading_wait(device); /* verdicts are not known before */
+    loading_wait(&device->caches); /* verdicts are not known before */
     Wishes wishes = read_wishes(call);
     if (wishes.untouchable || !device->driver.get_deferred_operation_result)
         return pass_pipelines(call);
@@ -510,23 +506,23 @@ VkResult deferred_create(const PipelineCall *call)
 VKAPI_ATTR VkResult VKAPI_CALL layer_DeferredOperationJoinKHR(VkDevice handle, VkDeferredOperationKHR operation)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    uint64_t serial = pending_serial(device, operation);
+    uint64_t serial = pending_serial(&device->deferred, operation);
     uint64_t begin = serial ? now_ns() : 0;
     VkResult result = device->driver.deferred_operation_join(handle, operation);
     if (serial)
-        add_time(device, serial, now_ns() - begin);
+        add_time(&device->deferred, serial, now_ns() - begin);
     if (serial && result == VK_SUCCESS)
-        complete(device, serial);
+        complete(&device->deferred, serial);
     return result;
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_GetDeferredOperationResultKHR(VkDevice handle, VkDeferredOperationKHR operation)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    uint64_t serial = pending_serial(device, operation);
+    uint64_t serial = pending_serial(&device->deferred, operation);
     VkResult result = device->driver.get_deferred_operation_result(handle, operation);
     if (serial && result != VK_NOT_READY)
-        complete(device, serial);
+        complete(&device->deferred, serial);
     return result;
 }
 
@@ -534,10 +530,10 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDeferredOperationKHR(VkDevice handle, Vk
                                                              const VkAllocationCallbacks *allocator)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    uint64_t serial = pending_serial(device, operation);
+    uint64_t serial = pending_serial(&device->deferred, operation);
     if (serial && device->driver.get_deferred_operation_result(handle, operation) == VK_NOT_READY)
-        abandon(device, serial);
+        abandon(&device->deferred, serial);
     else if (serial)
-        complete(device, serial);
+        complete(&device->deferred, serial);
     device->driver.destroy_deferred_operation(handle, operation, allocator);
 }

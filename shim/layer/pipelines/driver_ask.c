@@ -21,7 +21,7 @@ static bool is_unread(Device *device, const Element *element)
     return element->fingerprint && element->kind <= PYLAYER_KIND_GRAPHICS &&
            !(fingerprint_known(&device->run.seen, element->fingerprint) &
              (SEEN_CREATED | SEEN_MERGED | SEEN_FETCHED | SEEN_ALONE)) &&
-           stored_has(device, element->fingerprint);
+           stored_has(&device->caches, element->fingerprint);
 }
 
 /* Returns true if the user has switched off the driver's own cache, which then cannot lose anything. */

@@ -14,7 +14,7 @@ PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_co
     if (!forked)
         count(&counters_of(&device->run)->totals.passed, pipeline_count);
     /* The layer may merge into this cache for other calls, so the use is counted. */
-    AppCache *app_cache = forked ? NULL : app_cache_find(device, cache);
+    AppCache *app_cache = forked ? NULL : app_cache_find(&device->caches, cache);
     /* The driver gets no cache if its stored data would reach a suspect, or if a merge into it hangs. */
     if (app_cache && (suspected || !cache_use_begin(&app_cache->use, true))) {
         app_cache = NULL;
@@ -30,7 +30,7 @@ void pass_end(Device *device, const PassedUse *use)
 {
     mark_end(use->mark);
     if (use->app_cache)
-        cache_use_end(device, &use->app_cache->use, use->cache, true);
+        cache_use_end(&device->caches, &use->app_cache->use, use->cache, true);
 }
 
 bool pass_has_suspects(const PipelineCall *call)

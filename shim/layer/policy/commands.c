@@ -21,7 +21,7 @@ static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    int64_t result = loading_take(device, base, offsets, sizes, digests, fingerprint_array, record_count);
+    int64_t result = loading_take(&device->caches, base, offsets, sizes, digests, fingerprint_array, record_count);
     device_command_end(device);
     return result;
 }
@@ -31,7 +31,7 @@ static int64_t load_done(uint64_t serial)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    int64_t taken = loading_done(device);
+    int64_t taken = loading_done(&device->caches);
     device_command_end(device);
     return taken;
 }
@@ -44,7 +44,7 @@ static int64_t load_binaries(uint64_t serial, const uint8_t *base, const uint64_
         return -1;
     int64_t taken = 0;
     for (uint64_t i = 0; i < record_count; i++)
-        taken += binary_index_load(device, base + offsets[i], sizes[i]);
+        taken += binary_index_load(&device->binaries, base + offsets[i], sizes[i]);
     if (taken > 0)
         atomic_store(&device->crash.holds_stored, true);
     device_command_end(device);
@@ -58,7 +58,7 @@ static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, u
         return -1;
     int64_t taken = 0;
     for (uint64_t i = 0; i < attested_count; i++)
-        taken += binary_history_add(device, &attested[i]);
+        taken += binary_history_add(&device->binaries, &attested[i]);
     device_command_end(device);
     return taken;
 }
@@ -68,7 +68,7 @@ static int32_t load_begin(uint64_t serial)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    loading_begin(device);
+    loading_begin(&device->caches);
     device_command_end(device);
     return 0;
 }
@@ -78,7 +78,7 @@ static int32_t load_cancel(uint64_t serial)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    loading_cancel(device);
+    loading_cancel(&device->caches);
     device_command_end(device);
     return 0;
 }
@@ -129,7 +129,7 @@ static int32_t switch_off(uint64_t serial)
     if (!device)
         return -1;
     atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF);
-    loading_end(device);
+    loading_end(&device->caches);
     device_command_end(device);
     return 0;
 }
@@ -141,8 +141,8 @@ static int64_t read_merged(uint64_t serial, uint8_t *data, uint64_t size)
         return -1;
     /* Otherwise the layer absorbs the application's caches only when they are destroyed, which may be never. */
     if (!data)
-        app_caches_absorb(device);
-    int64_t result = cells_read_merged(device, data, size);
+        app_caches_absorb(&device->caches);
+    int64_t result = cells_read_merged(&device->caches, data, size);
     device_command_end(device);
     return result;
 }

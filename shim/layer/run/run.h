@@ -30,6 +30,10 @@ typedef struct Run {
     Counters own_counters[THREAD_SLOTS];
 } Run;
 
+/* `free` is called by the last of the holders. */
+void run_open(Run *run, uint64_t serial, void (*free)(Run *run));
+void run_close(Run *run);
+
 /* Returns false if the carrier keeps no pipelines and uses no stored ones, so that the layer must add nothing to
  * the device and hold nothing for it. */
 static inline bool carrier_keeps(int carrier)
@@ -60,5 +64,8 @@ static inline void note_created(Run *run, uint64_t fingerprint, unsigned known)
     if (fingerprint && !(known & SEEN_CREATED) && !fingerprints_note(&run->seen, fingerprint, SEEN_CREATED))
         count(&counters_of(run)->totals.fingerprints_dropped, 1);
 }
+
+/* Tells policy about a creation that left nothing to keep, or about a wait, if the plan asks for that. */
+void run_tell_creation(Run *run, const PylayerCell *about, enum PylayerOutcome outcome);
 
 #endif

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "crash/sentinel.h"
-#include "run/counters.h"
 #include "process/process.h"
 
 /* Gives an identifier another digest than code of the same bytes. */

@@ -14,20 +14,15 @@
 /* Pipelines that may be named. Later ones get no name. */
 #define MOST_PIPELINES 65536
 
-void object_names_open(Shaders *shaders)
+void object_names_free(ObjectNames *names)
 {
-    pthread_mutex_init(&shaders->names.mutex, NULL);
-}
-
-void object_names_close(Shaders *shaders)
-{
-    NumberMap *modules = &shaders->names.modules;
+    NumberMap *modules = &names->modules;
     for (size_t i = 0; i < modules->capacity; i++)
         if (modules->slots[i].key)
             free((char *)(uintptr_t)modules->slots[i].value);
     number_map_free(modules);
-    number_map_free(&shaders->names.pipelines);
-    pthread_mutex_destroy(&shaders->names.mutex);
+    number_map_free(&names->pipelines);
+    pthread_mutex_destroy(&names->mutex);
 }
 
 /* Without the extension the member is NULL. */

@@ -14,8 +14,7 @@ typedef struct ObjectNames {
 
 typedef struct Shaders Shaders;
 
-void object_names_open(Shaders *shaders);
-void object_names_close(Shaders *shaders);
+void object_names_free(ObjectNames *names);
 /* Notes a name that the program gives. */
 void object_names_set(Shaders *shaders, const VkDebugUtilsObjectNameInfoEXT *info);
 /* Adds the names of a pipeline's shaders, of which policy is told. */

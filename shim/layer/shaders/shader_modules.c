@@ -4,20 +4,6 @@
 #include "shaders/identifiers.h"
 #include "vulkan/pnext.h"
 
-void shader_modules_open(Shaders *shaders)
-{
-    shared_map_open(&shaders->modules);
-    shared_map_open(&shaders->identified_code);
-    shared_map_open(&shaders->libraries);
-}
-
-void shader_modules_close(Shaders *shaders)
-{
-    shared_map_close(&shaders->modules);
-    shared_map_close(&shaders->identified_code);
-    shared_map_close(&shaders->libraries);
-}
-
 static uint64_t code_of_info(const VkShaderModuleCreateInfo *info)
 {
     uint64_t code = digest64(info->pCode, info->codeSize, 0);

@@ -4,8 +4,6 @@
 
 #include "shaders/shaders.h"
 
-void shader_modules_open(Shaders *shaders);
-void shader_modules_close(Shaders *shaders);
 /* Notes the code of a new module. */
 void shader_module_note(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info);
 /* Forgets a module's code and name. */

@@ -18,4 +18,7 @@ struct Shaders {
     ObjectNames names;
 };
 
+void shaders_open(Shaders *shaders, const Driver *driver, Run *run, Crash *crash);
+void shaders_close(Shaders *shaders);
+
 #endif

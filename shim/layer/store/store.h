@@ -16,4 +16,7 @@ struct Store {
     Stored stored;
 };
 
+void store_open(Store *store, const Driver *driver, Run *run);
+void store_close(Store *store);
+
 #endif

@@ -30,7 +30,7 @@ typedef union AnyCreateInfo {
 typedef struct PipelineCall {
     const Driver *driver;
     SaidUnknown *said_unknown;
-    Device *device; /* of the floors above */
+    struct Device *device; /* for pipelines/, which uses all that is held for a device. Nobody below does */
     enum BindPoint point;
     VkDeferredOperationKHR deferred;
     VkPipelineCache cache;

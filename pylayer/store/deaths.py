@@ -1,0 +1,149 @@
+"""What follows from the deaths of processes: reads the sentinels that they left, and decides what to set aside.
+
+A start of the layer that finds a sentinel whose process has ended does this before it loads the store.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..common import file_kinds
+from ..common.files import remove
+from ..values import KIND_NAMES
+from . import runs, sentinel, verdict_files
+from .marks import ADDED, COMPILE, MERGE, PIPELINES, RECORDS
+from .marks import APPLICATION as APPLICATION_MARK
+from .reader import parts_of
+from .verdicts import (
+    ADDED_CALL,
+    APPLICATION,
+    COMPILING,
+    KIND,
+    PIPELINE,
+    RECORD,
+    SUSPECTED,
+    Accusation,
+    Key,
+    Verdict,
+    Verdicts,
+    number_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .folder import Folder
+    from .marks import Mark
+    from .sentinel import Death
+
+
+def accusations(marks: Iterable[Mark]) -> list[Accusation]:
+    """Returns what the marks of a dead process accuse: type, kind, subject and flags, each once."""
+    found: dict[Key, int] = {}
+
+    def accuse(type: int, kind: int, subject: int, flags: int = 0) -> None:
+        found[type, kind, subject] = found.get((type, kind, subject), flags) & flags
+
+    for mark in marks:
+        if mark.call == RECORDS:
+            for number in mark.ids:
+                accuse(RECORD, 0, number)
+        elif mark.call in (APPLICATION_MARK, MERGE):
+            for number in mark.ids:
+                accuse(APPLICATION, 0, number)
+        elif mark.call in (PIPELINES, COMPILE):
+            flags = COMPILING if mark.call == COMPILE else 0
+            for fingerprint in mark.ids:
+                if fingerprint:
+                    accuse(PIPELINE, 0, fingerprint, flags)
+                elif mark.kind < len(KIND_NAMES):
+                    accuse(KIND, mark.kind, 0, flags)
+            if mark.cache:
+                accuse(APPLICATION, 0, mark.cache, flags)
+        elif mark.call in ADDED and mark.kind < len(KIND_NAMES):
+            accuse(ADDED_CALL, mark.kind, mark.call)
+    return [(*key, flags) for key, flags in found.items()]
+
+
+class Finding:
+    """What a start found out about a program of which processes died."""
+
+    def __init__(self, program: int, application: str, known: Verdicts) -> None:
+        self.program = program
+        self.application = application
+        self.known = known
+        self.new: list[Verdict] = []
+        #: Files of sentinels that are read.
+        self.paths: list[str] = []
+
+
+def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[int, Finding]:
+    """Decides what follows from processes that died since the last start, and stores it. Returns what is decided for
+    their programs, and for ``EVERY_PROGRAM``. If the store cannot be written, this process still has it. A
+    ``read_only`` store is not changed."""
+    found_ns = time.time_ns()
+    findings: dict[int, Finding] = {}
+
+    def about(program: int, death: Death) -> Finding:
+        if program not in findings:
+            known = verdict_files.read(folder, program, changing)
+            findings[program] = Finding(program, death.application, known)
+        return findings[program]
+
+    for death in sentinel.deaths(folder):
+        accused = accusations(death.marks)
+        own = about(death.program, death)
+        own.paths.append(death.path)
+        for type, kind, subject, flags in accused:
+            everyones = type == ADDED_CALL and not death.changed
+            finding = about(verdict_files.EVERY_PROGRAM, death) if everyones else own
+            decision = finding.known.accuse(type, kind, subject, death.began_ns, found_ns, flags)
+            if decision is not None:
+                finding.new.append(decision)
+    for finding in findings.values():
+        if any(one.type == PIPELINE for one in finding.new):
+            _accuse_records(folder, finding, found_ns)
+        snapshots = bool(folder.files(finding.program, (file_kinds.SNAPSHOT,)))
+        finding.new += finding.known.judge_deaths(found_ns, snapshots)
+    if not read_only:
+        _store(folder, findings)
+    return findings
+
+
+def _accuse_records(folder: Folder, finding: Finding, found_ns: int) -> None:
+    """Accuses the records of the pipelines that are accused. If such a pipeline compiles to other bytes, it is no
+    longer suspected, but these records stay aside."""
+    pipelines = {one.subject: one.flags & COMPILING for one in finding.new if one.type == PIPELINE}
+    for path in (*folder.files(finding.program, file_kinds.FOLDED), *folder.system_packs(finding.program, [])):
+        for part in parts_of(path, folder.identity.digest, []):  # one that cannot be read: the pipeline is accused
+            for record in part.records:
+                if record.is_pipeline and record.fingerprint in pipelines:
+                    number, flags = number_of(record.digest), pipelines[record.fingerprint]
+                    decision = finding.known.accuse(RECORD, 0, number, found_ns, found_ns, flags)
+                    if decision is not None:
+                        finding.new.append(decision)
+
+
+def _store(folder: Folder, findings: dict[int, Finding]) -> None:
+    """Stores all findings, then deletes the sentinels that led to them."""
+    try:
+        for finding in findings.values():
+            if finding.new:
+                verdict_files.write(folder, finding.program, finding.application, finding.new)
+    except OSError:
+        return  # the next start finds the sentinels again
+    for finding in findings.values():
+        for path in finding.paths:
+            runs.keep_dead(folder.root, path)
+            remove(path)
+
+
+def of_everyone(folder: Folder) -> Verdicts:
+    """Returns what processes of any program died over, deaths that no start has found yet included. Only reads."""
+    found = Verdicts()
+    every = [known for _, known in verdict_files.read_all(folder).values()]
+    every += [finding.known for finding in review(folder, read_only=True).values()]
+    for known in every:
+        found.entries.update({one.key: one for one in known.in_force(*SUSPECTED)})
+    return found

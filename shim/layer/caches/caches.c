@@ -1,0 +1,37 @@
+/* caches.c - see caches.h */
+#include "caches/caches.h"
+
+void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, Crash *crash)
+{
+    caches->driver = driver;
+    caches->run = run;
+    caches->store = store;
+    caches->crash = crash;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&caches->loading.changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&caches->loading.mutex, NULL);
+    caches->loading.expected = 1;
+    pthread_mutex_init(&caches->given_mutex, NULL);
+    atomic_store(&caches->restorable_slots, UINT64_MAX);
+    patient_init(&caches->merge_mutex);
+    pthread_mutex_init(&caches->apps_mutex, NULL);
+    pthread_mutex_init(&caches->kept_digests.mutex, NULL);
+    cache_history_init(&caches->history);
+    cache_use_init(&caches->merged_use);
+}
+
+void caches_close(Caches *caches)
+{
+    pthread_cond_destroy(&caches->loading.changed);
+    pthread_mutex_destroy(&caches->loading.mutex);
+    pthread_mutex_destroy(&caches->given_mutex);
+    number_map_free(&caches->given);
+    patient_destroy(&caches->merge_mutex);
+    pthread_mutex_destroy(&caches->apps_mutex);
+    pthread_mutex_destroy(&caches->kept_digests.mutex);
+    cache_history_free(&caches->history);
+    cache_use_destroy(&caches->merged_use);
+}

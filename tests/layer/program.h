@@ -1,0 +1,133 @@
+/* program.h - the smallest of Vulkan programs: an instance, a device, a compute shader, and pipelines of it. */
+#ifndef TEST_PROGRAM_H
+#define TEST_PROGRAM_H
+
+#include <vulkan/vulkan.h>
+
+/* Instance and device. What is zero is left out; of Vulkan, that is 1.1. */
+typedef struct Wanted {
+    uint32_t api;
+    const char *application, *engine;
+    const void *instance_chain;
+    uint32_t instance_extension_count, layer_count, extension_count;
+    const char *const *instance_extensions, *const *layers, *const *extensions;
+    const void *features;
+} Wanted;
+
+typedef struct Program {
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkShaderModule module;
+    VkPipelineLayout layout;
+} Program;
+
+static inline VkResult open_instance(Program *program, const Wanted *wanted)
+{
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                     .pApplicationName = wanted->application,
+                                     .pEngineName = wanted->engine,
+                                     .apiVersion = wanted->api ? wanted->api : VK_API_VERSION_1_1};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pNext = wanted->instance_chain,
+                                 .pApplicationInfo = &application,
+                                 .enabledLayerCount = wanted->layer_count,
+                                 .ppEnabledLayerNames = wanted->layers,
+                                 .enabledExtensionCount = wanted->instance_extension_count,
+                                 .ppEnabledExtensionNames = wanted->instance_extensions};
+    uint32_t one = 1;
+    VkResult result = vkCreateInstance(&info, NULL, &program->instance);
+    if (!result)
+        result = vkEnumeratePhysicalDevices(program->instance, &one, &program->physical);
+    return result == VK_INCOMPLETE ? VK_SUCCESS : result;
+}
+
+/* On the first physical device. */
+static inline VkResult open_device(Program *program, const Wanted *wanted)
+{
+    float priority = 1;
+    VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = wanted->features,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = wanted->extension_count,
+                               .ppEnabledExtensionNames = wanted->extensions};
+    return vkCreateDevice(program->physical, &info, NULL, &program->device);
+}
+
+/* void main() {} for a workgroup of one, assembled by hand; a second entry point "twin" is the same function. */
+static const uint32_t shader_code[] = {
+    0x07230203, 0x00010000, 0,  6,          0, 0x00020011, 1,          0x0003000e, 0,          1,
+    0x0005000f, 5,          4,  0x6e69616d, 0, 0x0005000f, 5,          4,          0x6e697774, 0,
+    0x00060010, 4,          17, 1,          1, 1,          0x00020013, 2,          0x00030021, 3,
+    2,          0x00050036, 2,  4,          0, 3,          0x000200f8, 5,          0x000100fd, 0x00010038,
+};
+
+static const VkShaderModuleCreateInfo shader_info = {
+    .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof shader_code, .pCode = shader_code};
+
+static inline VkResult open_shader(Program *program)
+{
+    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+    VkResult result = vkCreateShaderModule(program->device, &shader_info, NULL, &program->module);
+    return result ? result : vkCreatePipelineLayout(program->device, &layout, NULL, &program->layout);
+}
+
+static inline VkResult open_program(Program *program, const Wanted *wanted)
+{
+    VkResult result = open_instance(program, wanted);
+    if (!result)
+        result = open_device(program, wanted);
+    return result ? result : open_shader(program);
+}
+
+static inline void close_program(const Program *program)
+{
+    vkDestroyPipelineLayout(program->device, program->layout, NULL);
+    vkDestroyShaderModule(program->device, program->module, NULL);
+    vkDestroyDevice(program->device, NULL);
+    vkDestroyInstance(program->instance, NULL);
+}
+
+static inline VkComputePipelineCreateInfo compute_info(const Program *program, const char *name)
+{
+    return (VkComputePipelineCreateInfo){
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = program->module,
+                  .pName = name},
+        .layout = program->layout,
+        .basePipelineIndex = -1,
+    };
+}
+
+static inline VkResult create_compute(const Program *program, VkPipelineCache cache, const char *name,
+                                      VkPipeline *pipeline)
+{
+    VkComputePipelineCreateInfo info = compute_info(program, name);
+    return vkCreateComputePipelines(program->device, cache, 1, &info, NULL, pipeline);
+}
+
+/* Creates a pipeline and destroys it. */
+static inline VkResult use_compute(const Program *program, VkPipelineCache cache, const char *name)
+{
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    VkResult result = create_compute(program, cache, name, &pipeline);
+    vkDestroyPipeline(program->device, pipeline, NULL);
+    return result;
+}
+
+static inline VkResult create_cache(const Program *program, VkPipelineCacheCreateFlags flags, size_t size,
+                                    const void *data, VkPipelineCache *cache)
+{
+    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+                                      .flags = flags,
+                                      .initialDataSize = size,
+                                      .pInitialData = data};
+    return vkCreatePipelineCache(program->device, &info, NULL, cache);
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* build.h - from the words of one element to a create info, with everything that this points to. */
+#ifndef RECIPES_BUILD_H
+#define RECIPES_BUILD_H
+
+#include "recipes.h"
+
+typedef enum {
+    FOR_CREATION,
+    FOR_KEY, /* a key, or a look into the driver's cache: nothing captured, no binaries */
+} Purpose;
+
+enum { MAX_NODES = 12, MAX_CONSTANTS = 4, HEAP_BINDINGS = 2 };
+
+/* Feedback as the program's memory holds it before a call. None of its bits is one of Vulkan's: a driver that adds bits
+ * to what was there is seen. */
+enum { POISON = 0x2babaab0 };
+
+typedef union AnyCreateInfo {
+    VkComputePipelineCreateInfo compute;
+    VkGraphicsPipelineCreateInfo graphics;
+    VkRayTracingPipelineCreateInfoKHR rays;
+} AnyCreateInfo;
+
+/* What may hang on a stage. */
+typedef struct StageNodes {
+    VkShaderModuleCreateInfo code;
+    VkPipelineShaderStageModuleIdentifierCreateInfoEXT identifier;
+    VkPipelineRobustnessCreateInfoEXT robustness;
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup_size;
+    DescriptorMapping mappings[HEAP_BINDINGS];
+    DescriptorMappingInfo mapping;
+    VkBaseInStructure unknown;
+} StageNodes;
+
+/* A chain that grows. */
+typedef struct Nodes {
+    void *all[MAX_NODES];
+    uint32_t count;
+} Nodes;
+
+/* Everything points into the structure itself: it must not be moved once built. */
+typedef struct Build {
+    Point point;
+    PipelineTraits traits;
+    Recipe recipe;
+    uint64_t flags;
+    AnyCreateInfo info;
+    uint32_t stage_count;
+    VkPipelineShaderStageCreateInfo stages[MAX_STAGES];
+
+    uint8_t constants[MAX_CONSTANTS * sizeof(uint64_t)];
+    VkSpecializationMapEntry constant_entries[MAX_CONSTANTS];
+    VkSpecializationInfo specialization;
+    StageNodes stage_nodes[MAX_STAGES];
+    uint8_t changed_identifier[VK_MAX_SHADER_MODULE_IDENTIFIER_SIZE_EXT];
+
+    bool wants_feedback;
+    VkPipelineCreationFeedbackCreateInfo feedback_info;
+    VkPipelineCreationFeedback feedback, stage_feedback[MAX_STAGES];
+    VkPipelineCreateFlags2CreateInfoKHR flags2;
+    VkPipelineRobustnessCreateInfoEXT robustness;
+    VkPipelineBinaryInfoKHR binary_info;
+    VkBaseInStructure unknown;
+    Nodes nodes;
+
+    VkVertexInputBindingDescription vertex_binding;
+    VkVertexInputAttributeDescription vertex_attribute;
+    VkPipelineVertexInputStateCreateInfo vertex_input;
+    VkPipelineInputAssemblyStateCreateInfo assembly;
+    VkPipelineTessellationStateCreateInfo tessellation;
+    VkViewport area;
+    VkRect2D scissor;
+    VkPipelineViewportStateCreateInfo viewport;
+    VkPipelineRasterizationStateCreateInfo rasterization;
+    VkPipelineMultisampleStateCreateInfo multisample;
+    VkPipelineDepthStencilStateCreateInfo depth;
+    VkPipelineColorBlendAttachmentState blend_attachment;
+    VkPipelineColorBlendStateCreateInfo blend;
+    VkPipelineDynamicStateCreateInfo dynamic;
+    VkFormat color_format;
+    VkPipelineRenderingCreateInfo rendering;
+    uint32_t attachment_location;
+    AttachmentLocations attachment_locations;
+    VkGraphicsPipelineLibraryCreateInfoEXT library_parts;
+
+    VkPipeline libraries[LIBRARY_PARTS];
+    VkPipelineLibraryCreateInfoKHR linked;
+    VkRayTracingShaderGroupCreateInfoKHR groups[MAX_STAGES];
+    VkRayTracingPipelineInterfaceCreateInfoKHR interface;
+} Build;
+
+/* Fills a zeroed Build. NULL, or why this may not be called. */
+const char *build(State *state, Build *out, Point point, const Words *words, Purpose purpose);
+
+/* The same from what a slot remembers. from is `from=` as it is to be; binaries may be NULL. */
+const char *build_again(State *state, Build *out, const Recipe *recipe, Purpose purpose, const BinarySlot *binaries,
+                        const Words *more);
+
+/* stages.c: adds a stage. NULL, or why not. */
+const char *add_stage(State *state, Build *out, ShaderName name, const Words *words, Purpose purpose);
+
+/* graphics.c, rays.c */
+const char *build_graphics(State *state, Build *out, const Words *words, Purpose purpose);
+const char *build_rays(State *state, Build *out, const Words *words, Purpose purpose);
+
+/* The libraries of `link=P0,P1`: their slots in order, with VK_NULL_HANDLE refused. NULL, or why not. */
+const char *link_libraries(State *state, Build *out, const Words *words, const PipelineSlot **slots, uint32_t *count);
+
+/* None with descriptor heaps. */
+VkPipelineLayout layout_of(const State *state, const Build *out);
+
+void add_node(Nodes *nodes, void *node);
+
+/* The first of them. Both orders of a chain are the same call (Vulkan, 'pNext chains have no order'). */
+const void *chain_nodes(const Nodes *nodes, bool reversed);
+
+/* What `robust=` and `level=` say for where: "pipeline" or "stage". NULL, or why not. */
+const char *read_robustness(const State *state, const Words *words, const char *where, bool *wanted,
+                            VkPipelineRobustnessCreateInfoEXT *robustness);
+
+#endif

@@ -1,0 +1,167 @@
+/* caches.c - VkPipelineCache objects and their data. */
+#include "recipes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* VkPipelineCacheHeaderVersionOne */
+enum { HEADER_SIZE = 32, HEADER_UUID = 16 };
+
+/* A copy of data that read gave, in the form that a `cache` line wants. */
+static DataSlot shaped(const DataSlot *whole, const char *form)
+{
+    DataSlot out = {allocate(1, whole->size), whole->size};
+    memcpy(out.bytes, whole->bytes, whole->size);
+    if (strcmp(form, "truncated") == 0)
+        out.size = whole->size - whole->size / 4;
+    else if (strcmp(form, "below") == 0)
+        out.size = whole->size < HEADER_SIZE / 2 ? whole->size : HEADER_SIZE / 2;
+    else if (strcmp(form, "header") == 0)
+        out.size = whole->size < HEADER_SIZE ? whole->size : HEADER_SIZE;
+    else if (strcmp(form, "corrupted") == 0 && whole->size >= HEADER_SIZE)
+        out.bytes[4] ^= 0xff; /* headerVersion */
+    else if (strcmp(form, "foreign") == 0 && whole->size >= HEADER_SIZE)
+        out.bytes[HEADER_UUID] ^= 0xff;
+    return out;
+}
+
+/* cache C0 [data=D0 form=whole|truncated|below|header|corrupted|foreign] [external] */
+void run_cache(State *state, const Words *words)
+{
+    int slot = slot_of(words->word[1], 'C');
+    const char *source = words_value(words, "data"), *form = words_value(words, "form");
+    bool external = words_value(words, "external") != NULL;
+    int data_slot = source ? slot_of(source, 'D') : -1;
+    if (slot < 0 || (source && (data_slot < 0 || !state->data[data_slot].bytes))) {
+        skip(state, source ? source : "slot");
+        return;
+    }
+    /* VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892 */
+    if (external && !state->device->has[CONTROL_FEATURE]) {
+        skip(state, "feature");
+        return;
+    }
+    DataSlot data = source ? shaped(&state->data[data_slot], form ? form : "whole") : (DataSlot){0};
+    VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+        .flags = external ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT : 0,
+        .initialDataSize = data.size,
+        .pInitialData = data.bytes,
+    };
+    VkPipelineCache cache = VK_NULL_HANDLE;
+    VkResult result = vkCreatePipelineCache(state->device->handle, &info, state->device->allocator, &cache);
+    free(data.bytes);
+    vkDestroyPipelineCache(state->device->handle, state->caches[slot], state->device->allocator);
+    state->caches[slot] = cache;
+    fprintf(state->out, "result=%d C%d=%s\n", result, slot, cache ? "set" : "null");
+}
+
+/* uncache C0 */
+void run_uncache(State *state, const Words *words)
+{
+    int slot = slot_of(words->word[1], 'C');
+    if (slot < 0 || !state->caches[slot]) {
+        skip(state, words->word[1]);
+        return;
+    }
+    vkDestroyPipelineCache(state->device->handle, state->caches[slot], state->device->allocator);
+    state->caches[slot] = VK_NULL_HANDLE;
+    fputs("done\n", state->out);
+}
+
+/* merge C0 C1 C2 ...: into the first */
+void run_merge(State *state, const Words *words)
+{
+    VkPipelineCache sources[MAX_WORDS];
+    uint32_t count = 0;
+    int into = slot_of(words->word[1], 'C');
+    if (into < 0 || !state->caches[into]) {
+        skip(state, words->word[1]);
+        return;
+    }
+    for (int i = 2; i < words->count; i++) {
+        int slot = slot_of(words->word[i], 'C');
+        /* VUID-vkMergePipelineCaches-dstCache-00770 */
+        if (slot < 0 || slot == into || !state->caches[slot]) {
+            skip(state, words->word[i]);
+            return;
+        }
+        sources[count++] = state->caches[slot];
+    }
+    if (count == 0) {
+        skip(state, "sources");
+        return;
+    }
+    fprintf(state->out, "result=%d\n",
+            vkMergePipelineCaches(state->device->handle, state->caches[into], count, sources));
+}
+
+static bool header_is_right(const State *state, const uint8_t *data, size_t size)
+{
+    uint32_t words[4];
+    if (size < HEADER_SIZE)
+        return false;
+    memcpy(words, data, sizeof words);
+    return words[0] == HEADER_SIZE && words[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+           words[2] == state->device->properties.vendorID && words[3] == state->device->properties.deviceID &&
+           memcmp(data + HEADER_UUID, state->device->properties.pipelineCacheUUID, VK_UUID_SIZE) == 0;
+}
+
+/* Drivers count their entries behind the header. */
+static const char *size_class(size_t size)
+{
+    enum { EMPTY_AT_MOST = HEADER_SIZE + 16 };
+    return size == 0 ? "none" : size < HEADER_SIZE ? "below" : size <= EMPTY_AT_MOST ? "empty" : "filled";
+}
+
+static size_t room(const Words *words, size_t size)
+{
+    if (words_value(words, "zero"))
+        return 0;
+    if (words_value(words, "header"))
+        return HEADER_SIZE;
+    if (words_value(words, "less"))
+        return size - 1;
+    if (words_value(words, "half"))
+        return size / 2;
+    if (words_value(words, "more"))
+        return size + 1;
+    return words_number(words, "room", (uint32_t)size);
+}
+
+/* read D0 C0 [query|zero|header|less|half|more|room=N] [unsized|exact]: all of it without a word more. With unsized what is printed does not
+ * depend on how much there is: other threads may have created the same pipelines. */
+void run_read(State *state, const Words *words)
+{
+    int slot = slot_of(words->word[1], 'D'), from = words->count > 2 ? slot_of(words->word[2], 'C') : -1;
+    if (slot < 0 || from < 0 || !state->caches[from]) {
+        skip(state, from < 0 ? "slot" : words->word[2]);
+        return;
+    }
+    size_t size = 0;
+    VkResult result = vkGetPipelineCacheData(state->device->handle, state->caches[from], &size, NULL);
+    bool sized = words_value(words, "unsized") == NULL;
+    fprintf(state->out, "result=%d", result);
+    if (sized)
+        fprintf(state->out, " size=%s", size_class(size));
+    if (words_value(words, "query")) {
+        fputc('\n', state->out);
+        return;
+    }
+    size_t wanted = room(words, size), got = wanted;
+    uint8_t *bytes = allocate(1, wanted + 16);
+    memset(bytes, 0xab, wanted + 16);
+    result = vkGetPipelineCacheData(state->device->handle, state->caches[from], &got, bytes);
+    bool beyond = got > wanted;
+    for (size_t i = wanted; i < wanted + 16; i++)
+        beyond |= bytes[i] != 0xab;
+    fprintf(state->out, " then=%d", result);
+    if (sized)
+        fprintf(state->out, " got=%s header=%d", size_class(got),
+                got >= HEADER_SIZE && header_is_right(state, bytes, got));
+    if (words_value(words, "exact"))
+        fprintf(state->out, " bytes=%zu", got);
+    fprintf(state->out, " beyond=%d\n", beyond);
+    free(state->data[slot].bytes);
+    state->data[slot] = (DataSlot){bytes, beyond ? 0 : got};
+}

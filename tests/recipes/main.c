@@ -1,0 +1,325 @@
+/*
+ * recipes - a Vulkan program that does what recipes say, and prints one line for each of their lines.
+ *
+ *   recipes [allocator]                              recipes from standard input
+ *   recipes [--feedback] [--statistics] [--flags2] [--cache] [--times N] FILE...
+ *                                                    files, on one device, each with slots of its own
+ *
+ * A recipe is a line `device FEATURE...` and lines of calls: see the functions run_*. On standard input it stands between
+ * `begin SALT` and `end`, and has a device of its own; recipes of other salts have other shaders. A line of a file may begin
+ * with a name and a colon. What is printed for it begins with that name and the file's: `derivatives.scene-parent result=0
+ * P0=set`. Files run one after another, or, with --times, each so often and all at the same time. What is printed says
+ * nothing that may differ between two runs of one driver.
+ *
+ * --feedback, --statistics and --flags2 add these to each pipeline that has none; with --cache the program passes a
+ * VkPipelineCache wherever a recipe passes none.
+ */
+#include "recipes.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("recipes: ", stderr);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+void must(VkResult result, const char *call)
+{
+    if (result != VK_SUCCESS)
+        die("%s: VkResult %d", call, result);
+}
+
+void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        die("no memory");
+    return memory;
+}
+
+int slot_of(const char *word, char letter)
+{
+    if (!word || word[0] != letter || word[1] < '0' || word[1] > '9' || word[2] != '\0')
+        return -1;
+    int slot = word[1] - '0';
+    return slot < SLOTS ? slot : -1;
+}
+
+void skip(const State *state, const char *why)
+{
+    fprintf(state->out, "skip %s\n", why);
+}
+
+/* ---- lines --------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int least_words;
+    void (*run)(State *, const Words *);
+} simple_lines[] = {
+    {"module", 2, run_module},
+    {"unmodule", 2, run_unmodule},
+    {"identify", 2, run_identify},
+    {"identifiers", 3, run_identifiers},
+    {"cache", 2, run_cache},
+    {"uncache", 2, run_uncache},
+    {"merge", 2, run_merge},
+    {"read", 2, run_read},
+    {"unpipeline", 2, run_unpipeline},
+    {"key", 2, run_key},
+    {"binaries", 2, run_binaries},
+    {"bindata", 2, run_binary_data},
+    {"release", 2, run_release},
+    {"unbinaries", 2, run_unbinaries},
+    {"globalkey", 1, run_global_key},
+    {"executables", 2, run_executables},
+    {"attach", 3, run_attach},
+    {"attached", 3, run_attached},
+    {"about", 1, run_about},
+    {"shader-object", 2, run_shader_object},
+    {"draw", 2, run_draw},
+};
+
+/* NULL where the line has no more elements; slash by slash. */
+static uint32_t cut_elements(char *text, Words *elements)
+{
+    uint32_t count = 0;
+    char *rest = NULL;
+    for (char *element = text ? strtok_r(text, "/", &rest) : NULL; element && count < MAX_BATCH;
+         element = strtok_r(NULL, "/", &rest))
+        elements[count++] = words_cut(element);
+    return count;
+}
+
+static void run_line(State *state, char *line)
+{
+    static const char *const points[] = {"compute", "graphics", "rays"}, unless[] = "if-required ";
+    if (strncmp(line, unless, strlen(unless)) == 0) {
+        if (state->last != VK_PIPELINE_COMPILE_REQUIRED) {
+            skip(state, "not-required");
+            return;
+        }
+        line += strlen(unless);
+    }
+    char *behind = strchr(line, ':');
+    if (behind)
+        *behind++ = '\0';
+    Words words = words_cut(line), elements[MAX_BATCH];
+    const char *name = words.count ? words.word[0] : "";
+    for (int point = POINT_COMPUTE; point <= POINT_RAYS; point++)
+        if (strcmp(name, points[point]) == 0) {
+            uint32_t count = cut_elements(behind, elements);
+            run_pipelines(state, (Point)point, &words, elements, count);
+            return;
+        }
+    for (size_t i = 0; i < COUNT_OF(simple_lines); i++)
+        if (words.count >= simple_lines[i].least_words && strcmp(name, simple_lines[i].name) == 0) {
+            simple_lines[i].run(state, &words);
+            return;
+        }
+    skip(state, "line");
+}
+
+void state_clear(State *state)
+{
+    Device *device = state->device;
+    canvas_destroy(state);
+    if (device->has[BINARIES])
+        device->commands.destroy_binary(device->handle, VK_NULL_HANDLE, device->allocator);
+    for (int i = 0; i < SLOTS; i++) {
+        pipeline_slot_clear(state, &state->pipelines[i]);
+        binary_slot_clear(state, &state->binaries[i]);
+        binary_data_clear(&state->binary_data[i]);
+        vkDestroyPipelineCache(device->handle, state->caches[i], device->allocator);
+        free(state->data[i].bytes);
+    }
+    for (int i = 0; i < SHADER_COUNT; i++)
+        vkDestroyShaderModule(device->handle, state->modules[i], device->allocator);
+    for (int i = 0; i < PRIVATE_SLOTS; i++)
+        if (state->private_slots[i])
+            vkDestroyPrivateDataSlot(device->handle, state->private_slots[i], device->allocator);
+    *state = (State){.device = device, .out = state->out, .add = state->add};
+}
+
+/* ---- recipes on standard input ------------------------------------------------------------------------------------ */
+
+static void end_recipe(State *state)
+{
+    bool counted = state->device->allocator != NULL;
+    if (state->device->handle) {
+        state_clear(state);
+        device_destroy(state->device);
+    }
+    if (counted)
+        allocator_report();
+    puts("end");
+    fflush(stdout);
+}
+
+static void run_stdin(State *state)
+{
+    char line[MAX_LINE];
+    /* What was printed is there when a call crashes. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    while (fgets(line, sizeof line, stdin)) {
+        if (strncmp(line, "begin ", 6) == 0) {
+            shaders_salt(state, (uint32_t)strtoul(line + 6, NULL, 10));
+        } else if (strncmp(line, "device", 6) == 0 && !state->device->handle) {
+            Words words = words_cut(line);
+            printf("result=%d\n", device_create(state->device, &words));
+        } else if (strcmp(line, "end\n") == 0) {
+            end_recipe(state);
+        } else if (state->device->handle) {
+            run_line(state, line);
+        }
+    }
+}
+
+/* ---- recipes in files ---------------------------------------------------------------------------------------------- */
+
+typedef struct Run {
+    State state;
+    const char *path;
+    pthread_t thread;
+    char *text;
+    size_t size;
+} Run;
+
+/* Without directories and ending. */
+static void name_of(const char *path, char *name, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(name, size, "%s", slash ? slash + 1 : path);
+    name[strcspn(name, ".")] = '\0';
+}
+
+static FILE *open_recipe(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        die("%s cannot be read", path);
+    return file;
+}
+
+/* A line may begin with its name: a word with a colon. */
+static char *cut_name(char *line, const char *otherwise, char *name, size_t size)
+{
+    size_t length = strcspn(line, " :\n");
+    bool named = line[length] == ':';
+    snprintf(name, size, "%.*s", named ? (int)length : (int)strlen(otherwise), named ? line : otherwise);
+    return named ? line + length + 1 + strspn(line + length + 1, " ") : line;
+}
+
+static void *run_file(void *argument)
+{
+    Run *run = argument;
+    FILE *file = open_recipe(run->path);
+    char line[MAX_LINE], recipe[64], name[128], number[16];
+    run->state.out = open_memstream(&run->text, &run->size);
+    if (!run->state.out)
+        die("no memory");
+    name_of(run->path, recipe, sizeof recipe);
+    for (int i = 1; fgets(line, sizeof line, file); i++) {
+        if (line[0] == '\n' || line[0] == '#' || strncmp(line, "device ", 7) == 0)
+            continue;
+        snprintf(number, sizeof number, "%d", i);
+        char *call = cut_name(line, number, name, sizeof name);
+        fprintf(run->state.out, "%s.%s ", recipe, name);
+        run_line(&run->state, call);
+    }
+    fclose(file);
+    state_clear(&run->state);
+    fclose(run->state.out);
+    return NULL;
+}
+
+/* The words of all files' lines `device`. */
+static void read_device_lines(char **paths, int count, char *text, size_t size)
+{
+    char line[MAX_LINE];
+    for (int i = 0; i < count; i++) {
+        FILE *file = open_recipe(paths[i]);
+        while (fgets(line, sizeof line, file))
+            if (strncmp(line, "device ", 7) == 0 && strlen(text) + strlen(line) < size)
+                strcat(text, line + 7);
+        fclose(file);
+    }
+}
+
+static void run_files(Device *device, Additions add, bool cache, uint32_t times, char **paths, int count)
+{
+    char text[16 * MAX_LINE] = "";
+    read_device_lines(paths, count, text, sizeof text);
+    Words words = words_cut(text);
+    must(device_create(device, &words), "vkCreateDevice");
+    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    if (cache)
+        must(vkCreatePipelineCache(device->handle, &info, device->allocator, &device->cache), "vkCreatePipelineCache");
+    uint32_t run_count = (uint32_t)count * (times ? times : 1);
+    Run *runs = allocate(run_count, sizeof *runs);
+    for (uint32_t i = 0; i < run_count; i++) {
+        runs[i] = (Run){.path = paths[i / (times ? times : 1)], .state = {.device = device, .add = add}};
+        if (times && pthread_create(&runs[i].thread, NULL, run_file, &runs[i]) != 0)
+            die("no more threads");
+    }
+    for (uint32_t i = 0; i < run_count; i++) {
+        if (times)
+            pthread_join(runs[i].thread, NULL);
+        else
+            run_file(&runs[i]);
+        fputs(runs[i].text, stdout);
+        fflush(stdout); /* a driver may crash in the next */
+        free(runs[i].text);
+    }
+    free(runs);
+    device_destroy(device);
+}
+
+int main(int count, char **arguments)
+{
+    Device device = {.allocator = NULL};
+    Additions add = {.feedback = false};
+    bool cache = false, counted = false;
+    uint32_t times = 0;
+    int at = 1;
+    for (; at < count; at++) {
+        if (strcmp(arguments[at], "--feedback") == 0)
+            add.feedback = true;
+        else if (strcmp(arguments[at], "--statistics") == 0)
+            add.statistics = true;
+        else if (strcmp(arguments[at], "--flags2") == 0)
+            add.flags2 = true;
+        else if (strcmp(arguments[at], "--cache") == 0)
+            cache = true;
+        else if (strcmp(arguments[at], "--times") == 0 && at + 1 < count)
+            times = (uint32_t)strtoul(arguments[++at], NULL, 10);
+        else if (strcmp(arguments[at], "allocator") == 0)
+            counted = true;
+        else
+            break;
+    }
+    /* Devices without callbacks of their own allocate from the instance's. */
+    const VkAllocationCallbacks *allocator = counted ? allocator_begin() : NULL;
+    instance_create(&device, allocator);
+    if (at < count) {
+        run_files(&device, add, cache, times, arguments + at, count - at);
+    } else {
+        State *state = allocate(1, sizeof *state);
+        *state = (State){.device = &device, .out = stdout};
+        run_stdin(state);
+        free(state);
+    }
+    instance_destroy(&device, allocator);
+    if (counted)
+        allocator_report();
+    return 0;
+}

@@ -1,0 +1,282 @@
+/*
+ * recipes.h - what a recipe works on: one device and numbered slots of objects.
+ *
+ * A recipe is valid whatever its lines are: a line that Vulkan's valid usage forbids, that asks for what the device lacks,
+ * or that needs an object which an earlier line did not give, is skipped and says so. Any lines can so be taken out.
+ */
+#ifndef RECIPES_H
+#define RECIPES_H
+
+#include <stdio.h>
+
+#include "newer.h"
+#include "words.h"
+
+enum {
+    SLOTS = 10,
+    MAX_BATCH = SLOTS,
+    MAX_STAGES = 5,
+    MAX_BINARIES = 8,
+    LIBRARY_PARTS = 4,
+    PRIVATE_SLOTS = 2,
+    CANVAS_SIDE = 64, /* pixels */
+};
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+#define COLOR_FORMAT VK_FORMAT_R8G8B8A8_UNORM
+
+typedef enum { POINT_COMPUTE, POINT_GRAPHICS, POINT_RAYS } Point;
+
+typedef enum {
+    COMP0,
+    COMP1,
+    VERT0,
+    VERT1,
+    FRAG0,
+    FRAG1,
+    RGEN0,
+    MISS0,
+    HIT0,
+    KERNEL,
+    WIDE,
+    SCENE_VERTEX,
+    SCENE_FRAGMENT,
+    TASK,
+    MESH,
+    NUMBERS,
+    VERTEX,
+    VERTEX_VIEWS,
+    VERTEX_WRITES,
+    VERTEX_VIEWS_WRITES,
+    CONTROL,
+    EVALUATION,
+    EVALUATION_VIEWS,
+    GEOMETRY,
+    GEOMETRY_VIEWS,
+    COLORS,
+    COLORS_WRITES,
+    SHADER_COUNT
+} ShaderName;
+
+/* Of a device: device.c has the words for them, and what each needs. */
+typedef enum {
+    CONTROL_FEATURE,
+    RENDERING,
+    SUBGROUPS,
+    PRIVATE_DATA,
+    MULTIVIEW,
+    VIEW_GEOMETRY,
+    VIEW_TESSELLATION,
+    LIBRARIES,
+    ROBUSTNESS,
+    ROBUSTNESS_2,
+    EXECUTABLES,
+    MESH_SHADERS,
+    IDENTIFIERS,
+    MAINTENANCE_5,
+    SHADER_OBJECTS,
+    LOCAL_READ,
+    DESCRIPTOR_HEAP,
+    BINARIES,
+    RAYS,
+    INT64,
+    TESSELLATION,
+    GEOMETRY_SHADERS,
+    VERTEX_STORES,
+    FRAGMENT_STORES,
+    FEATURE_COUNT
+} Feature;
+
+typedef struct Shader {
+    const char *name;
+    VkShaderStageFlagBits stage;
+    const uint32_t *code;
+    size_t size;
+    uint32_t needs; /* bits 1 << Feature */
+} Shader;
+
+typedef struct Commands {
+    PFN_vkGetShaderModuleIdentifierEXT get_identifier;
+    PFN_vkGetShaderModuleCreateInfoIdentifierEXT get_code_identifier;
+    PFN_vkCreateRayTracingPipelinesKHR create_rays;
+    PFN_vkCreateDeferredOperationKHR create_deferred;
+    PFN_vkDestroyDeferredOperationKHR destroy_deferred;
+    PFN_vkDeferredOperationJoinKHR join_deferred;
+    PFN_vkGetDeferredOperationResultKHR deferred_result;
+    PFN_vkCreatePipelineBinariesKHR create_binaries;
+    PFN_vkDestroyPipelineBinaryKHR destroy_binary;
+    PFN_vkGetPipelineKeyKHR get_key;
+    PFN_vkGetPipelineBinaryDataKHR get_binary_data;
+    PFN_vkReleaseCapturedPipelineDataKHR release_captured;
+    PFN_vkGetPipelineExecutablePropertiesKHR get_executables;
+    PFN_vkGetPipelineExecutableStatisticsKHR get_statistics;
+    PFN_vkGetPipelineExecutableInternalRepresentationsKHR get_representations;
+    CreateShaders create_shaders;
+    DestroyShader destroy_shader;
+    GetShaderBinaryData get_shader_binary;
+} Commands;
+
+/* The words that a pipeline was made of, to make its create info again. */
+typedef struct Recipe {
+    bool filled;
+    Point point;
+    char text[MAX_LINE];
+    uint64_t linked[LIBRARY_PARTS]; /* PipelineSlot::serial of each library */
+} Recipe;
+
+/* What has to be known of a pipeline to tell what it may be used for. */
+typedef struct PipelineTraits {
+    bool library, retains, identified, derivable, captured, fast_linked, statistics, representations;
+    uint32_t parts;    /* graphics: bits of VkGraphicsPipelineLibraryFlagBitsEXT; rays: bits 1 << ShaderName */
+    ShaderName vertex; /* graphics libraries */
+    bool dynamic_rendering, two_views, static_area;
+} PipelineTraits;
+
+typedef struct PipelineSlot {
+    VkPipeline handle;
+    uint64_t serial;
+    Recipe recipe;
+    PipelineTraits traits;
+    bool released;
+} PipelineSlot;
+
+typedef struct DataSlot {
+    uint8_t *bytes;
+    size_t size;
+} DataSlot;
+
+typedef struct BinarySlot {
+    VkPipelineBinaryKHR handles[MAX_BINARIES];
+    uint32_t count;
+    bool complete; /* all that the pipeline has */
+    Recipe recipe;
+} BinarySlot;
+
+typedef struct BinaryDataSlot {
+    VkPipelineBinaryKeyKHR keys[MAX_BINARIES];
+    VkPipelineBinaryDataKHR data[MAX_BINARIES];
+    uint32_t count;
+    Recipe recipe;
+} BinaryDataSlot;
+
+typedef struct Identifier {
+    uint32_t size;
+    uint8_t bytes[VK_MAX_SHADER_MODULE_IDENTIFIER_SIZE_EXT];
+} Identifier;
+
+typedef enum { PASS_PLAIN, PASS_SUBPASSES, PASS_VIEWS, PASS_COUNT } Pass;
+
+/* What all recipes of a process may share. */
+typedef struct Device {
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkPhysicalDeviceProperties properties;
+    VkDevice handle;
+    const VkAllocationCallbacks *allocator; /* of everything that recipes make; NULL: none */
+    bool has[FEATURE_COUNT];
+    bool no_internal_cache;
+    bool unasked_identifiers; /* chained although the device does not have the extension enabled */
+    uint32_t group_size, least_subgroup, largest_subgroup;
+    Commands commands;
+    VkShaderModule modules[SHADER_COUNT]; /* with the word `modules` */
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout layout;
+    VkRenderPass passes[PASS_COUNT];
+    VkPipelineCache cache; /* of the whole program, with --cache */
+} Device;
+
+/* What the command line adds to every pipeline. */
+typedef struct Additions {
+    bool feedback, statistics, flags2;
+} Additions;
+
+typedef struct State {
+    Device *device;
+    FILE *out;
+    Additions add;
+    VkResult last; /* of the last line that created pipelines */
+    uint64_t next_serial;
+    const uint32_t *code[SHADER_COUNT];
+    VkShaderModule modules[SHADER_COUNT];
+    Identifier identifiers[SHADER_COUNT];
+    VkPipelineCache caches[SLOTS];
+    DataSlot data[SLOTS];
+    PipelineSlot pipelines[SLOTS];
+    BinarySlot binaries[SLOTS];
+    BinaryDataSlot binary_data[SLOTS];
+    VkPrivateDataSlot private_slots[PRIVATE_SLOTS];
+    struct Canvas *canvas; /* draw.c */
+} State;
+
+_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void must(VkResult result, const char *call);
+/* Zeroed memory, never NULL. */
+void *allocate(size_t count, size_t size);
+
+/* A word such as `C3`: its slot; -1 where it names none of this letter. */
+int slot_of(const char *word, char letter);
+
+/* Ends a line that is not done, with why: the slot that is empty or the rule that forbids it. */
+void skip(const State *state, const char *why);
+
+/* device.c */
+void instance_create(Device *device, const VkAllocationCallbacks *allocator);
+void instance_destroy(Device *device, const VkAllocationCallbacks *allocator);
+/* With what the line names, as far as the driver has it. */
+VkResult device_create(Device *device, const Words *words);
+void device_destroy(Device *device);
+
+/* main.c: everything in the slots */
+void state_clear(State *state);
+
+/* shaders.c */
+extern const Shader shaders[SHADER_COUNT];
+void shaders_salt(State *state, uint32_t salt);
+int shader_named(const char *name);
+bool shader_is_there(const Device *device, ShaderName name);
+VkShaderModuleCreateInfo shader_info(const State *state, ShaderName name);
+void run_module(State *state, const Words *words);
+void run_unmodule(State *state, const Words *words);
+void run_identify(State *state, const Words *words);
+void run_identifiers(State *state, const Words *words);
+void run_shader_object(State *state, const Words *words);
+
+/* caches.c */
+void run_cache(State *state, const Words *words);
+void run_uncache(State *state, const Words *words);
+void run_merge(State *state, const Words *words);
+void run_read(State *state, const Words *words);
+
+/* pipelines.c: elements are the words between the slashes */
+void run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count);
+void run_unpipeline(State *state, const Words *words);
+void pipeline_slot_clear(State *state, PipelineSlot *slot);
+
+/* inspect.c */
+uint64_t digest(uint64_t before, const void *bytes, size_t size);
+enum { DIGEST_OF_NOTHING = 0 };
+uint64_t statistics_digest(const Device *device, VkPipeline pipeline);
+void run_executables(State *state, const Words *words);
+void run_attach(State *state, const Words *words);
+void run_attached(State *state, const Words *words);
+void run_about(State *state, const Words *words);
+
+/* draw.c */
+void run_draw(State *state, const Words *words);
+void canvas_destroy(State *state);
+
+/* binaries.c */
+void run_global_key(State *state, const Words *words);
+void run_key(State *state, const Words *words);
+void run_binaries(State *state, const Words *words);
+void run_binary_data(State *state, const Words *words);
+void run_release(State *state, const Words *words);
+void run_unbinaries(State *state, const Words *words);
+void binary_slot_clear(State *state, BinarySlot *slot);
+void binary_data_clear(BinaryDataSlot *slot);
+
+/* allocator.c: callbacks that count, and check which thread calls them */
+const VkAllocationCallbacks *allocator_begin(void);
+void allocator_report(void);
+
+#endif
