@@ -55,6 +55,8 @@ class Journal:
                 self._begin(parts)
         except OSError:
             self.close()
+            # The write failed, and that is said. To sync a file that may be gone would only fail, too.
+            self._unsynced, self._new_directory = False, None
             raise
         self._unsynced = True
 
