@@ -18,6 +18,8 @@
 #include "../../shim/layer/vulkan/walk.c"
 #include "../../shim/layer/run/seen.c"
 #include "../../shim/layer/shaders/shader_modules.c"
+#include "../../shim/layer/shaders/shaders.c"
+#include "../../shim/layer/run/run.c"
 #include "../../shim/layer/process/shared_map.c"
 #include "../../shim/layer/process/spread_lock.c"
 
@@ -159,8 +161,8 @@ static void make_dynamic(VkDynamicState first, VkDynamicState last)
 
 int main(void)
 {
-    compose();
-    shader_modules_open(&device.shaders);
+    run_open(&device.run, 1, NULL);
+    shaders_open(&device.shaders, &device.driver, &device.run, &device.crash);
     for (uint64_t module = 1; module <= 3; module++)
         shared_map_put(&device.shaders.modules, module, 100 + module, SIZE_MAX);
     bool good = hash(false) != 0 && hash(true) != 0 && change_each("plain");
@@ -180,6 +182,7 @@ int main(void)
     info.pColorBlendState = GARBAGE;
     rendering.pColorAttachmentFormats = GARBAGE;
     good &= change_each("discards");
-    shader_modules_close(&device.shaders);
+    run_close(&device.run);
+    shaders_close(&device.shaders);
     return !good;
 }

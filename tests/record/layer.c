@@ -1,5 +1,5 @@
 /*
- * A layer that proves records (shim/layer/vulkan/record.c): each pipeline that the program creates is created twice more,
+ * A layer that proves records (tests/record/record.c): each pipeline that the program creates is created twice more,
  * each time with a new VkPipelineCache: from the program's create info, and from a record of it. The caches' data must be
  * equal. RECORD_LOG names a file, to which it adds a line for each pipeline:
  * same|differs|unsteady|refused|failed|skipped, the kind, bytes of the record and of the cache. Unsteady: the driver's data
@@ -12,7 +12,7 @@
 #include "../../shim/layer/process/number_map.c"
 #include "../../shim/layer/process/patience.c"
 #include "../../shim/layer/vulkan/pnext.c"
-#include "../../shim/layer/vulkan/record.c"
+#include "record.c"
 #include "../../shim/layer/vulkan/walk.c"
 #include "../../shim/layer/process/shared_map.c"
 #include "../../shim/layer/process/spread_lock.c"

@@ -1,5 +1,5 @@
 /* record.c - see record.h */
-#include "vulkan/record.h"
+#include "record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void *append(Record *record, RecordArray *array, size_t item_bytes, size_
 }
 
 /* Where the copy of a byte of the program's is. */
-static size_t place_of(const Record *record, const void *data)
+static size_t offset_of(const Record *record, const void *data)
 {
     return record->walk.block.at + (size_t)((const char *)data - record->walk.block.data);
 }
@@ -48,7 +48,7 @@ static void begin_block(Record *record, const void *data, size_t size)
 static void enter_target(Walk *walk, const void *place, const void *target, size_t size)
 {
     Record *record = (Record *)(void *)walk;
-    const uint64_t from = place_of(record, place), to = record->block.count;
+    const uint64_t from = offset_of(record, place), to = record->block.count;
     uint64_t *pointer = append(record, &record->pointers, sizeof *pointer, 1);
     if (pointer)
         *pointer = from;
@@ -59,7 +59,7 @@ static void enter_target(Walk *walk, const void *place, const void *target, size
 static void copy_bytes(Walk *walk, const void *data, size_t size)
 {
     Record *record = (Record *)(void *)walk;
-    put(record, place_of(record, data), data, size);
+    put(record, offset_of(record, data), data, size);
 }
 
 static void note_handle(Walk *walk, VkObjectType type, const uint64_t *handle, const void *structure)
@@ -68,7 +68,7 @@ static void note_handle(Walk *walk, VkObjectType type, const uint64_t *handle, c
     Record *record = (Record *)(void *)walk;
     RecordHandle *noted = *handle ? append(record, &record->handles, sizeof *noted, 1) : NULL;
     if (noted)
-        *noted = (RecordHandle){place_of(record, handle), *handle, (uint32_t)type};
+        *noted = (RecordHandle){offset_of(record, handle), *handle, (uint32_t)type};
 }
 
 bool record_make(Record *record, enum StructureIndex index, const void *info)
