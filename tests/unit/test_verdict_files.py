@@ -404,16 +404,12 @@ def verdict(subject: int = 11, type: int = PIPELINE, **changes: int) -> Verdict:
     return Verdict(type=type, subject=subject, **{**values, **changes})
 
 
-def test_entry_is_the_layers() -> None:
-    """The entry and the types here match shim/layer/store/verdicts.h."""
-    text = Path(__file__).parents[2].joinpath("shim", "layer", "store", "verdicts.h").read_text()
-    types = {int(value): name for name, value in re.findall(r"VERDICT_(\w+) = (\d+),", text)}
-    assert types.keys() == verdicts.TABLE.keys()
-    assert all(getattr(verdicts, name) == value for value, name in types.items())
-    assert f"sizeof(VerdictEntry) == {verdicts.ENTRY.size}," in text
+def test_layer_knows_the_same() -> None:
+    """shim/layer/store/verdicts.c knows how long verdicts last, and in which words the layer is off. The build gives it
+    the types."""
     source = Path(__file__).parents[2].joinpath("shim", "layer", "store", "verdicts.c").read_text()
     longest = max(max(row.seconds, row.again) for row in verdicts.TABLE.values())
-    assert f"({longest // DAY}u * 24 * 3600)" in source and f"CLOCK_SECONDS {verdicts.CLOCK_SECONDS}u" in source
+    assert f"({longest // DAY}u * 24 * 3600)" in source
     for type in verdicts.OFF:
         assert re.sub(r'"\s+"', "", source).count(verdicts.TABLE[type].effect) == 1
 

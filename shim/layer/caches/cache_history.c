@@ -15,7 +15,7 @@
 #include "store/folder.h"
 #include "store/own_file.h"
 
-/* attestation.MAX_ATTESTATIONS and MAX_SKETCH_BYTES make a combined file smaller. Policy reads a larger one. */
+/* cache_history.MAX_ATTESTATIONS and MAX_SKETCH_BYTES make a combined file smaller. Policy reads a larger one. */
 #define MOST_FILE_BYTES (4u << 20)
 #define MOST_KNOWN (1u << 16)
 /* Each run that saves a cache leaves a file. Policy combines so many, at the end of the process. */
@@ -28,8 +28,6 @@ typedef struct Attestation {
     uint32_t slot, flags;
 } Attestation;
 _Static_assert(sizeof(Attestation) == 40, "format.ATTESTATION");
-#define ATTESTATION_INCOMPLETE 1u
-#define ATTESTATION_LOADS 2u
 
 void cache_history_init(CacheHistory *history)
 {

@@ -288,7 +288,7 @@ static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHea
     slice->sizes[i] = header->size;
     slice->fingerprints[i] = header->fingerprint;
     slice->known[i] = known_of(header);
-    slice->compile_ns += header->flags & RECORD_ADOPTED ? 0 : header->create_ns;
+    slice->compile_ns += header->flags & STORE_ADOPTED ? 0 : header->create_ns;
     memcpy(slice->digests + (size_t)i * PYLAYER_DIGEST_BYTES, header->digest, PYLAYER_DIGEST_BYTES);
 }
 
@@ -445,7 +445,7 @@ static enum ReadResult make_cell(Caches *caches, Place place, Fetched *fetched, 
         fetched->known |= SEEN_ALONE | SEEN_BEFORE | (record_is_recent(&header) ? SEEN_TOLD : 0);
         count(&totals->fetched, 1);
         count(&totals->fetched_bytes, header.size);
-        count(&totals->fetched_compile_ns, header.flags & RECORD_ADOPTED ? 0 : header.create_ns);
+        count(&totals->fetched_compile_ns, header.flags & STORE_ADOPTED ? 0 : header.create_ns);
     }
     count(&totals->fetch_ns, now_ns() - start);
     return result;

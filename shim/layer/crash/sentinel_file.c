@@ -69,7 +69,7 @@ static int create_in(Crash *crash, Store *store, const char *directory, const ch
 bool sentinel_create(Crash *crash, Store *store, const char *folder, FileHeader header, bool outside)
 {
     char name[PYLAYER_STORE_NAME_BYTES], directory[PATH_BYTES];
-    header.flags = driver_is_changed() ? FILE_CHANGED_DRIVER : 0;
+    header.flags = driver_is_changed() ? STORE_CHANGED_DRIVER : 0;
     if (!own_file_describe(store->run, &header, LIVE_SUFFIX, name))
         return false;
     int made = outside ? -2 : create_in(crash, store, folder, name, &header);

@@ -9,10 +9,7 @@
 
 #include "../../boundary.h"
 
-#define STORE_VERSION 3
-#define STORE_ALIGNMENT 16
-/* Larger records are not ours: format.MAX_RECORD_BYTES. */
-#define STORE_MAX_RECORD_BYTES (1ull << 30)
+#include "../../../build/store_numbers.h"
 
 /* The process that wrote a file (owner.h). 0: unknown. */
 typedef struct Owner {
@@ -21,14 +18,11 @@ typedef struct Owner {
     uint64_t start_ticks;
 } Owner;
 
-/* Of a crash sentinel: in its process a variable is set that changes what the driver gives. */
-#define FILE_CHANGED_DRIVER 1u
-
 typedef struct FileHeader {
     char magic[8];
     uint32_t version, header_size;
     char kind[4];
-    uint32_t flags; /* FILE_ bits */
+    uint32_t flags; /* STORE_CHANGED_DRIVER */
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint8_t of_identity[72]; /* fields of the identity again, for other readers */
     uint64_t program, created_ns, size;
@@ -41,7 +35,7 @@ _Static_assert(sizeof(FileHeader) == PYLAYER_FILE_HEADER_BYTES, "format.FILE_HEA
 
 typedef struct RecordHeader {
     char magic[4];
-    uint16_t kind, flags;
+    uint16_t kind, flags; /* STORE_ADOPTED: the driver's own cache had the pipeline */
     uint64_t size, create_ns;
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     uint64_t fingerprint, last_used, hash;
@@ -53,9 +47,6 @@ typedef struct TableEntry {
     uint64_t fingerprint;
     uint64_t offset; /* of the record in the file */
 } TableEntry;
-
-/* CELL, BINR: the driver's own cache had the pipeline. Flag 2, which the layer does not read: it came from a fleet. */
-#define RECORD_ADOPTED 1
 
 /* Returns true if the header is whole and of this version and identity. */
 bool file_header_is_whole(const FileHeader *header, const uint8_t identity[PYLAYER_DIGEST_BYTES]);

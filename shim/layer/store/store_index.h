@@ -62,7 +62,7 @@ typedef struct StoredFound {
     bool work;              /* so many of these, or so many records in one, that policy should fold them */
     bool ended;             /* the file of a killed run was written */
     bool late;              /* its file system did not answer in time */
-    uint8_t off;            /* VerdictType by which the layer is off; 0: it is on */
+    uint8_t off;            /* type of the verdict by which the layer is off; 0: it is on */
     Verdicts verdicts;      /* of this program and of all programs, as they were read */
 } StoredFound;
 

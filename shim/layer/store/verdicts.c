@@ -6,9 +6,7 @@
 #include "store/store_format.h"
 #include "store/verdicts.h"
 
-/* verdict_files.MAX_BYTES, verdicts.CLOCK_SECONDS, and the longest that a verdict lasts. */
-#define MOST_BYTES (64u << 10)
-#define CLOCK_SECONDS 3600u
+/* The longest that a verdict lasts. */
 #define LONGEST_SECONDS (90u * 24 * 3600)
 /* Files beyond this many bytes in all are not read: only policy makes them, and it combines them. */
 #define MOST_ENTRIES (1u << 16)
@@ -39,7 +37,7 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
 bool verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
                    const uint8_t identity[PYLAYER_DIGEST_BYTES])
 {
-    return folder_records(directory, name, identity, "VRDT", MOST_BYTES, take_record, verdicts);
+    return folder_records(directory, name, identity, "VRDT", VERDICT_FILE_MAX_BYTES, take_record, verdicts);
 }
 
 /* By type, kind and subject, the newest decision first. */
@@ -59,7 +57,8 @@ static int compare(const void *left, const void *right)
 static bool is_believable(const VerdictEntry *entry, uint64_t now_s)
 {
     uint64_t decided_s = entry->decided_ns / 1000000000u;
-    return decided_s <= now_s + CLOCK_SECONDS && entry->until_s <= decided_s + LONGEST_SECONDS + CLOCK_SECONDS;
+    return decided_s <= now_s + VERDICT_CLOCK_SECONDS &&
+           entry->until_s <= decided_s + LONGEST_SECONDS + VERDICT_CLOCK_SECONDS;
 }
 
 /* Returns true if only policy can find out what becomes of it, and nothing wakes policy in a run that only hits. */
@@ -90,7 +89,7 @@ void verdicts_settle(Verdicts *verdicts, uint64_t now_s)
     verdicts->count = kept;
 }
 
-const VerdictEntry *verdicts_of(const Verdicts *verdicts, enum VerdictType type, size_t *count)
+const VerdictEntry *verdicts_of(const Verdicts *verdicts, uint8_t type, size_t *count)
 {
     size_t first = 0;
     while (first < verdicts->count && verdicts->entries[first].type != type)

@@ -11,26 +11,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../boundary.h"
+#include "store/store_format.h"
 
-enum VerdictType {
-    VERDICT_PLAIN_KIND = 1,  /* kind: is created without a probe */
-    VERDICT_STUB = 2,        /* the driver's caches keep nothing: the layer is off */
-    VERDICT_RECORD = 3,      /* subject: the beginning of a record's digest. The driver must not get it */
-    VERDICT_PIPELINE = 4,    /* subject: a fingerprint. The pipeline is created without stored data */
-    VERDICT_KIND = 5,        /* kind: the same for pipelines without a fingerprint */
-    VERDICT_APPLICATION = 6, /* subject: the beginning of the digest of application data, which policy refuses */
-    VERDICT_SNAPSHOTS = 7,   /* policy's own: snapshots that are not used */
-    VERDICT_ADDED_CALL = 8,  /* subject: a PylayerMarkedCall that is not made for this kind */
-    VERDICT_LAYER_OFF = 9,   /* processes died too often: the layer is off */
-};
-
-#define VERDICT_DECIDED 1u /* flags: without it the entry is evidence that does not suffice */
+/*
+ * Types, of pylayer/store/verdicts.py:
+ * VERDICT_PLAIN_KIND   kind: is created without a probe
+ * VERDICT_STUB         the driver's caches keep nothing: the layer is off
+ * VERDICT_RECORD       subject: the beginning of a record's digest. The driver must not get it
+ * VERDICT_PIPELINE     subject: a fingerprint. The pipeline is created without stored data
+ * VERDICT_KIND         kind: the same for pipelines without a fingerprint
+ * VERDICT_APPLICATION  subject: the beginning of the digest of application data, which policy refuses
+ * VERDICT_SNAPSHOTS    policy's own: snapshots that are not used
+ * VERDICT_ADDED_CALL   subject: a PylayerMarkedCall that is not made for this kind
+ * VERDICT_LAYER_OFF    processes died too often: the layer is off
+ */
 
 typedef struct VerdictEntry {
     uint8_t type, kind;
     uint16_t runs;
-    uint32_t flags;
+    uint32_t flags; /* VERDICT_DECIDED: without it the entry is evidence that does not suffice */
     uint64_t subject;
     uint64_t decided_ns;
     uint64_t until_s; /* 0: cleared */
@@ -52,7 +51,7 @@ bool verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
 /* Keeps what is in force at this time, one entry for each key, in the order of type, kind and subject. */
 void verdicts_settle(Verdicts *verdicts, uint64_t now_s);
 /* Returns the first entry of a type and sets *count to how many there are. verdicts_settle comes before. */
-const VerdictEntry *verdicts_of(const Verdicts *verdicts, enum VerdictType type, size_t *count);
+const VerdictEntry *verdicts_of(const Verdicts *verdicts, uint8_t type, size_t *count);
 /* Returns the verdict by which the layer is off; NULL if there is none. */
 const VerdictEntry *verdicts_off(const Verdicts *verdicts);
 /* Returns what people are told of a type by which the layer is off. */
