@@ -312,7 +312,7 @@ class Forger:
 
     def __init__(self, path: Path, identity: Identity = IDENTITY, fields: Any = None) -> None:
         self.writer = pack.PackWriter(str(path), identity, kind=format.EXPORT)
-        text = {"identity": identity.fields if fields is None else fields}
+        text = {"identity": identity.fields if fields is None else fields, "fingerprints": format.FINGERPRINTS}
         self.add(format.NOTE, flat.dumps(text).encode())
 
     def program(self, number: int, name: str) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pylayer.fleet.index import MAX_INDEX_BYTES, MAX_PACK_BYTES, Index, IndexedProgram, Malformed, Pack, parse
 from pylayer.fleet.signatures import public_of, signed_index
 from pylayer.fleet.trust import Arriving, Trust, Untrusted
+from pylayer.store.format import FINGERPRINTS
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 KEYS = {public_of(KEY): "builder"}
@@ -109,7 +110,7 @@ def test_other_fingerprints() -> None:
     """An index of a release that computes fingerprints otherwise is refused: programs would find none of its
     pipelines."""
     values = json.loads(INDEX.payload())
-    for version in (2, "1", None, True):
+    for version in (1, FINGERPRINTS + 1, str(FINGERPRINTS), None, True):
         values["fingerprints"] = version
         assert "same release" in refused(signed_index(json.dumps(values).encode(), KEY))
 

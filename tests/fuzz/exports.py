@@ -37,7 +37,8 @@ def export_bytes() -> bytes:
         path = os.path.join(directory, "x")
         writer = pack.PackWriter(path, IDENTITY, kind=format.EXPORT)
         head = struct.pack("<IIII", 32, 1, 0x1002, 0x73BF) + bytes(range(16))
-        notes = [(format.NOTE, flat.dumps({"identity": IDENTITY.fields, "device": "A device"}).encode())]
+        about = {"identity": IDENTITY.fields, "device": "A device", "fingerprints": format.FINGERPRINTS}
+        notes = [(format.NOTE, flat.dumps(about).encode())]
         cells = [(format.CELL, head + bytes([number]) * 60) for number in range(5)]
         programs = [
             (format.NOTE, flat.dumps({"program": f"{number:016x}", "name": name}).encode())

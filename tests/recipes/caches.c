@@ -129,8 +129,9 @@ static size_t room(const Words *words, size_t size)
     return words_number(words, "room", (uint32_t)size);
 }
 
-/* read D0 C0 [query|zero|header|less|half|more|room=N] [unsized|exact]: all of it without a word more. With unsized what is printed does not
- * depend on how much there is: other threads may have created the same pipelines. */
+/* read D0 C0 [query|zero|header|less|half|more|room=N] [unsized|exact]: all of it without a word more. With unsized what
+ * is printed does not depend on how much there is: other threads may have created the same pipelines. Nor is it said then
+ * whether bytes beyond the room were written: NVIDIA's driver writes one, for some data. */
 void run_read(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'D'), from = words->count > 2 ? slot_of(words->word[2], 'C') : -1;
@@ -161,7 +162,9 @@ void run_read(State *state, const Words *words)
                 got >= HEADER_SIZE && header_is_right(state, bytes, got));
     if (words_value(words, "exact"))
         fprintf(state->out, " bytes=%zu", got);
-    fprintf(state->out, " beyond=%d\n", beyond);
+    if (sized)
+        fprintf(state->out, " beyond=%d", beyond);
+    fputc('\n', state->out);
     free(state->data[slot].bytes);
     state->data[slot] = (DataSlot){bytes, beyond ? 0 : got};
 }
