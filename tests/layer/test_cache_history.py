@@ -144,3 +144,20 @@ def test_history_with_a_gap(world: World, caches: Path, between: Callable[[World
         between(world, caches)
         assert run(world, caches, 20) == (20, 0)
     assert refused(world) == {}
+
+
+def test_one_process_writes_one_file(world: World, caches: Path) -> None:
+    """What a process reads of its caches is noted in one file, however many there are."""
+    for _ in range(3):
+        run(world, caches, 50)
+    assert 0 < len([*world.store.glob("store/*/*.attest")]) <= 3
+
+
+def test_data_of_the_same_run(world: World) -> None:
+    """What a program has read of a cache is known in the same run, without policy."""
+    lines = {number: f"of-{number}: compute C0 : P{number} shader=kernel spec={number}" for number in (1, 2)}
+    for numbers in ((1,), (2,), (1, 2)):  # the last run finds both, and reads what no run has read before
+        used = "\n".join(lines[number] for number in numbers)
+        world.recipe(f"device all modules\nfirst: cache C0\n{used}\nread: read D0 C0\nsecond: cache C1 data=D0\n")
+    counters = world.last()
+    assert (counters["hits"], counters["compiled"], counters["caches_attested"]) == (2, 0, 1)

@@ -21,7 +21,7 @@ INSTALLED := $(shell $(PYTHON) -Pc "import pylayer, os; print(os.path.dirname(py
 POLICY := $(notdir $(wildcard $(INSTALLED)/_policy.*.so))
 PRIVATE := $(notdir $(wildcard $(INSTALLED)/_private/lib/libpylayer-python*))
 LAYER := $(OUT)/pylayer/libVkLayer_pylayer_pipeline_cache.so
-PROGRAMS := demo layer recipes witness null_hardware binaries driver corruption hosts
+SETS := demo layer recipes witness null_hardware binaries driver corruption hosts
 
 all: $(LAYER) $(OUT)/libkeep.so programs
 
@@ -39,7 +39,7 @@ $(LAYER): .venv/installed tests/sanitize/build.mk $(wildcard shim/layer/*.h shim
 # The test programs' Makefiles build into build/ of the directory that they run in: here one of links to the sources.
 programs:
 	@mkdir -p $(TREE) && ln -sfn $(CURDIR)/tests $(TREE)/tests && ln -sfn $(CURDIR)/shim $(TREE)/shim
-	@set -e; for name in $(PROGRAMS); do \
+	@set -e; for name in $(SETS); do \
 	    $(MAKE) --no-print-directory -s -C $(TREE) -f tests/$$name/Makefile CC="$(CC) $(PROGRAMS_$(KIND))"; \
 	done
 
