@@ -146,13 +146,6 @@ def test_history_with_a_gap(world: World, caches: Path, between: Callable[[World
     assert refused(world) == {}
 
 
-def test_one_process_writes_one_file(world: World, caches: Path) -> None:
-    """What a process reads of its caches is noted in one file, however many there are."""
-    for _ in range(3):
-        run(world, caches, 50)
-    assert 0 < len([*world.store.glob("store/*/*.attest")]) <= 3
-
-
 def test_data_of_the_same_run(world: World) -> None:
     """What a program has read of a cache is known in the same run, without policy."""
     lines = {number: f"of-{number}: compute C0 : P{number} shader=kernel spec={number}" for number in (1, 2)}
