@@ -125,22 +125,6 @@ static bool probe_one(Batch *batch, uint32_t index, VkPipelineCache cache)
     return batch_create_one(batch, index, cache, CREATE_BY_PROBE, pipeline, NULL) == VK_SUCCESS && *pipeline;
 }
 
-/* Probes the annex: data not yet merged into the layer's cache, because a thread compiles with that cache. */
-static bool probe_annex(Batch *batch, uint32_t index)
-{
-    Device *device = batch->call->device;
-    if (!atomic_load_explicit(&device->caches.merged_use.has_annex, memory_order_relaxed))
-        return false;
-    if (!patient_lock(&device->caches.merge_mutex))
-        return false;
-    VkPipelineCache annex = device->caches.merged_use.annex;
-    bool found = annex != VK_NULL_HANDLE && probe_one(batch, index, annex);
-    patient_unlock(&device->caches.merge_mutex);
-    if (found)
-        note_hit(batch, index, true);
-    return found;
-}
-
 /* Puts what the layer has of a pipeline into the application's cache, as if it had been compiled there. */
 static void seed(Batch *batch, uint32_t index)
 {
@@ -162,17 +146,38 @@ static void seed_later(Batch *batch, uint32_t index, bool again)
         seed(batch, index);
 }
 
+/* The layer's cache had the pipeline, so the application's gets it, as if it had been compiled there. */
+static void note_layer_hit(Batch *batch, uint32_t index)
+{
+    bool again = batch->app_cache && contents_has(batch->app_cache, batch->elements[index].fingerprint);
+    if (batch->app_cache && batch->call->device->run.plan.seed_caches)
+        seed_later(batch, index, again);
+    note_hit(batch, index, !again);
+}
+
 /* Probes the layer's cache. */
 static bool probe_layer(Batch *batch, uint32_t index)
 {
-    Device *device = batch->call->device;
-    if (!probe_one(batch, index, device->caches.merged))
+    if (!probe_one(batch, index, batch->call->device->caches.merged))
         return false;
-    bool again = batch->app_cache && contents_has(batch->app_cache, batch->elements[index].fingerprint);
-    if (batch->app_cache && device->run.plan.seed_caches)
-        seed_later(batch, index, again);
-    note_hit(batch, index, !again);
+    note_layer_hit(batch, index);
     return true;
+}
+
+/* Probes the annex: data not yet merged into the layer's cache, because a thread compiles with that cache. */
+static bool probe_annex(Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    if (!atomic_load_explicit(&device->caches.merged_use.has_annex, memory_order_relaxed))
+        return false;
+    if (!patient_lock(&device->caches.merge_mutex))
+        return false;
+    VkPipelineCache annex = device->caches.merged_use.annex;
+    bool found = annex != VK_NULL_HANDLE && probe_one(batch, index, annex);
+    patient_unlock(&device->caches.merge_mutex);
+    if (found)
+        note_layer_hit(batch, index);
+    return found;
 }
 
 /* Returns true if the creation failed and stored data, merged into the application's cache, may be the cause. */
