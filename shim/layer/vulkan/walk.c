@@ -60,9 +60,8 @@ uint64_t walk_dynamic(VkDynamicState state)
 #define DYNAMIC_STATE(value, bit)                                                                                      \
     case value:                                                                                                        \
         return 1ull << (bit);
-        DYNAMIC_STATES
-    default:
-        return 0;
+        DYNAMIC_STATES /* NOLINT(bugprone-branch-clone): in the registry's order */
+            default : return 0;
     }
 }
 
@@ -121,7 +120,7 @@ static void enter(Walk *walk, const void *place, const void *target, size_t size
         walk->enter(walk, place, target, size);
 }
 
-static void walk_chain(Walk *walk, const VkBaseInStructure *const *place)
+__attribute__((nonnull)) static void walk_chain(Walk *walk, const VkBaseInStructure *const *place)
 {
     for (const VkBaseInStructure *node = *place; node; node = node->pNext) {
         size_t index = find_structure(node->sType);
@@ -136,7 +135,7 @@ static void walk_chain(Walk *walk, const VkBaseInStructure *const *place)
     }
 }
 
-static void walk_strings(Walk *walk, const char *const *strings, uint64_t count)
+__attribute__((nonnull)) static void walk_strings(Walk *walk, const char *const *strings, uint64_t count)
 {
     const WalkBlock block = walk->block;
     for (uint64_t i = 0; i < count && strings[i]; i++) {
@@ -146,7 +145,8 @@ static void walk_strings(Walk *walk, const char *const *strings, uint64_t count)
     }
 }
 
-static void walk_elements(Walk *walk, const Member *member, const char *data, const void *elements, uint64_t count)
+__attribute__((nonnull)) static void walk_elements(Walk *walk, const Member *member, const char *data,
+                                                   const void *elements, uint64_t count)
 {
     const uint64_t *handles = elements;
     switch ((enum MemberKind)member->kind) {
@@ -195,7 +195,7 @@ static void walk_pointer(Walk *walk, const Member *member, const char *data)
     const uint64_t count = elements ? count_of(member, data) : 0;
     if (walk->facts & FACT_HASHED && (member->counting != ONE || !elements))
         walk->bytes(walk, &count, sizeof count);
-    if (count == 0)
+    if (!elements || count == 0)
         return;
     enter(walk, data + member->offset, elements, count * element_size(member));
     walk_elements(walk, member, data, elements, count);

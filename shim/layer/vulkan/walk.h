@@ -34,7 +34,7 @@ struct Walk {
 };
 
 /* Visits `count` structures behind each other. */
-void walk_structures(Walk *walk, enum StructureIndex index, const void *data, uint64_t count);
+__attribute__((nonnull)) void walk_structures(Walk *walk, enum StructureIndex index, const void *data, uint64_t count);
 /* Returns the DYNAMIC_ bit of a state; 0 if no rule depends on it. */
 uint64_t walk_dynamic(VkDynamicState state);
 /* Returns the size of a structure in the table. */
