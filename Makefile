@@ -341,8 +341,12 @@ $(PROGRAM_SETS): programs-%: | system-packages
 	@$(MAKE) --no-print-directory -s $(if $(PARALLEL),,-j $(JOBS)) -f tests/$*/Makefile
 
 # The demo's objects are in others, and these two are made of the layer's sources, of which setup makes some.
-$(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo
+$(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo build/store_numbers.h
 programs-fuzz programs-rules: | $(VENV)/installed
+
+# Some are made of the layer's sources, before pylayer is built.
+build/store_numbers.h: shim/policy/store_numbers.py $(wildcard pylayer/store/*.py) | python
+	@$(BIN)/python shim/policy/store_numbers.py $@
 
 # The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.
 $(VALIDATION): | system-packages

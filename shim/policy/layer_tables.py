@@ -1,18 +1,17 @@
 """What the layer's C has to know of policy, as headers: the built-in skip rules, so that it needs no interpreter to
-leave a process alone; how policy's compiled copy of a policy file is named; the names of the settings; the numbers in
-the store's files; and which build this is.
+leave a process alone; how policy's compiled copy of a policy file is named; the names of the settings; and which build
+this is.
 """
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import hashlib
 import json
 import re
 import sys
 from pathlib import Path
 
+import store_numbers
 import yaml
 
 #: What a skip rule may ask for, in the order of SKIP_CONDITIONS in shim/layer/instance/skip.h.
@@ -30,17 +29,6 @@ def constant(path: str, name: str) -> str:
     found = re.search(rf"^{name} = (.+)$", Path(path).read_text(encoding="utf-8"), re.M)
     assert found, f"{path} has no {name}"
     return found[1].strip('"')
-
-
-def numbers(path: str) -> dict[str, int]:
-    """A module's constants that are integers, without importing it."""
-    found: dict[str, object] = {}
-    for node in ast.parse(Path(path).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign):
-            source = compile(ast.Module([node], []), path, "exec")
-            with contextlib.suppress(NameError, TypeError):  # made of what is no integer
-                exec(source, {"__builtins__": {}, "range": range}, found)
-    return {name: value for name, value in found.items() if isinstance(value, int)}
 
 
 def skip_rules() -> list[str]:
@@ -106,42 +94,6 @@ def run_names_header() -> str:
     )
 
 
-#: What both C and Python know of the store's files: the module, what its constants begin with in C, and which.
-SHARED = (
-    ("format", "STORE", ("VERSION", "ALIGNMENT", "MAX_RECORD_BYTES", "ADOPTED", "CHANGED_DRIVER")),
-    ("recency", "STORE", ("RECENT_SECONDS",)),
-    ("cache_history", "ATTESTATION", ("INCOMPLETE", "LOADS")),
-    ("verdict_files", "VERDICT_FILE", ("MAX_BYTES",)),
-    (
-        "verdicts",
-        "VERDICT",
-        (
-            *(
-                "PLAIN_KIND",
-                "STUB",
-                "RECORD",
-                "PIPELINE",
-                "KIND",
-                "APPLICATION",
-                "SNAPSHOTS",
-                "ADDED_CALL",
-                "LAYER_OFF",
-            ),
-            *("DECIDED", "CLOCK_SECONDS"),
-        ),
-    ),
-)
-
-
-def store_numbers_header() -> str:
-    """What shim/layer/store/store_format.h includes."""
-    lines = ["/* Written by shim/policy/layer_tables.py, of pylayer/store/. */"]
-    for module, prefix, names in SHARED:
-        known = numbers(f"pylayer/store/{module}.py")
-        lines += [f"#define {prefix}_{name} {known[name]}u" for name in names]
-    return "\n".join(lines) + "\n"
-
-
 def driver_variables() -> dict[str, list[str]]:
     """CHANGING and HARMLESS of pylayer/store/verdicts.py."""
     source = Path("pylayer/store/verdicts.py").read_text()
@@ -184,12 +136,10 @@ def write(directory: Path) -> list[Path]:
         directory / "layer_tables.h": header(),
         directory / "layer_setting_names.h": names_header(),
         directory / "run_names.h": run_names_header(),
-        directory / "store_numbers.h": store_numbers_header(),
+        directory / "store_numbers.h": store_numbers.header(),
         directory / "driver_variables.h": driver_variables_header(),
         directory / "build_id.h": build_header(),
     }
-    directory.mkdir(parents=True, exist_ok=True)
     for target, content in made.items():
-        if not target.exists() or target.read_text() != content:
-            target.write_text(content)
+        store_numbers.write(target, content)
     return list(made)

@@ -1,0 +1,52 @@
+"""What C has to know of the numbers in the store's files, as a header, made of pylayer/store/:
+``python shim/policy/store_numbers.py build/store_numbers.h``. Needs no package, because programs of the tests are built
+before pylayer is.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+from pathlib import Path
+
+#: What both C and Python know of the store's files: the module, what its constants begin with in C, and which.
+SHARED = (
+    ("format", "STORE", "VERSION ALIGNMENT MAX_RECORD_BYTES ADOPTED CHANGED_DRIVER"),
+    ("recency", "STORE", "RECENT_SECONDS"),
+    ("cache_history", "ATTESTATION", "INCOMPLETE LOADS"),
+    ("verdict_files", "VERDICT_FILE", "MAX_BYTES"),
+    ("verdicts", "VERDICT", "PLAIN_KIND STUB RECORD PIPELINE KIND APPLICATION SNAPSHOTS ADDED_CALL LAYER_OFF"),
+    ("verdicts", "VERDICT", "DECIDED CLOCK_SECONDS"),
+)
+
+
+def numbers(path: str) -> dict[str, int]:
+    """A module's constants that are integers, without importing it."""
+    found: dict[str, object] = {}
+    for node in ast.parse(Path(path).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign):
+            source = compile(ast.Module([node], []), path, "exec")
+            with contextlib.suppress(NameError, TypeError):  # made of what is no integer
+                exec(source, {"__builtins__": {}, "range": range}, found)
+    return {name: value for name, value in found.items() if isinstance(value, int)}
+
+
+def header() -> str:
+    """What shim/layer/store/store_format.h includes."""
+    lines = ["/* Written by shim/policy/store_numbers.py, of pylayer/store/. */"]
+    for module, prefix, names in SHARED:
+        known = numbers(f"pylayer/store/{module}.py")
+        lines += [f"#define {prefix}_{name} {known[name]}u" for name in names.split()]
+    return "\n".join(lines) + "\n"
+
+
+def write(target: Path, content: str) -> None:
+    """Writes a header if it changed, so that nothing is compiled again for nothing."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists() or target.read_text() != content:
+        target.write_text(content)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), header())
