@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-#: Types of verdicts: enum VerdictType of shim/layer/store/verdicts.h. A test compares them.
+#: Types of verdicts. shim/policy/store_numbers.py gives them to C.
 PLAIN_KIND, STUB, RECORD, PIPELINE, KIND, APPLICATION, SNAPSHOTS, ADDED_CALL, LAYER_OFF = range(1, 10)
 
 #: Flags: the verdict is decided, not just evidence for it; the process died where the driver may have compiled.
