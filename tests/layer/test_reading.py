@@ -128,6 +128,14 @@ def test_many_records(scripted: ScriptedDriver, folded: bool, script: str) -> No
         assert scripted.world.last()["fetched"] == MANY
 
 
+def test_many_records_in_one_journal(scripted: ScriptedDriver) -> None:
+    """A journal with many records does not start policy in each run. A fold at the end may not read as much."""
+    for count in (MANY, 1):
+        scripted.demo("--count", count)
+    result = scripted.demo("--count", 1, LD_DEBUG="files")
+    assert "libvulkan" in result.stderr and "_policy" not in result.stderr
+
+
 def test_cells_alone(scripted: ScriptedDriver) -> None:
     """A driver that is faster so gets each stored cell in a cache of its own, and merged cells for pipelines that are
     created again."""

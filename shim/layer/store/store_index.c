@@ -242,7 +242,7 @@ static bool add_file(Store *store, const char *name, bool system, StoredFound *f
     found->records += file.entry_count;
     if (file.table == 0 && !system) {
         found->without_table++;
-        found->work |= found->without_table > MANY_FILES || file.entry_count > TABLE_IN_MEMORY;
+        found->work |= found->without_table > MANY_FILES;
     }
     pthread_mutex_lock(&stored->mutex);
     stored->files[stored->file_count++] = file;
