@@ -68,9 +68,12 @@ def ready(page: Page) -> None:
 
 
 def pixels(page: Page, timeline: str, colour: str) -> int:
-    """Pixels of a timeline (a CSS selector) that have one of the style sheet's colours."""
+    """Pixels of a timeline (a CSS selector) that have one of the style sheet's colours, when what was asked for before is
+    drawn: the chart draws later than its event."""
     count = page.evaluate(
-        """([timeline, colour]) => {
+        """async ([timeline, colour]) => {
+            for (let frame = 0; frame < 3; frame++)
+                await new Promise(requestAnimationFrame);
             const probe = document.createElement("span");
             probe.style.forcedColorAdjust = "none";
             probe.style.color = `var(--${colour})`;
