@@ -68,8 +68,8 @@ def ready(page: Page) -> None:
 
 
 def pixels(page: Page, timeline: str, colour: str) -> int:
-    """Pixels of a timeline (a CSS selector) that have one of the style sheet's colours. Waits, because the chart draws in
-    a later frame than the event."""
+    """Pixels of a timeline (a CSS selector) that have one of the style sheet's colours. Waits, because the chart
+    draws in a later frame than the event."""
     count = page.evaluate(
         """async ([timeline, colour]) => {
             for (let frame = 0; frame < 3; frame++)
