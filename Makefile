@@ -344,8 +344,8 @@ $(PROGRAM_SETS): programs-%: | system-packages
 $(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo build/store_numbers.h
 programs-fuzz programs-rules: | $(VENV)/installed
 
-# Some are made of the layer's sources, before pylayer is built.
-build/store_numbers.h: shim/policy/store_numbers.py $(wildcard pylayer/store/*.py) | python
+# Some test programs include sources of the layer, which need this header before pylayer is built.
+build/store_numbers.h: shim/policy/store_numbers.py $(wildcard pylayer/common/*.py pylayer/store/*.py) | python
 	@$(BIN)/python shim/policy/store_numbers.py $@
 
 # The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.

@@ -127,7 +127,7 @@ def conditions(definition: dict[str, Any], schema: dict[str, Any]) -> list[str]:
     how = match["description"].partition(". ")[2]
     executable, example = (match["properties"]["executable"][key] for key in ("description", "examples"))
     lines = comment(f"Conditions: {', '.join(match['properties'])}. {how}.", "# ")
-    return lines + comment(f"executable: {executable[0].lower()}{executable[1:]}, such as {example[0]}.", "# ")
+    return lines + comment(f"executable: {executable[0].lower()}{executable[1:]}. Example: {example[0]}.", "# ")
 
 
 def documented(key: str, definition: dict[str, Any], schema: dict[str, Any], indent: str = "") -> list[str]:

@@ -21,21 +21,30 @@ from registry_rules import FACTS
 
 LAYER = Path(__file__).parent / "layer" / "vulkan"
 
-#: Where the walk begins (walk.h), with the names that C has for them.
-ROOTS = {
-    "VkDeviceCreateInfo": "DEVICE",
+#: What the table describes, with all that can be reached from it.
+ROOTS = (
+    "VkDeviceCreateInfo",
+    "VkGraphicsPipelineCreateInfo",
+    "VkComputePipelineCreateInfo",
+    "VkRayTracingPipelineCreateInfoKHR",
+    "VkPipelineShaderStageCreateInfo",
+    "VkShaderModuleCreateInfo",
+    "VkDescriptorSetLayoutCreateInfo",
+    "VkSamplerCreateInfo",
+    "VkSamplerYcbcrConversionCreateInfo",
+    "VkPipelineLayoutCreateInfo",
+    "VkRenderPassCreateInfo",
+    "VkRenderPassCreateInfo2",
+)
+#: Where C begins a walk (walk.h), with its names.
+NAMED = {
     "VkGraphicsPipelineCreateInfo": "GRAPHICS",
     "VkComputePipelineCreateInfo": "COMPUTE",
     "VkRayTracingPipelineCreateInfoKHR": "RAY_TRACING",
     "VkPipelineShaderStageCreateInfo": "STAGE",
-    "VkShaderModuleCreateInfo": "SHADER_MODULE",
-    "VkDescriptorSetLayoutCreateInfo": "SET_LAYOUT",
-    "VkSamplerCreateInfo": "SAMPLER",
-    "VkSamplerYcbcrConversionCreateInfo": "YCBCR_CONVERSION",
-    "VkPipelineLayoutCreateInfo": "PIPELINE_LAYOUT",
-    "VkRenderPassCreateInfo": "RENDER_PASS",
-    "VkRenderPassCreateInfo2": "RENDER_PASS_2",
 }
+#: The dynamic states that C asks for. Others may share a bit.
+ASKED = ("RASTERIZER_DISCARD_ENABLE",)
 
 #: What the layer uses and the headers of Debian bookworm (1.3.239) lack, by what the headers that have it define. An
 #: empty list is all that the extension brings.
@@ -307,6 +316,8 @@ def table(registry: Registry, package: str) -> str:
 def names(registry: Registry, package: str) -> str:
     """registry.h"""
     members = Members(registry)
+    facts = [f"    FACT_{name} = {1 << bit:#x}," for bit, name in enumerate(FACTS)]
+    width = max(map(len, facts))
     lines = [
         origin(registry, package),
         "/* registry.h - names of registry.inc: structures, what is known of a pipeline, dynamic states. */",
@@ -314,15 +325,15 @@ def names(registry: Registry, package: str) -> str:
         "#define PYLAYER_REGISTRY_H",
         "",
         "enum StructureIndex {",
-        *(f"    STRUCTURE_{ROOTS[name]} = {index}," for name, index in members.indexes.items() if name in ROOTS),
+        *(f"    STRUCTURE_{NAMED[name]} = {index}," for name, index in members.indexes.items() if name in NAMED),
         "};",
         "",
-        "/* Meanings are in fingerprints.c. */",
+        "/* What is known of a pipeline. */",
         "enum Fact {",
-        *(f"    FACT_{name} = {1 << bit:#x}," for bit, name in enumerate(FACTS)),
+        *(f"{line:<{width}} /* {what} */" for line, what in zip(facts, FACTS.values(), strict=True)),
         "};",
         "",
-        *(f"#define DYNAMIC_{state} (1ull << {bit})" for state, bit in members.bits.items()),
+        *(f"#define DYNAMIC_{state} (1ull << {members.bits[state]})" for state in ASKED),
     ]
     return "\n".join([*lines, "", "#endif", ""])
 

@@ -248,7 +248,7 @@ class Members:
         return int(self.registry.values[f"VK_DYNAMIC_STATE_{state}"][1])
 
     def facts(self, names: Iterable[str]) -> int:
-        return sum(1 << FACTS.index(name) for name in names)
+        return sum(1 << list(FACTS).index(name) for name in names)
 
     def dynamic(self, names: Iterable[str]) -> int:
         return sum({1 << self.bits[name] for name in names})

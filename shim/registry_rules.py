@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: What is known of a pipeline (walk.h), in the order of their bits. The first four are those of
+#: What is known of a pipeline, in the order of their bits, and what each means. The first four are those of
 #: VkGraphicsPipelineLibraryFlagBitsEXT.
-FACTS = (
-    "VERTEX_INPUT",
-    "PRE_RASTERIZATION",
-    "FRAGMENT_SHADER",
-    "FRAGMENT_OUTPUT",
-    "STAGES",
-    "NO_STAGES",
-    "MESH",
-    "TESSELLATION",
-    "DISCARDS",
-    "RASTERIZES",
-    "RENDER_PASS",
-    "COLORS",
-    "DEPTH",
-    "LINKED",
-    "HASHED",
-    "RECORDED",
-)
+FACTS = {
+    "VERTEX_INPUT": "it has the state of this subset",
+    "PRE_RASTERIZATION": "likewise",
+    "FRAGMENT_SHADER": "likewise",
+    "FRAGMENT_OUTPUT": "likewise",
+    "STAGES": "its own stages count",
+    "NO_STAGES": "its create info has none",
+    "MESH": "one of its stages is a mesh shader",
+    "TESSELLATION": "it has both stages of tessellation",
+    "DISCARDS": "it discards everything before rasterization, always",
+    "RASTERIZES": "it may rasterize",
+    "RENDER_PASS": "it is for a render pass",
+    "COLORS": "it may have color attachments",
+    "DEPTH": "it may have a depth or stencil attachment",
+    "LINKED": "it is linked from libraries",
+    "HASHED": "of the walk: it makes a hash",
+    "RECORDED": "of the walk: it copies (tests/record)",
+}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ IOV_MAX = 1024
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 #: Clocks of machines that share a store differ by less.
-AHEAD_SECONDS = 300.0
+AHEAD_SECONDS = 300
 
 _FILE_TYPE, _PLAIN_FILE = 0o170000, 0o100000  # stat.S_IFMT, stat.S_IFREG
 

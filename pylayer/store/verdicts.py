@@ -43,6 +43,8 @@ HOUR = 3600
 DAY = 24 * HOUR
 #: Clocks of machines that share a store may differ by this much.
 CLOCK_SECONDS = HOUR
+#: No verdict of the table lasts longer. One that says so is not believed.
+LONGEST_SECONDS = 90 * DAY
 
 #: A run in which the layer used so much stored data has shown that using it works.
 SUCCESSES = 8
@@ -137,7 +139,7 @@ TABLE = {
     # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs,
     # unless a variable of CHANGING was set. Calls of OFTEN_KILLED need two deaths.
     ADDED_CALL: Rule(
-        "added-call", 1, DAY, again=90 * DAY,
+        "added-call", 1, DAY, again=LONGEST_SECONDS,
         effect="{call} is not called for {kind} pipelines, because a program died in this call",
         end="{call} is called for {kind} pipelines again",
     ),

@@ -1,4 +1,4 @@
-"""What C has to know of the numbers in the store's files, as a header, made of pylayer/store/:
+"""What C has to know of the numbers in the store's files, as a header, made of pylayer/:
 ``python shim/policy/store_numbers.py build/store_numbers.h``. Needs no package, because programs of the tests are built
 before pylayer is.
 """
@@ -12,12 +12,13 @@ from pathlib import Path
 
 #: What both C and Python know of the store's files: the module, what its constants begin with in C, and which.
 SHARED = (
-    ("format", "STORE", "VERSION ALIGNMENT MAX_RECORD_BYTES ADOPTED CHANGED_DRIVER"),
-    ("recency", "STORE", "RECENT_SECONDS"),
-    ("cache_history", "ATTESTATION", "INCOMPLETE LOADS"),
-    ("verdict_files", "VERDICT_FILE", "MAX_BYTES"),
-    ("verdicts", "VERDICT", "PLAIN_KIND STUB RECORD PIPELINE KIND APPLICATION SNAPSHOTS ADDED_CALL LAYER_OFF"),
-    ("verdicts", "VERDICT", "DECIDED CLOCK_SECONDS"),
+    ("common/files", "STORE", "AHEAD_SECONDS"),
+    ("store/format", "STORE", "VERSION ALIGNMENT MAX_RECORD_BYTES ADOPTED CHANGED_DRIVER"),
+    ("store/recency", "STORE", "RECENT_SECONDS"),
+    ("store/cache_history", "ATTESTATION", "INCOMPLETE LOADS"),
+    ("store/verdict_files", "VERDICT_FILE", "MAX_BYTES"),
+    ("store/verdicts", "VERDICT", "PLAIN_KIND STUB RECORD PIPELINE KIND APPLICATION SNAPSHOTS ADDED_CALL LAYER_OFF"),
+    ("store/verdicts", "VERDICT", "DECIDED CLOCK_SECONDS LONGEST_SECONDS"),
 )
 
 
@@ -34,9 +35,9 @@ def numbers(path: str) -> dict[str, int]:
 
 def header() -> str:
     """What shim/layer/store/store_format.h includes."""
-    lines = ["/* Written by shim/policy/store_numbers.py, of pylayer/store/. */"]
+    lines = ["/* Written by shim/policy/store_numbers.py, of pylayer/. */"]
     for module, prefix, names in SHARED:
-        known = numbers(f"pylayer/store/{module}.py")
+        known = numbers(f"pylayer/{module}.py")
         lines += [f"#define {prefix}_{name} {known[name]}u" for name in names.split()]
     return "\n".join(lines) + "\n"
 

@@ -1,42 +1,36 @@
-/*
- * binaries.h - what the binaries carrier does for one pipeline: it creates the pipeline from binaries in the device's
- * index, or keeps the binaries of a pipeline that the index lacked.
- */
+/* binaries.h - the pipeline binaries of a device, and what is known of the driver's */
 #ifndef PYLAYER_BINARIES_H
 #define PYLAYER_BINARIES_H
 
-#include "binaries/device_binaries.h"
-#include "vulkan/create_info.h"
+#include "binaries/binary_history.h"
+#include "binaries/binary_index.h"
+#include "crash/crash.h"
+#include "driver/driver.h"
+#include "run/run.h"
 
-/* Asks the driver for the pipeline's key. Returns false if the pipeline must not be created from binaries, nor its
- * binaries read. */
-bool binaries_key(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
-                  VkPipelineBinaryKeyKHR *key);
+struct Binaries {
+    const Driver *driver;
+    Run *run;
+    Crash *crash;
 
-/*
- * Creates the pipeline from the index's entry for the key. Returns true if *result is the result of the call. Returns
- * false if the index has no entry, or if the driver failed with it; such binaries are evicted. An entry may have no
- * binaries because its pipeline has none: then the pipeline is created as the application asked.
- */
-bool binaries_create(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
-                     const VkPipelineBinaryKeyKHR *key, VkPipeline *pipeline, VkResult *result, uint64_t *duration_ns);
+    /* enabled: pipelineBinaries is enabled. app_enabled: the application enabled it. */
+    bool enabled, app_enabled;
+    bool multiview; /* the application enabled it */
+    /* The application asked for a pipeline's key or, by its create info, for its binaries: it keeps binaries itself. It
+     * may get them from the driver's internal cache, which lacks what went through a VkPipelineCache. So from then on the
+     * layer adds no cache, unless it stores binaries itself. */
+    atomic_bool app_keeps;
+    bool app_extension, app_maintenance5; /* the application enabled these, so it may use their commands */
+    bool internal_cache;   /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
+    bool driver_cache_off; /* disableInternalCache */
+    BinaryIndex index;
+    BinaryHistory history;
+    atomic_uint kinds_captured; /* bit mask: the internal cache does not return the binaries; capture at once */
+    atomic_uint failures[PYLAYER_KIND_COUNT]; /* in a row */
+};
 
-/* Asks the driver's internal cache for the binaries of a pipeline that was just created without a VkPipelineCache, and
- * keeps them. Returns false if the internal cache does not have them. */
-bool binaries_keep(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
-                   const VkPipelineBinaryKeyKHR *key, PylayerCell *about);
-
-/* Returns true if compiling has to capture: there is no internal cache, or it is known not to give binaries of this
- * kind. */
-bool binaries_want_capture(const Binaries *binaries, const Element *element);
-
-/* Keeps the binaries of a pipeline that the application created with CAPTURE_DATA. */
-void binaries_keep_captured(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
-                            PylayerCell *about);
-
-/* Creates the pipeline with CAPTURE_DATA, and keeps its binaries. Returns false if the pipeline was not created. */
-bool binaries_capture(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
-                      const VkPipelineBinaryKeyKHR *key, PylayerCell *about, VkPipeline *pipeline,
-                      uint64_t *duration_ns);
+void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash);
+/* Frees memory. binary_index_close has destroyed the driver's objects before. */
+void binaries_close(Binaries *binaries);
 
 #endif

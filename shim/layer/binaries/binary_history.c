@@ -3,9 +3,10 @@
  * Data that the application brings back is compared with it, because drivers execute altered binaries without reporting
  * an error (RADV took 641 of 942 and crashed in 301, measured).
  */
-#include "binaries/device_binaries.h"
 #include <stdlib.h>
 #include <string.h>
+
+#include "binaries/binaries.h"
 
 #define MAX_KNOWN (1u << 20)
 

@@ -6,9 +6,10 @@
  * entry. An entry's VkPipelineBinaryKHR objects are created at its first use, and kept: nothing in Vulkan says that
  * they may be destroyed before the pipelines created from them ('Object Lifetime' lists what may).
  */
-#include "binaries/device_binaries.h"
 #include <stdlib.h>
 #include <string.h>
+
+#include "binaries/binaries.h"
 
 struct BinaryEntry {
     BinaryEntry *next;  /* BinaryIndex::entries */

@@ -7,11 +7,7 @@ void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, C
     caches->run = run;
     caches->store = store;
     caches->crash = crash;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&caches->loading.changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init_monotonic(&caches->loading.changed);
     pthread_mutex_init(&caches->loading.mutex, NULL);
     caches->loading.expected = 1;
     pthread_mutex_init(&caches->given_mutex, NULL);

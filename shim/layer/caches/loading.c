@@ -37,7 +37,7 @@ void loading_begin(Caches *caches)
     Loading *loading = &caches->loading;
     pthread_mutex_lock(&loading->mutex);
     if (loading->expected++ == 0) {
-        atomic_store(&caches->run->begun_ns, now_ns());
+        atomic_store(&loading->begun_ns, now_ns());
         atomic_store(&loading->done, 0);
     }
     pthread_mutex_unlock(&loading->mutex);
@@ -126,7 +126,7 @@ bool loading_wait(Caches *caches)
     Loading *loading = &caches->loading;
     if (atomic_load_explicit(&loading->done, memory_order_acquire))
         return wholly_merged(caches);
-    uint64_t give_up = atomic_load(&caches->run->begun_ns) + (uint64_t)caches->run->plan.load_wait_ns;
+    uint64_t give_up = atomic_load(&loading->begun_ns) + (uint64_t)caches->run->plan.load_wait_ns;
     uint64_t start = now_ns();
     if (start >= give_up)
         return false;

@@ -9,12 +9,13 @@ typedef struct Caches Caches;
 typedef struct Loading {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    atomic_int done;       /* no load is expected: everything stored is merged */
-    atomic_int under_way;  /* records were handed over, in this or a later load, and more may come */
-    atomic_int abandoned;  /* the device or the process ends: the driver gets no more records */
-    atomic_bool refused;   /* the driver refused a record */
-    uint64_t given, taken; /* records of this load; policy's thread counts them */
-    unsigned expected;     /* loads that neither loading_done nor loading_cancel has ended */
+    atomic_ullong begun_ns; /* a thread waits for stored records at most until this plus load_wait_ns */
+    atomic_int done;        /* no load is expected: everything stored is merged */
+    atomic_int under_way;   /* records were handed over, in this or a later load, and more may come */
+    atomic_int abandoned;   /* the device or the process ends: the driver gets no more records */
+    atomic_bool refused;    /* the driver refused a record */
+    uint64_t given, taken;  /* records of this load; policy's thread counts them */
+    unsigned expected;      /* loads that neither loading_done nor loading_cancel has ended */
 } Loading;
 
 /* Merges records before it returns; abandoned ones are left out. Returns -1 if the device has no cache of the layer's. */

@@ -9,19 +9,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "caches/stored.h"
+#include "caches/cache_history.h"
 #include "caches/caches.h"
 #include "caches/cells.h"
 #include "crash/sentinel_file.h"
-#include "caches/cache_history.h"
 #include "crash/suspects.h"
-#include "run/counters.h"
-#include "store/patient_read.h"
 #include "process/aside.h"
 #include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
-#include "store/store_index.h"
-#include "caches/stored.h"
+#include "run/counters.h"
+#include "store/patient_read.h"
 
 /* What is read at once, from the record that is wanted: pipelines that were stored together are created together. A
  * read for few records means a merge for few, and nobody looks into the cache during a merge. Three records a read, of
@@ -344,7 +343,7 @@ static void give_slice(Caches *caches, const Chunk *chunk, const Slice *slice)
     note_given(caches, slice->places, slice->count);
 }
 
-/* Nobody has the record: a later pipeline may take it. */
+/* The read was abandoned. Unclaims the record so that a later creation can try again. */
 static void note_late(Stored *stored, Place place)
 {
     pthread_mutex_lock(&stored->mutex);

@@ -33,8 +33,8 @@ Mark mark_records(Crash *crash, const uint8_t *digests, uint32_t record_count);
 Mark mark_application_data(Crash *crash, uint64_t data_id);
 /* data_ids: AppCache::data_id of the merged caches, at most PYLAYER_MARK_IDS of them. */
 Mark mark_merge(Crash *crash, const uint64_t *data_ids, unsigned id_count);
-/* elements: those of one call; NULL if what the call creates is not known. data_id: of the application's cache. foreign: the driver also probes stored
- * data outside the application's cache. */
+/* elements: those of one call; NULL if what the call creates is not known. data_id: of the application's cache.
+ * foreign: the driver also probes stored data outside the application's cache. */
 Mark mark_pipelines(Crash *crash, const Element *elements, uint32_t count, uint64_t data_id, bool foreign,
                     bool may_compile);
 /* A call that the layer adds, without stored data. kind, fingerprint: 0 if it concerns no pipeline. */

@@ -2,7 +2,7 @@
 #ifndef PYLAYER_DEVICE_H
 #define PYLAYER_DEVICE_H
 
-#include "binaries/device_binaries.h"
+#include "binaries/binaries.h"
 #include "caches/caches.h"
 #include "crash/crash.h"
 #include "device/deferred_operations.h"
@@ -28,5 +28,8 @@ typedef struct Device {
     /* Held while the policy thread runs a command on this device. vkDestroyDevice waits for it. */
     pthread_mutex_t command_mutex;
 } Device;
+
+/* The members of a PipelineCall (create_info.h) that are the device's. */
+#define CALL_OF(device_) .driver = &(device_)->driver, .said_unknown = &(device_)->said_unknown, .device = (device_)
 
 #endif

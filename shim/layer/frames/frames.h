@@ -20,7 +20,7 @@
 #define FRAME_STREAMS 16u
 /* Creations on another thread held up a frame if at most this many were presented in time while it was busy with them. */
 #define FRAME_QUEUE 2u
-/* A thread that creates its next pipeline within this time is still busy. pylayer/report/frames.py has it, too. */
+/* A thread that creates its next pipeline within this time is still busy. pylayer/report/late_frames.py has it, too. */
 #define FRAME_GAP_NS 1000000u
 
 /* The frames of a swapchain, and of those that replaced it. Vulkan allows one present at a time. */

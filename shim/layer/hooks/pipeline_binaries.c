@@ -10,7 +10,7 @@
 #include "driver/dispatch.h"
 #include "mailbox/mailbox.h"
 #include "process/process.h"
-#include "binaries/binaries.h"
+#include "binaries/create_by_key.h"
 #include "shaders/fingerprints.h"
 #include "crash/sentinel.h"
 
@@ -143,11 +143,7 @@ static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateIn
 {
     if (atomic_load_explicit(&device->run.carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
         return NULL;
-    PipelineCall call = {.driver = &device->driver,
-                         .said_unknown = &device->said_unknown,
-                         .device = device,
-                         .count = 1,
-                         .infos = info->pNext};
+    PipelineCall call = {CALL_OF(device), .count = 1, .infos = info->pNext};
     const VkBaseInStructure *head = info->pNext;
     switch (head ? (int)head->sType : 0) {
     case VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO:
@@ -164,12 +160,12 @@ static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateIn
     }
     VkPipelineBinaryKeyKHR key;
     element_read(element, &call, 0);
-    if (element->from_binaries || !binaries_key(&call.device->binaries, &call, 0, element, &key))
+    if (element->from_binaries || !binaries_key(&device->binaries, &call, 0, element, &key))
         return NULL;
     loading_wait(&device->caches);
     BinaryEntry *entry = binary_index_find(&device->binaries, &key);
     if (entry)
-        element->fingerprint = fingerprint_of(&call.device->shaders, &call, 0, element->kind);
+        element->fingerprint = fingerprint_of(&device->shaders, &call, 0, element->kind);
     return entry;
 }
 

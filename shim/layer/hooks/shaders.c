@@ -22,9 +22,8 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice handle, VkShaderMo
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     /* Forget it before the driver can give the same handle to another thread. If the driver returned the handle
      * several times, for the same code (Vulkan, 'Object Model'), its code is unknown from here on. */
-    if (module != VK_NULL_HANDLE && !process_is_forked_child()) {
+    if (module != VK_NULL_HANDLE && !process_is_forked_child())
         shader_module_forget(&device->shaders, module);
-    }
     device->driver.destroy_shader_module(handle, module, allocator);
 }
 

@@ -274,12 +274,17 @@ static Device *device_new(Instance *instance, VkPhysicalDevice physical)
     return device;
 }
 
-/* Without a create info the command returns the global key (Vulkan, vkGetPipelineKeyKHR). */
+/* Without a create info the command returns the global key (Vulkan, vkGetPipelineKeyKHR). The call is marked if the layer
+ * reads the store by itself. Otherwise policy makes the sentinel's file, later. */
 static void read_global_key(Device *device, PylayerDeviceCreated *created)
 {
     VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-    if (device->driver.get_pipeline_key(device->driver.handle, NULL, &key) != VK_SUCCESS ||
-        key.keySize > sizeof created->global_key)
+    if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_KEY, 0))
+        return;
+    Mark mark = mark_added(&device->crash, PYLAYER_MARK_KEY, 0, 0);
+    VkResult result = device->driver.get_pipeline_key(device->driver.handle, NULL, &key);
+    mark_end(mark);
+    if (result != VK_SUCCESS || key.keySize > sizeof created->global_key)
         return;
     created->global_key_size = key.keySize;
     memcpy(created->global_key, key.key, key.keySize);
@@ -410,7 +415,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         return result;
     }
     device->driver.handle = *handle;
-    atomic_store(&device->run.begun_ns, now_ns());
+    device->run.begun_ns = now_ns();
+    atomic_store(&device->caches.loading.begun_ns, device->run.begun_ns);
     resolve(device, mine->pfnNextGetDeviceProcAddr);
     if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
         device->driver.destroy_device(*handle, below);

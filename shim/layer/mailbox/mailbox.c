@@ -105,12 +105,8 @@ static uint64_t next_look_locked(void)
 void mailbox_open(bool (*start)(void))
 {
     idle_since = now_ns();
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&arrivals, &attributes);
-    pthread_cond_init(&answers, &attributes);
-    pthread_condattr_destroy(&attributes);
+    cond_init_monotonic(&arrivals);
+    cond_init_monotonic(&answers);
     pthread_key_create(&main_thread_key, main_thread_ends);
     pthread_mutex_lock(&mutex);
     open_ = true;

@@ -132,7 +132,7 @@ Fetch batch_fetch(Batch *batch, uint32_t index, bool may_be_alone)
     element->known = fetched.known;
     if (device->run.plan.compiles_unknown && !(element->known & SEEN_CREATED))
         element->stages_met = fingerprints_meet_stages(
-            &device->run.seen, fingerprint_of_stages(&batch->call->device->shaders, batch->call, index, element->kind));
+            &device->run.seen, fingerprint_of_stages(&device->shaders, batch->call, index, element->kind));
     batch->given_before = atomic_load_explicit(&device->caches.last_given, memory_order_acquire);
     uint32_t stage_count;
     create_info_stages(batch->call, index, element->kind, &stage_count);

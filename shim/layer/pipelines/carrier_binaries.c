@@ -5,7 +5,7 @@
 #include "device/device.h"
 #include "pipelines/carrier_binaries.h"
 
-#include "binaries/binaries.h"
+#include "binaries/create_by_key.h"
 #include "pipelines/carrier_cells.h"
 
 static bool keep(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key, uint8_t flags, uint64_t create_ns)
@@ -30,7 +30,7 @@ static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *
 static bool adopt(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key, uint64_t driver_ns)
 {
     Device *device = batch->call->device;
-    if (*device->store.kept.reason)
+    if (store_has_plan(&device->store))
         return keep(batch, index, key, PYLAYER_CELL_ADOPTED, driver_ns);
     Adoption adoption;
     if (!adoption_begin(&device->caches.adoption, driver_ns, &adoption))
@@ -128,12 +128,12 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
     Device *device = call->device;
     Element *element = &batch->elements[index];
     VkPipelineBinaryKeyKHR key;
-    if (!binaries_key(&call->device->binaries, call, index, element, &key))
+    if (!binaries_key(&device->binaries, call, index, element, &key))
         return carrier_cells_create_one(batch, index);
     VkResult result;
     uint64_t duration = 0;
-    if (!element->suspect && binaries_create(&call->device->binaries, call, index, element, &key,
-                                             &call->pipelines[index], &result, &duration)) {
+    if (!element->suspect &&
+        binaries_create(&device->binaries, call, index, element, &key, &call->pipelines[index], &result, &duration)) {
         if (result != VK_SUCCESS)
             return result;
         batch_note_created(batch, index);

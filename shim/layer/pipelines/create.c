@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "binaries/binaries.h"
+#include "binaries/create_by_key.h"
 #include "pipelines/carrier_binaries.h"
 #include "pipelines/carrier_cells.h"
 #include "pipelines/carrier_observe.h"

@@ -13,14 +13,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice handle, Vk
                                                              VkPipeline *pipelines)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    return pipelines_create(&(PipelineCall){.driver = &device->driver,
-                                            .said_unknown = &device->said_unknown,
-                                            .device = device,
-                                            .point = BIND_GRAPHICS,
-                                            .cache = cache,
-                                            .count = info_count,
-                                            .infos = infos,
-                                            .allocator = allocator,
+    return pipelines_create(&(PipelineCall){CALL_OF(device), .point = BIND_GRAPHICS, .cache = cache,
+                                            .count = info_count, .infos = infos, .allocator = allocator,
                                             .pipelines = pipelines});
 }
 
@@ -30,15 +24,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice handle, VkP
                                                             VkPipeline *pipelines)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    return pipelines_create(&(PipelineCall){.driver = &device->driver,
-                                            .said_unknown = &device->said_unknown,
-                                            .device = device,
-                                            .point = BIND_COMPUTE,
-                                            .cache = cache,
-                                            .count = info_count,
-                                            .infos = infos,
-                                            .allocator = allocator,
-                                            .pipelines = pipelines});
+    return pipelines_create(&(PipelineCall){CALL_OF(device), .point = BIND_COMPUTE, .cache = cache, .count = info_count,
+                                            .infos = infos, .allocator = allocator, .pipelines = pipelines});
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handle, VkDeferredOperationKHR deferred,
@@ -48,16 +35,9 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handl
                                                                   VkPipeline *pipelines)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    PipelineCall call = {.driver = &device->driver,
-                         .said_unknown = &device->said_unknown,
-                         .device = device,
-                         .point = BIND_RAY_TRACING,
-                         .deferred = deferred,
-                         .cache = cache,
-                         .count = info_count,
-                         .infos = infos,
-                         .allocator = allocator,
-                         .pipelines = pipelines};
+    PipelineCall call = {CALL_OF(device),        .point = BIND_RAY_TRACING, .deferred = deferred,
+                         .cache = cache,         .count = info_count,       .infos = infos,
+                         .allocator = allocator, .pipelines = pipelines};
     if (deferred != VK_NULL_HANDLE && info_count > 0 && !process_is_forked_child() &&
         carrier_keeps(atomic_load_explicit(&device->run.carrier, memory_order_relaxed)))
         return deferred_create(&call);

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
-
 #include <stdatomic.h>
 
 #include "process/clock.h"
@@ -20,11 +19,7 @@ static _Thread_local bool here; /* this is such a thread */
 
 static void init(void)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init_monotonic(&changed);
 }
 
 static void *run(void *argument)

@@ -17,7 +17,7 @@ _Static_assert(sizeof(PylayerCounters) == COUNTERS * sizeof(uint64_t), "PylayerC
 
 /* counters: THREAD_SLOTS of them. */
 void counters_add_up(const Counters *counters, PylayerCounters *out);
-/* Without what the queue holds. */
+/* Adds up the activity of all groups. It does not include what waits in the mailbox's queue. */
 void activity_add_up(const Counters *counters, PylayerActivity *out);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct Run {
     bool planned;                    /* policy gave a plan, so it must be told when this device ends */
     atomic_int carrier;              /* PylayerCarrier in force; changes only to OFF */
     PylayerDeviceInfo info;          /* as policy got it */
-    atomic_ullong begun_ns;          /* a thread waits for stored records at most until this plus load_wait_ns */
+    uint64_t begun_ns;               /* when the driver had created the device */
     bool sees_frames;                /* the commands of swapchains are hooked */
     atomic_bool written;             /* the layer has written the run's file */
     _Atomic(struct Frames *) frames; /* NULL until the first present */
@@ -41,7 +41,7 @@ static inline bool carrier_keeps(int carrier)
     return carrier != PYLAYER_CARRIER_OFF && carrier != PYLAYER_CARRIER_OBSERVE;
 }
 
-/* Keeps what the layer has of a device until as many calls of run_release. */
+/* Keeps the layer's state of this device alive. Each call needs one call of run_release. */
 static inline void run_hold(Run *run)
 {
     atomic_fetch_add(&run->holders, 1);

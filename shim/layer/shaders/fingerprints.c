@@ -191,8 +191,10 @@ uint64_t fingerprint_of_stages(Shaders *shaders, const PipelineCall *call, uint3
 {
     uint32_t stage_count;
     const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
+    if (stage_count == 0) /* pStages may be NULL then: of a pipeline that is linked from libraries */
+        return 0;
     Description description;
     begin(&description, shaders, true);
     walk_structures(&description.walk, STRUCTURE_STAGE, stages, stage_count);
-    return stage_count == 0 || description.walk.ended ? 0 : hash_of(&description);
+    return description.walk.ended ? 0 : hash_of(&description);
 }

@@ -36,18 +36,18 @@ uint64_t identifier_digest(const uint8_t *identifier, uint32_t size)
 uint64_t identifier_of(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info)
 {
     const Driver *driver = shaders->driver;
-    if (!driver->get_module_identifier || !driver->get_code_identifier ||
-        call_is_off(&shaders->crash->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
+    bool known = module != VK_NULL_HANDLE ? driver->get_module_identifier != NULL : driver->get_code_identifier != NULL;
+    if (!known || call_is_off(&shaders->crash->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
         return 0;
-    /* If it is chained to a stage, its pNext is the rest of the stage's chain. */
-    VkShaderModuleCreateInfo alone = *info;
-    alone.pNext = NULL;
     VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
     Mark mark = mark_added(shaders->crash, PYLAYER_MARK_IDENTIFIER, 0, 0);
-    if (module != VK_NULL_HANDLE)
+    if (module != VK_NULL_HANDLE) {
         driver->get_module_identifier(driver->handle, module, &found);
-    else
+    } else { /* it is chained to a stage, so its pNext is the rest of the stage's chain */
+        VkShaderModuleCreateInfo alone = *info;
+        alone.pNext = NULL;
         driver->get_code_identifier(driver->handle, &alone, &found);
+    }
     mark_end(mark);
     count(&counters_of(shaders->run)->totals.identified_shaders, 1);
     return identifier_digest(found.identifier, found.identifierSize);

@@ -13,6 +13,7 @@
 
 #include "process/process.h"
 #include "run/counters.h"
+#include "store/folder.h"
 #include "store/owner.h"
 #include "store/run_file.h"
 
@@ -107,8 +108,8 @@ bool live_may_be_dead(int directory, const char *name, bool own, bool *ended)
 
 bool live_outside_may_be_dead(const char *beginning, uint64_t program)
 {
-    char path[PATH_BYTES], own[18];
-    snprintf(own, sizeof own, "%016llx-", (unsigned long long)program);
+    char path[PATH_BYTES], own[PROGRAM_PREFIX_BYTES];
+    program_prefix(own, program);
     if (!*beginning || !live_outside_directory(path) || !is_own_directory(path))
         return false;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -116,9 +117,8 @@ bool live_outside_may_be_dead(const char *beginning, uint64_t program)
     const struct dirent *entry;
     bool dead = false, ended = false;
     while (directory && !dead && (entry = readdir(directory)))
-        dead = strncmp(entry->d_name, beginning, strlen(beginning)) == 0 &&
-               live_may_be_dead(fd, entry->d_name, strncmp(entry->d_name + strlen(beginning), own, strlen(own)) == 0,
-                                &ended);
+        dead = name_begins(entry->d_name, beginning) &&
+               live_may_be_dead(fd, entry->d_name, name_begins(entry->d_name + strlen(beginning), own), &ended);
     if (directory)
         closedir(directory);
     else if (fd >= 0)

@@ -57,13 +57,6 @@ static void write_time(FILE *out, const char *key, uint64_t microseconds)
             (unsigned long long)microseconds % 1000000);
 }
 
-static uint64_t wall_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 static void write_process(FILE *out, const Store *store, const char *identity)
 {
     Owner owner;
@@ -72,7 +65,7 @@ static void write_process(FILE *out, const Store *store, const char *identity)
     owner_write(&owner);
     memcpy(place, &owner, sizeof place); /* machine and boot */
     digest_hex(machine, place);
-    uint64_t begun = atomic_load(&store->run->begun_ns);
+    uint64_t begun = store->run->begun_ns;
     write_text(out, "machine", machine);
     const char *session = environment_get("PYLAYER_SESSION");
     if (session && strlen(session) <= SESSION_BYTES)
@@ -80,7 +73,7 @@ static void write_process(FILE *out, const Store *store, const char *identity)
     write_text(out, "identity", identity);
     fprintf(out, "pid=i:%u\npid_namespace=i:%u\nstart_ticks=i:%llu\nstarted_ns=i:%llu\n", owner.pid,
             owner.pid_namespace, (unsigned long long)owner.start_ticks, (unsigned long long)begun);
-    write_time(out, "started", wall_clock() - (now_ns() - begun) / 1000);
+    write_time(out, "started", (wall_clock_ns() - (now_ns() - begun)) / 1000);
 }
 
 static void write_counters(FILE *out, const Counters *counters)
@@ -161,12 +154,12 @@ static void write_run(const char *run_name, const char *about, size_t size, cons
 void run_file_write(Store *store)
 {
     size_t size = 0;
-    if (atomic_exchange(&store->run->written, true) || !*store->kept.reason ||
-        !(*store->run->name || unique_name(store->run->name, wall_clock() * 1000)))
+    if (atomic_exchange(&store->run->written, true) || !store_has_plan(store) ||
+        !(*store->run->name || unique_name(store->run->name, wall_clock_ns())))
         return;
     char *about = describe_run(store, &size);
     if (about)
-        write_run(store->run->name, about, size, store->run->counters, wall_clock());
+        write_run(store->run->name, about, size, store->run->counters, wall_clock_ns() / 1000);
     free(about);
 }
 

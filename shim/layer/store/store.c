@@ -1,18 +1,14 @@
 /* store.c - see store.h */
-#include "store/store.h"
-
 #include <stdlib.h>
+
+#include "store/store.h"
 
 void store_open(Store *store, const Driver *driver, Run *run)
 {
     Stored *stored = &store->stored;
-    pthread_condattr_t monotonic;
     store->driver = driver;
     store->run = run;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&stored->given, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init_monotonic(&stored->given);
     pthread_mutex_init(&stored->mutex, NULL);
 }
 

@@ -6,8 +6,6 @@
 
 #include "process/digest.h"
 
-#define AHEAD_SECONDS 300 /* as in pylayer/common/files.py: a use further ahead was dated by a wrong clock */
-
 static bool is_ours(const FileHeader *header)
 {
     return memcmp(header->magic, "PYLCACHE", sizeof header->magic) == 0;
@@ -51,7 +49,7 @@ bool record_data_is_whole(const RecordHeader *header, const uint8_t *data)
 bool record_is_recent(const RecordHeader *header)
 {
     int64_t age = (int64_t)time(NULL) - (int64_t)header->last_used;
-    return age >= -AHEAD_SECONDS && age <= STORE_RECENT_SECONDS;
+    return age >= -(int64_t)STORE_AHEAD_SECONDS && age <= STORE_RECENT_SECONDS;
 }
 
 bool record_is(const RecordHeader *header, const char magic[4])

@@ -264,7 +264,7 @@ static void look_at(void *to, int directory, const char *name)
     const Stored *stored = &store->stored;
     StoredFound *found = reading->found;
     bool own = name_begins(name, reading->prefix);
-    if (name_ends(name, ".live") && live_may_be_dead(directory, name, own, &found->ended)) {
+    if (name_ends(name, LIVE_SUFFIX) && live_may_be_dead(directory, name, own, &found->ended)) {
         reading->fine = false;
         return;
     }

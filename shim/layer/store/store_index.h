@@ -59,7 +59,7 @@ typedef struct StoredFound {
     bool blobs;             /* the program's own cache data may be restored */
     uint32_t without_table; /* journals */
     bool undecided;         /* Verdicts::undecided */
-    bool work;              /* so many of these that policy should fold them */
+    bool work;              /* so many journals that policy should fold them */
     bool ended;             /* the file of a killed run was written */
     bool late;              /* its file system did not answer in time */
     uint8_t off;            /* type of the verdict by which the layer is off; 0: it is on */

@@ -6,8 +6,6 @@
 #include "store/store_format.h"
 #include "store/verdicts.h"
 
-/* The longest that a verdict lasts. */
-#define LONGEST_SECONDS (90u * 24 * 3600)
 /* Files beyond this many bytes in all are not read: only policy makes them, and it combines them. */
 #define MOST_ENTRIES (1u << 16)
 
@@ -58,7 +56,7 @@ static bool is_believable(const VerdictEntry *entry, uint64_t now_s)
 {
     uint64_t decided_s = entry->decided_ns / 1000000000u;
     return decided_s <= now_s + VERDICT_CLOCK_SECONDS &&
-           entry->until_s <= decided_s + LONGEST_SECONDS + VERDICT_CLOCK_SECONDS;
+           entry->until_s <= decided_s + VERDICT_LONGEST_SECONDS + VERDICT_CLOCK_SECONDS;
 }
 
 /* Returns true if only policy can find out what becomes of it, and nothing wakes policy in a run that only hits. */

@@ -15,7 +15,7 @@
 
 /*
  * Types, of pylayer/store/verdicts.py:
- * VERDICT_PLAIN_KIND   kind: is created without a probe
+ * VERDICT_PLAIN_KIND   kind: pipelines of this kind are created without a probe
  * VERDICT_STUB         the driver's caches keep nothing: the layer is off
  * VERDICT_RECORD       subject: the beginning of a record's digest. The driver must not get it
  * VERDICT_PIPELINE     subject: a fingerprint. The pipeline is created without stored data

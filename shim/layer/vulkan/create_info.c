@@ -339,9 +339,11 @@ uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum Pylayer
 
 static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
 {
+    if (stage->module != VK_NULL_HANDLE)
+        return true;
     const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *identifier = (const void *)pnext_find(
         stage->pNext, VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT);
-    return stage->module != VK_NULL_HANDLE || (identifier && identifier->identifierSize > 0) ||
+    return (identifier && identifier->identifierSize > 0) ||
            pnext_find(stage->pNext, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
 }
 

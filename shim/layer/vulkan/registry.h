@@ -4,109 +4,32 @@
 #define PYLAYER_REGISTRY_H
 
 enum StructureIndex {
-    STRUCTURE_DEVICE = 1,
-    STRUCTURE_SHADER_MODULE = 2,
     STRUCTURE_STAGE = 3,
     STRUCTURE_GRAPHICS = 13,
     STRUCTURE_COMPUTE = 14,
-    STRUCTURE_PIPELINE_LAYOUT = 15,
-    STRUCTURE_SAMPLER = 16,
-    STRUCTURE_SET_LAYOUT = 17,
-    STRUCTURE_RENDER_PASS = 18,
-    STRUCTURE_RENDER_PASS_2 = 54,
     STRUCTURE_RAY_TRACING = 77,
-    STRUCTURE_YCBCR_CONVERSION = 82,
 };
 
-/* Meanings are in fingerprints.c. */
+/* What is known of a pipeline. */
 enum Fact {
-    FACT_VERTEX_INPUT = 0x1,
-    FACT_PRE_RASTERIZATION = 0x2,
-    FACT_FRAGMENT_SHADER = 0x4,
-    FACT_FRAGMENT_OUTPUT = 0x8,
-    FACT_STAGES = 0x10,
-    FACT_NO_STAGES = 0x20,
-    FACT_MESH = 0x40,
-    FACT_TESSELLATION = 0x80,
-    FACT_DISCARDS = 0x100,
-    FACT_RASTERIZES = 0x200,
-    FACT_RENDER_PASS = 0x400,
-    FACT_COLORS = 0x800,
-    FACT_DEPTH = 0x1000,
-    FACT_LINKED = 0x2000,
-    FACT_HASHED = 0x4000,
-    FACT_RECORDED = 0x8000,
+    FACT_VERTEX_INPUT = 0x1,      /* it has the state of this subset */
+    FACT_PRE_RASTERIZATION = 0x2, /* likewise */
+    FACT_FRAGMENT_SHADER = 0x4,   /* likewise */
+    FACT_FRAGMENT_OUTPUT = 0x8,   /* likewise */
+    FACT_STAGES = 0x10,           /* its own stages count */
+    FACT_NO_STAGES = 0x20,        /* its create info has none */
+    FACT_MESH = 0x40,             /* one of its stages is a mesh shader */
+    FACT_TESSELLATION = 0x80,     /* it has both stages of tessellation */
+    FACT_DISCARDS = 0x100,        /* it discards everything before rasterization, always */
+    FACT_RASTERIZES = 0x200,      /* it may rasterize */
+    FACT_RENDER_PASS = 0x400,     /* it is for a render pass */
+    FACT_COLORS = 0x800,          /* it may have color attachments */
+    FACT_DEPTH = 0x1000,          /* it may have a depth or stencil attachment */
+    FACT_LINKED = 0x2000,         /* it is linked from libraries */
+    FACT_HASHED = 0x4000,         /* of the walk: it makes a hash */
+    FACT_RECORDED = 0x8000,       /* of the walk: it copies (tests/record) */
 };
 
-#define DYNAMIC_ALPHA_TO_COVERAGE_ENABLE_EXT (1ull << 0)
-#define DYNAMIC_ALPHA_TO_ONE_ENABLE_EXT (1ull << 1)
-#define DYNAMIC_COLOR_BLEND_ADVANCED_EXT (1ull << 2)
-#define DYNAMIC_COLOR_BLEND_ENABLE_EXT (1ull << 3)
-#define DYNAMIC_COLOR_BLEND_EQUATION_EXT (1ull << 4)
-#define DYNAMIC_COLOR_WRITE_ENABLE_EXT (1ull << 5)
-#define DYNAMIC_COLOR_WRITE_MASK_EXT (1ull << 6)
-#define DYNAMIC_CONSERVATIVE_RASTERIZATION_MODE_EXT (1ull << 7)
-#define DYNAMIC_CULL_MODE (1ull << 8)
-#define DYNAMIC_DEPTH_BIAS (1ull << 9)
-#define DYNAMIC_DEPTH_BIAS_ENABLE (1ull << 10)
-#define DYNAMIC_DEPTH_BOUNDS (1ull << 11)
-#define DYNAMIC_DEPTH_BOUNDS_TEST_ENABLE (1ull << 12)
-#define DYNAMIC_DEPTH_CLAMP_ENABLE_EXT (1ull << 13)
-#define DYNAMIC_DEPTH_CLAMP_RANGE_EXT (1ull << 14)
-#define DYNAMIC_DEPTH_CLIP_ENABLE_EXT (1ull << 15)
-#define DYNAMIC_DEPTH_CLIP_NEGATIVE_ONE_TO_ONE_EXT (1ull << 16)
-#define DYNAMIC_DEPTH_COMPARE_OP (1ull << 17)
-#define DYNAMIC_DEPTH_TEST_ENABLE (1ull << 18)
-#define DYNAMIC_DEPTH_WRITE_ENABLE (1ull << 19)
-#define DYNAMIC_EXTRA_PRIMITIVE_OVERESTIMATION_SIZE_EXT (1ull << 20)
-#define DYNAMIC_FRAGMENT_SHADING_RATE_KHR (1ull << 21)
-#define DYNAMIC_FRONT_FACE (1ull << 22)
-#define DYNAMIC_LINE_RASTERIZATION_MODE_EXT (1ull << 23)
-#define DYNAMIC_LINE_STIPPLE (1ull << 24)
-#define DYNAMIC_LINE_STIPPLE_ENABLE_EXT (1ull << 25)
-#define DYNAMIC_LINE_WIDTH (1ull << 26)
-#define DYNAMIC_LOGIC_OP_ENABLE_EXT (1ull << 27)
-#define DYNAMIC_LOGIC_OP_EXT (1ull << 28)
-#define DYNAMIC_PATCH_CONTROL_POINTS_EXT (1ull << 29)
-#define DYNAMIC_POLYGON_MODE_EXT (1ull << 30)
-#define DYNAMIC_PRIMITIVE_RESTART_ENABLE (1ull << 31)
-#define DYNAMIC_PRIMITIVE_TOPOLOGY (1ull << 32)
-#define DYNAMIC_PROVOKING_VERTEX_MODE_EXT (1ull << 33)
-#define DYNAMIC_RASTERIZATION_SAMPLES_EXT (1ull << 34)
-#define DYNAMIC_RASTERIZATION_STREAM_EXT (1ull << 35)
 #define DYNAMIC_RASTERIZER_DISCARD_ENABLE (1ull << 36)
-#define DYNAMIC_REPRESENTATIVE_FRAGMENT_TEST_ENABLE_NV (1ull << 37)
-#define DYNAMIC_SAMPLE_LOCATIONS_ENABLE_EXT (1ull << 38)
-#define DYNAMIC_SAMPLE_LOCATIONS_EXT (1ull << 39)
-#define DYNAMIC_SAMPLE_MASK_EXT (1ull << 40)
-#define DYNAMIC_SCISSOR (1ull << 41)
-#define DYNAMIC_SCISSOR_WITH_COUNT (1ull << 42)
-#define DYNAMIC_STENCIL_COMPARE_MASK (1ull << 43)
-#define DYNAMIC_STENCIL_OP (1ull << 44)
-#define DYNAMIC_STENCIL_REFERENCE (1ull << 45)
-#define DYNAMIC_STENCIL_TEST_ENABLE (1ull << 46)
-#define DYNAMIC_STENCIL_WRITE_MASK (1ull << 47)
-#define DYNAMIC_TESSELLATION_DOMAIN_ORIGIN_EXT (1ull << 48)
-#define DYNAMIC_VERTEX_INPUT_BINDING_STRIDE (1ull << 49)
-#define DYNAMIC_VERTEX_INPUT_EXT (1ull << 50)
-#define DYNAMIC_VIEWPORT (1ull << 51)
-#define DYNAMIC_VIEWPORT_WITH_COUNT (1ull << 52)
-#define DYNAMIC_COVERAGE_TO_COLOR_ENABLE_NV (1ull << 53)
-#define DYNAMIC_COVERAGE_TO_COLOR_LOCATION_NV (1ull << 53)
-#define DYNAMIC_COVERAGE_MODULATION_MODE_NV (1ull << 53)
-#define DYNAMIC_COVERAGE_MODULATION_TABLE_ENABLE_NV (1ull << 53)
-#define DYNAMIC_COVERAGE_MODULATION_TABLE_NV (1ull << 53)
-#define DYNAMIC_COVERAGE_REDUCTION_MODE_NV (1ull << 53)
-#define DYNAMIC_VIEWPORT_W_SCALING_NV (1ull << 54)
-#define DYNAMIC_VIEWPORT_W_SCALING_ENABLE_NV (1ull << 54)
-#define DYNAMIC_VIEWPORT_SWIZZLE_NV (1ull << 54)
-#define DYNAMIC_VIEWPORT_SHADING_RATE_PALETTE_NV (1ull << 54)
-#define DYNAMIC_VIEWPORT_COARSE_SAMPLE_ORDER_NV (1ull << 54)
-#define DYNAMIC_SHADING_RATE_IMAGE_ENABLE_NV (1ull << 54)
-#define DYNAMIC_EXCLUSIVE_SCISSOR_NV (1ull << 54)
-#define DYNAMIC_EXCLUSIVE_SCISSOR_ENABLE_NV (1ull << 54)
-#define DYNAMIC_DISCARD_RECTANGLE_EXT (1ull << 55)
-#define DYNAMIC_DISCARD_RECTANGLE_ENABLE_EXT (1ull << 55)
-#define DYNAMIC_DISCARD_RECTANGLE_MODE_EXT (1ull << 55)
 
 #endif

@@ -139,8 +139,9 @@ __attribute__((nonnull)) static void walk_strings(Walk *walk, const char *const 
 {
     const WalkBlock block = walk->block;
     for (uint64_t i = 0; i < count && strings[i]; i++) {
-        enter(walk, &strings[i], strings[i], strlen(strings[i]) + 1);
-        walk->bytes(walk, strings[i], strlen(strings[i]) + 1);
+        const size_t size = strlen(strings[i]) + 1;
+        enter(walk, &strings[i], strings[i], size);
+        walk->bytes(walk, strings[i], size);
         walk->block = block;
     }
 }
