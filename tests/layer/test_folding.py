@@ -19,6 +19,7 @@ from disk import (
     loses_nothing,
     split_journals,
 )
+from scripted_driver import ScriptedDriver
 from world import AWAKE, BUILD, World
 
 from pylayer.store import runs
@@ -72,6 +73,15 @@ def test_short_runs_are_folded(journals: World) -> None:
     assert len(journals.stored_files(".closed", ".journal")) < EXIT_JOURNALS
     assert leftovers(journals.store) == []
     assert_whole(journals, before)
+
+
+@pytest.mark.parametrize("ending", [[], ["--no-destroy"]])
+def test_the_first_run_leaves_a_pack(scripted: ScriptedDriver, ending: list[str]) -> None:
+    """A run that stores a mebibyte folds it when it ends, because the runs after it have no policy that could."""
+    scripted.demo("--count", 40, *ending, script="payload=40000")
+    assert [path.suffix for path in scripted.world.stored_files()] == [".pack"]
+    scripted.demo("--count", 40, script="payload=40000")
+    assert scripted.world.last()["compiled"] == 0
 
 
 @pytest.mark.parametrize("ending", [[], ["--no-destroy"]])

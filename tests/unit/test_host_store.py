@@ -122,14 +122,17 @@ def test_folded_when_the_program_is_idle(send: Send, boundary: FakeBoundary, roo
     assert suffixes(root) == [".pack"]
 
 
-def test_exit_folds_many_journals_only(send: Send, boundary: FakeBoundary, root: str) -> None:
-    """A program that ends at once folds only if many short runs have left their journals."""
+def test_exit_folds_many_or_large_journals_only(send: Send, boundary: FakeBoundary, root: str) -> None:
+    """A program that ends at once folds if many short runs have left their journals, or one has left a large one."""
     for number in range(maintenance.EXIT_JOURNALS - 1):
         in_store(root, closed(f"{number:02}"), record(b"cell %d" % number))
     boundary.totals = counters(pipelines=1)
     send(*device(), message("FLUSH_PROCESS"))
     assert suffixes(root) == [".closed"] * (maintenance.EXIT_JOURNALS - 1)
     in_store(root, closed("99"), record(b"one more"))
+    send(message("PLAN_DEVICE"), message("FLUSH_PROCESS"))
+    assert suffixes(root) == [".pack"]
+    in_store(root, closed("100"), record(bytes(fold.WORTH_BYTES)))
     send(message("PLAN_DEVICE"), message("FLUSH_PROCESS"))
     assert suffixes(root) == [".pack"]
 
