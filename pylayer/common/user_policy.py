@@ -30,7 +30,7 @@ class _OwnSource(SourceFileLoader):
 
 def _finder_for(directory: str) -> Callable[[str], FileFinder]:
     def finder(path: str) -> FileFinder:
-        if path != directory and not path.startswith(f"{directory}/"):
+        if path != directory and not path.startswith(f"{directory.rstrip('/')}/"):
             raise ImportError
         require_own(path)
         return FileFinder(path, (_OwnSource, [".py"]))
@@ -46,6 +46,9 @@ def load(wanted: str, directory: str | None) -> Policy:
     """
     if not directory:
         raise ValueError("policy_path, the directory that holds the module, is not set")
+    directory = directory.rstrip("/") or "/"  # importlib puts one slash before the name of a package in it
+    # The finder checks it too, but importlib does not ask it for a module that is builtin or already imported.
+    require_own(directory)
     module_name, _, class_name = wanted.partition(":")
     sys.path_hooks.insert(0, _finder_for(directory))
     sys.path_importer_cache.pop(directory, None)
@@ -56,7 +59,11 @@ def load(wanted: str, directory: str | None) -> Policy:
         if directory in sys.path:
             sys.path.remove(directory)
     sys.path.append(directory)  # for imports in its methods; last, so that it hides nothing that pylayer imports later
-    policy = getattr(module, class_name)()
-    if not isinstance(policy, Policy):
-        raise TypeError(f"{class_name} is not a subclass of pylayer.policy.Policy")
+    try:
+        policy = getattr(module, class_name)()
+        if not isinstance(policy, Policy):
+            raise TypeError(f"{class_name} is not a subclass of pylayer.policy.Policy")
+    except BaseException:
+        sys.path.remove(directory)
+        raise
     return policy

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -279,11 +281,62 @@ def test_policy_package_that_others_may_write(tmp_path: Path, monkeypatch: pytes
         user_policy.load("trust_user:Mine", str(tmp_path))
 
 
+@pytest.mark.parametrize("slashes", ["/", "//"])
+def test_policy_path_with_a_slash_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slashes: str) -> None:
+    """Packages below policy_path are checked however the path is written. Compiled files in them are not executed."""
+    without_private_group(monkeypatch)
+    name = f"trust_slash{len(slashes)}"
+    package = tmp_path / name
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "open.py").write_text("raise SystemExit('it ran')\n")
+    (package / "open.py").chmod(0o666)
+    (tmp_path / f"{name}_open.py").write_text(f"import {name}.open\n{POLICY}")
+    with pytest.raises(paths.UntrustedDirectory):
+        user_policy.load(f"{name}_open:Mine", f"{tmp_path}{slashes}")
+    py_compile.compile(str(package / "open.py"), str(package / "compiled.pyc"))
+    (tmp_path / f"{name}_compiled.py").write_text(f"import {name}.compiled\n{POLICY}")
+    with pytest.raises(ModuleNotFoundError):
+        user_policy.load(f"{name}_compiled:Mine", f"{tmp_path}{slashes}")
+
+
+@pytest.mark.parametrize("module", ["json", "marshal", "zipimport"])
+def test_policy_directory_is_checked_for_modules_that_are_not_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    """A policy_path that others may write to is refused before the import, which does not read it if the module is
+    already imported, builtin or frozen."""
+    without_private_group(monkeypatch)
+    tmp_path.chmod(0o777)
+    before = list(sys.path)
+    with pytest.raises(paths.UntrustedDirectory):
+        user_policy.load(f"{module}:Absent", str(tmp_path))
+    assert sys.path == before
+
+
+@pytest.mark.parametrize("class_name", ["Absent", "Other", "Failing"])
+def test_policy_class_that_cannot_be_used(tmp_path: Path, class_name: str) -> None:
+    """If the class cannot be used, its directory is not a place for later imports."""
+    text = "class Other:\n    pass\nclass Failing:\n    def __init__(self):\n        raise ValueError\n"
+    (tmp_path / f"trust_{class_name}.py").write_text(text)
+    before = list(sys.path)
+    with pytest.raises((AttributeError, TypeError, ValueError)):
+        user_policy.load(f"trust_{class_name}:{class_name}", str(tmp_path))
+    assert sys.path == before
+
+
+def test_policy_class_that_imports_when_it_is_made(tmp_path: Path) -> None:
+    """The class may import from its directory in its constructor, too."""
+    (tmp_path / "trust_late_helper.py").write_text("")
+    init = "    def __init__(self):\n        import trust_late_helper\n"
+    (tmp_path / "trust_late.py").write_text(POLICY.replace("    pass\n", init))
+    assert type(user_policy.load("trust_late:Mine", str(tmp_path))).__name__ == "Mine"
+
+
 def test_policy_is_source_code(tmp_path: Path) -> None:
     """Compiled files beside the source are not executed: a group that may write to __pycache__ could have put them
     there."""
     import importlib.util
-    import py_compile
 
     path = tmp_path / "trust_cached.py"
     path.write_text("raise SystemExit('the compiled file ran')\n")
