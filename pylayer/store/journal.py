@@ -53,10 +53,10 @@ class Journal:
             if not self._is_open or full or not self._append(parts):
                 self.close()
                 self._begin(parts)
-        except OSError:
+        except OSError as error:
             self.close()
-            # The write failed, and that is said. To sync a file that may be gone would only fail, too.
-            self._unsynced, self._new_directory = False, None
+            if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                self._new_directory = None  # gone: to sync it would fail, too, and the caller reports this failure
             raise
         self._unsynced = True
 

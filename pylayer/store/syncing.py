@@ -128,11 +128,12 @@ class Syncer:
 
     @staticmethod
     def _sync_journal(path: str, directory: str | None) -> None:
-        for name in (path, path.removesuffix(OPEN) + CLOSED):  # if neither exists, a pack on the disk has the records
+        # If neither exists, a pack on the disk has the records, or the directory is gone, which the next write reports.
+        for name in (path, path.removesuffix(OPEN) + CLOSED):
             try:
                 sync_file(name)
                 break
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
         if directory is not None:
             sync_file(directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -187,6 +188,44 @@ def test_failing_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> No
         syncer.wait(5)
     assert os.path.exists(old)
     assert failures == [disk.error]
+
+
+def test_write_that_fails_after_good_ones(
+    folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a write fails, what was written before is still put on the disk, and the name of its file."""
+
+    def fail(*arguments: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    syncer = Syncer(5, failures.append)
+    journal = journal_in(folder)
+    append(journal, syncer)
+    monkeypatch.setattr("pylayer.store.journal.write_all", fail)
+    with pytest.raises(OSError, match="No space left"):
+        append(journal, syncer)
+    syncer.start(journal)
+    syncer.wait(5)
+    assert disk.synced == [".closed", IDENTITY.name]
+    assert failures == []
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_write_into_a_directory_that_is_gone(
+    folder: Folder, disk: Disk, failures: list[OSError], replaced: bool
+) -> None:
+    """If a write fails because the directory is gone or is a file now, that is the only failure that is reported."""
+    syncer = Syncer(5, failures.append)
+    journal = journal_in(folder)
+    append(journal, syncer)
+    shutil.rmtree(folder.path)
+    if replaced:
+        Path(folder.path).write_text("mine")
+    with pytest.raises((FileNotFoundError, NotADirectoryError)):
+        append(journal, syncer)
+    syncer.start(journal)
+    syncer.wait(5)
+    assert disk.synced == [] and failures == []
 
 
 def test_no_thread_to_be_had(
