@@ -254,7 +254,6 @@ def _driver_caches() -> str:
     context_settings={"allow_interspersed_args": False},
     epilog="Exit status: 0 success, 1 a run failed or the layer saw nothing, 127 if the program is not found, "
     "126 if it cannot be executed, 2 usage error.",
-    short_help="Measure what pylayer saves a program, and what it costs.",
 )
 @click.option(
     "--seconds",

@@ -6,12 +6,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .environment import without_layer
 
@@ -19,8 +16,7 @@ from .environment import without_layer
 TIMEOUT_SECONDS = 60
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a probe reported before it ended, and why it ended early (empty text if it did not)."""
 
     found: dict[str, Any]
@@ -50,7 +46,7 @@ def _signal_name(number: int) -> str:
 
 def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Outcome:
     """Runs one probe. The layer is kept out unless ``environment`` switches it on."""
-    return _run([str(Path(__file__).with_name("probe.py")), *arguments], environment)
+    return _run([os.path.join(os.path.dirname(__file__), "probe.py"), *arguments], environment)
 
 
 def try_policy_class(system: str | None, user: str | None) -> str:
@@ -60,6 +56,8 @@ def try_policy_class(system: str | None, user: str | None) -> str:
 
 
 def _run(arguments: list[str], environment: Mapping[str, str] | None) -> Outcome:
+    import subprocess
+
     command = [sys.executable, "-P", *arguments]
     try:
         child = subprocess.run(

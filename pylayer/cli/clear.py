@@ -12,7 +12,6 @@ import click
 from ..common.files import remove
 from ..common.identity import ABI
 from ..report.recorded import is_pattern
-from ..store.removal import Removal, copies, older_folders
 from .devices import is_of, present_facts
 from .output import (
     EXIT_PROBLEM,
@@ -39,6 +38,7 @@ from .selection import (
 )
 
 if TYPE_CHECKING:
+    from ..store.removal import Removal
     from ..store.store import Shelf, Store
 
 
@@ -58,6 +58,8 @@ def _removal_json(plan: Removal, names: Names) -> dict[str, Any]:
 
 
 def _plan_whole(store: Store, shelf: Shelf, why: str) -> Removal:
+    from ..store.removal import Removal
+
     plan = Removal(store.root, shelf, why)
     plan.add_whole()
     return plan
@@ -65,6 +67,8 @@ def _plan_whole(store: Store, shelf: Shelf, why: str) -> Removal:
 
 def _selected(store: Store, shelves: list[Shelf], selection: Selection, names: Names) -> list[Removal]:
     """Returns plans for what --app and --identity select, or for all. Raises Failure and WrongUse."""
+    from ..store.removal import Removal
+
     if not selection.app:
         return [_plan_whole(store, shelf, "asked for") for shelf in shelves]
     plans = [Removal(store.root, shelf, f"of {selection}") for shelf in shelves]
@@ -172,7 +176,7 @@ class _Clearing:
         }
 
 
-@click.command(short_help="Remove stored pipelines, by program or driver.")
+@click.command
 @app_option
 @identity_option
 @click.option(
@@ -196,6 +200,8 @@ def clear(
     Example:
       pylayer clear --stale --dry-run
     """
+    from ..store.removal import copies, older_folders
+
     if (bool(app or identity)) + stale + everything != 1:
         raise WrongUse("say what to remove: --app or --identity or both, --stale, or --all; see pylayer clear --help")
     store = require_store()

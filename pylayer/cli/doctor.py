@@ -5,22 +5,14 @@ from __future__ import annotations
 import os
 import textwrap
 from dataclasses import asdict
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
 
-from ..common.paths import store_root
-from . import checks, installed, layer_files
-from .checks import OK, PROBLEM, WARNING, Check, skipped, try_layer
-from .children import probe
-from .containers import check_containers
-from .devices import facts_of, judged
 from .environment import DISABLE, ENABLE
 from .output import (
     EXIT_OK,
     EXIT_PROBLEM,
-    Failure,
     console,
     is_quiet,
     json_option,
@@ -35,72 +27,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from .checks import Check
-    from .children import Outcome
-    from .devices import TriedDevice
+    from .examination import TriedDevice
 
-INSTALL_DRIVER = (
-    "Install the Vulkan driver of your GPU, such as mesa-vulkan-drivers; VK_DRIVER_FILES chooses one of several."
-)
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
-
-
-def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[TriedDevice]]:
-    """Tries the layer on each device of ``probe("devices")``. Returns one check of the layer, a bad one if any device
-    had one, and the devices."""
-    layer, devices = None, []
-    with TemporaryDirectory(prefix="pylayer-doctor-") as scratch:
-        try:
-            manifests = str(layer_files.run_directory(root or scratch))
-        except Failure as failure:
-            return Check("layer", PROBLEM, failure.message, "pylayer run starts programs without the layer."), []
-        for number, facts in enumerate(facts_of(present.found)):
-            found, runs, problem = try_layer(number, manifests, scratch)
-            devices.append(judged(number, facts, runs, problem))
-            layer = found if layer is None or layer.status == OK else layer
-    assert layer is not None  # there is at least one device
-    return layer, devices
-
-
-def _summary(present: Outcome, devices: list[TriedDevice]) -> Check:
-    """Returns one check that sums up all devices."""
-    if present.failure or not present.found["devices"]:
-        found = f"the drivers could not list their devices: {present.failure}"
-        return Check("devices", PROBLEM, found if present.failure else "there is no Vulkan device", INSTALL_DRIVER)
-    count = plural(len(devices), "device")
-    states = [device.status for device in devices]
-    if PROBLEM in states and OK not in states:
-        return Check("devices", PROBLEM, f"{count}; no device could be used", "See the devices below.")
-    if OK not in states:
-        return Check("devices", WARNING, f"{count}; no pipelines are stored", "See the devices below.")
-    which = "" if len(devices) == 1 else "of all " if set(states) == {OK} else f"of {states.count(OK)} of them "
-    return Check("devices", OK, f"{count}; pipelines {which}are stored")
-
-
-def _examine() -> tuple[list[Check], list[TriedDevice]]:
-    """Runs all checks. Returns them, and the devices."""
-    store, present = checks.check_store(), probe("devices")
-    loader = checks.check_loader(present)
-    devices: list[TriedDevice] = []
-    if loader.status == PROBLEM:
-        layer = listed = skipped("layer", "the loader must work first")
-        listed = skipped("devices", "the loader must work first")
-    elif present.failure or not present.found["devices"]:
-        layer, listed = skipped("layer", "a driver must work first"), _summary(present, devices)
-    else:
-        # Try the layer even if the store cannot be written to.
-        layer, devices = _try_devices(present, store_root() if store.status != PROBLEM else None)
-        listed = skipped("devices", "the layer must start first")
-        if layer.status != PROBLEM:
-            listed = _summary(present, devices)
-    others = [checks.check_installed(), *checks.check_environment(), *check_containers(store_root()), listed]
-    verdicts = checks.check_verdicts(store_root() if store.status != PROBLEM else None)
-    return [loader, layer, checks.check_policy(), store, *checks.check_system_store(), verdicts, *others], devices
 
 
 def _next_steps() -> str:
     """Returns what a user who has just installed pylayer should do next."""
     if DISABLE in os.environ:
         return f"Next: unset {DISABLE}"
+    from . import installed
+
     kinds = {manifest.kind for manifest in installed.find()}
     if installed.IMPLICIT in kinds:
         return f"Next: {ENABLE}=1 APP, then pylayer stats"
@@ -144,7 +81,6 @@ def _print_device(out: Console, device: TriedDevice) -> None:
 
 @click.command(
     epilog="Exit status: 0 the layer works here, 1 it cannot, 2 usage error.",
-    short_help="Check whether the layer works here.",
 )
 @json_option
 def doctor(as_json: bool) -> None:
@@ -158,9 +94,11 @@ def doctor(as_json: bool) -> None:
     Example:
       pylayer doctor
     """
+    from .examination import examine
+
     # Each check runs in a process of its own, which may take up to a minute.
     with progress("checking", None, as_json):
-        found, devices = _examine()
+        found, devices = examine()
     problems = sum(check.status == "problem" for check in found)
     if as_json:
         print_json(

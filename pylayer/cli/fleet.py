@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..fleet.downloading import Budget
-from ..fleet.index import is_hex
-from ..fleet.memory import folder_of, remembered, turn
-from ..fleet.pulling import Pull
-from ..fleet.trust import Trust, Untrusted
 from ..report.origin import used_here
 from ..report.recorded import is_named
 from ..report.totals import sum_known
-from ..store.room import Room
 from .complete import programs
 from .fleet_access import failing, identities_here, open_backend, require_fleet, url_option
 from .fleet_publish import publish, push
@@ -48,7 +42,7 @@ if TYPE_CHECKING:
     from .fleet_access import Fleet
 
 
-@click.group(short_help="Pull, push and publish pipelines of other machines.")
+@click.group
 def fleet() -> None:
     """Share compiled pipelines between machines with the same device and driver.
 
@@ -74,6 +68,9 @@ def _wanted(program: str | None) -> Wanted:
 
 
 def _pulls(found: Fleet, store: Store, identities: list[str], program: str | None) -> list[Pull]:
+    from ..fleet.downloading import Budget
+    from ..fleet.pulling import Pull
+
     if not found.keys:
         raise Failure("nothing was pulled: fleet.keys of the policy file lists no key, and nothing else is believed")
     backend = open_backend(found)
@@ -85,6 +82,9 @@ def _pulls(found: Fleet, store: Store, identities: list[str], program: str | Non
 def _pull_all(found: Fleet, store: Store, pulls: list[Pull], quiet: bool) -> list[Pulled]:
     """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled. If
     another process pulls, waits for it; what it pulled is not missing then."""
+    from ..fleet.memory import turn
+    from ..store.room import Room
+
     room, keep = Room(store.root, found.limits), {pull.result.identity for pull in pulls}
     with failing("nothing more was pulled"), turn(store.root, found.url, found.pull_seconds) as is_ours:
         if not is_ours:
@@ -143,6 +143,8 @@ def pull(program: str | None, identity: str | None, url: str | None, as_json: bo
       pylayer fleet pull
       pylayer fleet pull --program blender
     """
+    from ..fleet.index import is_hex
+
     if identity is not None and not is_hex(identity, 32):
         raise WrongUse(f"--identity {identity} is no identity, which has 32 digits from 0 to f; pylayer ls shows them")
     store, found = require_store(), require_fleet(url)
@@ -161,6 +163,8 @@ def pull(program: str | None, identity: str | None, url: str | None, as_json: bo
 
 def _index_of(found: Fleet, memory: Memory) -> tuple[Index | None, str]:
     """Returns the index that a machine has, and why it would not be believed now (empty text if it would)."""
+    from ..fleet.trust import Trust, Untrusted
+
     if memory.index is None:
         return None, ""
     trust = Trust(found.keys, memory.identity)
@@ -228,6 +232,8 @@ def status(url: str | None, as_json: bool) -> None:
     Example:
       pylayer fleet status
     """
+    from ..fleet.memory import folder_of, remembered
+
     store, found, now = require_store(), require_fleet(url), time.time()
     values = [_status(found, store, memory, now) for memory in remembered(store.root, found.url)]
     if as_json:

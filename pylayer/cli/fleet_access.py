@@ -11,11 +11,6 @@ import click
 
 from ..common.identity import Identity
 from ..common.settings import Limits, top_setting
-from ..fleet.backend import NotInstalled, Unavailable
-from ..fleet.bucket import NEEDS_OBSTORE
-from ..fleet.trust import Untrusted
-from ..fleet.urls import open_backend as opened
-from ..fleet.urls import require_url
 from .devices import is_of, present_facts
 from .output import Failure, reason
 from .policy_in_force import read_policy
@@ -59,6 +54,9 @@ def fleet_of(document: dict[str, Any], url: str | None = None) -> Fleet | None:
 def require_fleet(url: str | None) -> Fleet:
     """Returns the fleet of the policy file in force. Raises Failure if there is none, or if the policy file cannot be
     used: it says which keys are trusted."""
+    from ..fleet.backend import Unavailable
+    from ..fleet.urls import require_url
+
     document, problem = read_policy()
     if problem:
         raise Failure(f"nothing was done, because the policy file says which keys are trusted: {problem}")
@@ -74,8 +72,12 @@ def require_fleet(url: str | None) -> Fleet:
 
 def open_backend(found: Fleet, writes: bool = False) -> Backend:
     """Returns the storage of a fleet. Raises Failure if it cannot be used."""
+    from ..fleet import urls
+    from ..fleet.backend import NotInstalled, Unavailable
+    from ..fleet.bucket import NEEDS_OBSTORE
+
     try:
-        return opened(found.url, found.pull_seconds, writes)
+        return urls.open_backend(found.url, found.pull_seconds, writes)
     except NotInstalled as error:
         raise Failure(f"nothing was done: {NEEDS_OBSTORE}") from error
     except Unavailable as error:
@@ -86,6 +88,9 @@ def open_backend(found: Fleet, writes: bool = False) -> Backend:
 def failing(what: str) -> Iterator[None]:
     """Turns what a fleet's storage, its files or this machine's disk do wrong into a Failure that begins with
     ``what``."""
+    from ..fleet.backend import Unavailable
+    from ..fleet.trust import Untrusted
+
     try:
         yield
     except (Unavailable, Untrusted) as error:

@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..fleet.index import FULL, is_hex
-from ..fleet.memory import turn
-from ..fleet.publishing import Publication, Terms, identities
-from ..fleet.publishing import retire as retired
-from ..fleet.pushing import Push
-from ..fleet.signatures import public_of
-from ..fleet.trust import Untrusted
 from .complete import files
 from .fleet_access import failing, open_backend, require_fleet, url_option
 from .key import read_key
@@ -69,6 +62,8 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
     Example:
       pylayer fleet push --key builder.key
     """
+    from ..fleet.pushing import Push
+
     private, store, found = read_key(key), require_store(), require_fleet(url)
     backend = open_backend(found, writes=True)
     selection = Selection(app, identity)
@@ -97,6 +92,8 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
 
 
 def _print_published(result: Published) -> None:
+    from ..fleet.index import FULL
+
     target = f"for identity {result.identity}"
     if result.records:
         folded = f", {plural(result.folded, 'pack')} folded" if result.folded else ""
@@ -127,6 +124,9 @@ def _print_published(result: Published) -> None:
 
 def _publish_all(backend: Backend, store: Store, key: Ed25519PrivateKey, terms: Terms, quiet: bool) -> list[Published]:
     """Publishes for each identity. A problem with one does not keep the others from being published."""
+    from ..fleet.publishing import Publication, identities
+    from ..fleet.trust import Untrusted
+
     results = []
     with progress("publishing", None, quiet) as advance:
         for identity in identities(backend):
@@ -184,6 +184,12 @@ def publish(
     Example:
       pylayer fleet publish --key builder.key
     """
+    from ..fleet.index import is_hex
+    from ..fleet.memory import turn
+    from ..fleet.publishing import Terms
+    from ..fleet.publishing import retire as retired
+    from ..fleet.signatures import public_of
+
     if retire is not None and not is_hex(retire, 32):
         raise WrongUse(
             f"--retire {retire} is no identity, which has 32 digits from 0 to f; each publication names them"

@@ -26,7 +26,7 @@ def _count(runs: list[recorded.Run], size: int) -> str:
     return f"{plural(len(runs), 'run')} of {plural(len({run.title for run in runs}), 'program')}, {human_bytes(size)}"
 
 
-@click.command(short_help="Remove what was recorded about programs.")
+@click.command
 @click.argument("name", required=False, shell_complete=programs, help=f"This program, {NAMES}.")
 @click.option("--all", "everything", is_flag=True, help="All programs.")
 @dry_run_option

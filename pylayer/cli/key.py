@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..fleet.signatures import KeyFileError, new_key, public_text, read_private
 from .complete import files
 from .output import Failure, json_option, print_json
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 def read_key(file: str) -> Ed25519PrivateKey:
     """Reads the private key in a file. Raises Failure if it cannot be used."""
+    from ..fleet.signatures import KeyFileError, read_private
+
     try:
         return read_private(file)
     except KeyFileError as error:
@@ -25,7 +26,7 @@ def read_key(file: str) -> Ed25519PrivateKey:
         raise Failure(f"{file} cannot be used as a key: {error.strerror or error}") from error
 
 
-@click.group(short_help="Create and show keys that sign exports.")
+@click.group
 def key() -> None:
     """Create and show the Ed25519 keys that sign exports (pylayer export --sign).
 
@@ -50,6 +51,8 @@ def new(file: str, as_json: bool) -> None:
     Example:
       pylayer key new farm.key
     """
+    from ..fleet.signatures import new_key
+
     try:
         public = new_key(file)
     except FileExistsError as error:
@@ -69,6 +72,8 @@ def show(file: str, as_json: bool) -> None:
     Example:
       pylayer key show farm.key
     """
+    from ..fleet.signatures import public_text
+
     private = read_key(file)
     _print(file, public_text(private.public_key().public_bytes_raw()), as_json, "")
 

@@ -7,13 +7,13 @@ setting that has its default there as not set.
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 from typing import Any
 
 from .. import LAYER_NAME
 from ..common.layer_settings import definitions, schema
 from ..common.settings import DEFAULTS
+from .layer_files import package_directory
 
 #: The prefix of a setting's environment variable: the layer's name without VK_LAYER_. The setting's name follows.
 VARIABLE_PREFIX = LAYER_NAME.replace("VK_LAYER_", "VK_").upper() + "_"
@@ -101,7 +101,7 @@ def features() -> dict[str, Any]:
     """Returns ``layer.features`` of a manifest."""
     known = definitions(schema())
     presets = []
-    for file in sorted(importlib.resources.files("pylayer").joinpath("data", "config").iterdir(), key=lambda f: f.name):
+    for file in sorted((package_directory() / "data" / "config").iterdir()):
         name, _, suffix = file.name.rpartition(".")
         if suffix == "yaml" and name != "default":
             presets.append(preset(name, file.read_text(encoding="utf-8"), known))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import re
 from pathlib import Path
@@ -89,7 +88,7 @@ def manifest_text(kind: str = "explicit", library: Path | None = None) -> str:
     """
     if not library_path().is_file():
         raise Failure(f"{library_path()} is missing, so there is no layer to load; install vk-pylayer again")
-    template = importlib.resources.files("pylayer").joinpath("data", "manifests", MANIFEST_NAME + ".in")
+    template = package_directory() / "data" / "manifests" / f"{MANIFEST_NAME}.in"
     try:
         text = template.read_text(encoding="utf-8")
     except OSError as error:

@@ -9,41 +9,45 @@ import shutil
 import signal
 import sys
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from .. import __version__
 from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line, shared_options
 
-#: The module of each command, and its name in there if that differs from the command's.
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+#: The module of each command, its name in there if that differs from the command's, and what it does. The help and
+#: completion list the commands without importing them.
 COMMANDS = {
-    "bench": ("bench", ""),
-    "clear": ("clear", ""),
-    "completion": ("completion", ""),
-    "doctor": ("doctor", ""),
-    "export": ("transfer", "export_command"),
-    "fleet": ("fleet", ""),
-    "forget": ("forget", ""),
-    "import": ("transfer", "import_command"),
-    "install": ("install", ""),
-    "key": ("key", ""),
-    "ls": ("ls", ""),
-    "metrics": ("metrics", ""),
-    "off": ("switch", "off"),
-    "on": ("switch", "on"),
-    "policy": ("policy", ""),
-    "prewarm": ("prewarm", ""),
-    "quarantine": ("quarantine", ""),
-    "report": ("report", ""),
-    "run": ("run", ""),
-    "show": ("show", ""),
-    "stats": ("stats", ""),
-    "status": ("status", ""),
-    "top": ("top", ""),
-    "trim": ("trim", ""),
-    "uninstall": ("uninstall", ""),
-    "verify": ("verify", ""),
+    "bench": ("bench", "", "Measure what pylayer saves a program, and what it costs."),
+    "clear": ("clear", "", "Remove stored pipelines, by program or driver."),
+    "completion": ("completion", "", "Print the script with which a shell completes pylayer's commands."),
+    "doctor": ("doctor", "", "Check whether the layer works here."),
+    "export": ("transfer", "export_command", "Write a program's pipelines into one file."),
+    "fleet": ("fleet", "", "Pull, push and publish pipelines of other machines."),
+    "forget": ("forget", "", "Remove what was recorded about programs."),
+    "import": ("transfer", "import_command", "Import pipelines from an exported file."),
+    "install": ("install", "", "Install pylayer and register its layer, for this user."),
+    "key": ("key", "", "Create and show keys that sign exports."),
+    "ls": ("ls", "", "Show what the store holds, for each driver and program."),
+    "metrics": ("metrics", "", "Print the numbers of the recorded runs for Prometheus."),
+    "off": ("switch", "off", "Exclude a program from the layer."),
+    "on": ("switch", "on", "Undo pylayer off."),
+    "policy": ("policy", "", "Write, check and explain the policy file."),
+    "prewarm": ("prewarm", "", "Compile a program's pipelines before it runs."),
+    "quarantine": ("quarantine", "", "Show what is set aside or switched off, and why."),
+    "report": ("report", "", "Show what a run compiled, what held it up, and what was refused."),
+    "run": ("run", "", "Run a program under the layer, without installing anything."),
+    "show": ("show", "", "Show what a pipeline is made of, and when it was compiled."),
+    "stats": ("stats", "", "Show what the layer did, for each driver and program."),
+    "status": ("status", "", "Tell whether the layer is on, and what limits it."),
+    "top": ("top", "", "Show what programs under the layer are doing now."),
+    "trim": ("trim", "", "Fold the store and keep it within its limits."),
+    "uninstall": ("uninstall", "", "Remove what `pylayer install` wrote, and nothing else."),
+    "verify": ("verify", "", "Read the whole store and show what in it cannot be used."),
 }
 
 #: The script of ``pylayer completion`` sets this variable when it asks for completions.
@@ -74,25 +78,33 @@ class Commands(click.Group):
     """Imports a command only when it is needed, because ``pylayer run`` delays every start of a program."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Called by click for the help and for completion."""
-        return sorted(COMMANDS)
+        """Called by click."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Called by click with a word of the command line. Returns None for an unknown command."""
         if cmd_name not in COMMANDS:
             return None
-        module, attribute = COMMANDS[cmd_name]
+        module, attribute, text = COMMANDS[cmd_name]
         found: click.Command = getattr(import_module(f".{module}", __package__), attribute or cmd_name)
         _handle_ctrl_c()
         _complete(found)
+        found.short_help = text
         return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Called by click for completion."""
+        from click.shell_completion import CompletionItem
+
+        matching = [name for name in COMMANDS if name.startswith(incomplete)]
+        there = [CompletionItem(name, help=COMMANDS[name][-1]) for name in matching]
+        return there + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Called by click for the help. Prints each command's whole line; click would cut it to the width beside the
         name."""
-        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         with formatter.section("Commands"):
-            formatter.write_dl([(name, below.get_short_help_str(200)) for name, below in found if below is not None])
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from ..common import compiled
@@ -67,7 +66,7 @@ def compile_policy(path: str | None, root: str | None) -> None:
 def write_policy(path: str, text: str) -> None:
     """Replaces the policy file, or the file that it is a link to. Raises Failure."""
     try:
-        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
     except OSError as error:
         raise Failure(f"{path} was not written: {error.strerror or error}") from error
     write_whole(os.path.realpath(path), text)

@@ -16,7 +16,6 @@ from ..common.file_kinds import PREWARM
 from ..common.files import Scratch
 from ..report import recorded
 from ..store.store import Store
-from . import layer_files
 from .complete import files, programs
 from .environment import DISABLE, with_layer
 from .output import EXIT_PROBLEM, Failure, json_option, one_line, plural, print_json, progress, say
@@ -135,7 +134,7 @@ def _print(imports: list[Import], recipient: str, replay: Replay, names: Names) 
         click.echo(f"  without {plural(replay.clean + replay.dirty, 'pipeline')} on which the driver crashed")
 
 
-@click.command(short_help="Compile a program's pipelines before it runs.")
+@click.command
 @click.argument(
     "recordings",
     metavar="FILE...",
@@ -164,6 +163,8 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
     Example:
       pylayer prewarm game.foz --for game
     """
+    from . import layer_files
+
     for path in recordings:
         _require_recording(path)
     tool = shutil.which(replayer or REPLAYER)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..report import compare, figures, limits, origin, recorded, stalls, trace
+from ..report import figures, limits, recorded, stalls
 from ..report.totals import shown_sums
 from ..report.view import thread_names
 from ..report.words import FRAME_NS
@@ -153,6 +153,8 @@ def _compared(found: list[Run], word: str, chosen: list[Run], root: str) -> dict
 
 
 def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
+    from ..report import trace
+
     lines = [(run, line) for run in chosen if (line := run.timeline(root)) is not None]
     if not lines:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
@@ -186,9 +188,7 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
         print_total("\npylayer show FINGERPRINT says what a pipeline is made of, and which runs had it.")
 
 
-@click.command(
-    short_help="Show what a run compiled, what held it up, and what was refused.",
-)
+@click.command()
 @click.argument(
     "runs",
     metavar="[RUN]...",
@@ -268,6 +268,8 @@ def report(
       pylayer report last~1 --trace trace.json
       pylayer report game --fail-on 'late-frames>0'
     """
+    from ..report import compare, origin
+
     if as_list and (html or trace or against):
         raise WrongUse("--list lists runs; it cannot be used with --html, --trace or --against")
     if as_list and fail_on:

@@ -128,9 +128,7 @@ def _print(found: dict[str, Any]) -> None:
     out.print(table)
 
 
-@click.command(
-    short_help="Show what a pipeline is made of, and when it was compiled.",
-)
+@click.command()
 @click.argument(
     "fingerprint", help="The pipeline: 16 hexadecimal digits, or at least the first 4. `pylayer report` has them."
 )

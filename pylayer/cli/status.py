@@ -13,10 +13,8 @@ from ..common.paths import store_root
 from ..report import recorded
 from ..store.store import Store
 from ..values import Program
-from . import checks, installed, processes
 from .complete import programs
 from .environment import ENABLE, obstacles, requests_layer
-from .layer_files import SHORT
 from .output import (
     EXIT_OK,
     EXIT_PROBLEM,
@@ -28,7 +26,6 @@ from .output import (
     print_json,
     printable,
 )
-from .policy_explain import program_to_ask, skip_rule
 from .policy_in_force import policies_in_force, read_policy
 from .selection import NAMES
 from .verdict_lines import line, when
@@ -87,6 +84,8 @@ def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
 def _add_limits(found: Status, title: str | None) -> list[str]:
     """Adds what limits the layer for a program, or with ``title`` None for any. Returns the verdicts that switch it off
     for this program."""
+    from . import checks
+
     store = checks.check_store()
     _limit(found, store)
     policy = checks.check_policy()
@@ -106,6 +105,8 @@ def _add_limits(found: Status, title: str | None) -> list[str]:
 
 def _why_not(environment: Mapping[str, str]) -> str:
     """Returns why the layer does not start in programs with this environment; empty text if it should."""
+    from . import installed
+
     for found, _ in obstacles(environment):
         return found
     kind = "explicit" if requests_layer(environment) else "implicit" if ENABLE in environment else ""
@@ -119,6 +120,8 @@ def _why_not(environment: Mapping[str, str]) -> str:
 
 def _skipped(name: str, process: Process | None) -> str:
     """Returns the skip rule that excludes a program; empty text if none does."""
+    from .policy_explain import program_to_ask, skip_rule
+
     program = program_to_ask(name)
     if process is not None and not program.application:
         program = Program(process.name)
@@ -135,6 +138,9 @@ def _adopt(environment: Mapping[str, str]) -> None:
 
 def _build() -> tuple[str, str] | None:
     """Returns which build is installed, and whether this command is of another one. Returns None if none is."""
+    from . import installed
+    from .layer_files import SHORT
+
     found = installed.find()
     first = installed.in_force(found, installed.IMPLICIT) or installed.in_force(found, installed.EXPLICIT)
     if first is None:
@@ -211,6 +217,7 @@ def _of_ended(found: Status, name: str, runs: list[Run], off: list[str]) -> None
 
 def of_program(name: str) -> Status:
     """Answers for a program that a person names."""
+    from . import processes
 
     def read() -> list[Run]:
         root = store_root()
@@ -262,7 +269,6 @@ def of_environment() -> Status:
 
 @click.command(
     epilog="Exit status: 0 the layer is on, 1 it is off, 2 usage error.",
-    short_help="Tell whether the layer is on, and what limits it.",
 )
 @click.argument("name", required=False, shell_complete=programs, help=f"A program, {NAMES}.")
 @json_option

@@ -18,7 +18,6 @@ from ..common.config import PolicyFileError, combined
 from ..common.paths import config_file, config_files
 from .complete import programs
 from .output import Failure, json_option, print_json, say
-from .policy_explain import program_to_ask, skip_rule
 from .policy_file import read_text
 from .policy_in_force import read_policies, write_policy
 from .selection import NAMES
@@ -84,6 +83,8 @@ class Edit:
 
     def excludes(self, program: Program) -> str:
         """Returns the skip rule that excludes a program; empty text if none does."""
+        from .policy_explain import skip_rule
+
         return skip_rule(combined(self._system, self.document), program)
 
     def line(self, rule: dict[str, str]) -> int:
@@ -113,6 +114,8 @@ def _read(path: str) -> Edit:
 
 
 def _switch(name: str, off: bool, as_json: bool) -> None:
+    from .policy_explain import program_to_ask
+
     path = config_file()
     if path is None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set, so there is no policy file; set one")
@@ -143,7 +146,7 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
 _name = click.argument("name", shell_complete=programs, help=f"The program, {NAMES}; or an executable that never ran.")
 
 
-@click.command(short_help="Exclude a program from the layer.")
+@click.command
 @_name
 @json_option
 def off(name: str, as_json: bool) -> None:
@@ -159,7 +162,7 @@ def off(name: str, as_json: bool) -> None:
     _switch(name, True, as_json)
 
 
-@click.command(short_help="Undo pylayer off.")
+@click.command
 @_name
 @json_option
 def on(name: str, as_json: bool) -> None:

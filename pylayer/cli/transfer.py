@@ -9,7 +9,6 @@ import click
 
 from ..common.files import TEMPORARY, rename_to_new, unique_name
 from ..common.settings import top_setting
-from ..fleet.signatures import append_signature, verified
 from ..store.store import Refused
 from .complete import files, programs
 from .devices import is_of, present_facts
@@ -62,7 +61,7 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
     return shelf, programs
 
 
-@click.command("export", short_help="Write a program's pipelines into one file.")
+@click.command("export")
 @click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
 @click.option(
     "--app",
@@ -155,6 +154,8 @@ def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | 
     sign. Raises OSError."""
     if private is None or not result.paths:
         return None
+    from ..fleet.signatures import append_signature
+
     (path,) = result.paths
     try:
         public = append_signature(path, private)
@@ -196,7 +197,7 @@ def _require_device(wanted: Import) -> None:
         )
 
 
-@click.command("import", short_help="Import pipelines from an exported file.")
+@click.command("import")
 @click.argument("file", shell_complete=files, help="A file that pylayer export wrote.")
 @click.option("--any-device", is_flag=True, help="Also import pipelines that no driver of this machine would use.")
 @click.option(
@@ -226,6 +227,8 @@ def import_command(
       pylayer import blender.pylayer --dry-run
       pylayer import replayed.pylayer --for game
     """
+    from ..fleet.signatures import verified
+
     store = require_store()
     trusted, required = _trust(require_signature)
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.settings import Limits
-from ..store.trimming import Trim
 from .output import (
     EXIT_PROBLEM,
     Failure,
@@ -27,6 +26,7 @@ from .selection import dry_run_option, require_store
 
 if TYPE_CHECKING:
     from ..store.store import Store
+    from ..store.trimming import Trim
 
 
 #: Bytes, such as 500M, 2GiB or 1000000. Units are powers of 1024.
@@ -44,7 +44,7 @@ def _parse_size(context: click.Context, parameter: click.Parameter, value: str |
     return int(float(found[1]) * (1 << _SHIFTS[found[2].lower()]))
 
 
-@click.command(short_help="Fold the store and keep it within its limits.")
+@click.command
 @click.option("--max-size", callback=_parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
 @click.option("--max-program", callback=_parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
 @click.option("--free", callback=_parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")
@@ -62,6 +62,8 @@ def trim(max_size: int | None, max_program: int | None, free: int | None, dry_ru
       pylayer trim --free 1G --dry-run
       pylayer trim --max-size 2GiB
     """
+    from ..store.trimming import Trim
+
     if free is not None and max_size is not None:
         raise WrongUse("give --free or --max-size, not both")
     store = require_store()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common import outcomes
-from ..store.verification import Repair, Verification
 from .output import (
     EXIT_PROBLEM,
     console,
@@ -28,6 +27,7 @@ from .selection import Names, Selection, app_option, identity_option, require_st
 
 if TYPE_CHECKING:
     from ..store.store import Damage, Store
+    from ..store.verification import Repair, Verification
 
 #: The most problems to list for people. --json lists all.
 LISTED = 40
@@ -35,6 +35,8 @@ LISTED = 40
 
 def examine(store: Store, selection: Selection, names: Names, advance: Callable[[int], None]) -> Verification:
     """Verifies everything that a selection takes."""
+    from ..store.verification import Verification
+
     report = Verification(store.root)
     takes = None if selection.app is None else partial(selection.takes, names=names)
     for amount in report.steps(selection.takes_identity, takes):
@@ -51,6 +53,7 @@ def learn_names(store: Store, selection: Selection) -> Names:
 
 
 def _repair(store: Store, report: Verification, quiet: bool) -> Repair:
+    from ..store.verification import Repair
 
     repair = Repair(store.root)
     with progress("folding", None, quiet) as advance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import yaml
+import re
 
 from .layer_settings import schema, yaml_word
 from .policy_validator import Violation, check
@@ -10,6 +10,8 @@ from .policy_validator import Violation, check
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    import yaml
 
 
 class Problem:
@@ -65,14 +67,14 @@ def _shown(value: Any) -> str:
 
 def has_secret(text: str) -> bool:
     """Returns whether a text has a URL with credentials, as they stand before an @ or in a query."""
-    import re
-
     return re.search(r"://([^/\s]*@|\S*\?)", text) is not None
 
 
 def position(node: yaml.Node | None, path: list[Any], of_key: bool) -> tuple[int, int, int]:
     """Returns line, first column and the column after the last one of the innermost part of ``path`` that the file has.
     That is the place of its value, or of its key if ``of_key`` or if the value begins on another line than the key."""
+    import yaml  # here, because most commands read no policy file
+
     line, column, end = 1, 1, 1
     for depth, part in enumerate(path):
         found: yaml.Node | None = None

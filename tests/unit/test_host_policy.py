@@ -165,8 +165,8 @@ def test_yaml_that_cannot_be_imported(
 ) -> None:
     """In an installation without PyYAML, only the policy file is not used. The layer works."""
     monkeypatch.setitem(sys.modules, "yaml", None)
-    monkeypatch.delitem(sys.modules, "pylayer.common.config", raising=False)
-    monkeypatch.delattr(pylayer.common, "config", raising=False)
+    monkeypatch.delitem(sys.modules, "pylayer.common.policy_yaml", raising=False)
+    monkeypatch.delattr(pylayer.common, "policy_yaml", raising=False)
     configured(host_module, tmp_path, "share: all")
     assert "the defaults are in force" in boundary.lines(LOG_WARN)[0]
 

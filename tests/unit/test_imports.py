@@ -1,4 +1,4 @@
-"""The cost for a program's process: modules that are imported there import nothing slow."""
+"""The cost for a program's process and for the command line: modules import nothing slow that they may not need."""
 
 from __future__ import annotations
 
@@ -49,3 +49,45 @@ def test_what_is_imported_is_frozen() -> None:
         "import pylayer.inhost.session, sys; print(*sorted(name for name in sys.modules if name.startswith('pylayer')))"
     )
     lints.none(name for name in run_python(code).split() if f'"{name}",' not in freeze)
+
+
+#: What takes long to import, and no command needs for its help or for completion.
+SLOW_IN_COMMANDS = (
+    "cryptography",
+    "jinja2",
+    "obstore",
+    "rich",
+    "urllib.request",
+    "yaml",
+    "pylayer.cli.checks",
+    "pylayer.cli.examination",
+    "pylayer.fleet",
+    "pylayer.report.page",
+    "pylayer.report.trace",
+)
+
+COMMAND_LINE = f"""
+import sys
+import click
+from pylayer.cli.main import command
+
+context = click.Context(command)
+command.get_help(context)
+command.shell_complete(context, "")
+for module in sorted(name for name in sys.modules if name.startswith("pylayer.cli.")):
+    if module not in ("pylayer.cli.main", "pylayer.cli.output"):
+        print("the list of commands imports", module)
+slow = set({SLOW_IN_COMMANDS}) - set(sys.modules)
+assert slow == set({SLOW_IN_COMMANDS})
+for name in command.list_commands(context):
+    found = command.get_command(context, name)
+    found.get_help(click.Context(found))
+    for module in sorted(slow & set(sys.modules)):
+        print(name, "--help imports", module)
+        slow.remove(module)
+"""
+
+
+def test_command_line() -> None:
+    """The list of commands, for help and completion, imports no command. The help of a command imports nothing slow."""
+    lints.none(run_python(COMMAND_LINE).splitlines())

@@ -75,9 +75,9 @@ def test_safe_loader() -> None:
     """The loader of policy files is a subclass of the safe one, which creates no object that a text names."""
     import yaml
 
-    from pylayer.common import config
+    from pylayer.common.policy_yaml import _Loader
 
-    assert issubclass(config._Loader, yaml.SafeLoader)
-    assert not issubclass(config._Loader, (yaml.FullLoader, yaml.UnsafeLoader))
-    made = {tag for tag in config._Loader.yaml_constructors if tag}
+    assert issubclass(_Loader, yaml.SafeLoader)
+    assert not issubclass(_Loader, (yaml.FullLoader, yaml.UnsafeLoader))
+    made = {tag for tag in _Loader.yaml_constructors if tag}
     assert made == {tag for tag in yaml.SafeLoader.yaml_constructors if tag}
