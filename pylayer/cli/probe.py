@@ -78,7 +78,25 @@ def load_vulkan() -> Any:
         import vulkan
     except (ImportError, OSError) as error:
         end_with(f"{type(error).__name__}: {error}")
+    call = vulkan._vulkan._callApi
+
+    def successful(function: Any, *arguments: Any) -> Any:
+        result = call(function, *arguments)
+        return min(result, vulkan.VK_SUCCESS) if isinstance(result, int) else result
+
+    # The package raises an exception for every VkResult but VK_SUCCESS, also for VK_INCOMPLETE.
+    vulkan._vulkan._callApi = successful
     return vulkan
+
+
+def described(error: Exception) -> str:
+    """Returns which VkResult an exception of the vulkan package stands for. It raises KeyError for an unknown one."""
+    import vulkan
+
+    if isinstance(error, KeyError):
+        return f"an error ({error.args[0]})"
+    numbers = [number for number, known in vulkan.exception_codes.items() if type(error) is known]
+    return f"{type(error).__name__} ({numbers[0]})" if numbers else f"{type(error).__name__}: {error}"
 
 
 def text(vk: Any, array: Any) -> str:
@@ -215,5 +233,5 @@ if __name__ == "__main__":
         *_, last = traceback.extract_tb(error.__traceback__)
         if not last.name.startswith("vk"):
             raise
-        end_with(f"{last.name} returned {type(error).__name__}")
+        end_with(f"{last.name} returned {described(error)}")
     os._exit(0)  # skip the driver's own destructors: they are not probed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -271,3 +272,44 @@ def test_probe_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     monkeypatch.setattr(children, "TIMEOUT_SECONDS", 1)
     assert children.probe("open", str(library)).failure == "did not end within 1 s"
+
+
+#: Runs the probe with a loader whose vkCreateInstance and vkEnumeratePhysicalDevices return what argv says.
+PROBE_WITH_RESULTS = """
+import runpy, sys
+import vulkan
+
+results = [int(text) for text in sys.argv[2:4]]
+create = "VkResult(VkInstanceCreateInfo *, VkAllocationCallbacks *, VkInstance *)"
+devices = "VkResult(VkInstance, uint32_t *, VkPhysicalDevice *)"
+
+class Library:
+    vkCreateInstance = staticmethod(vulkan.ffi.callback(create, lambda *arguments: results[0]))
+    vkEnumeratePhysicalDevices = staticmethod(vulkan.ffi.callback(devices, lambda *arguments: results[1]))
+    vkEnumerateInstanceVersion = vulkan.lib.vkEnumerateInstanceVersion
+
+vulkan._vulkan.lib = Library
+path, sys.argv = sys.argv[1], ["probe.py", "devices"]
+runpy.run_path(path, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("results", "failure"),
+    [
+        ((-9, 0), "vkCreateInstance returned VkErrorIncompatibleDriver (-9)"),
+        ((-1000999999, 0), "vkCreateInstance returned an error (-1000999999)"),
+        ((0, -4), "vkEnumeratePhysicalDevices returned VkErrorDeviceLost (-4)"),
+        ((0, 5), ""),
+        ((0, 1000999999), ""),
+    ],
+)
+def test_results_of_calls(results: tuple[int, int], failure: str) -> None:
+    """A call that fails is named with its result, as name and number. Positive results, such as VK_INCOMPLETE, are no
+    failures."""
+    probe = Path(children.__file__).with_name("probe.py")
+    arguments = [sys.executable, "-c", PROBE_WITH_RESULTS, str(probe), *map(str, results)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1:] == ([failure] if failure else [])
+    assert ('"devices": []' in done.stdout) is (not failure)
+    assert done.returncode == bool(failure)
