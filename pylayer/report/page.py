@@ -63,6 +63,7 @@ def _run(number: int, root: str, recorded: Run, own: dict[str, Any], frame_ns: i
         "late_more": _of(len(own["late"]), own["late_frames"] or 0),
         "stalls_more": _of(len(own["longest_stalls"]), own["stalls"] or 0),
         "slow_more": _of(len(own["slowest"]), own["compiled"] or 0),
+        "saved": view.saved_of(own),
         "against": view.against(own["against"], own, names) if own.get("against") else None,
         "timeline_note": view.timeline_note(own),
         "timeline": None,

@@ -77,6 +77,14 @@ def _saved(run: dict[str, Any]) -> tuple[str, str]:
     return human_time(saved), lost(saved, run["waited_ns"], run["hits"]) or "an estimate"
 
 
+def saved_of(run: dict[str, Any]) -> str:
+    """Returns the numbers that the time saved is estimated from; empty text if there is no estimate."""
+    if run["saved_estimate_ns"] is None:
+        return ""
+    hits, loaded = f"{run['hits']:,} hits in {human_time(run['hit_ns'])}", f"{run['loaded_records']:,} stored pipelines"
+    return f"{hits}, {loaded} loaded, {human_time(run['waited_ns'])} waited"
+
+
 def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
     """Returns the card of late frames, or, of a run without frames, of stalls."""
     if run["frames"]:
