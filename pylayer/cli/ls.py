@@ -94,12 +94,12 @@ def _print_fields(out: Console, shelf: Shelf) -> None:
     print_facts(out, list(zip((key.replace("_", " ") for key, _ in fields), texts, strict=True)), style="dim")
 
 
-def _print_totals(store: Store, beside: dict[str, tuple[int, int]]) -> None:
+def _print_totals(store: Store, chosen: Chosen, beside: dict[str, tuple[int, int]]) -> None:
     limits, problem = read_limits()
-    size = store.tree_bytes("store")[0]
+    size, stray = _sizes(store, chosen)
     text = f"\n{human_bytes(size)} of at most {human_bytes(limits.max_store)} are used"
     print_total(f"{text}; a program may have {human_bytes(limits.max_program)}.")
-    if stray := _stray_bytes(store):
+    if stray:
         print_total(f"{human_bytes(stray)} in {store.root}/store belong to no identity.")
     parts = [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]
     if parts:
@@ -112,9 +112,13 @@ def _print_totals(store: Store, beside: dict[str, tuple[int, int]]) -> None:
         print_total(f"Programs also use the system's store: PYLAYER_STORE={system} pylayer ls")
 
 
-def _stray_bytes(store: Store) -> int:
-    """Returns the bytes in the store's folder that belong to no identity."""
-    return store.tree_bytes("store")[0] - sum(store.tree_bytes("store", name)[0] for name in store.identities())
+def _sizes(store: Store, chosen: Chosen) -> tuple[int, int]:
+    """Returns the bytes in the store's folder, and those among them that belong to no identity. Counts no file twice:
+    a store may have many."""
+    names, known = store.identities(), {shelf.name: shelf.bytes for shelf, _ in chosen}
+    known |= {name: store.tree_bytes("store", name)[0] for name in names if name not in known}
+    stray = store.tree_bytes("store", without=names)[0]
+    return sum(known.values()) + stray, stray
 
 
 # ---- for programs ----------------------------------------------------------------------------------
@@ -154,11 +158,12 @@ def _shelf_json(names: Names, shelf: Shelf, rows: list[Holding]) -> dict[str, An
 
 def _json(store: Store, names: Names, chosen: Chosen, beside: dict[str, tuple[int, int]]) -> dict[str, Any]:
     limits = read_limits()[0]
+    size, stray = _sizes(store, chosen)
     return {
         "store": store.root,
         "identities": [_shelf_json(names, shelf, rows) for shelf, rows in chosen],
-        "stray_bytes": _stray_bytes(store),
-        "store_bytes": store.tree_bytes("store")[0],
+        "stray_bytes": stray,
+        "store_bytes": size,
         **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
         "max_store_bytes": limits.max_store,
         "max_program_bytes": limits.max_program,
@@ -229,4 +234,4 @@ def ls(name: str | None, identity: str | None, as_json: bool) -> None:
     else:
         _print_all(names, chosen, program is not None, name is not None)
         if name is None:
-            _print_totals(store, beside)
+            _print_totals(store, chosen, beside)

@@ -16,7 +16,7 @@ from .survey import files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from .reader import Record
 
@@ -135,10 +135,13 @@ class Shelf:
         return sorted(self.holdings)
 
 
-def tree_bytes(path: str) -> tuple[int, int]:
-    """Returns the size of all files below a directory in bytes, and their number."""
+def tree_bytes(path: str, without: Collection[str] = ()) -> tuple[int, int]:
+    """Returns the size of all files below a directory in bytes, and their number. ``without``: names of directories in
+    it that do not count."""
     size = count = 0
-    for directory, _, files in os.walk(path):
+    for directory, inner, files in os.walk(path):
+        if without and directory == path:
+            inner[:] = [name for name in inner if name not in without]
         for file in files:
             try:
                 size += os.lstat(os.path.join(directory, file)).st_size

@@ -21,7 +21,7 @@ from .frames import Usual as Usual
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Collection, Container
 
     from ..common.identity import Identity
     from .fleet_packs import Bound as Bound
@@ -67,11 +67,12 @@ class Store:
 
         return total_bytes(self.root)
 
-    def tree_bytes(self, *folders: str) -> tuple[int, int]:
-        """Returns the size in bytes and the number of all files below a folder of the store."""
+    def tree_bytes(self, *folders: str, without: Collection[str] = ()) -> tuple[int, int]:
+        """Returns the size in bytes and the number of all files below a folder of the store. ``without``: names of
+        folders in it that do not count."""
         from .holdings import tree_bytes
 
-        return tree_bytes(os.path.join(self.root, *folders))
+        return tree_bytes(os.path.join(self.root, *folders), without)
 
     def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
         """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each

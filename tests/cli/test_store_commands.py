@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
+from pylayer.cli.main import main
 from pylayer.cli.output import day, human_bytes, plural, printable
 from pylayer.common.identity import program_id
-from pylayer.store import format
+from pylayer.store import format, holdings
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
@@ -71,6 +73,32 @@ def test_ls_counts_every_byte(user: User, store: Store) -> None:
     for shelf in found["identities"]:
         folder = user.store / "store" / shelf["identity"]
         assert shelf["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--identity", IDENTITY.name, "--json"]])
+def test_ls_counts_each_file_once(
+    user: User, store: Store, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The files of a large store are counted once, and the sums are the same with a selection."""
+    Store(user.store, OLD_DRIVER).journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
+    (user.store / "store" / "sub").mkdir()
+    (user.store / "store" / "sub" / "stray").write_bytes(b"z" * 23)
+    counted: list[str] = []
+    walk = os.walk
+
+    def counting(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
+        for row in walk(path):
+            counted.append(row[0])
+            yield row
+
+    monkeypatch.setattr(holdings.os, "walk", counting)
+    monkeypatch.setenv("PYLAYER_STORE", str(user.store))
+    assert main(arguments) == 0
+    in_store = [path for path in counted if path.startswith(f"{user.store}/store/")]
+    assert len(in_store) == len(set(in_store)) >= 2
+    if "--json" in arguments:
+        found = json.loads(capsys.readouterr().out)
+        assert (found["store_bytes"], found["stray_bytes"]) == (store.sizes(), 23)
 
 
 def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
