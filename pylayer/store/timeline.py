@@ -58,15 +58,24 @@ class Event(Value):
 
     type: str
     start_ns: int
-    duration_ns: int = 0
-    outcome: str = ""
-    kind: int = 0
-    thread: int = 0
-    fingerprint: int = 0
-    number: int = 0
-    value: int = 0
-    stages: int = 0
-    text: str = ""
+    duration_ns: int
+    outcome: str
+    kind: int
+    thread: int
+    fingerprint: int
+    number: int
+    value: int
+    stages: int
+    text: str
+
+    #: Reports read up to a million events. Value's own constructor takes 1.3 us, this one 0.2.
+    def __init__(
+        self, type: str, start_ns: int, duration_ns: int = 0, outcome: str = "", kind: int = 0, thread: int = 0,
+        fingerprint: int = 0, number: int = 0, value: int = 0, stages: int = 0, text: str = "",
+    ) -> None:  # fmt: skip
+        self.type, self.start_ns, self.duration_ns, self.outcome, self.kind = type, start_ns, duration_ns, outcome, kind
+        self.thread, self.fingerprint, self.number, self.value = thread, fingerprint, number, value
+        self.stages, self.text = stages, text
 
     @property
     def is_compile(self) -> bool:
