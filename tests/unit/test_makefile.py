@@ -54,6 +54,15 @@ def all_needs(target: str) -> set[str]:
     return found
 
 
+def test_store_numbers() -> None:
+    """The header of numbers is made again if one of the modules changes that have them, and for no other."""
+    named = re.search(r"^NUMBERED := (.*)$", MAKEFILE, re.M)
+    source = ast.parse((ROOT / "shim" / "policy" / "store_numbers.py").read_text())
+    (shared,) = [node.value for node in source.body if isinstance(node, ast.Assign) and "SHARED" in ast.unparse(node)]
+    assert named is not None
+    assert set(named[1].split()) == {module for module, *_ in ast.literal_eval(shared)}
+
+
 def runtime_imports(file: Path) -> Iterator[ast.Import | ast.ImportFrom]:
     waiting: list[ast.AST] = [ast.parse(file.read_text())]
     while waiting:
