@@ -25,6 +25,8 @@ from ..report.words import printable as printable
 from ..report.words import shorten as shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
     from rich.table import Table
 
@@ -199,23 +201,32 @@ def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[...
         yield lambda amount, total=None: bar.update(task, advance=amount, total=total)
 
 
-def write_whole(path: str, text: str, mode: int | None = None, hint: str = "") -> int:
-    """Creates or replaces a file atomically; ``-`` is standard output. Returns the number of bytes. With ``mode`` None,
-    an existing file keeps its mode and a new one is for its owner alone. Raises Failure, which ends in ``hint``, and
-    then leaves the file as it was."""
+def write_whole(path: str, text: str | Iterator[str], mode: int | None = None, hint: str = "") -> int:
+    """Creates or replaces a file atomically; ``-`` is standard output. Returns the number of bytes. A large text may
+    come in pieces. With ``mode`` None, an existing file keeps its mode and a new one is for its owner alone. Raises
+    Failure, which ends in ``hint``, and then leaves the file as it was."""
     from ..common.files import replace_file
 
-    data = text.encode(errors="replace")
+    size = 0
+
+    def encoded() -> Iterator[bytes]:
+        nonlocal size
+        for piece in [text] if isinstance(text, str) else text:
+            data = piece.encode(errors="replace")
+            size += len(data)
+            yield data
+
     if path == "-":
-        click.echo(text, nl=False)
-        return len(data)
+        for data in encoded():
+            click.echo(data.decode(), nl=False)
+        return size
     try:
         if mode is None:
             mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o600
-        replace_file(path, data, anywhere=True, mode=mode)
+        replace_file(path, encoded(), anywhere=True, mode=mode)
     except OSError as error:
         raise Failure(f"{path} was not written: {error.strerror or error}{hint}") from error
-    return len(data)
+    return size
 
 
 def usual_mode() -> int:

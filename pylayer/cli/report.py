@@ -34,13 +34,15 @@ from .report_text import print_run
 from .selection import require_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..report.recorded import Run
 
 #: The most runs of a report. With more, the page gets slow.
 MOST_RUNS = 20
 
 
-def _write(path: str, text: str) -> int:
+def _write(path: str, text: str | Iterator[str]) -> int:
     """Writes a report for others, as far as the user lets them read files. Raises Failure."""
     mode = None if os.path.exists(path) else usual_mode()
     return write_whole(path, text, mode, "; name a file in a directory that you can write to")
@@ -162,9 +164,9 @@ def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
             f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines, unless "
             "timeline_mib in the policy file is 0"
         )
-    text, count = trace.render(lines, frame_ns)
-    _write(path, text)
-    return count
+    written = trace.Trace(lines, frame_ns)
+    _write(path, written.pieces())
+    return written.count
 
 
 def _page() -> ModuleType:

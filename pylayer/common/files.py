@@ -11,6 +11,10 @@ from .file_kinds import TEMPORARY as TEMPORARY
 from .file_kinds import Kind
 from .paths import make_private_below, open_in_store
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 #: The most pieces that Linux writes with one call.
 IOV_MAX = 1024
 
@@ -119,17 +123,26 @@ def create_temporary(path: str, anywhere: bool = False) -> tuple[int, str]:
 
 
 def replace_file(
-    path: str, data: bytes | list[bytes | memoryview], sync: bool = False, anywhere: bool = False, mode: int = 0o600
+    path: str,
+    data: bytes | list[bytes | memoryview] | Iterator[bytes],
+    sync: bool = False,
+    anywhere: bool = False,
+    mode: int = 0o600,
 ) -> None:
-    """Writes ``data`` to a temporary file in the same directory and renames it to ``path``. With ``sync``, the file and
-    its name are on the disk when this returns. ``anywhere``: as for ``create_temporary``.
+    """Writes ``data`` to a temporary file in the same directory and renames it to ``path``. What an iterator yields is
+    written piece by piece. With ``sync``, the file and its name are on the disk when this returns. ``anywhere``: as for
+    ``create_temporary``.
 
     Raises OSError; ``path`` is then unchanged.
     """
     fd, temporary = create_temporary(path, anywhere)
     try:
         try:
-            write_all(fd, [data] if isinstance(data, bytes) else data)
+            if isinstance(data, (bytes, list)):
+                write_all(fd, [data] if isinstance(data, bytes) else data)
+            else:
+                for piece in data:
+                    write_all(fd, [piece])
             if mode != 0o600:
                 os.fchmod(fd, mode)
         finally:

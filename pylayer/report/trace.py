@@ -8,6 +8,7 @@ https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
@@ -35,6 +36,7 @@ ROW_NAMES = {
 OTHER_ROW = 0x7F000005
 #: Rows of frames, one for each swapchain of each device.
 FRAME_ROWS = 0x7E800000
+EVENTS_IN_PIECE = 1000
 
 
 def _microseconds(nanoseconds: int) -> float:
@@ -174,10 +176,27 @@ def events(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> Iter
         yield from _frames(line, pid, FRAME_ROWS + 1024 * (number % 1024), frame_ns)
 
 
-def render(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> tuple[str, int]:
-    """Returns the trace and how many events it has. Frames that take no longer than ``frame_ns`` are not late."""
-    lines = [json.dumps(event, separators=(",", ":")) for event in events(chosen, frame_ns)]
-    other = {
+class Trace:
+    """The trace of these runs as text. Frames that take no longer than ``frame_ns`` are not late. ``count`` is how many
+    events it has, once all its pieces were taken."""
+
+    def __init__(self, chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> None:
+        self.count = 0
+        self._chosen = chosen
+        self._events = events(chosen, frame_ns)
+
+    def pieces(self) -> Iterator[str]:
+        """Yields the text in pieces: that of a run with a million events takes gigabytes as Python's objects."""
+        yield '{"traceEvents":[\n'
+        while taken := list(islice(self._events, EVENTS_IN_PIECE)):
+            lines = (json.dumps(event, separators=(",", ":")) for event in taken)
+            yield (",\n" if self.count else "") + ",\n".join(lines)
+            self.count += len(taken)
+        yield f'\n],"displayTimeUnit":"ms","otherData":{json.dumps(_about(self._chosen))}}}\n'
+
+
+def _about(chosen: list[tuple[Run, Timeline]]) -> dict[str, Any]:
+    return {
         "program": "pylayer",
         "version": __version__,
         "clock": "CLOCK_MONOTONIC, in microseconds",
@@ -194,5 +213,3 @@ def render(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> tupl
             for run, _ in chosen
         ],
     }
-    inside = ",\n".join(lines)
-    return f'{{"traceEvents":[\n{inside}\n],"displayTimeUnit":"ms","otherData":{json.dumps(other)}}}\n', len(lines)

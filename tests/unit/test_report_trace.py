@@ -17,9 +17,9 @@ def written(root: Path, *words: str) -> dict[str, Any]:
     """Returns the trace of these runs, or of all."""
     runs = recorded.read(str(root))
     lines = [(run, line) for run in runs if (line := run.timeline(str(root))) is not None]
-    text, count = trace.render(lines)
-    found: dict[str, Any] = json.loads(text)
-    assert len(found["traceEvents"]) == count
+    whole = trace.Trace(lines)
+    found: dict[str, Any] = json.loads("".join(whole.pieces()))
+    assert len(found["traceEvents"]) == whole.count
     return found
 
 
@@ -120,6 +120,18 @@ def test_nanoseconds_are_kept(tmp_path: Path) -> None:
     recorded_runs.write(tmp_path, [Event("pipeline", start, 1, "compiled", thread=1)])
     (event,) = [event for event in written(tmp_path)["traceEvents"] if event["ph"] == "X"]
     assert (round(event["ts"] * 1000), event["dur"]) == (start, 0.001)
+
+
+def test_a_long_run_is_written_in_pieces(tmp_path: Path) -> None:
+    """No piece of a trace has more than a part of the events, so that a trace takes little memory."""
+    recorded_runs.write(tmp_path, [pipeline(number, 0.5) for number in range(3000)])
+    (run,) = recorded.read(str(tmp_path))
+    line = run.timeline(str(tmp_path))
+    assert line is not None
+    whole = trace.Trace([(run, line)])
+    taken = list(whole.pieces())
+    assert len(taken) > 4 and max(map(len, taken)) < sum(map(len, taken)) / 2
+    assert len(json.loads("".join(taken))["traceEvents"]) == whole.count > 3000
 
 
 def test_types_of_later_versions_have_a_row(tmp_path: Path) -> None:

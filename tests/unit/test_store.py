@@ -54,6 +54,22 @@ def test_replace_file_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_replace_file_in_pieces(tmp_path: Path) -> None:
+    """A file may be written as its pieces come. If one cannot be made, the old content stays."""
+    path = tmp_path / "file"
+    files.replace_file(str(path), iter([b"one", b" and ", b"two"]))
+    assert path.read_bytes() == b"one and two"
+
+    def failing() -> Iterator[bytes]:
+        yield b"three"
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        files.replace_file(str(path), failing())
+    assert path.read_bytes() == b"one and two"
+    assert os.listdir(tmp_path) == ["file"]
+
+
 def test_write_all_goes_on_after_a_short_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the system did not take at once is written with further calls."""
     path = tmp_path / "file"
