@@ -52,14 +52,14 @@ class _SharedOptions:
 _shared = _SharedOptions()
 
 
-def _set_wanted(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+def _set_shared(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     if value:
         setattr(_shared, parameter.name or "", value)
 
 
 def shared_options(hidden: bool) -> list[click.Option]:
     """Returns the options that every command has."""
-    how: dict[str, Any] = {"expose_value": False, "callback": _set_wanted, "hidden": hidden}
+    how: dict[str, Any] = {"expose_value": False, "callback": _set_shared, "hidden": hidden}
     return [
         click.Option(
             ["--color"],

@@ -1,4 +1,5 @@
-"""Starts a program so that it has the same signals and exit status as without pylayer."""
+"""Starts a program so that it has the same signals and exit status as without pylayer. A command that has to clean up
+lets signals end it by an exception."""
 
 from __future__ import annotations
 

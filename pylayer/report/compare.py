@@ -21,21 +21,21 @@ def _numbers(root: str, run: Run, frame_ns: int) -> dict[str, int | None]:
     }
 
 
-def _fingerprints(root: str, recorded: Run) -> set[int]:
-    line = recorded.timeline(root)
+def _fingerprints(root: str, run: Run) -> set[int]:
+    line = run.timeline(root)
     return {event.fingerprint for event in compiles(line.events) if event.fingerprint} if line is not None else set()
 
 
-def against(root: str, recorded: Run, earlier: Run, frame_ns: int) -> dict[str, Any]:
+def against(root: str, run: Run, earlier: Run, frame_ns: int) -> dict[str, Any]:
     """Returns this run's numbers beside the other's, and which pipelines were compiled in one of them or in both.
 
     Pipelines are identified by their fingerprints, which are the same in every run. If one of the runs compiled
     something and has no timeline, or it is not known what it compiled, ``only_now``, ``again`` and ``only_then`` are
     None.
     """
-    line, other = recorded.timeline(root), earlier.timeline(root)
-    ours, theirs = _fingerprints(root, recorded), _fingerprints(root, earlier)
-    start = origin(recorded, line)
+    line, other = run.timeline(root), earlier.timeline(root)
+    ours, theirs = _fingerprints(root, run), _fingerprints(root, earlier)
+    start = origin(run, line)
     new: list[dict[str, Any]] = []
     again: list[dict[str, Any]] = []
     seen: set[int] = set()
@@ -46,7 +46,7 @@ def against(root: str, recorded: Run, earlier: Run, frame_ns: int) -> dict[str, 
     # A run that compiled nothing has no timeline where policy rested to its end.
     known = all(
         one.shown()["compiled"] is not None and (found is not None or one.compiled == 0)
-        for one, found in ((recorded, line), (earlier, other))
+        for one, found in ((run, line), (earlier, other))
     )
     return {
         "run": earlier.name,
@@ -55,8 +55,8 @@ def against(root: str, recorded: Run, earlier: Run, frame_ns: int) -> dict[str, 
         "started_s": earlier.started,
         "driver": earlier.driver,
         "device": earlier.texts["device"],
-        "same_identity": earlier.identity == recorded.identity,
-        "this": _numbers(root, recorded, frame_ns),
+        "same_identity": earlier.identity == run.identity,
+        "this": _numbers(root, run, frame_ns),
         "earlier": _numbers(root, earlier, frame_ns),
         "only_now": len(ours - theirs) if known else None,
         "again": len(ours & theirs) if known else None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Value(NamedTuple):
+class Number(NamedTuple):
     """How one number is shown. A name that ends in ``_ns`` or ``_bytes`` has that unit. All others are counts."""
 
     #: The meaning in docs/json.yaml, and the text of the remark.
@@ -31,108 +31,112 @@ class Value(NamedTuple):
 #: outcomes of caches instead of ``caches_emptied`` and ``caches_attested``, and ``absorbed`` only tells policy when a
 #: snapshot is due.
 COUNTERS = {
-    "pipelines": Value("pipelines created for the program"),
-    "hits": Value("pipelines found in a cache or among pipeline binaries"),
-    "application_hits": Value("hits in the program's own cache"),
-    "compiled": Value(
+    "pipelines": Number("pipelines created for the program"),
+    "hits": Number("pipelines found in a cache or among pipeline binaries"),
+    "application_hits": Number("hits in the program's own cache"),
+    "compiled": Number(
         "pipelines that the driver compiled, whether or not they could be stored; null if that is unknown of some"
     ),
-    "adopted": Value(
+    "adopted": Number(
         "pipelines adopted from the driver's own cache",
         remark=True,
         metric="pylayer_pipelines_adopted_total",
         help="Pipelines stored from the driver's own cache.",
     ),
-    "uncacheable": Value("pipelines that left nothing to store", remark=True),
-    "plain": Value("pipelines created without probing the cache; their hits are unknown", remark=True),
-    "plain_compiled": Value("of these, pipelines that the driver's creation feedback does not call a hit"),
-    "passed": Value("pipelines of calls that the layer did not touch"),
-    "compile_required": Value("pipelines that no cache had and that the program did not want compiled"),
-    "failed": Value("pipelines that the driver could not create", remark=True, metric="pylayer_pipelines_failed_total"),
-    "events_dropped": Value(
+    "uncacheable": Number("pipelines that left nothing to store", remark=True),
+    "plain": Number("pipelines created without probing the cache; their hits are unknown", remark=True),
+    "plain_compiled": Number("of these, pipelines that the driver's creation feedback does not call a hit"),
+    "passed": Number("pipelines of calls that the layer did not touch"),
+    "compile_required": Number("pipelines that no cache had and that the program did not want compiled"),
+    "failed": Number(
+        "pipelines that the driver could not create", remark=True, metric="pylayer_pipelines_failed_total"
+    ),
+    "events_dropped": Number(
         "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
         remark=True,
         metric="pylayer_queue_dropped_total",
         help="Compiled pipelines that were not stored because the queue was full.",
     ),
-    "answers_late": Value(
+    "answers_late": Number(
         "times that the program went on before policy answered",
         remark=True,
         metric="pylayer_late_answers_total",
         help="Times that the program stopped waiting before policy answered.",
     ),
-    "hit_ns": Value("time that hits took, summed over threads", metric="pylayer_pipeline_hit_seconds_total"),
-    "compile_ns": Value("time that compiling took, summed over threads"),
-    "plain_ns": Value("time that creating plain pipelines took, summed over threads"),
-    "load_wait_ns": Value(
+    "hit_ns": Number("time that hits took, summed over threads", metric="pylayer_pipeline_hit_seconds_total"),
+    "compile_ns": Number("time that compiling took, summed over threads"),
+    "plain_ns": Number("time that creating plain pipelines took, summed over threads"),
+    "load_wait_ns": Number(
         "time that pipeline creations waited for the store", metric="pylayer_store_wait_seconds_total"
     ),
-    "load_failed": Value("stored records that the driver refused", remark=True),
-    "fingerprints_dropped": Value("pipeline creations whose fingerprint was dropped because there were too many"),
-    "binary_hits": Value("hits created from pipeline binaries", remark=True),
-    "binaries_kept": Value("pipelines kept as pipeline binaries", remark=True),
-    "binaries_captured": Value("pipelines compiled past the driver's own cache, to get their binaries", remark=True),
-    "binaries_missing": Value("compiled pipelines whose binaries the driver did not give", remark=True),
-    "binaries_evicted": Value(
+    "load_failed": Number("stored records that the driver refused", remark=True),
+    "fingerprints_dropped": Number("pipeline creations whose fingerprint was dropped because there were too many"),
+    "binary_hits": Number("hits created from pipeline binaries", remark=True),
+    "binaries_kept": Number("pipelines kept as pipeline binaries", remark=True),
+    "binaries_captured": Number("pipelines compiled past the driver's own cache, to get their binaries", remark=True),
+    "binaries_missing": Number("compiled pipelines whose binaries the driver did not give", remark=True),
+    "binaries_evicted": Number(
         "stored pipeline binaries with which the driver failed; their pipelines were created anew", remark=True
     ),
-    "binaries_unindexed": Value("pipeline binaries that found no room in memory (binaries_mib)", remark=True),
-    "application_binaries": Value("pipeline binaries that the program brought itself", remark=True),
-    "binaries_attested": Value("the program's own pipeline binaries that are as it read them"),
-    "binaries_altered": Value("the program's own pipeline binaries that are not as it read them", remark=True),
-    "binaries_stale": Value(
+    "binaries_unindexed": Number("pipeline binaries that found no room in memory (binaries_mib)", remark=True),
+    "application_binaries": Number("pipeline binaries that the program brought itself", remark=True),
+    "binaries_attested": Number("the program's own pipeline binaries that are as it read them"),
+    "binaries_altered": Number("the program's own pipeline binaries that are not as it read them", remark=True),
+    "binaries_stale": Number(
         "the program's own pipeline binaries that it read from another driver or device", remark=True
     ),
-    "binaries_restored": Value("altered pipeline binaries replaced by the stored ones", remark=True),
-    "binaries_refused": Value(
+    "binaries_restored": Number("altered pipeline binaries replaced by the stored ones", remark=True),
+    "binaries_refused": Number(
         "calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)", remark=True
     ),
-    "create_info_hits": Value("the program's own requests for pipeline binaries, answered from the store", remark=True),
-    "deferred": Value("pipelines created in deferred operations"),
-    "fetched": Value("stored pipelines that the layer itself read when the program created them"),
-    "fetched_bytes": Value("bytes of these pipelines"),
-    "fetched_compile_ns": Value("time that it had taken to compile them"),
-    "fetch_ns": Value("time that it took to find, read and merge them, summed over threads"),
-    "driver_asked": Value("stored pipelines for which the driver's own cache was searched, as a sample"),
-    "driver_lacked": Value("of these, pipelines that the driver's own cache lacked"),
-    "identified_shaders": Value("shaders known by their VK_EXT_shader_module_identifier"),
-    "frames": Value("frames that the program presented, on all its swapchains", metric="pylayer_frames_total"),
-    "late_frames": Value(
+    "create_info_hits": Number(
+        "the program's own requests for pipeline binaries, answered from the store", remark=True
+    ),
+    "deferred": Number("pipelines created in deferred operations"),
+    "fetched": Number("stored pipelines that the layer itself read when the program created them"),
+    "fetched_bytes": Number("bytes of these pipelines"),
+    "fetched_compile_ns": Number("time that it had taken to compile them"),
+    "fetch_ns": Number("time that it took to find, read and merge them, summed over threads"),
+    "driver_asked": Number("stored pipelines for which the driver's own cache was searched, as a sample"),
+    "driver_lacked": Number("of these, pipelines that the driver's own cache lacked"),
+    "identified_shaders": Number("shaders known by their VK_EXT_shader_module_identifier"),
+    "frames": Number("frames that the program presented, on all its swapchains", metric="pylayer_frames_total"),
+    "late_frames": Number(
         "late frames, which took over 16.7 ms and over 1.5 times the median of the 60 frames before",
         metric="pylayer_late_frames_total",
         help="Late frames. They took over 16.7 ms and over 1.5 times the median of the 60 frames before.",
     ),
-    "late_by_pipelines": Value(
+    "late_by_pipelines": Number(
         "frames that were late because of pipelines, which took at least half of the time beyond that median",
         metric="pylayer_late_frames_by_pipelines_total",
         help="Late frames because of pipelines, which took at least half of the time beyond that median.",
     ),
-    "longest_frame_ns": Value(
+    "longest_frame_ns": Number(
         "duration of the longest frame; a pause of over 2 s does not count unless pipelines took half of it"
     ),
-    "last_late_s": Value("when the last late frame was presented, in seconds since 1970; 0 if none was late"),
-    "first_frame_ns": Value("when the first frame was presented, on CLOCK_MONOTONIC; 0 if none was"),
+    "last_late_s": Number("when the last late frame was presented, in seconds since 1970; 0 if none was late"),
+    "first_frame_ns": Number("when the first frame was presented, on CLOCK_MONOTONIC; 0 if none was"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {
-    "loaded_records": Value("records that the runs loaded from the store", metric="pylayer_loaded_records_total"),
-    "stored_records": Value("records that the runs wrote to the store", metric="pylayer_stored_records_total"),
-    "stored_bytes": Value("bytes of these records", metric="pylayer_stored_bytes_total"),
-    "left_out": Value(
+    "loaded_records": Number("records that the runs loaded from the store", metric="pylayer_loaded_records_total"),
+    "stored_records": Number("records that the runs wrote to the store", metric="pylayer_stored_records_total"),
+    "stored_bytes": Number("bytes of these records", metric="pylayer_stored_bytes_total"),
+    "left_out": Number(
         "stored records set aside because a process died over them (see pylayer quarantine ls)",
         remark=True,
         metric="pylayer_left_out_records_total",
         help="Stored records that are set aside because a process died while the driver handled them.",
     ),
-    "lost_records": Value("records that could not be written to the store", metric="pylayer_lost_records_total"),
-    "cache_wait_ns": Value("time that the program waited for verdicts on data of its own caches"),
-    "damaged_records": Value("damaged parts of the store that were not loaded"),
-    "restored_caches": Value(
+    "lost_records": Number("records that could not be written to the store", metric="pylayer_lost_records_total"),
+    "cache_wait_ns": Number("time that the program waited for verdicts on data of its own caches"),
+    "damaged_records": Number("damaged parts of the store that were not loaded"),
+    "restored_caches": Number(
         "caches that got the last good data, because the program's own was refused or not there", remark=True
     ),
-    "passed_ns": Value("time that the longer ones of calls took that the layer did not touch, summed over threads"),
-    "frames_lost": Value("frames that the timeline lacks, because it was full or policy was busy"),
-    "write_errors": Value(
+    "passed_ns": Number("time that the longer ones of calls took that the layer did not touch, summed over threads"),
+    "frames_lost": Number("frames that the timeline lacks, because it was full or policy was busy"),
+    "write_errors": Number(
         "failures to write to the store (see pylayer doctor)",
         remark=True,
         metric="pylayer_store_write_errors_total",

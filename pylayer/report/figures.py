@@ -83,29 +83,29 @@ def compiles(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if event.is_compile]
 
 
-def origin(recorded: Run, line: Timeline | None) -> int:
+def origin(run: Run, line: Timeline | None) -> int:
     """Returns when the run began, in nanoseconds on the clock of its events."""
     starts = [event.start_ns for event in line.events] if line is not None else []
-    if recorded.started_ns:
-        starts.append(recorded.started_ns)
+    if run.started_ns:
+        starts.append(run.started_ns)
     return min(starts, default=0)
 
 
-def duration(recorded: Run, line: Timeline | None) -> int:
+def duration(run: Run, line: Timeline | None) -> int:
     """Returns how long the run lasted, in nanoseconds. For a run that goes on it counts until now, for one that died
     until its last event or frame."""
     ends = [event.start_ns + event.duration_ns for event in line.events] if line is not None else []
     ends += [times[-1] for times, *_ in line.presents.values() if times] if line is not None else []
     last = max(ends, default=0)
-    lengths = [last - origin(recorded, line)] if last else []
-    if recorded.ended > recorded.started > 0:
-        lengths.append(int((recorded.ended - recorded.started) * 1e9))
-    elif recorded.state == "running":
-        lengths.append(int(max(0.0, time.time() - recorded.started) * 1e9))
+    lengths = [last - origin(run, line)] if last else []
+    if run.ended > run.started > 0:
+        lengths.append(int((run.ended - run.started) * 1e9))
+    elif run.state == "running":
+        lengths.append(int(max(0.0, time.time() - run.started) * 1e9))
     return max(lengths, default=0)
 
 
-def kinds(recorded: Run, line: Timeline | None) -> list[dict[str, Any]]:
+def kinds(run: Run, line: Timeline | None) -> list[dict[str, Any]]:
     """Returns hits and compilations by kind of pipeline, with the longest compilation where the timeline tells it."""
     longest: dict[str, int] = {}
     for event in compiles(line.events) if line is not None else ():
@@ -113,7 +113,7 @@ def kinds(recorded: Run, line: Timeline | None) -> list[dict[str, Any]]:
         longest[name] = max(longest.get(name, 0), event.duration_ns)
     listed = [
         {"kind": name, **own, "longest_ns": longest.get(name)}
-        for name, own in recorded.kinds.items()
+        for name, own in run.kinds.items()
         if own["hits"] or own["compiled"]
     ]
     return sorted(listed, key=lambda own: (-own["compile_ns"], -own["hits"]))
@@ -141,7 +141,7 @@ def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
     }
 
 
-def verdicts(recorded: Run, line: Timeline | None, start: int) -> list[dict[str, Any]]:
+def verdicts(run: Run, line: Timeline | None, start: int) -> list[dict[str, Any]]:
     """Returns each verdict on cache data that the program passed, or the counts of verdicts if no single ones were
     recorded."""
     found = []
@@ -162,7 +162,7 @@ def verdicts(recorded: Run, line: Timeline | None, start: int) -> list[dict[str,
             )
     if found:
         return found[:VERDICTS]
-    for verdict, counts in (("passed", recorded.outcomes), ("emptied", recorded.refused)):
+    for verdict, counts in (("passed", run.outcomes), ("emptied", run.refused)):
         found += [
             {"at_ns": None, "cache": None, "bytes": None, "verdict": verdict, "reason": name,
              "meaning": outcomes.CACHE_DATA.get(name, ""), "waited_ns": None, "count": count}
@@ -171,27 +171,27 @@ def verdicts(recorded: Run, line: Timeline | None, start: int) -> list[dict[str,
     return found[:VERDICTS]
 
 
-def history(found: list[Run], recorded: Run) -> list[dict[str, Any]]:
+def history(found: list[Run], run: Run) -> list[dict[str, Any]]:
     """Returns the program's runs with this driver around this run, oldest first, and what each added to the store."""
-    own = [run for run in found if run.program == recorded.program and run.identity == recorded.identity]
-    at = next((index for index, run in enumerate(own) if run.name == recorded.name), len(own) - 1)
+    own = [one for one in found if one.program == run.program and one.identity == run.identity]
+    at = next((index for index, one in enumerate(own) if one.name == run.name), len(own) - 1)
     first = max(0, min(len(own) - RUNS, at - RUNS // 2))
-    stored = sum(run.numbers["stored_bytes"] for run in own[:first])
+    stored = sum(one.numbers["stored_bytes"] for one in own[:first])
     rows = []
-    for run in own[first : first + RUNS]:
-        stored += run.numbers["stored_bytes"]
+    for one in own[first : first + RUNS]:
+        stored += one.numbers["stored_bytes"]
         rows.append(
             {
-                "run": run.name,
-                "this": run.name == recorded.name,
-                "started_s": run.started,
-                "pid": run.pid,
-                "hits": run.hits,
-                "compiled": run.shown()["compiled"],
-                "compile_ns": run.shown()["compile_ns"],
-                "stored_bytes": run.numbers["stored_bytes"],
+                "run": one.name,
+                "this": one.name == run.name,
+                "started_s": one.started,
+                "pid": one.pid,
+                "hits": one.hits,
+                "compiled": one.shown()["compiled"],
+                "compile_ns": one.shown()["compile_ns"],
+                "stored_bytes": one.numbers["stored_bytes"],
                 "stored_bytes_so_far": stored,
-                "store_bytes": int(number_in(run.values, "store_bytes")) or None,
+                "store_bytes": int(number_in(one.values, "store_bytes")) or None,
             }
         )
     return rows
@@ -200,44 +200,44 @@ def history(found: list[Run], recorded: Run) -> list[dict[str, Any]]:
 def of_run(
     root: str,
     found: list[Run],
-    recorded: Run,
+    run: Run,
     frame_ns: int = FRAME_NS,
     origin_of: Mapping[tuple[str, int], Origin] | None = None,
 ) -> dict[str, Any]:
     """Returns everything about one run. ``origin_of``: where stored pipelines came from, by identity and program."""
-    line = recorded.timeline(root)
-    start = origin(recorded, line)
+    line = run.timeline(root)
+    start = origin(run, line)
     events = line.events if line is not None else []
-    about_frames = late_frames.FrameFigures(recorded.numbers, line, frame_ns)
-    long, stall_totals = stalls.totals(recorded, line, frame_ns)
+    about_frames = late_frames.FrameFigures(run.numbers, line, frame_ns)
+    long, stall_totals = stalls.totals(run, line, frame_ns)
     slowest = sorted(
         (event for event in events if event.may_be_compile), key=lambda event: event.duration_ns, reverse=True
     )
-    own = [run for run in found if run.program == recorded.program and run.identity == recorded.identity]
-    total = Total([recorded], mean_compile_ns(own))
-    came = (origin_of or {}).get((recorded.identity, recorded.program_id))
+    own = [one for one in found if one.program == run.program and one.identity == run.identity]
+    total = Total([run], mean_compile_ns(own))
+    came = (origin_of or {}).get((run.identity, run.program_id))
     return {
-        "run": recorded.name,
-        "program": recorded.title,
-        "executable": printable(recorded.executable),
-        "application": printable(recorded.application),
-        **{key: recorded.texts[key] for key in ("engine", "device", "driver", "driver_info", "carrier", "reason")},
-        "identity": recorded.identity,
-        "pid": recorded.pid,
-        "started_s": recorded.started,
-        "ended_s": recorded.ended or None,
-        "state": recorded.state,
-        "duration_ns": duration(recorded, line),
-        **recorded.shown(),
-        **{key: recorded.numbers[key] for key in ("adopted", "failed", "passed", "hit_ns", "plain_ns", *WAITED)},
+        "run": run.name,
+        "program": run.title,
+        "executable": printable(run.executable),
+        "application": printable(run.application),
+        **{key: run.texts[key] for key in ("engine", "device", "driver", "driver_info", "carrier", "reason")},
+        "identity": run.identity,
+        "pid": run.pid,
+        "started_s": run.started,
+        "ended_s": run.ended or None,
+        "state": run.state,
+        "duration_ns": duration(run, line),
+        **run.shown(),
+        **{key: run.numbers[key] for key in ("adopted", "failed", "passed", "hit_ns", "plain_ns", *WAITED)},
         "saved_estimate_ns": total.saved_ns,
-        **{key: recorded.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
-        "store_bytes": int(number_in(recorded.values, "store_bytes")) or None,
+        **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
+        "store_bytes": int(number_in(run.values, "store_bytes")) or None,
         "pulled_pipelines": came.pulled if came else 0,
         "pulled_pipelines_used": came.used if came else 0,
-        "load_ns": int(number_in(recorded.values, "load_ns")),
-        "verify_ns": int(number_in(recorded.values, "verify_ns")),
-        "kinds": kinds(recorded, line),
+        "load_ns": int(number_in(run.values, "load_ns")),
+        "verify_ns": int(number_in(run.values, "verify_ns")),
+        "kinds": kinds(run, line),
         **about_frames.as_json(start),
         **stall_totals,
         "longest_stalls": [
@@ -252,12 +252,12 @@ def of_run(
         ]
         if line is not None
         else [],
-        "verdicts": verdicts(recorded, line, start),
-        "history": history(found, recorded),
+        "verdicts": verdicts(run, line, start),
+        "history": history(found, run),
         "remarks": [*remarks(total), *([str(came)] if came else [])],
         "timeline": {
             "outcome": line.outcome if line is not None else "missing",
             "events": len(events),
-            "dropped": int(number_in(recorded.values, "timeline_dropped")),
+            "dropped": int(number_in(run.values, "timeline_dropped")),
         },
     }

@@ -44,9 +44,9 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _run(number: int, root: str, recorded: Run, own: dict[str, Any], frame_ns: int, past: _Past) -> dict[str, Any]:
+def _run(number: int, root: str, run: Run, own: dict[str, Any], frame_ns: int, past: _Past) -> dict[str, Any]:
     """Returns what the template shows of one run."""
-    line = recorded.timeline(root)
+    line = run.timeline(root)
     names = view.thread_names(line)
     driver = ", ".join(text for text in (own["driver"], own["driver_info"]) if text)
     said: dict[str, Any] = {
@@ -71,17 +71,15 @@ def _run(number: int, root: str, recorded: Run, own: dict[str, Any], frame_ns: i
         "budget": human_time(frame_ns),
     }
     if line is not None and own["duration_ns"] > 0:
-        said |= _timeline(root, recorded, line, own, frame_ns, past)
+        said |= _timeline(root, run, line, own, frame_ns, past)
     for key, table in view.tables(own, names).items():
         said[f"{key}_columns"], said[f"{key}_rows"] = table
     return said
 
 
-def _timeline(
-    root: str, recorded: Run, line: Timeline, own: dict[str, Any], frame_ns: int, past: _Past
-) -> dict[str, Any]:
-    start = origin(recorded, line)
-    key = recorded.program
+def _timeline(root: str, run: Run, line: Timeline, own: dict[str, Any], frame_ns: int, past: _Past) -> dict[str, Any]:
+    start = origin(run, line)
+    key = run.program
     if key not in past.known:
         past.known[key] = page_data.past(root, [run for run in past.runs() if run.program == key], frame_ns)
     data = page_data.of_run(line, start, own["duration_ns"], frame_ns, past.known[key])
@@ -132,9 +130,9 @@ def render(
 ) -> str:
     """Returns the page of these runs and their figures. Calls ``advance`` with 1 after each run."""
     said = []
-    past = _Past(root, [recorded for recorded, _ in chosen])
-    for number, (recorded, own) in enumerate(chosen):
-        said.append(_run(number, root, recorded, own, frame_ns, past))
+    past = _Past(root, [run for run, _ in chosen])
+    for number, (run, own) in enumerate(chosen):
+        said.append(_run(number, root, run, own, frame_ns, past))
         advance(1)
     programs = list(dict.fromkeys(texts["program"] for texts in said))
     heading = ", ".join(programs[:3]) + (f" and {len(programs) - 3} more" if len(programs) > 3 else "")

@@ -128,10 +128,10 @@ def _frames(line: Timeline, pid: int, first: int, frame_ns: int) -> Iterator[dic
         yield _metadata(pid, row, "thread_sort_index", sort_index=-1)
 
 
-def _of_device(recorded: Run, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
+def _of_device(run: Run, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
     totals: dict[str, int] = {}
     rows: dict[int, str] = {}
-    device = recorded.texts["device"]
+    device = run.texts["device"]
     for event in sorted(line.events, key=lambda event: event.start_ns):
         if event.type in ("hits", "count"):
             name, total = _counter(event, totals)
@@ -166,13 +166,13 @@ def events(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> Iter
     """Yields every event of the trace. Runs of one process share its pid. A run whose pid is unknown gets a number of
     its own."""
     named: set[int] = set()
-    for number, (recorded, line) in enumerate(chosen):
-        pid = recorded.pid or 0x7E000000 + number
+    for number, (run, line) in enumerate(chosen):
+        pid = run.pid or 0x7E000000 + number
         if pid not in named:
             named.add(pid)
-            yield _metadata(pid, None, "process_name", name=recorded.title)
-            yield _metadata(pid, None, "process_labels", labels=recorded.texts["device"])
-        yield from _of_device(recorded, line, pid)
+            yield _metadata(pid, None, "process_name", name=run.title)
+            yield _metadata(pid, None, "process_labels", labels=run.texts["device"])
+        yield from _of_device(run, line, pid)
         yield from _frames(line, pid, FRAME_ROWS + 1024 * (number % 1024), frame_ns)
 
 

@@ -4,7 +4,7 @@ A published pack is a pack of the store (``pack``) for one program, without USED
 PULLED and were last used at NEVER_USED, so that a machine sees later which of them its own runs used. A machine
 verifies the file and renames it into its store: no record is written again.
 
-Only the command line uses this: fleets beside ``store.Store``.
+Only the command line uses this. pylayer/fleet/ imports it directly, not through ``store.Store``.
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
 MAGICS = (CELL, BINARIES, SNAPSHOT, NOTE, BLOB, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS, TABLE)
+#: Kinds of files whose header has the length of the file.
+SIZED = (PACK, EXPORT)
 #: Records that hold one pipeline each.
 PIPELINES = (CELL, BINARIES)
 #: Records that a driver gets when a device loads its store.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class PackWriter:
-    """Writes a pack, or another kind of file, under a temporary name, and renames it with ``finish``. Raises OSError
-    from every method."""
+    """Writes a pack, an export or a program's own binaries under a temporary name, and renames the file with
+    ``finish``. Only packs get a table. Raises OSError from every method."""
 
     def __init__(
         self, path: str, identity: Identity, program: int = 0, application: str = "", kind: bytes = format.PACK
@@ -33,7 +33,7 @@ class PackWriter:
         self._application = application
         self._kind = kind
         self._salt = format.new_salt()
-        #: Fingerprint and offset of each record.
+        #: Fingerprint and offset of each record of a pack.
         self._table: list[tuple[int, int]] = []
         fd, self._temporary = create_temporary(path, anywhere=kind == format.EXPORT)
         try:
@@ -52,7 +52,8 @@ class PackWriter:
     def add_parts(self, parts: list[bytes | memoryview], fingerprint: int = 0) -> None:
         """Adds one record, given as the pieces of ``format.record_parts``; to another file than a pack, several."""
         self.count += 1
-        self._table.append((fingerprint, self.size))
+        if self._kind == format.PACK:
+            self._table.append((fingerprint, self.size))
         self.size += append(self._temporary, format.seal(parts, self._salt))
 
     def finish(self, sync: bool = True) -> str:
@@ -67,7 +68,7 @@ class PackWriter:
         from .syncing import fsync_in_steps
 
         table = self._add_table() if self._kind == format.PACK else 0
-        size = self.size if self._kind in (format.PACK, format.EXPORT) else 0
+        size = self.size if self._kind in format.SIZED else 0
         names = (self._kind, self._identity, self._program, self._application)
         head = format.file_header(*names, salt=self._salt, size=size, table=table)
         write_at_start(self._temporary, head)

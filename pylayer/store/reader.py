@@ -141,12 +141,12 @@ class Reader:
     def content(self, header: FileHeader, damage: list[Damage], start: int = format.FILE_HEADER.size) -> Iterator[Part]:
         """Yields the records of a file whose header ``header`` returned. For packs and exports it also checks the
         length of the file, which their header has."""
-        if header.kind not in (format.PACK, format.EXPORT):
+        if header.kind not in format.SIZED:
             yield from self.parts(damage, start)
             return
         if header.size < self.size:
             damage.append(Damage(self.path, "extended", header.size, self.size - header.size))
-        yield from self.parts(damage, end=header.size)
+        yield from self.parts(damage, start, header.size)
         torn = bool(damage) and damage[-1].outcome == "truncated"
         if header.size > self.size and not torn:
             damage.append(Damage(self.path, "truncated", self.size, 0, f"{header.size - self.size} bytes are missing"))

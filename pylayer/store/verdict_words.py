@@ -20,7 +20,7 @@ def sentence(verdicts: list[Verdict], ended: bool = False) -> str:
     """Returns what one or several verdicts of the same type and kind mean, for people."""
     one, count = verdicts[0], len(verdicts)
     be = "is" if count == 1 else "are"
-    text = one.row.end if ended else one.row.effect
+    text = one.rule.end if ended else one.rule.effect
     return text.format(
         kind=KIND_NAMES[one.kind] if one.kind < len(KIND_NAMES) else "unknown",
         runs=one.runs,
@@ -53,7 +53,7 @@ class VerdictText:
         self.identity = identity.name
         self.driver = ", ".join(known) or "unknown driver"
         self.program = program
-        self.type = group[0].row.name
+        self.type = group[0].rule.name
         self.state = state
         self.switches_off = group[0].type in OFF
         self.text = sentence(group, ended=state == ENDED)

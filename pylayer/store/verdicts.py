@@ -1,6 +1,6 @@
 """Verdicts: everything that one run learns and that makes later runs worse. This module is the one policy for them.
 
-``TABLE`` has a row for each type: which outcomes are evidence, in how many runs, how long a verdict lasts, and what
+``TABLE`` has a rule for each type: which outcomes are evidence, in how many runs, how long a verdict lasts, and what
 people are told. Every verdict has an end. After it the verdict is *on trial*: what it forbade is tried again, the first
 new evidence renews it, and a success ends it.
 
@@ -69,7 +69,7 @@ HARMLESS = (
 )  # fmt: skip
 
 
-class Rule(Value):
+class VerdictRule(Value):
     """The policy for one type of verdict.
 
     ``runs``: so many different runs must have evidence. ``seconds``: how long the verdict lasts. ``again``: how long if
@@ -91,32 +91,32 @@ class Rule(Value):
 TABLE = {
     # Evidence: a cell that the driver had been given was not found, by VK_PIPELINE_COMPILE_REQUIRED and nothing else,
     # and compiled to the same bytes; the run has no hit of this kind. Success: a hit of this kind.
-    PLAIN_KIND: Rule(
+    PLAIN_KIND: VerdictRule(
         "plain-kind", 2, 14 * DAY, about_driver=True,
         effect="{kind} pipelines are created without a probe, as the driver did not find stored ones in {runs} runs",
         end="{kind} pipelines are looked up in the store again",
     ),
     # Evidence: the first EMPTY_CELLS whole pipelines of a run add nothing to their cells, and nothing is stored.
     # Success: a cell with data.
-    STUB: Rule(
+    STUB: VerdictRule(
         "stub", 2, 14 * DAY, about_driver=True,
         effect="the layer is off, because the driver's VkPipelineCache keeps nothing",
         end="the layer is on again: the driver's VkPipelineCache keeps pipelines",
     ),
     # Evidence: a process died while the driver was given these records. Success: compiled to the same bytes.
-    RECORD: Rule(
+    RECORD: VerdictRule(
         "record", 1, 14 * DAY, stays=2,
         effect="{count} stored {records} set aside, because the program died while the driver handled {them}",
         end="{count} stored {records} used again",
     ),
     # Evidence: a process died while it created this pipeline with stored data. Success: compiled.
-    PIPELINE: Rule(
+    PIPELINE: VerdictRule(
         "pipeline", 1, 14 * DAY, stays=2,
         effect="the stored data of {count} {pipelines} set aside, because the program died when it created {them}",
         end="the stored data of {count} {pipelines} used again",
     ),
     # The same for pipelines without a fingerprint: those of their kind.
-    KIND: Rule(
+    KIND: VerdictRule(
         "kind", 1, 14 * DAY, stays=2,
         effect="{kind} pipelines without a fingerprint are created without stored data, because the program died when "
         "it created one",
@@ -124,28 +124,28 @@ TABLE = {
     ),
     # Evidence: a process died while the driver was given this cache data of the program's. Success: the driver returns
     # the same data.
-    APPLICATION: Rule(
+    APPLICATION: VerdictRule(
         "application-cache", 1, 14 * DAY, stays=2,
         effect="the program's data of {count} {caches} refused, because the program died while the driver handled it",
         end="the program's data of {count} {caches} accepted again",
     ),
     # Evidence: a process died at the creation of pipelines while there were snapshots, which may hold any pipeline.
     # Success: a run that created SUCCESSES pipelines from snapshots. Concerns snapshots older than the verdict.
-    SNAPSHOTS: Rule(
+    SNAPSHOTS: VerdictRule(
         "snapshots", 2, 14 * DAY,
         effect="snapshots made so far are not used, because the program died {runs} times when it created pipelines",
         end="snapshots are used again",
     ),
     # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs,
     # unless a variable of CHANGING was set. Calls of OFTEN_KILLED need two deaths.
-    ADDED_CALL: Rule(
+    ADDED_CALL: VerdictRule(
         "added-call", 1, DAY, again=LONGEST_SECONDS,
         effect="{call} is not called for {kind} pipelines, because a program died in this call",
         end="{call} is called for {kind} pipelines again",
     ),
     # Evidence: DEATHS starts found deaths over records or at creations that cannot compile, and nothing cleared them.
     # Success: a run that created SUCCESSES pipelines from stored data.
-    LAYER_OFF: Rule(
+    LAYER_OFF: VerdictRule(
         "layer-off", 1, 7 * DAY,
         effect="the layer is off, because the program died repeatedly while the driver handled stored data",
         end="the layer is on again",
@@ -196,7 +196,7 @@ class Verdict(Value):
         return self.type, self.kind, self.subject
 
     @property
-    def row(self) -> Rule:
+    def rule(self) -> VerdictRule:
         """The policy for it."""
         return TABLE[self.type]
 
@@ -218,19 +218,19 @@ class Verdict(Value):
 
     def is_believable(self, now_s: float) -> bool:
         """Whether the clock that decided may have been right. It may have been ahead, and be right again."""
-        row = TABLE.get(self.type)
+        rule = TABLE.get(self.type)
         decided_s = self.decided_ns / 1e9
         return (
-            row is not None
+            rule is not None
             and decided_s <= now_s + CLOCK_SECONDS
-            and self.until_s <= decided_s + max(row.seconds, row.again) + CLOCK_SECONDS
+            and self.until_s <= decided_s + max(rule.seconds, rule.again) + CLOCK_SECONDS
         )
 
     def is_memorable(self, now_s: float) -> bool:
         """Whether it can still matter."""
         if self.until_s == 0:
-            return bool(self.row.stays) and self.runs > 0 and now_s < self.decided_ns / 1e9 + self.row.seconds
-        return now_s < self.until_s + (max(self.row.seconds, self.row.again) if self.flags & DECIDED else 0)
+            return bool(self.rule.stays) and self.runs > 0 and now_s < self.decided_ns / 1e9 + self.rule.seconds
+        return now_s < self.until_s + (max(self.rule.seconds, self.rule.again) if self.flags & DECIDED else 0)
 
 
 class Verdicts:
@@ -327,16 +327,16 @@ class Verdicts:
     ) -> Verdict | None:
         """Takes evidence of one run. Returns the new decision; None if nothing changes. ``began_ns``: when that run
         began. If the last decision is later, the run says nothing new."""
-        row, known, now = TABLE[type], self.entries.get((type, kind, subject)), self.now_s
+        rule, known, now = TABLE[type], self.entries.get((type, kind, subject)), self.now_s
         if known is not None and not known.is_memorable(now):
             known = None
-        if (row.about_driver and self.changing) or (known is not None and began_ns <= known.decided_ns):
+        if (rule.about_driver and self.changing) or (known is not None and began_ns <= known.decided_ns):
             return None
         runs = min(known.runs + 1, 0xFFFF) if known is not None else 1
-        needed = row.runs + (type == ADDED_CALL and subject in OFTEN_KILLED)
+        needed = rule.runs + (type == ADDED_CALL and subject in OFTEN_KILLED)
         decided = runs >= needed or (known is not None and known.is_on_trial(now))
         renewed = decided and known is not None and known.flags & DECIDED
-        lasts = (renewed and row.again) or row.seconds
+        lasts = (renewed and rule.again) or rule.seconds
         now_ns, flags = self._after(known), flags | (DECIDED if decided else 0)
         new = Verdict(type, kind, runs, flags, subject, now_ns, int(now) + lasts, found_ns or now_ns)
         self.entries[new.key] = new
@@ -345,10 +345,10 @@ class Verdicts:
     def acquit(self, type: int, kind: int = 0, subject: int = 0) -> Verdict | None:
         """Takes a success. Returns the decision that clears a verdict, or the evidence for one; None if there is
         neither, or if the verdict stays."""
-        row, known = TABLE[type], self.entries.get((type, kind, subject))
-        if known is None or known.until_s == 0 or (row.about_driver and self.changing):
+        rule, known = TABLE[type], self.entries.get((type, kind, subject))
+        if known is None or known.until_s == 0 or (rule.about_driver and self.changing):
             return None
-        if row.stays and known.runs >= row.stays and known.holds(self.now_s):
+        if rule.stays and known.runs >= rule.stays and known.holds(self.now_s):
             return None
         cleared = Verdict(type, kind, known.runs, known.flags, subject, self._after(known), 0, known.found_ns)
         self.entries[cleared.key] = cleared

@@ -367,7 +367,7 @@ class Bench:
             for _, known in verdict_files.read_all(folder).values():
                 entries += known.entries.values()
             lasting = (ADDED_CALL, PIPELINE) if self.scenario.name == "snapshot" else (ADDED_CALL,)
-            found += [one.row.name for one in entries if one.type in lasting and one.holds(time.time())]
+            found += [one.rule.name for one in entries if one.type in lasting and one.holds(time.time())]
         return found
 
 
