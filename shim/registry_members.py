@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 #: `Member.when` without a condition, and `Member.value` for any value but 0.
 NO_MEMBER, ANY_VALUE = 0xFFFF, 0xFF
 COUNTINGS = {"uint32_t": "UINT32", "size_t": "UINT64", "uint64_t": "UINT64"}
-#: What counts of elements can be other than a number or a member. A number of words of code is told by its bytes.
-EXPRESSIONS = {"codeSize / 4": "codeSize", "(rasterizationSamples + 31) / 32": "rasterizationSamples"}
-
+#: What counts of elements can be other than a number or a member: the member in it, how it counts, and the bytes of an
+#: element if they are not those of its type. A number of words of code is told by its bytes.
+EXPRESSIONS = {
+    "codeSize / 4": ("codeSize", "UINT64", 1),
+    "(rasterizationSamples + 31) / 32": ("rasterizationSamples", "BITS", None),
+}
 
 Names = tuple[str, ...]
 #: need, never, any, all and moot of a rule, and whether it has a condition.
@@ -185,7 +188,7 @@ class Members:
         category = self.category(type_name)
         if lengths[-1] == "null-terminated" and len(lengths) == 1:
             return Member(name, "STRINGS", offset)
-        counting, count = self.count(structure, lengths[0])
+        counting, count, size = self.count(structure, lengths[0])
         common = Member(name, "PLAIN", offset, counting=counting, count=count)
         if lengths[-1] == "null-terminated":
             return replace(common, kind="STRINGS")
@@ -196,20 +199,21 @@ class Members:
         if type_name == "void":
             return replace(common, size=1) if element.get("len") else None
         if category == "handle":
-            size, target = self.object_type(type_name)
-            return replace(common, kind="HANDLES", size=size, target=target)
+            low, high = self.object_type(type_name)
+            return replace(common, kind="HANDLES", size=low, target=high)
         if category == "struct" and not self.is_plain(type_name):
             return replace(common, kind="STRUCTURES", target=self.indexes[type_name])
-        one_byte = lengths[0] == "codeSize / 4"
-        return replace(common, size=1 if one_byte else self.registry.layout(type_name).size)
+        return replace(common, size=size or self.registry.layout(type_name).size)
 
-    def count(self, structure: str, length: str) -> tuple[str, int]:
+    def count(self, structure: str, length: str) -> tuple[str, int, int | None]:
+        """Returns how many elements there are, as `Member` has it, and the bytes of one if the type does not say it."""
         if length == "1":
-            return "ONE", 0
-        counted = EXPRESSIONS.get(length, length)
-        member = next(one for one in self.registry.members(structure) if one.findtext("name") == counted)
-        counting = "BITS" if length == "(rasterizationSamples + 31) / 32" else COUNTINGS[member.findtext("type", "")]
-        return counting, self.offsets(structure)[counted]
+            return "ONE", 0, None
+        if length in EXPRESSIONS:
+            counted, counting, size = EXPRESSIONS[length]
+            return counting, self.offsets(structure)[counted], size
+        member = next(one for one in self.registry.members(structure) if one.findtext("name") == length)
+        return COUNTINGS[member.findtext("type", "")], self.offsets(structure)[length], None
 
     def object_type(self, handle: str) -> tuple[int, int]:
         """The lower and the upper half of a VkObjectType, which `size` and `target` of a handle have."""
