@@ -25,8 +25,6 @@ from ..report.words import printable as printable
 from ..report.words import shorten as shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.console import Console
     from rich.table import Table
 

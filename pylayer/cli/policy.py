@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -32,9 +32,6 @@ from .output import (
 from .policy_explain import explain
 from .policy_file import preset_file, read_text, sources
 from .policy_in_force import compile_policy, no_policy_file, policies_in_force, write_policy
-
-if TYPE_CHECKING:
-    from ..common.policy_errors import Problem
 
 
 @click.group

@@ -25,7 +25,6 @@ from .policy_in_force import policies_in_force
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..policy import Policy
     from ..values import Plan
     from .policy_file import PolicySource
 
