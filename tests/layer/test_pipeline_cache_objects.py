@@ -16,14 +16,16 @@ SIZES = f"{DEVICE}cache C0\ncompute C0 : P0 shader=comp0\n" + "".join(
     f"read: read D0 C0 {room} exact\ncache C1 data=D0\n"
     for room in ("room=0", "room=1", "room=31", "room=32", "room=33", "less", "", "more")
 )
-#: Reads all, then with room for that when there is more.
+#: Reads all, then with room for that when there is more, and makes a cache of each.
 GROWTH = f"""{DEVICE}
 cache C0
 compute C0 : P0 shader=comp0
-size: read D0 C0 query exact
-compute C0 : P0 shader=comp1
-read: read D0 C0 less exact
 read: read D0 C0 exact
+compute C0 : P0 shader=comp1
+read: read D1 C0 room=D0 exact
+cache C1 data=D1
+read: read D2 C0 exact
+cache C2 data=D2
 """
 #: Empty caches, one source twice, many sources, caches with and without EXTERNALLY_SYNCHRONIZED; pipelines are compiled
 #: in some and found in others, whichever way they came there.
@@ -37,9 +39,9 @@ one-twice-and-an-empty-one: merge C0 C1 C1 C4
 nothing-into-nothing: merge C3 C5
 many: merge C9 C0 C1 C2 C3 C4 C5 C6 C7 C8
 merged-ones: merge C6 C9
-read D0 C0 query exact
-read D0 C9 query exact
-read D0 C6 query exact
+read: read D0 C0 exact
+read: read D0 C9 exact
+read: read D0 C6 exact
 compute C0 : P0 shader=comp0
 compute C9 : P0 shader=comp1
 compute C6 : P0 shader=comp0

@@ -114,8 +114,11 @@ static const char *size_class(size_t size)
     return size == 0 ? "none" : size < HEADER_SIZE ? "below" : size <= EMPTY_AT_MOST ? "empty" : "filled";
 }
 
-static size_t room(const Words *words, size_t size)
+/* room=N bytes, or room=D0 for as many as the read into that slot gave: there may be more by now. */
+static size_t room(const State *state, const Words *words, size_t size)
 {
+    const char *given = words_value(words, "room");
+    int earlier = slot_of(given, 'D');
     if (words_value(words, "zero"))
         return 0;
     if (words_value(words, "header"))
@@ -126,12 +129,29 @@ static size_t room(const Words *words, size_t size)
         return size / 2;
     if (words_value(words, "more"))
         return size + 1;
-    return words_number(words, "room", (uint32_t)size);
+    return earlier >= 0 ? state->data[earlier].size : words_number(words, "room", (uint32_t)size);
 }
 
-/* read D0 C0 [query|zero|header|less|half|more|room=N] [unsized|exact]: all of it without a word more. With unsized what
- * is printed does not depend on how much there is: other threads may have created the same pipelines. Nor is it said then
- * whether bytes beyond the room were written: NVIDIA's driver writes one, for some data. */
+/* With unsized what is printed does not depend on how much there is: other threads may have created the same pipelines.
+ * Nor is it said then whether bytes beyond the room were written: NVIDIA's driver writes one, for some data. A read of
+ * less than all may have no room for the header. */
+static void print_read(const State *state, const Words *words, size_t size, const DataSlot *read, bool beyond)
+{
+    bool header = header_is_right(state, read->bytes, read->size), sized = !words_value(words, "unsized");
+    if (sized)
+        fprintf(state->out, " got=%s header=%d", size_class(read->size), header);
+    else
+        fprintf(state->out, " whole=%d less=%d", read->size == size, read->size < size);
+    if (!sized && read->size == size)
+        fprintf(state->out, " header=%d", header);
+    if (words_value(words, "exact"))
+        fprintf(state->out, " bytes=%zu", read->size);
+    if (sized)
+        fprintf(state->out, " beyond=%d", beyond);
+    fputc('\n', state->out);
+}
+
+/* read D0 C0 [query|zero|header|less|half|more|room=N|room=D1] [unsized|exact]: all of it without a word more. */
 void run_read(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'D'), from = words->count > 2 ? slot_of(words->word[2], 'C') : -1;
@@ -141,30 +161,22 @@ void run_read(State *state, const Words *words)
     }
     size_t size = 0;
     VkResult result = vkGetPipelineCacheData(state->device->handle, state->caches[from], &size, NULL);
-    bool sized = words_value(words, "unsized") == NULL;
     fprintf(state->out, "result=%d", result);
-    if (sized)
+    if (!words_value(words, "unsized"))
         fprintf(state->out, " size=%s", size_class(size));
     if (words_value(words, "query")) {
         fputc('\n', state->out);
         return;
     }
-    size_t wanted = room(words, size), got = wanted;
-    uint8_t *bytes = allocate(1, wanted + 16);
-    memset(bytes, 0xab, wanted + 16);
+    size_t wanted = room(state, words, size), got = wanted;
+    uint8_t *bytes = allocate(1, wanted + HEADER_SIZE);
+    memset(bytes, 0xab, wanted + HEADER_SIZE);
     result = vkGetPipelineCacheData(state->device->handle, state->caches[from], &got, bytes);
     bool beyond = got > wanted;
-    for (size_t i = wanted; i < wanted + 16; i++)
+    for (size_t i = wanted; i < wanted + HEADER_SIZE; i++)
         beyond |= bytes[i] != 0xab;
     fprintf(state->out, " then=%d", result);
-    if (sized)
-        fprintf(state->out, " got=%s header=%d", size_class(got),
-                got >= HEADER_SIZE && header_is_right(state, bytes, got));
-    if (words_value(words, "exact"))
-        fprintf(state->out, " bytes=%zu", got);
-    if (sized)
-        fprintf(state->out, " beyond=%d", beyond);
-    fputc('\n', state->out);
+    print_read(state, words, size, &(DataSlot){bytes, got}, beyond);
     free(state->data[slot].bytes);
     state->data[slot] = (DataSlot){bytes, beyond ? 0 : got};
 }
