@@ -47,9 +47,9 @@ def breaks_a_rule(told: str, alone: str, own_cache: bool) -> bool:
     return invalid or (APPLICATION_HIT in told and not own_cache)
 
 
-def says_less(told: str, alone: str) -> bool:
+def says_otherwise(told: str, alone: str) -> bool:
     """Whether feedback on a pipeline is not the driver's, but for where it was found and that it took no time."""
-    return alone != UNWRITTEN and told.strip(APPLICATION_HIT + NO_TIME) != alone.strip(APPLICATION_HIT + NO_TIME)
+    return alone != UNWRITTEN and without_hit(told) != without_hit(alone)
 
 
 def difference(line: Line, alone: Line, own_cache: bool, steady: bool) -> str | None:
@@ -57,10 +57,12 @@ def difference(line: Line, alone: Line, own_cache: bool, steady: bool) -> str | 
     depend on what other threads compile. That on stages it leaves out where it finds the pipeline."""
     if (line.name, line.seen) != (alone.name, alone.seen):
         return f"{line.name} {line.seen}; alone: {alone.name} {alone.seen}"
+    if line.feedback.keys() != alone.feedback.keys():
+        return f"{line.name}: feedback of {sorted(line.feedback)}; alone: of {sorted(alone.feedback)}"
     own_cache = own_cache or line.name.startswith("caches.")
     for slot, flags in line.feedback.items():
-        others = alone.feedback.get(slot, [])
-        wrong = len(others) != len(flags) or (steady and says_less(flags[0], others[0]))
+        others = alone.feedback[slot]
+        wrong = len(others) != len(flags) or (steady and says_otherwise(flags[0], others[0]))
         wrong = wrong or any(breaks_a_rule(one, other, own_cache) for one, other in zip(flags, others, strict=True))
         if wrong:
             return f"{line.name}: feedback {':'.join(flags)} of {slot}; alone: {':'.join(others)}"
