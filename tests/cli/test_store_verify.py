@@ -294,7 +294,14 @@ def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix:
 @pytest.mark.parametrize("change", [lambda data: data[:100], flipped(300)], ids=["cut in its header", "damaged"])
 def test_damage_without_a_fold(user: User, store: Store, suffix: str, change: Callable[[bytes], bytes]) -> None:
     """A file that is appended to and is damaged cannot be repaired. It goes to quarantine."""
-    path = store.file(suffix, OTHER, stores.verdict())
+    read = binary_read(bytes(200))
+    records = {
+        ".attest": record(bytes(format.ATTESTATION.size), format.ATTEST),
+        ".binaries": b"".join(binary_history.record_parts(read, memoryview(bytes(200)))),
+        ".verdict": stores.verdict(),
+    }
+    path = store.file(suffix, OTHER, records[suffix])
+    assert user.json("verify")["fine"]
     path.write_bytes(change(path.read_bytes()))
     assert user.pylayer("verify").returncode == 1
     done = user.json("verify", "--repair")

@@ -304,6 +304,12 @@ def test_record_needs_every_field() -> None:
         DeviceFacts(**values)
 
 
+def test_record_takes_no_other_attribute() -> None:
+    """A policy class that misspells a field of a value is told so."""
+    with pytest.raises(AttributeError, match="vendor"):
+        facts().vendor = 1  # type: ignore[attr-defined]
+
+
 def test_records_compare_by_value() -> None:
     """Equal fields make equal values with equal hashes. Values of different classes are never equal."""
     assert facts() == facts()

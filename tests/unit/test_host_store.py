@@ -15,7 +15,7 @@ from unit.things import counters, facts, record, sketch_of
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, maintenance, quarantine
 from pylayer.store.folder import Folder
-from pylayer.values import LOG_INFO, LOG_WARN, VERDICT_PASS, VERDICT_PASS_KEPT, VERDICT_SKETCH
+from pylayer.values import LOG_ERROR, LOG_INFO, LOG_WARN, VERDICT_PASS, VERDICT_PASS_KEPT, VERDICT_SKETCH
 
 GOOD = struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, bytes(range(16))) + b"pipelines" * 10
 
@@ -84,10 +84,14 @@ def test_data_that_the_driver_fails_on_is_replaced(send: Send, boundary: FakeBou
     assert boundary.loaded == [GOOD]
 
 
-def test_messages_of_a_device_without_a_session(send: Send, host: Any) -> None:
-    """Messages about a device that policy does not know change nothing."""
-    send(read(GOOD), message("CACHE_EMPTY"), message("CACHE_REFUSED"))
-    assert host.sessions == {}
+def test_messages_of_a_device_without_a_session(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
+    """Messages about a device that policy does not know change nothing, and are no failure of policy."""
+    of_nobody = [message("CELL", data=GOOD), message("BINARY_READ", data=b"one"), read(GOOD)]
+    send(*of_nobody, message("CACHE_EMPTY"))
+    assert [boundary.lines(level) for level in (LOG_ERROR, LOG_WARN)] == [[], []]
+    assert [one.releases for one in of_nobody] == [1, 1, 1]
+    send(message("CACHE_REFUSED"))
+    assert host.sessions == {} and not list(Path(root).glob("store/*"))
 
 
 # ---- folding -----------------------------------------------------------------------------------------

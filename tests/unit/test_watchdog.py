@@ -13,9 +13,10 @@ from unit.things import facts
 from pylayer.common.identity import Identity
 from pylayer.common.settings import TOP_DEFAULTS, top_setting
 from pylayer.inhost import watchdog
+from pylayer.inhost.user_output import LogStream
 from pylayer.policy import Policy, PolicyTimeout
 from pylayer.store import runs
-from pylayer.values import LOG_WARN, VERDICT_PASS, Plan
+from pylayer.values import LOG_INFO, LOG_WARN, VERDICT_PASS, Plan
 
 LIMITS = TOP_DEFAULTS["watchdog"]
 MS = 1_000_000
@@ -337,6 +338,18 @@ def test_class_that_forks(send: Send, host: Any, how: str, capfd: pytest.Capture
     send(*device())
     (child,) = children
     assert os.waitpid(child, 0) == (child, 0)
+
+
+# ---- what a class prints -----------------------------------------------------------------------------
+
+
+def test_flood_of_lines(boundary: FakeBoundary) -> None:
+    """A policy may log 1000 lines of output. One more line says that the limit is reached."""
+    stream = LogStream(LOG_INFO, boundary.log)
+    for number in range(5000):
+        print("line", number, file=stream)
+    assert boundary.lines(LOG_INFO) == [f"line {number}" for number in range(1000)]
+    assert boundary.lines(LOG_WARN) == ["policy printed 1000 lines; its further output is dropped"]
 
 
 # ---- statistics --------------------------------------------------------------------------------------
