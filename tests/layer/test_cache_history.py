@@ -15,6 +15,8 @@ import pytest
 from disk import FailingDisk
 from world import BUILD, World
 
+from pylayer.store.runs import read_all
+
 PROGRAM = str(BUILD / "tests" / "many_caches")
 PROCESSES = 8
 
@@ -148,9 +150,13 @@ def test_history_with_a_gap(world: World, caches: Path, between: Callable[[World
 
 def test_data_of_the_same_run(world: World) -> None:
     """What a program has read of a cache is known in the same run, without policy."""
+    world.configure(flush_wait_ms=60000)  # policy that has started then writes the run's statistics
     lines = {number: f"of-{number}: compute C0 : P{number} shader=kernel spec={number}" for number in (1, 2)}
     for numbers in ((1,), (2,), (1, 2)):  # the last run finds both, and reads what no run has read before
         used = "\n".join(lines[number] for number in numbers)
         world.recipe(f"device all modules\nfirst: cache C0\n{used}\nread: read D0 C0\nsecond: cache C1 data=D0\n")
     counters = world.last()
     assert (counters["hits"], counters["compiled"], counters["caches_attested"]) == (2, 0, 1)
+    # Only policy writes this number, and only the newest run did not need it.
+    *_, before, newest = ("restored_caches" in run for run in read_all(str(world.store)))
+    assert (before, newest) == (True, False), "policy was asked"
