@@ -3,16 +3,11 @@
  * create infos hold pointers that must not be read.
  */
 #include "program.h"
+#include "../recipes/newer.h"
+
 #include <stdio.h>
 #include <string.h>
 
-typedef struct Feature {
-    VkStructureType sType;
-    void *pNext;
-    VkBool32 enabled;
-} Feature;
-
-#define TYPE_MAINTENANCE5 ((VkStructureType)1000470000)
 #define GARBAGE ((const void *)16)
 
 static Program program;
@@ -26,7 +21,10 @@ static VkResult open_all(void)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DYNAMIC_RENDERING_FEATURES,
         .pNext = &libraries,
         .dynamicRendering = VK_TRUE};
-    Feature maintenance5 = {TYPE_MAINTENANCE5, &rendering, VK_TRUE};
+    VkPhysicalDeviceMaintenance5FeaturesKHR maintenance5 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR,
+        .pNext = &rendering,
+        .maintenance5 = VK_TRUE};
     const char *extensions[] = {"VK_KHR_maintenance5", "VK_EXT_graphics_pipeline_library", "VK_KHR_pipeline_library"};
     return open_program(&program, &(Wanted){.api = VK_API_VERSION_1_3,
                                             .features = &maintenance5,
@@ -72,27 +70,13 @@ static int create_specialized(uint32_t id, uint32_t value)
     return create_from(&info);
 }
 
-/* VkDescriptorSetAndBindingMappingEXT and VkShaderDescriptorSetAndBindingMappingInfoEXT, which old headers lack. A driver
- * without VK_EXT_descriptor_heap ignores them. */
-typedef struct Mapping {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t set, first_binding, binding_count, resources, source;
-    _Alignas(8) uint32_t data[14];
-} Mapping;
-typedef struct MappingInfo {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t mapping_count;
-    const Mapping *mappings;
-} MappingInfo;
-
+/* A driver without VK_EXT_descriptor_heap ignores mappings. */
 static int create_mapped(uint32_t offset, uint32_t stride)
 {
-    Mapping mappings[] = {
-        {.sType = (VkStructureType)1000135005, .binding_count = 1},
-        {.sType = (VkStructureType)1000135005, .set = 1, .binding_count = 1, .data = {offset, stride}}};
-    MappingInfo info = {.sType = (VkStructureType)1000135006, .mapping_count = 2, .mappings = mappings};
+    DescriptorMapping mappings[] = {
+        {.sType = TYPE_DESCRIPTOR_MAPPING, .bindingCount = 1},
+        {.sType = TYPE_DESCRIPTOR_MAPPING, .descriptorSet = 1, .bindingCount = 1, .numbers = {offset, stride}}};
+    DescriptorMappingInfo info = {.sType = TYPE_DESCRIPTOR_MAPPING_INFO, .mappingCount = 2, .pMappings = mappings};
     return create(program.module, "main", &info);
 }
 

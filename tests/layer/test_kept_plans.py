@@ -193,8 +193,7 @@ def test_program_that_a_rule_may_match_gets_its_own(world: World) -> None:
 
 def test_rule_for_one_program_leaves_others_alone(world: World) -> None:
     """A plan made for one program is not used for another."""
-    config = world.policy('rules:\n  - match: {application: "pipelines"}\n    set: {carrier: "off"}\n')
-    environment = config
+    environment = world.policy('rules:\n  - match: {application: "pipelines"}\n    set: {carrier: "off"}\n')
     for _ in range(2):
         world.demo("--count", 1, **environment)
         world.run([str(BUILD / "tests" / "two_instances")], **environment)

@@ -37,8 +37,7 @@ def outcomes(world: World) -> list[str]:
 
 
 def policy(world: World, settings: str) -> dict[str, str]:
-    path = world.policy(f"settings: {{{settings}}}\n")
-    return path
+    return world.policy(f"settings: {{{settings}}}\n")
 
 
 @pytest.mark.parametrize("carrier", ["cells", "binaries"])
