@@ -112,7 +112,7 @@ def raster(draw: Draw) -> str:
     return words(
         f"vert={draw(st.sampled_from(VERTEX))}",
         f"frag={draw(st.sampled_from(FRAGMENT))}",
-        draw(st.sampled_from(("pass=dynamic", "pass=render"))),
+        draw(st.sampled_from(("pass=dynamic", "pass=plain"))),
         sometimes(draw, "strip"),
         sometimes(draw, "blend"),
     )

@@ -290,7 +290,7 @@ def test_handles_for_replay_are_not_made_from_binaries(carrier: ScriptedDriver) 
 VIEWS = """device rendering libraries modules {0}
 plain: graphics - : P0 vert=vert0 discard pass=dynamic
 view-mask: graphics - : P1 vert=vert0 discard pass=dynamic flags=noopt mask={1}
-render-pass: graphics - : P2 vert=vert0 discard pass=render
+render-pass: graphics - : P2 vert=vert0 discard pass=plain
 device-index: graphics - : P3 vert=vert0 discard pass=dynamic flags=view-index
 library: graphics - : P4 vert=vert0 discard pass=dynamic part=vertex flags=library
 """

@@ -231,32 +231,38 @@ static void fill_info(const State *state, Build *out, const Words *words, uint32
     };
 }
 
-static Pass pass_named(const char *word)
+/* False: there is no such word. None is as plain. */
+static bool read_pass(const char *word, Pass *pass, bool *dynamic)
 {
-    return word && strcmp(word, "views") == 0       ? PASS_VIEWS
-           : word && strcmp(word, "subpasses") == 0 ? PASS_SUBPASSES
-                                                    : PASS_PLAIN;
+    *dynamic = word && strcmp(word, "dynamic") == 0;
+    *pass = PASS_PLAIN;
+    if (!word || *dynamic || strcmp(word, "plain") == 0)
+        return true;
+    *pass = strcmp(word, "views") == 0 ? PASS_VIEWS : PASS_SUBPASSES;
+    return *pass == PASS_VIEWS || strcmp(word, "subpasses") == 0;
 }
 
 /* A whole pipeline is one of all parts, a link one of those that its libraries lack. */
 static const char *build_parts(State *state, Build *out, const Words *words, Purpose purpose, uint32_t parts)
 {
-    const char *word = words_value(words, "pass"), *why = NULL;
     int vertex = shader_named(words_value(words, "vert"));
-    Pass pass = pass_named(word);
+    Pass pass;
+    bool dynamic;
+    if (!read_pass(words_value(words, "pass"), &pass, &dynamic))
+        return "pass";
     if (parts && vertex < 0 && !words_value(words, "mesh"))
         return "shader";
     out->traits.parts |= parts;
     if (vertex >= 0)
         out->traits.vertex = (ShaderName)vertex;
-    out->traits.dynamic_rendering |= word && strcmp(word, "dynamic") == 0;
+    out->traits.dynamic_rendering |= dynamic;
     out->traits.two_views |= pass == PASS_VIEWS;
     out->traits.static_area |= words_value(words, "static") != NULL;
     if (pass == PASS_VIEWS && !state->device->has[MULTIVIEW])
         return "feature";
     vertex_input(out, words);
     fixed_functions(out, words);
-    why = add_stages(state, out, words, purpose, parts);
+    const char *why = add_stages(state, out, words, purpose, parts);
     if (!why && out->traits.dynamic_rendering && parts & ~(uint32_t)PART_INPUT)
         why = add_rendering(state, out, words);
     fill_info(state, out, words, parts, pass);
