@@ -1,6 +1,6 @@
 """Programs as hypothesis draws them: lines for build/tests/recipes.
 
-Most lines are drawn without regard to those before: the interpreter skips what would be invalid, so that shrinking may
+Most lines are drawn without regard to those before: that program skips what would be invalid, so that shrinking may
 take out any line. So that much of what is drawn also runs, slots are few and lines come in idioms, the sequences that
 programs have: save and load a cache, link libraries, ask by identifier before compiling, capture and reuse binaries.
 """

@@ -31,9 +31,9 @@ static const char *info_of(State *state, const char *word, Build *out, VkPipelin
     int slot = slot_of(word, 'P');
     if (!state->device->has[BINARIES])
         return "feature";
-    if (slot < 0 || !state->pipelines[slot].recipe.filled)
+    if (slot < 0 || !state->pipelines[slot].wording.filled)
         return word;
-    const char *why = build_again(state, out, &state->pipelines[slot].recipe, FOR_KEY, NULL, NULL);
+    const char *why = build_again(state, out, &state->pipelines[slot].wording, FOR_KEY, NULL, NULL);
     *info = (VkPipelineCreateInfoKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &out->info};
     return why;
 }
@@ -76,7 +76,7 @@ typedef struct Source {
     VkPipelineBinaryKeysAndDataKHR keys_and_data;
     VkPipelineCreateInfoKHR pipeline_info;
     Build build;
-    const Recipe *recipe;
+    const Wording *wording;
     uint32_t known; /* how many there are; 0: ask */
 } Source;
 
@@ -90,7 +90,7 @@ static const char *from_pipeline(State *state, const char *word, Source *source)
     if (!pipeline->traits.captured || pipeline->released)
         return "VUID-VkPipelineBinaryCreateInfoKHR-pipeline-09607";
     source->info.pipeline = pipeline->handle;
-    source->recipe = &pipeline->recipe;
+    source->wording = &pipeline->wording;
     return NULL;
 }
 
@@ -102,7 +102,7 @@ static const char *from_data(State *state, const char *word, Source *source)
         return word;
     source->keys_and_data = (VkPipelineBinaryKeysAndDataKHR){data->count, data->keys, data->data};
     source->info.pKeysAndDataInfo = &source->keys_and_data;
-    source->recipe = &data->recipe;
+    source->wording = &data->wording;
     source->known = data->count;
     return NULL;
 }
@@ -115,7 +115,7 @@ static const char *from_info(State *state, const char *word, Source *source)
     const char *why = info_of(state, word, &source->build, &source->pipeline_info);
     source->info.pPipelineCreateInfo = &source->pipeline_info;
     if (!why)
-        source->recipe = &state->pipelines[slot_of(word, 'P')].recipe;
+        source->wording = &state->pipelines[slot_of(word, 'P')].wording;
     return why;
 }
 
@@ -172,7 +172,7 @@ void run_binaries(State *state, const Words *words)
     bool known = source->known && !words_value(words, "count");
     VkResult result = known ? VK_SUCCESS : create_binaries(state, source, &handles);
     uint32_t total = known ? source->known : handles.pipelineBinaryCount;
-    BinarySlot made = {.recipe = *source->recipe};
+    BinarySlot made = {.wording = *source->wording};
     fprintf(state->out, "result=%d", result);
     if (result == VK_SUCCESS)
         fprintf(state->out, " total=%u", total);
@@ -223,7 +223,7 @@ void run_binary_data(State *state, const Words *words)
         return;
     }
     const BinarySlot *binaries = &state->binaries[from];
-    BinaryDataSlot read = {.recipe = binaries->recipe};
+    BinaryDataSlot read = {.wording = binaries->wording};
     bool all = binaries->complete;
     fprintf(state->out, "count=%u", binaries->count);
     for (uint32_t i = 0; i < binaries->count; i++)

@@ -191,16 +191,16 @@ static const char *build_compute(State *state, Build *out, const Words *words, P
     return why;
 }
 
-/* Everything but what stands first in a recipe: the slot, and how code and binaries came there. */
+/* Everything but what stands first in an element: the slot, and how code and binaries came there. */
 static void remember(Build *out, Point point, const Words *words)
 {
-    Recipe *recipe = &out->recipe;
-    recipe->filled = true;
-    recipe->point = point;
+    Wording *wording = &out->wording;
+    wording->filled = true;
+    wording->point = point;
     for (int i = 0; i < words->count; i++) {
         if (strncmp(words->word[i], "base=", 5) == 0 || strncmp(words->word[i], "binaries=", 9) == 0)
             continue;
-        strcat(strcat(recipe->text, words->word[i]), " ");
+        strcat(strcat(wording->text, words->word[i]), " ");
     }
 }
 
@@ -256,25 +256,25 @@ const char *build(State *state, Build *out, Point point, const Words *words, Pur
     return NULL;
 }
 
-const char *build_again(State *state, Build *out, const Recipe *recipe, Purpose purpose, const BinarySlot *binaries,
+const char *build_again(State *state, Build *out, const Wording *wording, Purpose purpose, const BinarySlot *binaries,
                         const Words *more)
 {
     char text[MAX_LINE + 32];
-    if (!recipe->filled)
-        return "recipe";
+    if (!wording->filled)
+        return "wording";
     if (binaries) {
         out->binary_info = (VkPipelineBinaryInfoKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR,
                                                      .binaryCount = binaries->count,
                                                      .pPipelineBinaries = binaries->handles};
     }
     /* The first of two words with the same key counts. */
-    snprintf(text, sizeof text, "%s %s", binaries ? "from=nothing" : "", recipe->text);
+    snprintf(text, sizeof text, "%s %s", binaries ? "from=nothing" : "", wording->text);
     Words words = words_cut(text);
     if (more && words_value(more, "feedback") && words.count < MAX_WORDS)
         words.word[words.count++] = "feedback=stages";
-    const char *why = build(state, out, recipe->point, &words, purpose);
+    const char *why = build(state, out, wording->point, &words, purpose);
     for (uint32_t i = 0; !why && i < LIBRARY_PARTS; i++)
-        if (recipe->linked[i] != out->recipe.linked[i])
+        if (wording->linked[i] != out->wording.linked[i])
             why = "linked";
     return why;
 }
@@ -289,13 +289,13 @@ const char *link_libraries(State *state, Build *out, const Words *words, const P
         if (slot < 0 || *count == LIBRARY_PARTS)
             return "link";
         const PipelineSlot *library = &state->pipelines[slot];
-        if (!library->handle || !library->traits.library || library->recipe.point != out->point)
+        if (!library->handle || !library->traits.library || library->wording.point != out->point)
             return "library";
         /* VUID-VkPipelineLibraryCreateInfoKHR-pLibraries-06855 */
         if (library->traits.identified && !(out->flags & VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT))
             return "VUID-VkPipelineLibraryCreateInfoKHR-pLibraries-06855";
         out->traits.identified |= library->traits.identified;
-        out->recipe.linked[*count] = library->serial;
+        out->wording.linked[*count] = library->serial;
         out->libraries[*count] = library->handle;
         slots[(*count)++] = library;
     }

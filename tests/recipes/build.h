@@ -1,4 +1,35 @@
-/* build.h - from the words of one element to a create info, with everything that this points to. */
+/*
+ * build.h - from the words of one element to a create info, with everything that this points to.
+ *
+ * An element is a slot for the pipeline, and of these words some. All pipelines:
+ *   flags=NAME,...                 flag_names in build.c
+ *   flags2[=always]                flags in VkPipelineCreateFlags2CreateInfo; always: where there are none, too
+ *   legacy=statistics|fail         beside those: flags that do not count
+ *   from=module|inline|nothing|id|id:flipped|id:SIZE|garbage|garbage:SIZE:BYTE,...
+ *                                  where the code of each stage is from; the last serves all stages behind it
+ *   no-identifier                  each stage with an identifier of no bytes
+ *   spec=VALUE, spec=ID:VALUE,...  constants: 1, 1.5, or 1l for one of eight bytes; without a value there are none
+ *   base=P1|#N                     the pipeline that it derives from, or the number of this in the call
+ *   link=P0,P1,...                 libraries
+ *   binaries=B0                    from binaries; of all other words only feedback counts
+ *   no-binaries                    with VkPipelineBinaryInfoKHR of no binaries
+ *   feedback=pipeline|stages       with creation feedback
+ *   robust=pipeline|stage|both     with VkPipelineRobustnessCreateInfo; level=on|off|2
+ *   heap=SOURCE,NUMBERS            mappings of VK_EXT_descriptor_heap
+ *   unknown[=stage]                with a structure that nobody knows
+ *   reversed                       all chains in the other order
+ * Compute:
+ *   shader=NAME                    shaders.c has the names
+ *   subgroup=least|largest|SIZE, stage-flags=varying,full
+ * Graphics:
+ *   vert=NAME, tesc, tese, geom, task, mesh, frag
+ *   part=input,vertex,fragment,output              of a library, or those that a link has itself
+ *   pass=plain|subpasses|views|dynamic, subpass=N  the render pass; dynamic: VkPipelineRenderingCreateInfo
+ *   color=half|undefined|none, mask=VIEWS, locations              with pass=dynamic
+ *   strip, patches=N, discard, blend, static       static: with viewport and scissor
+ * Ray tracing:
+ *   shaders=rgen,miss,hit
+ */
 #ifndef RECIPES_BUILD_H
 #define RECIPES_BUILD_H
 
@@ -42,7 +73,7 @@ typedef struct Nodes {
 typedef struct Build {
     Point point;
     PipelineTraits traits;
-    Recipe recipe;
+    Wording wording;
     uint64_t flags;
     AnyCreateInfo info;
     uint32_t stage_count;
@@ -92,8 +123,9 @@ typedef struct Build {
 /* Fills a zeroed Build. NULL, or why this may not be called. */
 const char *build(State *state, Build *out, Point point, const Words *words, Purpose purpose);
 
-/* The same from what a slot remembers. from is `from=` as it is to be; binaries may be NULL. */
-const char *build_again(State *state, Build *out, const Recipe *recipe, Purpose purpose, const BinarySlot *binaries,
+/* The same from what a slot remembers. With binaries, which may be NULL, stages have no code. more: words of which only
+ * feedback counts, or NULL. */
+const char *build_again(State *state, Build *out, const Wording *wording, Purpose purpose, const BinarySlot *binaries,
                         const Words *more);
 
 /* stages.c: adds a stage. NULL, or why not. */

@@ -28,6 +28,15 @@ typedef struct Row {
     size_t core;      /* of Vulkan 1.3: the first member in VkPhysicalDeviceVulkan13Features */
 } Row;
 
+/* The words of a line `device` are those of rows and core_rows, and
+ *   all, without=WORD,...  everything but rays and binaries, and but these
+ *   off=WORD,...           extensions of which the features are not enabled
+ *   separate               Vulkan 1.3's features by a struct each
+ *   modules                with a module of each shader, for elements of which the recipe has made none
+ *   slots, group           with VkDevicePrivateDataCreateInfo, VkDeviceGroupDeviceCreateInfo
+ *   no-internal-cache      with VkDevicePipelineBinaryInternalCacheControlKHR
+ *   unasked-identifiers    pipelines may have identifiers although the extension is not enabled
+ *   allocator              everything with allocation callbacks */
 static const Row rows[] = {
     {"control", CONTROL_FEATURE, NULL, TYPE(PIPELINE_CREATION_CACHE_CONTROL_FEATURES), 1, 1,
      CORE_13(pipelineCreationCacheControl)},

@@ -286,14 +286,14 @@ void run_draw(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'P');
     const PipelineSlot *pipeline = slot < 0 ? NULL : &state->pipelines[slot];
-    if (!pipeline || !pipeline->handle || pipeline->recipe.point == POINT_RAYS || pipeline->traits.library) {
+    if (!pipeline || !pipeline->handle || pipeline->wording.point == POINT_RAYS || pipeline->traits.library) {
         skip(state, words->word[1]);
         return;
     }
     Canvas *canvas = canvas_of(state);
     memset(canvas->pixel_bytes, 0, 2 * PIXEL_BYTES);
     memset(canvas->value_bytes, 0, VALUES * sizeof(uint32_t));
-    if (pipeline->recipe.point == POINT_COMPUTE)
+    if (pipeline->wording.point == POINT_COMPUTE)
         dispatch(canvas, state->device, pipeline->handle);
     else
         draw(canvas, state->device, pipeline->handle, &pipeline->traits);

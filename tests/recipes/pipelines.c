@@ -31,7 +31,7 @@ static const char *set_base(State *state, Batch *batch, uint32_t index, const ch
         return good ? NULL : "VUID-vkCreateGraphicsPipelines-flags-00720";
     }
     int slot = slot_of(base, 'P');
-    if (slot < 0 || !state->pipelines[slot].handle || state->pipelines[slot].recipe.point != batch->point)
+    if (slot < 0 || !state->pipelines[slot].handle || state->pipelines[slot].wording.point != batch->point)
         return base;
     *handle = state->pipelines[slot].handle;
     return state->pipelines[slot].traits.derivable ? NULL : "VUID-vkCreateGraphicsPipelines-flags-00721";
@@ -42,9 +42,9 @@ static const char *build_from_binaries(State *state, Batch *batch, uint32_t inde
     int slot = slot_of(name, 'B');
     const BinarySlot *binaries = slot < 0 ? NULL : &state->binaries[slot];
     /* None at all is as if there were no structure: then the code is needed. */
-    if (!binaries || !binaries->complete || binaries->count == 0 || binaries->recipe.point != batch->point)
+    if (!binaries || !binaries->complete || binaries->count == 0 || binaries->wording.point != batch->point)
         return name;
-    return build_again(state, batch->builds[index], &binaries->recipe, FOR_CREATION, binaries, words);
+    return build_again(state, batch->builds[index], &binaries->wording, FOR_CREATION, binaries, words);
 }
 
 static const char *build_at(State *state, Batch *batch, uint32_t index, const Words *words)
@@ -160,7 +160,7 @@ static void print_feedback(FILE *out, const VkPipelineCreationFeedback *feedback
                 feedback->flags & ~known ? "!" : "", with_duration && feedback->duration == 0 ? "0" : "");
 }
 
-/* Two pipelines of one recipe have the same; how a driver made them may not show. */
+/* Two pipelines of one wording have the same; how a driver made them may not show. */
 static void print_contents(const State *state, const Build *made, VkPipeline pipeline)
 {
     if (pipeline && pipeline != UNWRITTEN && made->traits.statistics && !made->binary_info.binaryCount)
@@ -216,7 +216,7 @@ static void keep(State *state, const Batch *batch, uint32_t index, VkPipeline pi
     pipeline_slot_clear(state, slot);
     *slot = (PipelineSlot){.handle = pipeline == UNWRITTEN ? VK_NULL_HANDLE : pipeline,
                            .serial = ++state->next_serial,
-                           .recipe = batch->builds[index]->recipe,
+                           .wording = batch->builds[index]->wording,
                            .traits = batch->builds[index]->traits};
 }
 

@@ -117,12 +117,12 @@ typedef struct Commands {
 } Commands;
 
 /* The words that a pipeline was made of, to make its create info again. */
-typedef struct Recipe {
+typedef struct Wording {
     bool filled;
     Point point;
     char text[MAX_LINE];
     uint64_t linked[LIBRARY_PARTS]; /* PipelineSlot::serial of each library */
-} Recipe;
+} Wording;
 
 /* What has to be known of a pipeline to tell what it may be used for. */
 typedef struct PipelineTraits {
@@ -135,7 +135,7 @@ typedef struct PipelineTraits {
 typedef struct PipelineSlot {
     VkPipeline handle;
     uint64_t serial;
-    Recipe recipe;
+    Wording wording;
     PipelineTraits traits;
     bool released;
 } PipelineSlot;
@@ -149,14 +149,14 @@ typedef struct BinarySlot {
     VkPipelineBinaryKHR handles[MAX_BINARIES];
     uint32_t count;
     bool complete; /* all that the pipeline has */
-    Recipe recipe;
+    Wording wording;
 } BinarySlot;
 
 typedef struct BinaryDataSlot {
     VkPipelineBinaryKeyKHR keys[MAX_BINARIES];
     VkPipelineBinaryDataKHR data[MAX_BINARIES];
     uint32_t count;
-    Recipe recipe;
+    Wording wording;
 } BinaryDataSlot;
 
 typedef struct Identifier {

@@ -1,4 +1,4 @@
-/* words.h - a line of a script, in words: `name`, `key=value`, `key=one,two`. */
+/* words.h - a line of a recipe, in words: `name`, `key=value`, `key=one,two`. */
 #ifndef RECIPES_WORDS_H
 #define RECIPES_WORDS_H
 
