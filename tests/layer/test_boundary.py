@@ -293,7 +293,7 @@ def test_unchecked_caches_are_not_told_of(world: World, tmp_path: Path) -> None:
 # ---- the device ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("recipe", [GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE])
+@pytest.mark.parametrize("recipe", [GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE], ids=["enabled", "not enabled"])
 def test_global_key(real: World, recipe: str) -> None:
     """Policy gets the driver's global key only for devices where the program enabled the feature."""
     wanted = record(real)

@@ -33,7 +33,7 @@ def driver(tmp_path: Path) -> ScriptedDriver:
     return ScriptedDriver(tmp_path)
 
 
-class FrameFigures:
+class MeasuredFrames:
     """What the program measured, and what the layer recorded of it."""
 
     def __init__(self, driver: ScriptedDriver, *arguments: str | int, script: str = SLOW, **environment: str) -> None:
@@ -92,7 +92,7 @@ class FrameFigures:
 def test_hitches(driver: ScriptedDriver, by: str) -> None:
     """Each late frame is told with what it compiled, as long as the program measured, and none is invented. The thread
     that presents compiles, or waits for one that does."""
-    told = FrameFigures(driver, 120, f"by={by}")
+    told = MeasuredFrames(driver, 120, f"by={by}")
     told.check_times()
     told.check_hitches()
     assert {told.line.threads[event.thread] for own in told.by_pipelines.values() for event in own.events} == {
@@ -105,7 +105,7 @@ def test_hitches(driver: ScriptedDriver, by: str) -> None:
 
 def test_counted_by_the_layer(driver: ScriptedDriver) -> None:
     """The layer counts late frames as the report finds them in the timeline."""
-    told = FrameFigures(driver, 60)
+    told = MeasuredFrames(driver, 60)
     counters = told.values["counters"]
     assert counters["late_frames"] == len(told.late) and counters["late_by_pipelines"] == len(told.by_pipelines)
     longest = max(own.frame.took_ns for own in told.late)
@@ -132,7 +132,9 @@ def test_counted_whoever_compiles(driver: ScriptedDriver, settings: dict[str, An
 
 def test_beside_frames(driver: ScriptedDriver) -> None:
     """What a thread compiles while frames go on being presented holds up none of them."""
-    told = FrameFigures(driver, 400, "by=beside", "every=399", "least=1", "most=1", script="pipeline=slow:400?compile")
+    told = MeasuredFrames(
+        driver, 400, "by=beside", "every=399", "least=1", "most=1", script="pipeline=slow:400?compile"
+    )
     told.check_times()
     assert [event.type for event in told.line.events].count("pipeline") == 1
     assert told.by_pipelines == {}
@@ -144,7 +146,7 @@ def test_beside_frames(driver: ScriptedDriver) -> None:
 def test_beside_a_hitch(driver: ScriptedDriver) -> None:
     """What another thread compiles while the thread that presents compiles itself is not told as having held the frame:
     the frame was late without it."""
-    told = FrameFigures(driver, 60, "by=both")
+    told = MeasuredFrames(driver, 60, "by=both")
     told.check_times()
     told.check_hitches()
     threads = {told.line.threads[event.thread] for event in told.line.events if event.type == "pipeline"}
@@ -154,7 +156,7 @@ def test_beside_a_hitch(driver: ScriptedDriver) -> None:
 
 def test_two_swapchains(driver: ScriptedDriver) -> None:
     """Frames of two swapchains are told apart, also when both are presented with one call."""
-    told = FrameFigures(driver, 40, "swapchains=2")
+    told = MeasuredFrames(driver, 40, "swapchains=2")
     told.check_times()
     assert {own.frame.swapchain for own in told.late} == {1, 2}
     assert " of swapchain 2 took " in late_frames.sentence(
@@ -174,23 +176,23 @@ def test_many_swapchains(driver: ScriptedDriver, threads: int) -> None:
 
 def test_replaced_swapchain(driver: ScriptedDriver) -> None:
     """Frames of a swapchain go on in the one that replaces it."""
-    told = FrameFigures(driver, 40, "recreate=20")
+    told = MeasuredFrames(driver, 40, "recreate=20")
     told.check_times()
     told.check_hitches()
 
 
 def test_pause(driver: ScriptedDriver) -> None:
     """A frame of over two seconds without pipelines is a pause, and not late. One that compiled for as long is late."""
-    told = FrameFigures(driver, 30, "pause=2100", "every=0")
+    told = MeasuredFrames(driver, 30, "pause=2100", "every=0")
     assert 30 not in {own.frame.number for own in told.late}
     assert told.values["counters"]["longest_frame_ns"] < 2_000_000_000
-    told = FrameFigures(driver, 30, "every=29", "least=1", "most=1", script="pipeline=slow:2100?compile")
+    told = MeasuredFrames(driver, 30, "every=29", "least=1", "most=1", script="pipeline=slow:2100?compile")
     assert 29 in told.by_pipelines and told.values["counters"]["longest_frame_ns"] > 2_000_000_000
 
 
 def test_warm(driver: ScriptedDriver) -> None:
     """A run that only finds stored pipelines counts its frames without policy, and has no timeline."""
-    told = FrameFigures(driver, 30)
+    told = MeasuredFrames(driver, 30)
     for _ in range(2):
         driver.program("frames", 30, script=SLOW)
     *_, (name, values) = runs.read_named(str(driver.world.store))
@@ -210,7 +212,7 @@ def test_off(driver: ScriptedDriver, settings: dict[str, Any]) -> None:
 
 def test_report(driver: ScriptedDriver) -> None:
     """`pylayer report` prints each late frame, and --json has the same numbers."""
-    told = FrameFigures(driver, 40)
+    told = MeasuredFrames(driver, 40)
     command = [sys.executable, "-m", "pylayer", "report"]
     text = driver.world.run(command).stdout
     assert "late frames" in text and "compiling water-" in text and "Longest stalls" not in text
@@ -242,7 +244,7 @@ def test_beside_busy_processes(driver: ScriptedDriver, processes: int) -> None:
     """Hitches are told as the program measured them, alone and beside eight busy processes, and none is invented."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
-        told = FrameFigures(driver, 10 * HITCHES + 9)
+        told = MeasuredFrames(driver, 10 * HITCHES + 9)
     finally:
         for process in busy:
             process.kill()
@@ -274,7 +276,7 @@ def test_limits(driver: ScriptedDriver) -> None:
 
 def test_trace(driver: ScriptedDriver) -> None:
     """A trace for Perfetto has a row of frames, of which late ones have their sentence, and names of pipelines."""
-    told = FrameFigures(driver, 40)
+    told = MeasuredFrames(driver, 40)
     out = driver.world.run([sys.executable, "-m", "pylayer", "report", "--trace", "-"]).stdout
     events = json.loads(out)["traceEvents"]
     shown = [event for event in events if "frame" in event.get("cat", "")]
@@ -290,7 +292,7 @@ def test_trace(driver: ScriptedDriver) -> None:
 
 def test_top(driver: ScriptedDriver) -> None:
     """`pylayer top` has the number of frames, and the last late one in words."""
-    told = FrameFigures(driver, 40)
+    told = MeasuredFrames(driver, 40)
     for path in driver.world.store.glob("runs/*.run"):
         os.utime(path, (time.time() + 60,) * 2)  # on a slow machine, too, the run has ended just now
     out = driver.world.run([sys.executable, "-m", "pylayer", "top", "--json"]).stdout

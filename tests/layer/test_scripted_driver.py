@@ -73,7 +73,11 @@ def test_second_run_compiles_nothing(scripted: ScriptedDriver, carrier: str) -> 
     assert (scripted.counts["compiles"], found) == (0, 24)
 
 
-@pytest.mark.parametrize("recipe", [SIZES, GROWTH, MERGES, ZERO_LENGTH, GLOBAL_KEY])
+@pytest.mark.parametrize(
+    "recipe",
+    [SIZES, GROWTH, MERGES, ZERO_LENGTH, GLOBAL_KEY],
+    ids=["sizes", "growth", "merges", "zero length", "global key"],
+)
 def test_small_recipes(scripted: ScriptedDriver, recipe: str) -> None:
     """Recipes about caches and keys print the same with and without the layer, if the layer does not seed caches."""
     scripted.settings(seed_application_caches=False)

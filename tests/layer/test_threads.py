@@ -44,7 +44,8 @@ def test_a_hit_that_hangs_keeps_no_other_thread_waiting(scripted: ScriptedDriver
 
 
 def test_pipeline_found_beside_a_lookup_is_in_the_programs_cache(scripted: ScriptedDriver) -> None:
-    """While a thread is in a lookup, another thread's cache gets a pipeline compiled without it just before."""
+    """A pipeline that was compiled without a cache, and is then created with one, is in that cache's data, also while
+    another thread is in a lookup."""
     scripted.program("compile_beside", "main", script=ONLY_CACHES)
     # Compiles are slow, so that the thread is in the lookup by then.
     script = f"{ONLY_CACHES};pipeline=wait:hits?hit@1;pipeline=slow:100?compile"
