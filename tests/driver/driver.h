@@ -32,7 +32,7 @@
  *                        guilty and has the text GUILTY in its code
  *
  * Statements that say what it does wrong, for each command:   COMMAND=ACTION[:ARGUMENT][?CONDITION]...[@WHEN]
- * Only the first statement that applies is carried out, but slow and wait continue with the next one.
+ * Only the first statement that applies is carried out, but slow, wait and until continue with the next one.
  *
  * COMMAND  create-instance, create-device, create-object (modules, layouts, render passes), create-cache,
  *          destroy-cache, get-data, merge, create-pipelines (a call), pipeline (one create info of a call), get-key,
@@ -45,6 +45,7 @@
  *          wait:COMMAND       until two more calls of that command have begun: everything between them was done
  *                             while this call waited
  *          wait:COUNTER       until that counter of counts.c has grown
+ *          until:COUNTER      until that counter is not 0; until:waits: until another call does wait
  *          null               returns VK_SUCCESS and VK_NULL_HANDLE: create-cache, pipeline
  *          ignore             returns VK_SUCCESS without using the initial data (create-cache), without merging
  *                             (merge), or without adding the pipeline to the cache (pipeline)
@@ -159,6 +160,7 @@ uint32_t script_number(const char *text);
     X(HANG, "hang")                                                                                                    \
     X(SLOW, "slow")                                                                                                    \
     X(WAIT, "wait")                                                                                                    \
+    X(UNTIL, "until")                                                                                                  \
     X(NULL_HANDLE, "null")                                                                                             \
     X(IGNORE, "ignore")                                                                                                \
     X(EMPTY, "empty")                                                                                                  \
@@ -246,6 +248,7 @@ void *allocate(size_t size);
     X(GUILTY_USES, "guilty-uses")                                                                                      \
     X(DAMAGED_USES, "damaged-uses")                                                                                    \
     X(ACTS, "acts")                                                                                                    \
+    X(WAITS, "waits")                                                                                                  \
     X(VIOLATIONS, "violations")                                                                                        \
     X(DEVICES_DESTROYED, "devices-destroyed")                                                                          \
     X(PRESENTED, "presented")

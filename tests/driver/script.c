@@ -44,7 +44,7 @@ static int place_of(const char *name, const char *const *names, int count)
 /* Actions that every command can do, and what else each of them can. */
 #define OF_ALL                                                                                                         \
     (1u << ACT_ERROR | 1u << ACT_CRASH | 1u << ACT_ABORT | 1u << ACT_KILL | 1u << ACT_EXIT | 1u << ACT_HANG |          \
-     1u << ACT_SLOW | 1u << ACT_WAIT)
+     1u << ACT_SLOW | 1u << ACT_WAIT | 1u << ACT_UNTIL)
 static const unsigned more_actions[COMMAND_COUNT] = {
     [DO_CREATE_CACHE] = 1u << ACT_NULL_HANDLE | 1u << ACT_IGNORE,
     [DO_GET_DATA] = 1u << ACT_EMPTY | 1u << ACT_GROW | 1u << ACT_INCOMPLETE | 1u << ACT_OVERSTATE | 1u << ACT_SHRINK |
@@ -95,7 +95,7 @@ static void read_argument(Rule *rule, const char *argument)
 {
     static const char *const parts[] = {"short", "version", "vendor", "device", "uuid", "length", "zero"};
     bool needed = rule->action == ACT_ERROR || rule->action == ACT_SLOW || rule->action == ACT_HEADER ||
-                  rule->action == ACT_PARTIAL || rule->action == ACT_WAIT;
+                  rule->action == ACT_PARTIAL || rule->action == ACT_WAIT || rule->action == ACT_UNTIL;
     if (needed != (argument != NULL))
         wrong_script(needed ? "needs an argument" : "takes no argument", action_names[rule->action]);
     rule->argument = argument;
@@ -103,7 +103,7 @@ static void read_argument(Rule *rule, const char *argument)
         rule->result = read_result(argument);
     else if (rule->action == ACT_HEADER && place_of(argument, parts, sizeof parts / sizeof *parts) < 0)
         wrong_script("no such part of a header", argument);
-    else if (rule->action == ACT_WAIT && counter_of(argument) < 0)
+    else if ((rule->action == ACT_WAIT || rule->action == ACT_UNTIL) && counter_of(argument) < 0)
         wrong_script("no such command or counter", argument);
     else if (rule->action == ACT_SLOW || rule->action == ACT_PARTIAL)
         script_number(argument);
@@ -234,13 +234,19 @@ static void be_slow(const char *milliseconds)
         continue;
 }
 
-/* Commands are counted when they begin: of two that have begun one is over. */
-static void wait_for(const char *name)
+static void wait_for(int awaited, uint64_t enough)
+{
+    while (value_of(awaited) < enough)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+/* Commands are counted when they begin: of two that have begun one is over. Whoever sees the wait has not been missed. */
+static void wait_for_more(const char *name)
 {
     int awaited = counter_of(name);
     uint64_t enough = value_of(awaited) + (awaited < COUNTER_COUNT ? 1 : 2);
-    while (value_of(awaited) < enough)
-        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    count(COUNT_WAITS, 1);
+    wait_for(awaited, enough);
 }
 
 static atomic_bool hangs;
@@ -256,7 +262,9 @@ static void do_drastic(const Rule *rule)
     if (rule->action == ACT_SLOW)
         be_slow(rule->argument);
     if (rule->action == ACT_WAIT)
-        wait_for(rule->argument);
+        wait_for_more(rule->argument);
+    if (rule->action == ACT_UNTIL)
+        wait_for(counter_of(rule->argument), 1);
     if (rule->action == ACT_ABORT)
         abort();
     if (rule->action == ACT_KILL)
@@ -290,7 +298,7 @@ Verdict act(Command command, unsigned traits, const void *bytes, size_t size)
             continue;
         count(COUNT_ACTS, 1);
         do_drastic(rule);
-        if (rule->action != ACT_SLOW && rule->action != ACT_WAIT)
+        if (rule->action != ACT_SLOW && rule->action != ACT_WAIT && rule->action != ACT_UNTIL)
             return (Verdict){rule->action, rule->result, rule->argument};
     }
     return (Verdict){ACT_NOTHING, VK_SUCCESS, NULL};

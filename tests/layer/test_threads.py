@@ -34,8 +34,8 @@ def test_a_hit_that_hangs_keeps_no_other_thread_waiting(scripted: ScriptedDriver
     """While a thread hangs in a lookup with the layer's cache, another thread that compiles goes on: what it compiles
     is merged elsewhere, and looked up there."""
     scripted.demo("--count", 8, script=ONLY_CACHES)
-    # Compiles are slow, so that the thread that makes them is not done when the other one has its first hit.
-    script = f"{ONLY_CACHES};pipeline=wait:merge?hit@1;pipeline=slow:100?compile"
+    # No compile is done before the other thread has its first hit.
+    script = f"{ONLY_CACHES};pipeline=wait:merge?hit@1;pipeline=until:waits?compile"
     scripted.demo("--count", 16, "--threads", 2, script=script)
     counters = scripted.world.last()
     assert (counters["hits"], counters["compiled"], counters["failed"]) == (8, 8, 0)
@@ -47,8 +47,7 @@ def test_pipeline_found_beside_a_lookup_is_in_the_programs_cache(scripted: Scrip
     """A pipeline that was compiled without a cache, and is then created with one, is in that cache's data, also while
     another thread is in a lookup."""
     scripted.program("compile_beside", "main", script=ONLY_CACHES)
-    # Compiles are slow, so that the thread is in the lookup by then.
-    script = f"{ONLY_CACHES};pipeline=wait:hits?hit@1;pipeline=slow:100?compile"
+    script = f"{ONLY_CACHES};pipeline=wait:hits?hit@1;pipeline=until:waits?compile"
     result = scripted.program("compile_beside", "found", script=script)
     own, empty = map(int, result.stdout.split())
     assert own > empty
