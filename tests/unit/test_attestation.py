@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.things import SERIAL, FakeCommands, cache_data, cache_read, facts, flip, load, sketch_of
+from unit.things import SERIAL, FakeCommands, cache_data, cache_read, facts, flip, load, scan, sketch_of
 
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
 from pylayer.policy import Policy
 from pylayer.store import cache_history, format, quarantine, reader, sketch
+from pylayer.store.cache_history import Attestation
 from pylayer.store.maintenance import repair_whole_files
 from pylayer.store.reader import Reader
 from pylayer.values import LOG_WARN, VERDICT_EMPTY
@@ -158,6 +159,10 @@ def test_incomplete_data_is_attested_at_the_bytes_written(make: Make, root: str)
     assert session.caches.history(cache_data(b"whole")) == "attested"
     (blob,) = files(root, ".blob")
     assert b"whole data of the cache" in blob.read_bytes()
+    (path,) = files(root, ".attest")
+    data = path.read_bytes()
+    found = [Attestation.read(data[one.start : one.start + one.size]) for one in scan(data, [])]
+    assert [(one.size, one.flags) for one in found] == [(23, 0), (5, cache_history.INCOMPLETE)]
 
 
 @pytest.mark.parametrize("setting", ["check", "pass"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from unit.folders import IDENTITY, put, run
 from unit.things import run_python
 
 from pylayer.common import flat, owner
+from pylayer.common.files import TEMPORARY
 from pylayer.store import fold
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
@@ -74,6 +76,24 @@ def test_one_of_many_processes_gets_the_claim(folder: Folder, abandoned: bool) -
     for racer in racers:
         racer.communicate()
     assert sorted(answers) == ["False\n"] * 7 + ["True\n"]
+
+
+@pytest.mark.parametrize("call", ["mkdir", "rename"])
+def test_claim_that_cannot_be_made(folder: Folder, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """A full disk is no other process's claim: whoever wants to fold is told, and nothing is left of the attempt."""
+    known = getattr(os, call)
+
+    def full(path: str, *rest: object) -> None:
+        if call == "rename" or not path.endswith(TEMPORARY):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        known(path, *rest)
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(OSError, match="No space left"):
+        Claim(folder).acquire()
+    assert os.listdir(folder.path) == ["identity"]
+    monkeypatch.setattr(os, call, known)
+    assert Claim(folder).acquire()
 
 
 def test_lost_claim_is_not_dropped_twice(folder: Folder) -> None:

@@ -161,7 +161,7 @@ def test_figures(tmp_path: Path) -> None:
         "outcome": "compiled", "at_ns": 5 * MS, "duration_ns": 30 * MS, "pipelines": 1, "kept_bytes": 4000,
         "thread": 101, "thread_name": "", "name": "", "shaders": [], "frame": None,
     }  # fmt: skip
-    assert (run["stalls"], run["longest_stall_ns"]) == (1, 34 * MS)
+    assert (run["stalls"], run["stalled_ns"], run["longest_stall_ns"]) == (1, 34 * MS, 34 * MS)
     (verdict,) = run["verdicts"]
     assert (verdict["at_ns"], verdict["verdict"], verdict["meaning"]) == (
         MS,
@@ -212,9 +212,11 @@ def test_frame_of_another_length(tmp_path: Path) -> None:
 
 def test_run_without_timeline(tmp_path: Path) -> None:
     """If a run's timeline is gone, its totals remain, with the number of verdicts."""
-    recorded_runs.write(tmp_path, cache_outcomes={"attested": 2}, refused={"altered": 1})
+    counters = {"pipelines": 1, "compiled": 1, "compile_ns": 30 * MS}
+    recorded_runs.write(tmp_path, cache_outcomes={"attested": 2}, refused={"altered": 1}, counters=counters)
     run = only(tmp_path)
     assert run["timeline"]["outcome"] == "missing" and run["slowest"] == run["longest_stalls"] == []
+    assert run["stalls"] is run["stalled_ns"] is run["longest_stall_ns"] is None
     assert [(own["reason"], own["verdict"], own["count"]) for own in run["verdicts"]] == [
         ("attested", "passed", 2), ("altered", "emptied", 1),
     ]  # fmt: skip

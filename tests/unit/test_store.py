@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import xxhash
 from others import become_another, without_private_group
-from unit.folders import IDENTITY, cells
+from unit.folders import IDENTITY, cells, run
 from unit.things import facts, record, write_journal
 
 from pylayer.common import files, flat
@@ -197,6 +197,19 @@ def test_mean_counts_compiled_cells_only(folder: Folder) -> None:
     loaded = Loaded()
     assert len(cells(folder, into=loaded)) == 3
     assert loaded.mean_create_ns == 4000
+
+
+def test_totals_of_the_systems_store(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a load has of the system's store counts as what it has of the user's."""
+    system = Folder(str(tmp_path / "system"), IDENTITY)
+    system.prepare()
+    journal_in(system, f"{7:016x}-1.closed", record(b"shipped", create_ns=1000), record(b"also", create_ns=3000))
+    run(fold.Fold(system, 7, everything=True))
+    journal_in(folder, f"{7:016x}-1.journal", record(b"own", create_ns=8000))
+    monkeypatch.setenv("PYLAYER_SYSTEM_STORE", system.root)
+    loaded = Loaded()
+    assert sorted(cells(folder, into=loaded)) == [b"also", b"own", b"shipped"]
+    assert (loaded.bytes, loaded.mean_create_ns) == (14, 4000)
 
 
 def test_unknown_record_stays_with_the_store(folder: Folder) -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from unit.folders import IDENTITY
 
+from pylayer.common import file_kinds
 from pylayer.store import format, syncing
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
-from pylayer.store.syncing import Syncer
+from pylayer.store.syncing import SyncedJournal, Syncer
 
 
 class Disk:
@@ -110,6 +111,20 @@ def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypat
     syncer.start(journal)  # what came while the first was under way
     syncer.wait(5)
     assert disk.synced == [".journal", IDENTITY.name, ".journal"]
+
+
+@pytest.mark.parametrize("kind", [file_kinds.JOURNAL, file_kinds.BINARIES, file_kinds.ATTEST])
+def test_closed_within_the_interval(folder: Folder, disk: Disk, failures: list[OSError], kind: file_kinds.Kind) -> None:
+    """What was written since the last sync is put on the disk when its file is closed."""
+    syncer = Syncer(3600, failures.append)
+    journal = SyncedJournal(folder, 7, "stutter", syncer, kind)
+    journal.append(format.record_parts(format.CELL, b"data"))
+    syncer.wait(5)
+    assert disk.synced == []
+    journal.close()
+    syncer.wait(5)
+    suffix, directory = disk.synced
+    assert suffix in (kind, file_kinds.CLOSED) and directory == IDENTITY.name and failures == []
 
 
 def test_nothing_new(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
