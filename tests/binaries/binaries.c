@@ -187,6 +187,8 @@ static VkResult import_binaries(Program *program, const Entry *entry, Made *out)
         .pipelineBinaryCount = entry->count,
         .pPipelineBinaries = allocate(entry->count, sizeof(VkPipelineBinaryKHR)),
     };
+    // Outputs: each is a binary, or VK_NULL_HANDLE.
+    memset(handles.pPipelineBinaries, 0xab, entry->count * sizeof(VkPipelineBinaryKHR));
     uint64_t start = now_ns();
     VkResult result = program->extension.create_binaries(program->context.device, &info, NULL, &handles);
     program->tally.import_ns += now_ns() - start;

@@ -45,7 +45,8 @@
  *          wait:COMMAND       until two more calls of that command have begun: everything between them was done
  *                             while this call waited
  *          wait:COUNTER       until that counter of counts.c has grown
- *          until:COUNTER      until that counter is not 0; until:waits: until another call does wait
+ *          until:COUNTER      until that counter is not 0; until:waits: until another call does wait; until:COUNTER:N: until
+ *                             it is N
  *          null               returns VK_SUCCESS and VK_NULL_HANDLE: create-cache, pipeline
  *          ignore             returns VK_SUCCESS without using the initial data (create-cache), without merging
  *                             (merge), or without adding the pipeline to the cache (pipeline)

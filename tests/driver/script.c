@@ -17,6 +17,7 @@ typedef struct {
     Action action;
     VkResult result;
     const char *argument;
+    uint64_t enough;           /* of a counter */
     unsigned wanted, unwanted; /* traits */
     uint8_t pattern[MAX_PATTERN];
     size_t pattern_size;
@@ -185,6 +186,8 @@ static void read_rule(const char *name, char *value)
     if (found < 0 || !((OF_ALL | more_actions[number]) >> found & 1u))
         wrong_script("no such action of it", value);
     rule->action = (Action)found;
+    char *enough = rule->action == ACT_UNTIL ? cut(argument, ':') : NULL;
+    rule->enough = enough ? script_number(enough) : 1;
     if (rule->command == DO_GET_DATA || rule->command == DO_BINARY_DATA) {
         /* What is done when data are read, and what when their size is asked for. */
         rule->wanted |= 1u << found & ON_READ ? TRAIT_DATA : 0;
@@ -264,7 +267,7 @@ static void do_drastic(const Rule *rule)
     if (rule->action == ACT_WAIT)
         wait_for_more(rule->argument);
     if (rule->action == ACT_UNTIL)
-        wait_for(counter_of(rule->argument), 1);
+        wait_for(counter_of(rule->argument), rule->enough);
     if (rule->action == ACT_ABORT)
         abort();
     if (rule->action == ACT_KILL)

@@ -233,6 +233,20 @@ def test_snapshot_keeps_what_was_deferred(scriptable: Deferring, how: tuple[str,
     assert (counters["plain"], counters["plain_compiled"], counters["deferred"]) == (4, 0, 4)
 
 
+def test_snapshot_finds_what_another_operation_compiled(scriptable: Deferring) -> None:
+    """Without cache control, an operation with a cache of the program's finds what was compiled without one since that
+    cache was created."""
+    recipe = """device rays modules
+cache C0
+compiled: rays - deferred : P0 shaders=rgen,miss,hit
+found: rays C0 deferred : P1 shaders=rgen,miss,hit
+"""
+    assert scriptable.scripted
+    scriptable.scripted.recipe(recipe, script=f"{scriptable.script};cache-control=no")
+    counters = scriptable.world.last()
+    assert (counters["plain"], counters["plain_compiled"], counters["deferred"]) == (2, 1, 2)
+
+
 def test_pipeline_that_fails_fails_the_operation(scriptable: Deferring) -> None:
     """A pipeline that the driver refuses is missing. The others of its operation are stored and are hits in the next
     run."""

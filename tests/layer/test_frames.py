@@ -143,6 +143,14 @@ def test_beside_frames(driver: ScriptedDriver) -> None:
     assert " no frame " in row
 
 
+def test_beside_frames_without_a_break(driver: ScriptedDriver) -> None:
+    """The same holds for many short compiles, one after another: a frame that is late meanwhile has another reason."""
+    arguments = ("by=beside", "every=60", "least=10", "most=10", "pause=150")
+    driver.program("frames", 100, *arguments, script="pipeline=slow:40?compile")
+    counters = driver.world.last()
+    assert counters["compiled"] == 10 and counters["late_frames"] > 0 and counters["late_by_pipelines"] == 0
+
+
 def test_beside_a_hitch(driver: ScriptedDriver) -> None:
     """What another thread compiles while the thread that presents compiles itself is not told as having held the frame:
     the frame was late without it."""

@@ -6,6 +6,7 @@ import ctypes
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_uint32, c_void_p
 
 import pytest
+from scripted_driver import ScriptedDriver
 from world import BUILD, LAYER_NAME, PACKAGE, World
 
 VK_SUCCESS, VK_INCOMPLETE, VK_ERROR_INITIALIZATION_FAILED, VK_ERROR_LAYER_NOT_PRESENT = 0, 5, -3, -6
@@ -123,6 +124,14 @@ def test_commands_of_what_the_layer_enables(world: World, settings: str) -> None
         alone = world.run([command, *arguments], VK_INSTANCE_LAYERS=None).stdout
         assert world.run([command, *arguments], **policy).stdout == alone
         assert (len(alone.splitlines()) == 9) == bool(arguments)
+
+
+def test_instance_that_cannot_have_more_extensions(scripted: ScriptedDriver) -> None:
+    """For a Vulkan 1.0 program the layer enables an extension of its own. If that fails, the program gets its instance
+    without it, and in no case two."""
+    for script, calls in (("", 1), ("create-instance=error:initialization-failed@1", 2)):
+        assert scripted.demo("--count", 1, "--api", "1.0", script=script)["created"] == 1
+        assert scripted.counts["create-instance"] == calls
 
 
 def test_extended_queries_of_vulkan_1_0(world: World) -> None:

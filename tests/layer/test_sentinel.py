@@ -27,7 +27,7 @@ from pylayer.store import sentinel
 from pylayer.store.deaths import review
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.verdict_files import forget, read_all
-from pylayer.store.verdicts import OFTEN_KILLED, PIPELINE, RECORD, SUSPECTED, Verdict
+from pylayer.store.verdicts import KIND, OFTEN_KILLED, PIPELINE, RECORD, SUSPECTED, Verdict
 
 COUNT = 24
 
@@ -512,6 +512,27 @@ def test_pid_given_out_again(world: World) -> None:
     path.write_bytes(bytes(data))
     again(world)
     assert world.last()["compiled"] == 1
+
+
+def test_suspect_without_a_fingerprint(scripted: ScriptedDriver) -> None:
+    """A pipeline linked from a library that was created from binaries has no fingerprint. If a process dies when it
+    creates one with stored data, later runs create those of its kind without."""
+    scripted.settings(carrier="cells")
+    recipe = """device control binaries libraries modules
+library: graphics - : P0 vert=vert0 frag=frag0 part=input,vertex,fragment,output flags=library,capture
+binaries: binaries B0 pipeline=P0
+from-binaries: graphics - : P1 binaries=B0
+link: graphics - : P2 link=P1
+"""
+    for hits in (0, 1):
+        scripted.recipe(recipe)
+        assert scripted.world.last()["hits"] == hits
+    assert scripted.recipe(recipe, script="pipeline=crash?hit", check=False).returncode == -signal.SIGSEGV
+    for _ in range(3):
+        scripted.recipe(recipe, script="pipeline=crash?hit")
+        assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (0, 1)
+    ((_, known),) = read_all(folder(scripted.world)).values()
+    assert [(one.type, one.kind) for one in known.in_force(*SUSPECTED)] == [(KIND, 3)]
 
 
 def test_damaged_sentinel(world: World) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from scripted_driver import ScriptedDriver
 
@@ -41,6 +43,16 @@ def test_a_hit_that_hangs_keeps_no_other_thread_waiting(scripted: ScriptedDriver
     assert (counters["hits"], counters["compiled"], counters["failed"]) == (8, 8, 0)
     scripted.demo("--count", 16, script=ONLY_CACHES)
     assert scripted.world.last()["compiled"] == 0
+
+
+def test_a_hit_that_hangs_is_waited_for_once(scripted: ScriptedDriver) -> None:
+    """Of all merges during which a thread hangs in a lookup, the first waits for that thread, for a second."""
+    scripted.demo("--count", 8, script=ONLY_CACHES)
+    script = f"{ONLY_CACHES};pipeline=until:compiles:12?hit@1;pipeline=until:hits?compile"
+    begin = time.monotonic()
+    scripted.demo("--count", 48, "--threads", 2, script=script)
+    assert time.monotonic() - begin < 6
+    assert scripted.world.last()["compiled"] == 40
 
 
 def test_pipeline_found_beside_a_lookup_is_in_the_programs_cache(scripted: ScriptedDriver) -> None:
