@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,11 +24,12 @@ from world import BUILD, Run, World
 
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
-from pylayer.store import sentinel
+from pylayer.store import sentinel, verdict_files
 from pylayer.store.deaths import review
 from pylayer.store.folder import Folder, read_identity
+from pylayer.store.reader import Reader
 from pylayer.store.verdict_files import forget, read_all
-from pylayer.store.verdicts import KIND, OFTEN_KILLED, PIPELINE, RECORD, SUSPECTED, Verdict
+from pylayer.store.verdicts import DAY, DECIDED, KIND, OFTEN_KILLED, PIPELINE, RECORD, SUSPECTED, Verdict, number_of
 
 COUNT = 24
 
@@ -512,6 +514,28 @@ def test_pid_given_out_again(world: World) -> None:
     path.write_bytes(bytes(data))
     again(world)
     assert world.last()["compiled"] == 1
+
+
+def test_suspects_of_two_types(world: World) -> None:
+    """Records and pipelines that are set aside are told apart where the layer itself reads them from the store."""
+    warm(world)
+    (path,) = world.stored_files(".closed")
+    again(world)  # with a kept plan the next run reads the store itself
+    found = [one for part in Reader(str(path)).parts([]) for one in part.records if one.is_pipeline]
+    now = time.time_ns()
+    new = [
+        Verdict(
+            type=PIPELINE if number % 2 else RECORD,
+            subject=one.fingerprint if number % 2 else number_of(one.digest),
+            kind=0, runs=1, flags=DECIDED, decided_ns=now, until_s=now // 10**9 + DAY, found_ns=now,
+        )
+        for number, one in enumerate(found[:16])
+    ]  # fmt: skip
+    program = int(path.name.partition("-")[0], 16)
+    verdict_files.write(folder(world), program, "pipelines", new)
+    again(world)
+    counters = world.last()
+    assert (counters["compiled"], counters["hits"], counters["fetched"]) == (16, COUNT - 16, COUNT - 16)
 
 
 def test_suspect_without_a_fingerprint(scripted: ScriptedDriver) -> None:

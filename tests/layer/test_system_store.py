@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from host_steps import END, HOST, lines
-from others import give_away
+from others import STRANGER, give_away, pretend_to_be
 from scripted_driver import ScriptedDriver
 from world import World
 
@@ -54,6 +56,34 @@ def test_first_program_of_a_user(world: World, system: Path) -> None:
     assert (world.last()["hits"], world.last()["compiled"], world.last()["fetched"]) == (COUNT, 0, COUNT)
     assert "threads: 1" in done.stdout and lines(done) == []
     assert [run["stored_records"] for run in world.runs()] == [0, 0] and tree(system) == before
+
+
+@pytest.fixture
+def open_world() -> Iterator[World]:
+    """A world where the loader finds the manifest whoever the user is, with the system's store filled."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        world = World(Path(name))
+        fill(world)
+        yield world
+
+
+@pytest.mark.root
+def test_user_who_is_not_root(open_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root's store is trusted by other users, by policy and by the layer. This one may read every file, as those of an
+    installed package."""
+    own = open_world.directory / "own"
+    own.mkdir()
+    give_away(own)
+    words = ("--inh-caps", "+dac_override", "--ambient-caps", "+dac_override")
+    user = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", *words)
+    for _ in range(2):
+        done = open_world.run([*user, str(HOST), *STEPS], PYLAYER_STORE=str(own / "store"))
+        assert lines(done) == []
+    assert (own / "store").stat().st_uid == STRANGER and "threads: 1" in done.stdout
+    pretend_to_be(monkeypatch, STRANGER)
+    counters = [run["counters"] for run in read_all(str(own / "store"))]
+    assert [(one["hits"], one["compiled"], one["fetched"]) for one in counters] == [(COUNT, 0, 0), (COUNT, 0, COUNT)]
 
 
 def test_own_pipelines_are_stored_beside(world: World, system: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, in_store, m
 from unit.things import counters, facts, record, sketch_of
 
 from pylayer.common.identity import Identity
-from pylayer.store import fold, format, maintenance, quarantine
+from pylayer.store import fold, format, maintenance, quarantine, runs
 from pylayer.store.folder import Folder
 from pylayer.values import LOG_ERROR, LOG_INFO, LOG_WARN, VERDICT_PASS, VERDICT_PASS_KEPT, VERDICT_SKETCH
 
@@ -92,6 +93,15 @@ def test_messages_of_a_device_without_a_session(send: Send, host: Any, boundary:
     assert [one.releases for one in of_nobody] == [1, 1, 1]
     send(message("CACHE_REFUSED"))
     assert host.sessions == {} and not list(Path(root).glob("store/*"))
+
+
+def test_wait_for_a_verdict_is_recorded(send: Send, boundary: FakeBoundary, root: str) -> None:
+    """The run says how long its program waited for policy to check its data."""
+    asked = admit(GOOD)
+    asked.sent_ns = time.monotonic_ns() - 5_000_000
+    send(*device(), asked, message("FLUSH_DEVICE"))
+    (run,) = runs.read_all(root)
+    assert 5_000_000 <= run["cache_wait_ns"] < 60_000_000_000
 
 
 # ---- folding -----------------------------------------------------------------------------------------
