@@ -101,6 +101,14 @@ def _stale(store: Store, shelves: list[Shelf]) -> tuple[list[Removal], list[dict
     return plans, kept, [f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present]
 
 
+def _recorded(root: str, names: Names, app: str | None) -> list[str]:
+    """Returns the files of state of programs of this name, or of all."""
+    from ..store import state
+
+    found = [program for program in state.programs(root) if app is None or names.matches(program, app)]
+    return [path for program in found for path in state.unused_files(root, program)]
+
+
 @dataclass
 class _Clearing:
     """What one call removes, and what it keeps."""
@@ -111,9 +119,10 @@ class _Clearing:
     #: What is kept because its driver cannot be checked, and the devices of this machine.
     kept: list[dict[str, str]]
     devices: list[str]
-    #: Paths of folders that an older pylayer wrote, and of kept plans and compiled policy files.
+    #: Paths of folders that an older pylayer wrote, of kept plans and compiled policy files, and of state.
     older: list[str]
     copies: list[str]
+    state: list[str]
     bytes_before: int
 
     def print_plans(self, dry_run: bool, yes: bool) -> None:
@@ -132,19 +141,22 @@ class _Clearing:
         if self.copies:
             what = f"{plural(len(self.copies), 'kept plan')}, compiled policy files included"
             say(f"{verb.capitalize()} {what}: programs make them again.")
+        if self.state:
+            say(f"{verb.capitalize()} what is recorded for pylayer rebuild.")
 
     def remove(self, yes: bool) -> None:
         """Asks, unless ``yes``, and removes."""
         to_do = [plan for plan in self.plans if plan.paths]
-        if not to_do and not self.older and not self.copies:
+        if not (to_do or self.older or self.copies or self.state):
             return
         older_bytes = sum(self.store.tree_bytes("store", os.path.basename(path))[0] for path in self.older)
+        older_bytes += sum(os.path.getsize(path) for path in self.state if os.path.exists(path))
         confirm(f"Remove {human_bytes(sum(plan.bytes for plan in to_do) + older_bytes)}?", yes)
         for plan in to_do:
             plan.remove()
         for path in self.older:
             shutil.rmtree(path, ignore_errors=True)
-        for path in self.copies:
+        for path in (*self.copies, *self.state):
             remove(path)
 
     def print_done(self, dry_run: bool, everything: bool, what: str) -> None:
@@ -155,7 +167,7 @@ class _Clearing:
                 click.echo(f"Kept: {path}, because a running program may write to it. Clear it when that has ended.")
             if plan.failure:
                 click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
-        if not self.plans and not self.older and not self.copies:
+        if not (self.plans or self.older or self.copies or self.state):
             say(f"Nothing to remove: there is {what} in {self.store.root}.")
         elif not dry_run:
             if everything:
@@ -171,6 +183,7 @@ class _Clearing:
             "removed": [_removal_json(plan, self.names) for plan in self.plans],
             "older_folders": self.older,
             "copies": len(self.copies),
+            "state_files": len(self.state),
             **picked(self, "kept", "devices", "bytes_before"),
             "bytes_after": self.bytes_before - planned if dry_run else self.store.total_bytes(),
         }
@@ -194,7 +207,8 @@ def clear(
     Programs compile removed pipelines again. Files that a running program is writing to are kept. --stale asks the
     drivers which devices there are, in the environment of this command (VK_DRIVER_FILES). A device that is not plugged
     in counts as gone. --stale and --all also remove folders that an older pylayer wrote, and --all what the layer keeps
-    to start faster. The list of what ran and the quarantine are kept: see pylayer forget and pylayer quarantine empty.
+    to start faster. --all, and --app without --identity, also remove what is recorded for pylayer rebuild. The list of
+    what ran and the quarantine are kept: see pylayer forget and pylayer quarantine empty.
 
     \b
     Example:
@@ -212,7 +226,9 @@ def clear(
     plans, kept, devices = _stale(store, shelves) if stale else (_selected(store, shelves, selection, names), [], [])
     plans = [plan for plan in plans if not plan.is_empty]
     older = older_folders(store.root) if stale or everything else []
-    work = _Clearing(store, names, plans, kept, devices, older, copies(store.root) if everything else [], before)
+    kept_plans = copies(store.root) if everything else []
+    recorded = _recorded(store.root, names, app) if everything or (app and not identity) else []
+    work = _Clearing(store, names, plans, kept, devices, older, kept_plans, recorded, before)
     if not as_json:
         work.print_plans(dry_run, yes)
     if not dry_run:

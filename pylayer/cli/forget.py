@@ -9,10 +9,11 @@ import click
 from ..common import file_kinds
 from ..common.files import remove
 from ..report import recorded
+from ..store import state
 from ..store.runs import recorded_paths
 from .complete import programs
 from .output import Failure, WrongUse, human_bytes, json_option, plural, print_json, say
-from .selection import NAMES, confirm, dry_run_option, require_one, require_store, yes_option
+from .selection import NAMES, Names, confirm, dry_run_option, require_one, require_store, yes_option
 
 
 def _size(path: str) -> int:
@@ -20,6 +21,14 @@ def _size(path: str) -> int:
         return os.lstat(path).st_size
     except OSError:
         return 0  # gone
+
+
+def _with_state(root: str, name: str) -> dict[int, str]:
+    """Returns the programs of this name of which state is recorded."""
+    names = Names(root)
+    for program in state.programs(root):
+        names.learn(program, state.application(root, program))
+    return {program: names.of(program) for program in state.programs(root) if names.matches(program, name)}
 
 
 def _count(runs: list[recorded.Run], size: int) -> str:
@@ -33,7 +42,8 @@ def _count(runs: list[recorded.Run], size: int) -> str:
 @yes_option
 @json_option
 def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove what was recorded about a program, or about all: its runs, their numbers and their timelines.
+    """Remove what was recorded about a program, or about all: its runs, their numbers and their timelines, and what
+    pylayer rebuild needs, its shaders among it.
 
     stats, report and metrics then no longer show it. Stored pipelines stay; pylayer clear removes those. Programs that
     are running stay in the list.
@@ -47,15 +57,18 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
         raise WrongUse("say what to forget: a program's NAME, or --all; pylayer stats lists the programs")
     store = require_store()
     runs = [run for run in recorded.read(store.root) if name is None or run.matches(name)]
+    objects = state.unused_files(store.root) if everything else []
     if name is not None:
-        if not runs:
+        named = {run.program_id: run.title for run in runs} or _with_state(store.root, name)
+        if not named:
             raise Failure(f"nothing was forgotten: no run of {name} is recorded; pylayer stats lists the programs")
-        require_one(name, {run.program_id: run.title for run in runs}, "nothing was forgotten")
+        require_one(name, named, "nothing was forgotten")
+        objects = [path for program in named for path in state.unused_files(store.root, program)]
     running = {run.name for run in runs if run.state == "running"}
     gone = [run for run in runs if run.name not in running]
     kept = {name + file_kinds.RUN for name in running}
     found = recorded_paths(store.root, None if everything else {run.name for run in gone})
-    paths = [path for path in found if os.path.basename(path) not in kept]
+    paths = [*(path for path in found if os.path.basename(path) not in kept), *objects]
     sizes = {path: _size(path) for path in paths}
     if paths and not dry_run:
         confirm(f"Forget {_count(gone, sum(sizes.values()))}?", yes)

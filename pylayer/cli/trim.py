@@ -34,7 +34,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE | re.AS
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
-def _parse_size(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+def parse_size(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     """Called by click for an option."""
     if value is None:
         return None
@@ -45,9 +45,9 @@ def _parse_size(context: click.Context, parameter: click.Parameter, value: str |
 
 
 @click.command
-@click.option("--max-size", callback=_parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
-@click.option("--max-program", callback=_parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
-@click.option("--free", callback=_parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")
+@click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
+@click.option("--max-program", callback=parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
+@click.option("--free", callback=parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")
 @dry_run_option
 @json_option
 def trim(max_size: int | None, max_program: int | None, free: int | None, dry_run: bool, as_json: bool) -> None:
@@ -114,6 +114,7 @@ def _limits(max_size: int | None, max_program: int | None) -> Limits:
     return Limits(
         limits.max_store if max_size is None else max_size,
         limits.max_program if max_program is None else max_program,
+        state=limits.state,
     )
 
 

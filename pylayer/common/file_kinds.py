@@ -313,6 +313,24 @@ PREWARM = Kind(
     deleted="its maker; maintenance, once that has ended",
     newer=_COPY,
 )
+OBJECTS = Kind(
+    "state/<program>-<unique>.objects",
+    "what one process asked for when it created pipelines (state)",
+    "appended removed",
+    magic=b"STAT",
+    bound="32 MiB; an hour of appending",
+    deleted="a fold, once its writer has ended; `forget`, `clear`",
+    newer="stays",
+)
+OBJECT_PACK = Kind(
+    "state/<program>-<unique>.objectpack",
+    "the same of one program, folded",
+    "removed synced",
+    magic=b"STAT",
+    bound="`state_mib` a program",
+    deleted="a fold, once its records are in another one on the disk; `forget`, `clear`",
+    newer="stays",
+)
 MANIFEST = Kind(
     "manifests/<digest>/<name>.json",
     "the manifest that `pylayer run` gives the loader",
@@ -342,15 +360,17 @@ VERIFIED = _column(lambda kind: kind.verified)
 MOVED_WHOLE = _column(lambda kind: kind.quarantined)
 APPENDED = _column(lambda kind: kind.appended)
 #: Files whose end may be torn: a process appends to them, or appended when it was killed.
-MAY_BE_TORN = (*APPENDED, CLOSED)
-#: By suffix. A name in an identity's folder, or in runs/, has one of these.
-BY_SUFFIX = {str(kind): kind for kind in (*OF_PROGRAM, RUN, EVENTS)}
+MAY_BE_TORN = (*APPENDED, CLOSED, OBJECTS)
+#: What a program asked for. It belongs to no identity.
+STATE_FILES = (OBJECTS, OBJECT_PACK)
+#: By suffix. A name in an identity's folder, or in state/ or runs/, has one of these.
+BY_SUFFIX = {str(kind): kind for kind in (*OF_PROGRAM, *STATE_FILES, RUN, EVENTS)}
 #: The folders in the store's root, but the one with pipelines.
 BESIDE = tuple(dict.fromkeys(kind.place for kind in TABLE if kind.place not in ("store", TEMPORARY.place)))
 
 
 class FileName:
-    """The name of a file in an identity's folder: ``<program>-<unique><suffix>``."""
+    """The name of a file in an identity's folder or in state/: ``<program>-<unique><suffix>``."""
 
     __slots__ = ("kind", "program", "unique")
 

@@ -96,16 +96,22 @@ def top_setting(document: dict[str, Any], key: str) -> Any:
 
 
 class Limits:
-    """The most bytes that the store, one program, and the data of its own binaries may take."""
+    """The most bytes that the store, one program, the data of its own binaries, and its state may take."""
 
-    __slots__ = ("application_binaries", "max_program", "max_store")
+    __slots__ = ("application_binaries", "max_program", "max_store", "state")
 
-    def __init__(self, max_store: int, max_program: int, application_binaries: int = 64 << 20) -> None:
+    def __init__(
+        self, max_store: int, max_program: int, application_binaries: int = 64 << 20, state: int = 256 << 20
+    ) -> None:
         self.application_binaries = application_binaries
+        self.state = state
         self.max_store = max_store
         self.max_program = max_program
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Limits:
-        """Returns the limits of the store and of a program in a policy document."""
-        return cls(*(int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib")))
+        """Returns the limits of the store, of a program and of its state in a policy document."""
+        store, program, state = (
+            int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib", "state_mib")
+        )
+        return cls(store, program, state=state)

@@ -591,11 +591,7 @@ class Host:
         if self._maintaining is None:
             from .maintaining import Maintaining
 
-            self._maintaining = Maintaining(
-                int(settings.top_setting(self.document, "max_store_mib")),
-                int(settings.top_setting(self.document, "max_program_mib")),
-                boundary.log,
-            )
+            self._maintaining = Maintaining(settings.Limits.of(self.document), boundary.log)
         return self._maintaining
 
     def _timeout(self, busy: bool) -> int:

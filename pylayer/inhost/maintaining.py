@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
+    from ..common.settings import Limits
     from .session import DeviceSession
 
 
@@ -26,11 +27,10 @@ def _prune_runs(root: str) -> Generator[None, None, None]:
 
 
 class Maintaining:
-    """Maintenance of the store, in small steps. ``max_store_mib`` and ``max_program_mib``: as in the policy file."""
+    """Maintenance of the store, in small steps. ``limits``: as in the policy file."""
 
-    def __init__(self, max_store_mib: int, max_program_mib: int, log: Callable[[int, str], None]) -> None:
-        self._max_store = max_store_mib << 20
-        self._max_program = max_program_mib << 20
+    def __init__(self, limits: Limits, log: Callable[[int, str], None]) -> None:
+        self._limits = limits
         self._log = log
         self._work: Generator[None, None, None] | None = None
         #: Sessions by identity, so that several devices of one driver maintain their folder once.
@@ -97,11 +97,8 @@ class Maintaining:
         assert session.folder is not None
         if not _adds_to_store(session):
             return _prune_runs(session.folder.root)
-        limits = Limits(
-            max_store=self._max_store,
-            max_program=self._max_program,
-            application_binaries=int(session.settings["keep_cache_mib"]) << 20,
-        )
+        limits, binaries = self._limits, int(session.settings["keep_cache_mib"]) << 20
+        limits = Limits(limits.max_store, limits.max_program, binaries, limits.state)
         return maintain(
             session.folder, session.load.loaded.damage, limits, lambda text: self._log(LOG_INFO, text), at_exit
         )

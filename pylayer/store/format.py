@@ -30,19 +30,24 @@ VERSION = 3
 JOURNAL, PACK, EVENTS_FILE = file_kinds.JOURNAL.magic, file_kinds.PACK.magic, file_kinds.EVENTS.magic
 SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE = file_kinds.SNAPSHOT.magic, file_kinds.BLOB.magic, file_kinds.ATTEST.magic
 APPLICATION_BINARIES_FILE, VERDICT_FILE = file_kinds.BINARIES.magic, file_kinds.VERDICT.magic
+STATE_FILE = file_kinds.OBJECTS.magic
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
 #: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text; in journals and packs only older
 #: versions wrote it. BLOB is an application's cache as it read it, ABIN a pipeline binary as it read it, ATST an
 #: attestation. USED has fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its
-#: frames, VRDT has verdicts.
+#: frames, VRDT has verdicts. OBJT, CRTD and FAIL are state (state.py).
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
 EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
+OBJECT, CREATED, FAILED = b"OBJT", b"CRTD", b"FAIL"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
-MAGICS = (CELL, BINARIES, SNAPSHOT, NOTE, BLOB, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS, TABLE)
+MAGICS = (
+    *(CELL, BINARIES, SNAPSHOT, NOTE, BLOB, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS),
+    *(OBJECT, CREATED, FAILED, TABLE),
+)
 #: Kinds of files whose header has the length of the file.
 SIZED = (PACK, EXPORT)
 #: Records that hold one pipeline each.
@@ -50,8 +55,9 @@ PIPELINES = (CELL, BINARIES)
 #: Records that a driver gets when a device loads its store.
 LOADED = (*PIPELINES, SNAPSHOT)
 
-#: Flags of these records. The driver's own cache had the pipeline; the record came from a fleet.
-ADOPTED, PULLED = 1, 2
+#: Flags of these records. The driver's own cache had the pipeline; the record came from a fleet; `pylayer rebuild`
+#: compiled it.
+ADOPTED, PULLED, REBUILT = 1, 2, 4
 #: Last use of a record that came from a fleet and that no run has used here. 0 would mean that nothing is known.
 NEVER_USED = 1
 #: Version of how the layer computes fingerprints (shim/layer/shaders/fingerprints.c). Whoever changes what goes into

@@ -44,6 +44,8 @@ class Holding:
         self.data_bytes = 0
         #: The pipelines that came from a fleet and were not compiled here too: fingerprint and last use by digest.
         self.pulled: dict[bytes, tuple[int, int]] = {}
+        #: Digests and fingerprints of the pipelines that ``pylayer rebuild`` compiled.
+        self.rebuilt: dict[bytes, int] = {}
         #: Fingerprints of the pipelines that runs on this machine created, and when, as far as records do not say it.
         self.created: dict[int, int] = {}
         #: Of these, what runs of other programs created from this program's records: with share: all.
@@ -84,6 +86,11 @@ class Holding:
         return sum(when > format.NEVER_USED or name in used for name, when in self.pulled.values())
 
     @property
+    def rebuilt_used(self) -> int:
+        """Returns how many of the pipelines that ``pylayer rebuild`` compiled runs have created since."""
+        return sum(fingerprint in self.created for fingerprint in self.rebuilt.values())
+
+    @property
     def missing(self) -> int | None:
         """Returns how many pipelines that runs created are not stored. None if that cannot be known."""
         return missing(self.created, self.fingerprints, self.elsewhere, self.files.get(file_kinds.SNAPSHOT, 0))
@@ -92,6 +99,8 @@ class Holding:
         """Counts the record of one pipeline."""
         digest = record.digest
         self.fingerprints.add(record.fingerprint)
+        if record.flags & format.REBUILT:
+            self.rebuilt[digest] = record.fingerprint
         if not record.is_pulled:
             self.pulled.pop(digest, None)
         elif digest not in self.digests or digest in self.pulled:

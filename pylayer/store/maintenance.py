@@ -12,7 +12,7 @@ import time
 from ..common import compiled, file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import remove_left_temporaries, remove_tree
-from . import binary_history, bounds, ended, fold, plans, quarantine, runs, timeline
+from . import binary_history, bounds, ended, fold, plans, quarantine, runs, state, timeline
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -83,6 +83,7 @@ def maintain(
         return
     yield
     yield from binary_history.compact(folder, limits.application_binaries)
+    yield from state.maintain(folder.root, limits.state)
     if bounds.is_exceeded(folder.root, limits.max_store, limits.max_program):
         trimmed = bounds.Trimmed()
         yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed)

@@ -161,6 +161,7 @@ class Export:
             found = self._sources[wanted.source].record_at(wanted.offset)
             if found is None or found[0].digest != name[0]:
                 continue  # damaged since it was read
+            found[0].flags &= ~format.REBUILT  # of this machine
             writer.add(found[0], found[1], wanted.fingerprint, uses.last_use(wanted.fingerprint, wanted.last_used))
             self.result.records += 1
             self.result.names.add((program, *name))
@@ -193,11 +194,13 @@ class _Section:
 class Import:
     """Verifies an export and imports it into a store as a new pack for each program, whole or not at all: no pack gets
     its name before the entire file is verified. With ``recipient``, a program's number and name, that program gets all
-    records, whichever program compiled them. ``sync``: waits until the packs are on the disk."""
+    records, whichever program compiled them. ``sync``: waits until the packs are on the disk. ``flags``: added to those
+    of each pipeline."""
 
-    def __init__(self, path: str, recipient: tuple[int, str] | None = None, sync: bool = True) -> None:
+    def __init__(self, path: str, recipient: tuple[int, str] | None = None, sync: bool = True, flags: int = 0) -> None:
         self.path = path
         self._sync = sync
+        self._flags = flags
         self.result = Moved()
         self._recipient = recipient
         self._sections: dict[int, _Section] = {}
@@ -345,6 +348,8 @@ class Import:
         self.result.pipelines += record.is_pipeline
         self.result.data_bytes += len(data)
         if section.writer is not None:
+            if record.is_pipeline:
+                record.flags |= self._flags
             section.writer.add(record, data, record.fingerprint, min(record.last_used, now))
 
 

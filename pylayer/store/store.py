@@ -141,11 +141,15 @@ class Store:
 
         return Export(Folder(self.root, identity), programs, device, pushed)
 
-    def import_from(self, path: str, recipient: tuple[int, str] | None, sync: bool = True) -> Import:
-        """Returns an import, of which only the identity was read. Raises Refused and OSError."""
+    def import_from(
+        self, path: str, recipient: tuple[int, str] | None, sync: bool = True, rebuilt: bool = False
+    ) -> Import:
+        """Returns an import, of which only the identity was read. ``rebuilt``: of what ``pylayer rebuild`` compiled.
+        Raises Refused and OSError."""
+        from .format import REBUILT
         from .portable import Import
 
-        return Import(path, recipient, sync)
+        return Import(path, recipient, sync, REBUILT if rebuilt else 0)
 
     # ---- what is set aside -------------------------------------------------------------------------------
 

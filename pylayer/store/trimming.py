@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..common.files import FULL
-from . import bounds, fold, maintenance, quarantine
+from . import bounds, fold, maintenance, quarantine, state
 from .folder import Folder, identity_names, read_identity
 
 TYPE_CHECKING = False
@@ -34,6 +34,7 @@ class Trim:
         if not self._dry_run:
             quarantine.prune(self._root)  # files that this trim moves to quarantine stay until the next run
             maintenance.prune(self._root)
+            yield from state.maintain(self._root, self._limits.state, everything=True)
         yield from self._fold_all()
 
     def _fold_all(self) -> Iterator[None]:

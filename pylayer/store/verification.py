@@ -7,17 +7,15 @@ import time
 
 from ..common import file_kinds
 from ..common.file_kinds import FileName
-from . import checking, fold, quarantine
+from . import checking, fold, quarantine, state
 from .folder import Folder, described_identity, identity_names, read_identity
 from .format import Damage
 from .maintenance import repair_whole_files
-from .survey import files_of
+from .survey import StoreFile, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from .survey import StoreFile
 
     Takes = Callable[[int], bool]
     TakesIdentity = Callable[[str], bool]
@@ -57,7 +55,12 @@ class Verification:
             while new := [file for file in _files(self.root, name, takes) if file.path not in seen]:
                 for file in new:
                     seen.add(file.path)
-                    yield from self._verify_file(file, name)
+                    yield from self._verify_file(file, bytes.fromhex(name))
+        if takes_identity(""):  # state belongs to none
+            for path in state.files(self.root):
+                file = StoreFile(path, 0, 0)
+                if file.program is not None and (takes is None or takes(file.program)):
+                    yield from self._verify_file(file, state.NO_IDENTITY.digest)
         self.spent_ns = time.monotonic_ns() - started
 
     def _verify_identity(self, name: str) -> None:
@@ -74,13 +77,13 @@ class Verification:
         except OSError as error:
             self.damage.append(Damage.unreadable(path, error))
 
-    def _verify_file(self, file: StoreFile, name: str) -> Iterator[int]:
+    def _verify_file(self, file: StoreFile, identity: bytes) -> Iterator[int]:
         path = file.path
         assert file.kind is not None
         checked = checking.Checked(path)
         try:
             at = 0
-            for part in checking.check_file(path, file.kind.magic, bytes.fromhex(name), checked, file.program):
+            for part in checking.check_file(path, file.kind.magic, identity, checked, file.program):
                 yield max(part.base - at, 0)
                 at = max(part.base, at)
             yield max(checked.file_bytes - at, 0)
@@ -128,6 +131,12 @@ class Repair:
         by_folder: dict[str, list[Damage]] = {}
         for what in damage:
             by_folder.setdefault(os.path.dirname(what.path), []).append(what)
+        for what in by_folder.pop(os.path.join(self._root, state.PLACE), ()):
+            try:  # nothing else has what verifies in it, but programs record it again
+                self.quarantined += os.path.lexists(what.path) and quarantine.move_file(self._root, what.path, [what])
+            except OSError as error:
+                self.failures.append(f"{what.path} cannot be moved: {error.strerror or error}")
+            yield
         for directory, damaged in by_folder.items():
             self._move_description(directory, damaged)
             identity = read_identity(self._root, os.path.basename(directory))

@@ -13,8 +13,7 @@ from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store,
 from cli.user import User
 
 from pylayer.cli.selection import Names, Selection
-from pylayer.cli.trim import _parse_size as parse_size
-from pylayer.cli.trim import trim
+from pylayer.cli.trim import parse_size, trim
 from pylayer.common.identity import Identity, program_id
 from pylayer.store import store as face
 from pylayer.store.claim import Claim

@@ -16,7 +16,7 @@ OUTSIDE = ("cli", "fleet", "report")
 #: What modules outside use of the store: what several commands need, and a module for each subject of one or two.
 COMMANDS = ("store", "fleet_packs", "quarantine", "removal", "room", "trimming", "verification")
 #: Of these, what a program's process uses, too.
-SHARED = ("runs", "timeline")
+SHARED = ("runs", "state", "timeline")
 #: A function's definition: its name, at the beginning of a line, and no semicolon before the brace.
 DEFINITION = re.compile(
     r"^(?!static|typedef|struct|extern|enum|return|[#\s/}])[\w *]*?\b(?!__)(\w+)\([^;{]*\)\n\{", re.M

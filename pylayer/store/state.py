@@ -1,0 +1,333 @@
+"""State: what programs asked for when they created pipelines, apart from any driver.
+
+An *object* is one create info as a flat image, with the places of pointers and of handles. A handle is the digest of
+the object that makes it, so pipelines are described down to their shaders' code. A CREATED record names the objects of
+one pipeline and how long its compile held the program up. ``pylayer rebuild`` creates the pipelines again on another
+driver (shim/replay). docs/internals/format.md has every byte.
+
+Files are in the root's folder ``state``. A process appends to its own, and a fold combines those of ended processes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+from ..common import file_kinds
+from ..common.file_kinds import FileName
+from ..common.files import AHEAD_SECONDS, remove, unique_name
+from ..common.identity import Identity
+from ..common.paths import make_private_below
+from . import ended, format, quarantine
+from .folder import folders
+from .journal import Journal
+from .pack import PackWriter
+from .reader import Reader, parts_of
+from .recency import Uses, fingerprints_of
+from .survey import DOWN_TO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Iterator
+
+    from .reader import Part, Record
+
+PLACE = file_kinds.OBJECTS.place
+#: State belongs to no driver.
+NO_IDENTITY = Identity({})
+
+#: Magic, version, kind, flags, sizes of the image, numbers of pointers and handles, VK_HEADER_VERSION.
+HEADER = struct.Struct("<IHHIIIIIIQ")
+POINTER, HANDLE = struct.Struct("<II"), struct.Struct("<II16s")
+MAGIC, VERSION = 0x54535950, 1
+#: Pipeline, device and instance; fingerprint; nanoseconds that the program waited; seconds since 1970.
+CREATED = struct.Struct("<16s16s16sQQQ")
+#: Pipeline and identity. Text follows: why the pipeline was not rebuilt.
+FAILED = struct.Struct("<16s16s")
+#: Libraries of pipelines, layouts, samplers and conversions nest less deeply.
+MOST_DEPTH = 16
+#: So many files of ended processes are worth a fold.
+WORTH_FILES = 8
+
+
+class Unusable(Exception):
+    """State that cannot be replayed. The text says why."""
+
+
+class Created:
+    """One pipeline that a program created: digests of the objects, fingerprint, the longest wait and the last use."""
+
+    __slots__ = ("device", "fingerprint", "instance", "last_use", "pipeline", "stall_ns")
+
+    def __init__(self, data: bytes) -> None:
+        self.pipeline, self.device, self.instance, *numbers = CREATED.unpack(data)
+        self.fingerprint, self.stall_ns, self.last_use = numbers
+
+    @property
+    def key(self) -> tuple[bytes, bytes, bytes, int]:
+        """What distinguishes it from others."""
+        return self.pipeline, self.device, self.instance, self.fingerprint
+
+
+def object_parts(data: bytes) -> list[bytes | memoryview]:
+    """Returns an OBJECT record as the pieces to write."""
+    return format.record_parts(format.OBJECT, data)
+
+
+def created_parts(created: Created) -> list[bytes | memoryview]:
+    """Returns a CREATED record as the pieces to write."""
+    data = CREATED.pack(*created.key, created.stall_ns, created.last_use)
+    return format.record_parts(
+        format.CREATED, data, fingerprint=created.fingerprint, create_ns=created.stall_ns, last_used=created.last_use
+    )
+
+
+def failed_parts(pipeline: bytes, identity: bytes, why: str) -> list[bytes | memoryview]:
+    """Returns a FAILED record as the pieces to write."""
+    return format.record_parts(format.FAILED, FAILED.pack(pipeline, identity) + why.encode()[:200])
+
+
+def made_of(data: bytes) -> list[bytes]:
+    """Returns the digests of the objects that make an object's handles. Raises Unusable if its lengths are impossible;
+    the replayer checks the rest."""
+    if len(data) < HEADER.size:
+        raise Unusable("an object that is too short")
+    magic, version, _, _, image, pointers, handles, *_ = HEADER.unpack_from(data)
+    at = HEADER.size + image + pointers * POINTER.size
+    if (magic, version) != (MAGIC, VERSION) or at + handles * HANDLE.size != len(data):
+        raise Unusable("an object with impossible lengths, or of another version")
+    return [digest for _, _, digest in HANDLE.iter_unpack(data[at:])]
+
+
+def writer(root: str, program: int, application: str) -> Journal:
+    """Returns a journal for a program's state. Raises OSError."""
+    make_private_below(root, PLACE)
+    return Journal(os.path.join(root, PLACE), NO_IDENTITY, program, application, file_kinds.OBJECTS)
+
+
+def files(root: str, program: int | None = None) -> list[str]:
+    """Returns the paths of a program's state, or of all programs', oldest first."""
+    try:
+        names = sorted(os.listdir(os.path.join(root, PLACE)))
+    except OSError:
+        return []
+    parsed = [(name, FileName.parse(name)) for name in names]
+    return [
+        os.path.join(root, PLACE, name)
+        for name, it in parsed
+        if it is not None and it.kind in file_kinds.STATE_FILES and program in (None, it.program)
+    ]
+
+
+def programs(root: str) -> list[int]:
+    """Returns the programs that have state."""
+    return sorted({name.program for path in files(root) if (name := FileName.parse(path))})
+
+
+def application(root: str, program: int) -> str:
+    """Returns the name of a program with state; empty text if it is unknown."""
+    for path in files(root, program):
+        try:
+            header, _ = Reader(path).header()
+        except OSError:
+            continue  # folded meanwhile
+        if header is not None:
+            return header.application
+    return ""
+
+
+def unused_files(root: str, program: int | None = None) -> list[str]:
+    """Returns the files of a program's state, or of all programs', to which no process appends."""
+    return [path for path in files(root, program) if not _is_written(path)]
+
+
+def _is_newer(path: str) -> bool:
+    """Returns whether a newer version wrote a file. Raises OSError."""
+    return Reader(path).header()[1] == "foreign-version"
+
+
+def _is_written(path: str) -> bool:
+    try:
+        return path.endswith(file_kinds.OBJECTS) and ended.has_writer(path)
+    except OSError:
+        return True  # folded meanwhile, perhaps
+
+
+class State:
+    """What the store knows of one program's pipelines, apart from the data of objects. ``reading`` reads and verifies
+    all of it; ``read`` returns one that did."""
+
+    def __init__(self, root: str, program: int) -> None:
+        self.program = program
+        self.application = ""
+        self._root = root
+        self._journal: Journal | None = None
+        self.created: dict[tuple[bytes, bytes, bytes, int], Created] = {}
+        #: Why pipelines were not rebuilt, by pipeline and identity.
+        self.failed: dict[bytes, dict[bytes, str]] = {}
+        self.damage: list[format.Damage] = []
+        self.bytes = 0
+        #: File and offset of each object.
+        self._objects: dict[bytes, tuple[Reader, int]] = {}
+        self.paths = files(root, program)
+        self._latest = int(time.time() + AHEAD_SECONDS)
+
+    def reading(self) -> Iterator[None]:
+        """Reads in steps of a part of a file."""
+        for path in self.paths:
+            try:
+                reader = Reader(path)
+                header, _ = reader.header()
+                self.application = header.application if header else self.application
+                self.bytes += reader.size
+                for part in reader.verified(NO_IDENTITY.digest, self.damage):
+                    for record in part.records:
+                        self._take(reader, part, record)
+                    yield
+            except FileNotFoundError:
+                continue  # folded meanwhile
+            except OSError as error:
+                self.damage.append(format.Damage.unreadable(path, error))
+
+    def _take(self, reader: Reader, part: Part, record: Record) -> None:
+        if record.magic == format.OBJECT:
+            self._objects.setdefault(record.digest, (reader, part.place(record)))
+            return
+        data = bytes(part.data_of(record))
+        if record.magic == format.CREATED and len(data) == CREATED.size:
+            new = Created(data)
+            new.last_use *= new.last_use <= self._latest  # a wrong clock's would be evicted last for ever
+            known = self.created.setdefault(new.key, new)
+            known.stall_ns = max(known.stall_ns, new.stall_ns)
+            known.last_use = max(known.last_use, new.last_use)
+        elif record.magic == format.FAILED and len(data) >= FAILED.size:
+            pipeline, identity = FAILED.unpack_from(data)
+            self.failed.setdefault(pipeline, {})[identity] = data[FAILED.size :].decode("utf-8", "replace")
+
+    @property
+    def objects(self) -> Collection[bytes]:
+        """Digests of all objects."""
+        return self._objects.keys()
+
+    def data(self, digest: bytes) -> bytes:
+        """Returns an object, verified again. Raises Unusable and OSError."""
+        reader, place = self._objects.get(digest, (None, 0))
+        found = reader.record_at(place) if reader is not None else None
+        if found is None or found[0].digest != digest:
+            raise Unusable("an object that it is made of is missing")
+        return found[1]
+
+    def with_inputs(self, digest: bytes, have: Container[bytes]) -> tuple[bytes, dict[bytes, bytes]]:
+        """Returns an object, and what it is made of by digest, each after what that is made of, without what is in
+        ``have``. Raises Unusable and OSError."""
+        found: dict[bytes, bytes] = {}
+        data = self.data(digest)
+        self._collect(data, have, found, 1)
+        return data, found
+
+    def _collect(self, data: bytes, have: Container[bytes], found: dict[bytes, bytes], depth: int) -> None:
+        if depth > MOST_DEPTH:
+            raise Unusable("objects that are made of each other, or nested too deeply")
+        for other in made_of(data):
+            if other not in have and other not in found:
+                inner = self.data(other)
+                self._collect(inner, have, found, depth + 1)
+                found[other] = inner
+
+    def fail(self, pipeline: bytes, identity: bytes, why: str) -> None:
+        """Notes why a pipeline was not rebuilt for an identity, so that it is not tried again. Raises OSError."""
+        if self._journal is None:
+            self._journal = writer(self._root, self.program, self.application)
+        self._journal.append(failed_parts(pipeline, identity, why))
+        self.failed.setdefault(pipeline, {})[identity] = why
+
+    def note_uses(self, uses: dict[int, int]) -> None:
+        """Takes over the last use of fingerprints that runs recorded."""
+        for created in self.created.values():
+            created.last_use = max(created.last_use, uses.get(created.fingerprint, 0))
+
+
+def read(root: str, program: int) -> State:
+    """Returns a program's state."""
+    state = State(root, program)
+    for _ in state.reading():
+        pass
+    return state
+
+
+def _note_recorded_uses(state: State, root: str) -> Iterator[None]:
+    """Notes when runs last used the program's pipelines, with whatever driver."""
+    uses = Uses()
+    for folder in folders(root):
+        for path in folder.files(state.program, file_kinds.FOLDED):
+            for part in parts_of(path, folder.identity.digest, []):
+                for record in part.records:
+                    if record.magic == format.USED:
+                        uses.note(fingerprints_of(part.data_of(record)), record.last_used)
+                yield
+    state.note_uses(uses.by_fingerprint)
+
+
+def _evicted_last(created: Created) -> tuple[int, int]:
+    return -created.last_use, -created.stall_ns
+
+
+def fold(root: str, program: int, limit: int, everything: bool = False) -> Iterator[None]:
+    """Combines the files of ended processes into one, without what nothing needs. If they exceed ``limit`` bytes,
+    evicts what was used longest ago, and of that what was waited for least. ``everything``: also if it is not worth the
+    work. Raises OSError; nothing is lost then.
+
+    Two processes may fold at once: both files have everything then."""
+    sources = [path for path in unused_files(root, program) if not _is_newer(path)]
+    size = sum(os.stat(path).st_size for path in sources)
+    if len(sources) < (2 if everything else WORTH_FILES) and size <= limit:
+        return
+    state = State(root, program)
+    yield from state.reading()
+    if size > limit:
+        yield from _note_recorded_uses(state, root)
+    path = os.path.join(root, PLACE, str(FileName(program, unique_name(), file_kinds.OBJECT_PACK)))
+    pack = PackWriter(path, NO_IDENTITY, program, state.application, format.STATE_FILE)
+    try:
+        yield from _write(state, pack, int(limit * DOWN_TO) if size > limit else format.MAX_FILE_BYTES)
+        yield from pack.finishing() if pack.count else ()
+    finally:
+        pack.abandon()  # a finished one has lost its temporary name
+    for source in sources:
+        mine = [what for what in state.damage if what.path == source and not what.is_torn_end]
+        if not mine:
+            remove(source)
+        elif all(what.outcome != "unreadable" for what in mine):
+            quarantine.move_file(root, source, mine)
+
+
+def _write(state: State, pack: PackWriter, room: int) -> Iterator[None]:
+    have: set[bytes] = set()
+    for created in sorted(state.created.values(), key=_evicted_last):
+        new: dict[bytes, bytes] = {}
+        try:
+            for digest in created.key[:3]:
+                data, inputs = state.with_inputs(digest, have)
+                new |= {**inputs, digest: data}
+        except Unusable:
+            continue  # the program's next creation records it again
+        new = {digest: data for digest, data in new.items() if digest not in have}
+        have.update(new)
+        parts = [*map(object_parts, new.values()), created_parts(created)]
+        failed = state.failed.pop(created.pipeline, {})
+        parts += [failed_parts(created.pipeline, identity, why) for identity, why in failed.items()]
+        if pack.size + sum(len(piece) for part in parts for piece in part) > room:
+            return
+        for part in parts:
+            pack.add_parts(part)
+        yield
+
+
+def maintain(root: str, limit: int, everything: bool = False) -> Iterator[None]:
+    """Folds the state of every program, where that is worth the work or with ``everything``."""
+    for program in programs(root):
+        try:
+            yield from fold(root, program, limit, everything)
+        except OSError:
+            continue  # folded meanwhile, or the disk is full
