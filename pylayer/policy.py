@@ -118,6 +118,7 @@ class Policy:
             may_be_kept=type(self) is Policy,
             plain_kinds=0,
             queue_bytes=int(settings["queue_mib"]) << 20,
+            record_state=settings["record_state"] and carrier in CARRIERS_THAT_KEEP,
             report_caches=settings["application_caches"] == "report",
             restore_binaries=restore_binaries,
             seed_caches=settings["seed_application_caches"],

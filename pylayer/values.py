@@ -49,6 +49,16 @@ KIND_NAMES = (
     "ray tracing library",
     "ray tracing, linked",
 )
+#: Names of PylayerUnrecorded, by number.
+UNRECORDED = (
+    "",
+    "an unknown structure",
+    "refers to what is not recorded",
+    "a shader's identifier without its code",
+    "from pipeline binaries, or for capture and replay",
+    "the queue was full",
+    "memory was short",
+)
 #: Kinds whose pipelines compile something themselves. Pipelines of other kinds may rightly leave a cell empty.
 KINDS_THAT_COMPILE = (0, 1, 5)
 
@@ -157,7 +167,8 @@ class Plan(Value):
     driver gets a stored cell by itself for its pipeline's first creation, and merged with others when that is
     created again. ``compiles_unknown``: a pipeline that neither the store nor the run knows is compiled without a
     probe; the driver's feedback on its stages must say whether the driver's own cache had it. ``tell_creations``: the
-    layer also sends a Cell for pipelines that leave nothing to store.
+    layer also sends a Cell for pipelines that leave nothing to store. ``record_state``: it also sends what pipelines
+    are made of.
     """
 
     adopt: bool
@@ -180,6 +191,7 @@ class Plan(Value):
     attest_caches: bool = False
     cells_alone: bool = False
     compiles_unknown: bool = False
+    record_state: bool = False
     report_caches: bool = False
     strict_caches: bool = False
     tell_creations: bool = False
@@ -232,6 +244,19 @@ class BinaryRead(Value):
     digest: bytes
     key: bytes
     size: int
+
+
+class Recorded(Value):
+    """What the program passed to create something, as an object (docs/internals/format.md, 'State'). ``data`` is valid
+    during the call only. ``fingerprint``: of a pipeline that the program created, which took ``wait_ns``; otherwise 0.
+    ``unrecorded``: why a pipeline has no object; ``structure`` is then the VkStructureType that is unknown, or 0."""
+
+    data: memoryview
+    fingerprint: int
+    kind: int
+    structure: int
+    unrecorded: int
+    wait_ns: int
 
 
 class Attested(Value):
@@ -294,7 +319,7 @@ class DeviceState(Value):
 
     ``reads_store``: the layer itself reads the stored cells, ``stored_cells`` of them, and has made the crash
     sentinel's file. ``used_recently``: a run said within a day which pipelines it used. ``off_by``: the type of the
-    verdict by which the layer is off, or 0.
+    verdict by which the layer is off, or 0. ``records_state``: what the program creates is recorded.
     """
 
     binaries: bool
@@ -306,5 +331,6 @@ class DeviceState(Value):
     global_key: bytes
     off_by: int
     reads_store: bool
+    records_state: bool
     stored_cells: int
     used_recently: bool

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 20
+#define PYLAYER_BOUNDARY_VERSION 21
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -89,6 +89,7 @@ enum PylayerMessageType {
     PYLAYER_MSG_CACHE_READ = 10,     /* event: read; vkGetPipelineCacheData wrote into the application's buffer */
     PYLAYER_MSG_BINARY_READ = 11,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
     PYLAYER_MSG_STORE_DAMAGED = 12,  /* event: file; the layer could not use all of it */
+    PYLAYER_MSG_STATE = 13,          /* event: state */
 };
 
 /* Whether policy must decide if a rule skips this process. The layer decides where it can
@@ -158,6 +159,7 @@ typedef struct PylayerPlan {
      * says whether the driver's own cache had it. */
     uint8_t compiles_unknown;
     uint8_t tell_creations; /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
+    uint8_t record_state;   /* send STATE messages: what pipelines are made of */
     int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */
     int64_t answer_wait_ns; /* longest wait for a verdict */
     int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */
@@ -197,6 +199,7 @@ typedef struct PylayerDeviceCreated {
     uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
     uint8_t reads_store;      /* the layer reads the stored cells itself, and has made the sentinel's file */
     uint8_t needs_nothing;    /* policy may see to the device later */
+    uint8_t records_state;    /* STATE messages follow */
     uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
     uint64_t stored_cells;    /* with reads_store: how many there are */
     uint8_t off_by;           /* the type of the verdict by which the layer is off (store/verdicts.h); 0: it is on */
@@ -309,6 +312,29 @@ typedef struct PylayerCell {
     PylayerShader shaders[PYLAYER_SHADERS];      /* the first stages */
 } PylayerCell;
 
+/* Why the layer has no object of something that the program created. */
+enum PylayerUnrecorded {
+    PYLAYER_UNRECORDED_NOT = 0,
+    PYLAYER_UNRECORDED_STRUCTURE = 1,  /* a structure is unknown: PylayerState::structure */
+    PYLAYER_UNRECORDED_HANDLE = 2,     /* what it refers to has no object */
+    PYLAYER_UNRECORDED_IDENTIFIER = 3, /* a shader is known by its identifier alone */
+    PYLAYER_UNRECORDED_CAPTURE = 4,    /* made of binaries, or to be captured and replayed */
+    PYLAYER_UNRECORDED_QUEUE = 5,      /* the queue is full */
+    PYLAYER_UNRECORDED_MEMORY = 6,     /* memory is short, or it is too large */
+};
+
+/* An object (docs/internals/format.md, 'State'): what the program passed to create something. It comes after those that it
+ * refers to. */
+typedef struct PylayerState {
+    uint8_t kind;         /* ObjectKind (shim/layer/state/state.h) */
+    uint8_t unrecorded;   /* PylayerUnrecorded, of a pipeline; there is no data then */
+    uint32_t structure;   /* VkStructureType */
+    uint64_t fingerprint; /* of a pipeline that the program created, as PylayerCell has it; otherwise 0 */
+    uint64_t wait_ns;     /* how long its creation took */
+    uint64_t size;
+    const uint8_t *data; /* owned by the message */
+} PylayerState;
+
 /* All data that vkGetPipelineBinaryDataKHR gave to the application. */
 typedef struct PylayerBinaryRead {
     uint32_t key_size; /* VkPipelineBinaryKeyKHR */
@@ -341,6 +367,7 @@ typedef struct PylayerMessage {
         PylayerCacheRead read;
         PylayerCell cell;
         PylayerBinaryRead binary;
+        PylayerState state;
         char file[PYLAYER_STORE_NAME_BYTES];
     };
     uint8_t skip;     /* PylayerSkip, for PLAN_DEVICE */

@@ -23,6 +23,7 @@ LAYER = Path(__file__).parent / "layer" / "vulkan"
 
 #: What the table describes, with all that can be reached from it.
 ROOTS = (
+    "VkInstanceCreateInfo",
     "VkDeviceCreateInfo",
     "VkGraphicsPipelineCreateInfo",
     "VkComputePipelineCreateInfo",
@@ -36,8 +37,19 @@ ROOTS = (
     "VkRenderPassCreateInfo",
     "VkRenderPassCreateInfo2",
 )
+#: Of these, whose chain nobody visits: an instance is recorded without it.
+WITHOUT_CHAIN = ("VkInstanceCreateInfo",)
 #: Where C begins a walk (walk.h), with its names.
 NAMED = {
+    "VkInstanceCreateInfo": "INSTANCE",
+    "VkDeviceCreateInfo": "DEVICE",
+    "VkSamplerCreateInfo": "SAMPLER",
+    "VkSamplerYcbcrConversionCreateInfo": "SAMPLER_YCBCR_CONVERSION",
+    "VkDescriptorSetLayoutCreateInfo": "DESCRIPTOR_SET_LAYOUT",
+    "VkPipelineLayoutCreateInfo": "PIPELINE_LAYOUT",
+    "VkRenderPassCreateInfo": "RENDER_PASS",
+    "VkRenderPassCreateInfo2": "RENDER_PASS_2",
+    "VkShaderModuleCreateInfo": "SHADER_MODULE",
     "VkGraphicsPipelineCreateInfo": "GRAPHICS",
     "VkComputePipelineCreateInfo": "COMPUTE",
     "VkRayTracingPipelineCreateInfoKHR": "RAY_TRACING",
@@ -282,7 +294,7 @@ class Registry:
                 found[name] = one
                 types = {self.real_name(type_of(member)) for member in self.members(name) if is_pointed_at(member)}
                 inner = (type for type in types if self.types[type].get("category") in ("struct", "union"))
-                names += [*sorted(inner), *self.extensions.get(name, [])]
+                names += [*sorted(inner), *(self.extensions.get(name, []) if name not in WITHOUT_CHAIN else [])]
         chained = (one for one in found.values() if self.types[one.name].get("category") == "struct")
         return sorted(chained, key=lambda one: (one.type, one.name))
 
@@ -323,6 +335,9 @@ def names(registry: Registry, package: str) -> str:
         "/* registry.h - names of registry.inc: structures, what is known of a pipeline, dynamic states. */",
         "#ifndef PYLAYER_REGISTRY_H",
         "#define PYLAYER_REGISTRY_H",
+        "",
+        "/* VK_HEADER_VERSION of the registry. */",
+        f"#define REGISTRY_VERSION {registry.version.rpartition('.')[2]}",
         "",
         "enum StructureIndex {",
         *(f"    STRUCTURE_{NAMED[name]} = {index}," for name, index in members.indexes.items() if name in NAMED),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from registry_rules import FACTS, NOT_HASHED, QUICK, RESULTS, RULES, TOGETHER, Rule
+from registry_rules import FACTS, NEITHER, NOT_HASHED, NOT_RECORDED, QUICK, RULES, TOGETHER, Rule
 
 if TYPE_CHECKING:
     from generate_registry import Registry
@@ -156,8 +156,9 @@ class Members:
         rules = RULES.get(structure, {})
         members = {name: member for name, _, member in self.placed(structure) if name not in ("sType", "pNext")}
         texts = {name: self.registry.declaration(member) for name, member in members.items()}
-        if any("*" in text and not text.startswith("const ") for text in texts.values()):
-            return RESULTS
+        results = any("*" in text and not text.startswith("const ") for text in texts.values())
+        if results or structure in NOT_RECORDED:
+            return NEITHER
         decides = any(rules.get(name) != NOT_HASHED for name in texts)
         return Rule() if decides and self.registry.types[structure].get("structextends") else NOT_HASHED
 

@@ -27,7 +27,7 @@ FACTS = {
     "DEPTH": "it may have a depth or stencil attachment",
     "LINKED": "it is linked from libraries",
     "HASHED": "of the walk: it makes a hash",
-    "RECORDED": "of the walk: it copies (tests/record)",
+    "RECORDED": "of the walk: it copies (layer/state/image.c)",
 }
 
 
@@ -57,8 +57,21 @@ def when(member: str, *moot: str, any: tuple[str, ...] = ()) -> Rule:
 #: Members that do not decide what a driver compiles, or of which each run may have others: results, names, and what
 #: fingerprints.c adds in another form.
 NOT_HASHED = Rule(never=("HASHED",))
-#: Structures with pointers to results are in no record either: a driver would write there.
-RESULTS = Rule(never=("HASHED", "RECORDED"))
+#: What is in no recorded state either. Structures with pointers to results are not: a driver would write there.
+NEITHER = Rule(never=("HASHED", "RECORDED"))
+#: Further structures that recorded state has not: names, handles of this process, callbacks, what a driver made, and
+#: code, which is a shader module there.
+NOT_RECORDED = (
+    "VkDebugUtilsObjectNameInfoEXT",
+    "VkDeviceDeviceMemoryReportCreateInfoEXT",
+    "VkDeviceGroupDeviceCreateInfo",
+    "VkDevicePrivateDataCreateInfo",
+    "VkOpaqueCaptureDescriptorDataCreateInfoEXT",
+    "VkPipelineBinaryInfoKHR",
+    "VkPipelineShaderStageModuleIdentifierCreateInfoEXT",
+    "VkShaderModuleCreateInfo",
+    "VkShaderModuleValidationCacheCreateInfoEXT",
+)
 #: Any of these makes parts of the state of NVIDIA's structures dynamic, and the walk ignores all of it.
 COVERAGE = (
     "COVERAGE_TO_COLOR_ENABLE_NV",
@@ -125,13 +138,15 @@ RULES: dict[str, dict[str, Rule]] = {
         "pDepthStencilState": Rule(need=("FRAGMENT_SHADER", "DEPTH"), never=("DISCARDS",), all=ALL_DEPTH_STENCIL),
         "pColorBlendState": Rule(need=("COLORS",), any=("COLOR_BLEND_ADVANCED_EXT",), all=BLENDING),
         "subpass": Rule(need=("RENDER_PASS",)),
-        "basePipelineHandle": NOT_HASHED,
-        "basePipelineIndex": NOT_HASHED,
+        "basePipelineHandle": NEITHER,
+        "basePipelineIndex": NEITHER,
     },
-    "VkComputePipelineCreateInfo": dict.fromkeys(("flags", "basePipelineHandle", "basePipelineIndex"), NOT_HASHED),
-    "VkRayTracingPipelineCreateInfoKHR": dict.fromkeys(
-        ("flags", "basePipelineHandle", "basePipelineIndex"), NOT_HASHED
-    ),
+    "VkComputePipelineCreateInfo": {"flags": NOT_HASHED, "basePipelineHandle": NEITHER, "basePipelineIndex": NEITHER},
+    "VkRayTracingPipelineCreateInfoKHR": {
+        "flags": NOT_HASHED,
+        "basePipelineHandle": NEITHER,
+        "basePipelineIndex": NEITHER,
+    },
     "VkPipelineCreateFlags2CreateInfo": {"flags": NOT_HASHED},
     "VkPipelineCreationFeedbackCreateInfo": {"pipelineStageCreationFeedbackCount": NOT_HASHED},
     "VkPipelineBinaryInfoKHR": dict.fromkeys(("binaryCount", "pPipelineBinaries"), NOT_HASHED),

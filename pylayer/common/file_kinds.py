@@ -331,6 +331,13 @@ OBJECT_PACK = Kind(
     deleted="a fold, once its records are in another one on the disk; `forget`, `clear`",
     newer="stays",
 )
+RECORDED = Kind(
+    "state/<program>.recorded",
+    "empty: state has all that the program has created so far, so its next run records nothing",
+    bound="one a program",
+    deleted="a run that compiles while it is there; `forget`, `clear`",
+    newer=_COPY,
+)
 MANIFEST = Kind(
     "manifests/<digest>/<name>.json",
     "the manifest that `pylayer run` gives the loader",

@@ -10,7 +10,19 @@ import time
 
 from .._policy import ffi, lib
 from ..store.frames import Present
-from ..values import Activity, Attested, BinaryRead, CacheData, CacheRead, Cell, DeviceFacts, DeviceState, Plan, Program
+from ..values import (
+    Activity,
+    Attested,
+    BinaryRead,
+    CacheData,
+    CacheRead,
+    Cell,
+    DeviceFacts,
+    DeviceState,
+    Plan,
+    Program,
+    Recorded,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +46,7 @@ FLUSH_PROCESS = lib.PYLAYER_MSG_FLUSH_PROCESS
 CACHE_EMPTY = lib.PYLAYER_MSG_CACHE_EMPTY
 CACHE_READ = lib.PYLAYER_MSG_CACHE_READ
 BINARY_READ = lib.PYLAYER_MSG_BINARY_READ
+STATE = lib.PYLAYER_MSG_STATE
 
 COUNTER_NAMES = tuple(name for name, _ in ffi.typeof("PylayerCounters").fields)
 
@@ -186,6 +199,11 @@ class Message:
             data=memoryview(ffi.buffer(c.data, c.size)) if c.data else None,
             key=bytes(ffi.buffer(c.key, c.key_size)),
         )
+
+    def recorded(self) -> Recorded:
+        """Returns the object of STATE. ``data`` is a view of the message's memory."""
+        c = self._c.state
+        return _plain(Recorded, c, data=memoryview(ffi.buffer(c.data, c.size)) if c.data else memoryview(b""))
 
 
 def next_message(timeout_ns: int) -> Message | None:

@@ -196,9 +196,8 @@ class Host:
             return
         from .session import DeviceSession
 
-        session = DeviceSession(
-            boundary, message.device, program, facts, self.root, settings.top_setting(self.document, "share"), wanted
-        )
+        share, state_mib = (settings.top_setting(self.document, key) for key in ("share", "state_mib"))
+        session = DeviceSession(boundary, message.device, program, facts, self.root, share, wanted, int(state_mib))
         session.carrier_planned = plan.carrier
         if session.run_log is not None:
             session.run_log.planned_ns = message.sent_ns
@@ -418,27 +417,36 @@ class Host:
             session.load.verify_file(message.damaged_file())
 
     def records(self, first: boundary.Message) -> boundary.Message | None:
-        """Stores successive CELL or BINARY_READ messages of one device with one write. Returns the message that follows
-        them, or None."""
-        take = self._take_cell if first.type == boundary.CELL else self._take_binary
+        """Stores successive messages of one device that bring data, each kind with one write. Returns the message that
+        follows them, or None."""
+        takes = {
+            boundary.CELL: self._take_cell,
+            boundary.BINARY_READ: self._take_binary,
+            boundary.STATE: self._take_state,
+        }
         session = self.sessions.get(first.device)
         messages: list[boundary.Message] = []
         views: list[memoryview] = []
-        parts: list[bytes | memoryview] = []
+        parts: dict[int, list[bytes | memoryview]] = {}
         message: boundary.Message | None = first
         try:
-            while message is not None and message.type == first.type and message.device == first.device:
+            while message is not None and message.type in takes and message.device == first.device:
                 messages.append(message)
                 if session is not None:
-                    self._guard(take, message, session, parts, views)
+                    self._guard(takes[message.type], message, session, parts.setdefault(message.type, []), views)
                 if len(messages) == WRITE_RECORDS:
                     return None
                 message = boundary.next_message(0)
             return message
         finally:
             if session is not None:
-                write = session.pipelines.write if first.type == boundary.CELL else session.binaries.write
-                self._guard(write, parts)
+                writes = {
+                    boundary.CELL: session.pipelines.write,
+                    boundary.BINARY_READ: session.binaries.write,
+                    boundary.STATE: session.recording.write,
+                }
+                for type, pieces in parts.items():
+                    self._guard(writes[type], pieces)
             for view in views:
                 try:
                     view.release()  # later use of the view raises an exception instead of reading freed memory
@@ -462,6 +470,7 @@ class Host:
             if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
                 kept = session.pipelines.new(cell)
                 parts.extend(kept)
+                session.recording.missed()
         finally:
             if session.run_log is not None:
                 session.run_log.creation(cell, len(cell.data) if kept else 0)
@@ -477,6 +486,17 @@ class Host:
         if read.data is not None:
             views.append(read.data)
         parts.extend(session.binaries.new(read))
+
+    def _take_state(
+        self,
+        message: boundary.Message,
+        session: DeviceSession,
+        parts: list[bytes | memoryview],
+        views: list[memoryview],
+    ) -> None:
+        recorded = message.recorded()
+        views.append(recorded.data)
+        parts.extend(session.recording.new(recorded))
 
     def flush_device(self, message: boundary.Message) -> None:
         """FLUSH_DEVICE: the device is about to be destroyed. All its earlier messages were taken from the queue."""
@@ -612,7 +632,7 @@ class Host:
             waited_in_vain = message is None and not busy
             while message is not None:
                 self._dirty, self._settled = True, False
-                if message.type in (boundary.CELL, boundary.BINARY_READ):
+                if message.type in (boundary.CELL, boundary.BINARY_READ, boundary.STATE):
                     message = self.records(message)
                 else:
                     try:

@@ -14,6 +14,7 @@ from .journal_writer import JournalWriter
 from .learning import Learning
 from .loading import StoreLoad
 from .pipelines import Pipelines
+from .recording import Recording
 from .run_log import RunLog, described
 
 TYPE_CHECKING = False
@@ -47,9 +48,11 @@ class DeviceSession(Device):
         root: str | None,
         share: str,
         settings: dict[str, Any],
+        state_mib: int = 256,
     ) -> None:
         super().__init__(commands, serial, program, facts, root, settings)
         self._load_all = share == "all"
+        self._state_limit = state_mib << 20
         #: What the statistics say about the user's policy class. The watchdog updates it in place.
         self.policy: dict[str, Any] = {}
         #: The carrier is off because of a verdict.
@@ -74,6 +77,7 @@ class DeviceSession(Device):
         self.binaries = ApplicationBinaries(self, self.writer, self._say_damage)
         self.load = StoreLoad(self, self.writer, self.learning, self.caches, self.binaries, self._load_all)
         self.pipelines = Pipelines(self, self.load, self.writer, self.learning)
+        self.recording = Recording(self, self._state_limit)
 
     def _say_damage(self, damage: list[Damage]) -> None:
         self.load.say_damage(damage)
@@ -244,6 +248,8 @@ class DeviceSession(Device):
             "lost_records": pipelines.lost_records,
             "left_out": self.load.loaded.left_out,
             "verdicts": "; ".join(self.learning.told),
+            "state_recorded": self.recording.recorded,
+            "unrecorded": self.recording.unrecorded,
             "policy": self.policy,
         }
 
@@ -284,6 +290,7 @@ class DeviceSession(Device):
         if doing is not None and self._totals:
             self.learning.settle(self._totals, doing.kind_hits, bool(self.load.loaded.snapshots))
         self.learning.tell_ends()
+        self.recording.settle()
 
     def close(self) -> None:
         """Closes the files that this device wrote, and waits a moment for fsync where the fsync policy wants it."""
@@ -293,6 +300,7 @@ class DeviceSession(Device):
         self.learning.tell_ends()
         self.writer.close()
         self.caches.close()
+        self.recording.close()
         if self.run_log is not None:
             self.run_log.close()
         self.binaries.close()

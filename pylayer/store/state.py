@@ -41,6 +41,8 @@ NO_IDENTITY = Identity({})
 HEADER = struct.Struct("<IHHIIIIIIQ")
 POINTER, HANDLE = struct.Struct("<II"), struct.Struct("<II16s")
 MAGIC, VERSION = 0x54535950, 1
+#: Kinds of the objects that all pipelines of a device are created with: the instance, the device.
+ROOTS = (1, 2)
 #: Pipeline, device and instance; fingerprint; nanoseconds that the program waited; seconds since 1970.
 CREATED = struct.Struct("<16s16s16sQQQ")
 #: Pipeline and identity. Text follows: why the pipeline was not rebuilt.
@@ -70,7 +72,7 @@ class Created:
         return self.pipeline, self.device, self.instance, self.fingerprint
 
 
-def object_parts(data: bytes) -> list[bytes | memoryview]:
+def object_parts(data: bytes | memoryview) -> list[bytes | memoryview]:
     """Returns an OBJECT record as the pieces to write."""
     return format.record_parts(format.OBJECT, data)
 
@@ -98,6 +100,11 @@ def made_of(data: bytes) -> list[bytes]:
     if (magic, version) != (MAGIC, VERSION) or at + handles * HANDLE.size != len(data):
         raise Unusable("an object with impossible lengths, or of another version")
     return [digest for _, _, digest in HANDLE.iter_unpack(data[at:])]
+
+
+def recorded_path(root: str, program: int) -> str:
+    """Returns the path of the file that says that nothing of a program is left to record. The layer looks for it."""
+    return os.path.join(root, PLACE, f"{program:016x}{file_kinds.RECORDED}")
 
 
 def writer(root: str, program: int, application: str) -> Journal:

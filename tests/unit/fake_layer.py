@@ -38,6 +38,7 @@ TYPES = (
     "CACHE_EMPTY",
     "CACHE_READ",
     "BINARY_READ",
+    "STATE",
     "STORE_DAMAGED",
 )
 

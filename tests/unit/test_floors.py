@@ -31,6 +31,7 @@ FLOORS = (
     "mailbox",
     "run",
     "frames",
+    "state",
     "store",
     "crash",
     "shaders",

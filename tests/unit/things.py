@@ -138,6 +138,7 @@ def device_state(**changes: Any) -> DeviceState:
         "off_by": 0,
         "reads_store": False,
         "stored_cells": 0,
+        "records_state": False,
         "used_recently": False,
     }
     return DeviceState(**{**values, **changes})

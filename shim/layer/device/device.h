@@ -9,6 +9,7 @@
 #include "driver/driver.h"
 #include "run/run.h"
 #include "shaders/shaders.h"
+#include "state/state.h"
 #include "store/store.h"
 #include "vulkan/pnext.h"
 
@@ -20,6 +21,7 @@ typedef struct Device {
     Store store;
     Crash crash;
     Shaders shaders;
+    State state;
     Caches caches;
     Binaries binaries;
     DeferredOperations deferred;

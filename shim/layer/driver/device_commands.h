@@ -12,6 +12,7 @@ enum CommandGroup {
     COMMANDS_DEVICE,    /* hooked on every device */
     COMMANDS_CACHES,    /* hooked if the carrier keeps pipelines, or the program's caches are checked */
     COMMANDS_PIPELINES, /* hooked if the device has a carrier, policy wants creations told, or cache data is checked */
+    COMMANDS_STATE,     /* hooked if state is recorded */
     COMMANDS_NAMES,     /* hooked if the program enabled VK_EXT_debug_utils, and policy wants creations told */
     COMMANDS_FRAMES,    /* hooked with COMMANDS_PIPELINES if the program enabled VK_KHR_swapchain */
     COMMANDS_BINARIES,  /* VK_KHR_pipeline_binary: hooked if the program enabled it, hidden if only the layer did */
@@ -41,6 +42,14 @@ typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferred
     HOOKED(PIPELINES, destroy_deferred_operation, PFN_vkDestroyDeferredOperationKHR, DestroyDeferredOperationKHR)      \
     HOOKED(PIPELINES, create_shader_module, PFN_vkCreateShaderModule, CreateShaderModule)                              \
     HOOKED(PIPELINES, destroy_shader_module, PFN_vkDestroyShaderModule, DestroyShaderModule)                           \
+    HOOKED(STATE, create_sampler, PFN_vkCreateSampler, CreateSampler)                                                  \
+    HOOKED(STATE, create_ycbcr_conversion, PFN_vkCreateSamplerYcbcrConversion, CreateSamplerYcbcrConversion)           \
+    HOOKED(STATE, create_ycbcr_conversion_khr, PFN_vkCreateSamplerYcbcrConversion, CreateSamplerYcbcrConversionKHR)    \
+    HOOKED(STATE, create_set_layout, PFN_vkCreateDescriptorSetLayout, CreateDescriptorSetLayout)                       \
+    HOOKED(STATE, create_pipeline_layout, PFN_vkCreatePipelineLayout, CreatePipelineLayout)                            \
+    HOOKED(STATE, create_render_pass, PFN_vkCreateRenderPass, CreateRenderPass)                                        \
+    HOOKED(STATE, create_render_pass_2, PFN_vkCreateRenderPass2, CreateRenderPass2)                                    \
+    HOOKED(STATE, create_render_pass_2_khr, PFN_vkCreateRenderPass2, CreateRenderPass2KHR)                             \
     HOOKED(NAMES, set_object_name, PFN_vkSetDebugUtilsObjectNameEXT, SetDebugUtilsObjectNameEXT)                       \
     HOOKED(FRAMES, create_swapchain, PFN_vkCreateSwapchainKHR, CreateSwapchainKHR)                                     \
     HOOKED(FRAMES, destroy_swapchain, PFN_vkDestroySwapchainKHR, DestroySwapchainKHR)                                  \

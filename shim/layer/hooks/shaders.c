@@ -13,6 +13,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice handle, const V
                   atomic_load_explicit(&device->run.carrier, memory_order_relaxed) != PYLAYER_CARRIER_OFF;
     if (result == VK_SUCCESS && wanted && !process_is_forked_child())
         shader_module_note(&device->shaders, *module, info);
+    if (result == VK_SUCCESS && device->state.on && !process_is_forked_child())
+        state_note(&device->state, OBJECT_SHADER_MODULE, info, (uint64_t)*module);
     return result;
 }
 

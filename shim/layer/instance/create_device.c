@@ -245,6 +245,7 @@ static void device_free(Run *run)
     caches_close(&device->caches);
     store_close(&device->store);
     shaders_close(&device->shaders);
+    state_close(&device->state);
     binaries_close(&device->binaries);
     deferred_close(&device->deferred);
     sentinel_close(&device->crash);
@@ -267,6 +268,7 @@ static Device *device_new(Instance *instance, VkPhysicalDevice physical)
     run_open(&device->run, atomic_fetch_add(&next_serial, 1), device_free);
     store_open(&device->store, &device->driver, &device->run);
     shaders_open(&device->shaders, &device->driver, &device->run, &device->crash);
+    state_open(&device->state, &device->run);
     caches_open(&device->caches, &device->driver, &device->run, &device->store, &device->crash);
     binaries_open(&device->binaries, &device->driver, &device->run, &device->crash);
     deferred_open(&device->deferred);
@@ -317,7 +319,7 @@ static bool read_store(Device *device, int carrier, StoredFound *found)
 }
 
 /* Selects the carrier: the plan's if this device supports it, otherwise the fallback. */
-static void open_carrier(Device *device)
+static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
 {
     int carrier = device->run.plan.carrier;
     /* Binaries need cache control too: a pipeline that cannot be a binary is kept as a cell. */
@@ -349,8 +351,11 @@ static void open_carrier(Device *device)
             log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer quarantine forget switches it on again",
                      device->run.info.device_name, device->store.kept.reason);
     }
+    if (device->run.plan.record_state && carrier_keeps(carrier) && !found.recorded)
+        state_begin(&device->state, device->instance->object, info);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
     if (message) {
+        message->created.records_state = device->state.on;
         message->created.reads_store = reads_store;
         /* A program that is killed each time deletes no old statistics at its end. */
         bool prunes = found.ended && store_is_local() && run_files_are_many();
@@ -433,7 +438,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         device->binaries.multiview = features_multiview(info);
         if (features_shader_module_identifiers(info))
             identifiers_open(&device->driver);
-        open_carrier(device);
+        open_carrier(device, info);
         policy_flush_at_exit();
     }
     return VK_SUCCESS;

@@ -144,6 +144,7 @@ static void log_from_the_start(const PylayerInstanceInfo *program)
 static void free_instance(Instance *instance)
 {
     free(instance->layer_settings);
+    free(instance->object.data);
     free(instance);
 }
 
@@ -192,6 +193,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     instance->handle = *handle;
     instance->info = program;
     instance->active = active;
+    if (active)
+        instance->object = state_of_instance(info);
     if (skip == SKIP_UNDECIDED)
         instance->skip = built_in ? PYLAYER_SKIP_ASK_BUILT_IN : PYLAYER_SKIP_ASK;
     instance->application_allocates = allocator != NULL;

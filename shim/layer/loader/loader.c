@@ -148,6 +148,8 @@ static bool is_hooked(const Device *device, enum CommandGroup group)
          * commands. The crash sentinel marks them. */
         return plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations ||
                (plan->check_caches && !plan->report_caches);
+    case COMMANDS_STATE:
+        return device->state.on;
     case COMMANDS_NAMES:
         return device->driver.set_object_name && plan->tell_creations;
     case COMMANDS_FRAMES:

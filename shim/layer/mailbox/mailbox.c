@@ -143,6 +143,9 @@ static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
     } else if (message->type == PYLAYER_MSG_BINARY_READ && message->binary.data) {
         data = message->binary.data;
         *size = message->binary.size;
+    } else if (message->type == PYLAYER_MSG_STATE) {
+        data = message->state.data;
+        *size = message->state.size;
     }
     return data;
 }
@@ -167,7 +170,8 @@ static void drop_holder_locked(Envelope *envelope)
 
 static bool is_urgent(const Envelope *envelope)
 {
-    return envelope->message.type != PYLAYER_MSG_CELL && envelope->message.type != PYLAYER_MSG_BINARY_READ;
+    const uint32_t type = envelope->message.type;
+    return type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_BINARY_READ && type != PYLAYER_MSG_STATE;
 }
 
 static Envelope *pop_locked(void)
@@ -224,6 +228,8 @@ static bool needs_policy(const PylayerMessage *message)
         return message->cell.unit != PYLAYER_UNIT_NONE;
     case PYLAYER_MSG_CACHE_EMPTY:
         return message->cache.load_expected;
+    case PYLAYER_MSG_STATE:
+        return message->state.fingerprint != 0;
     default:
         return true;
     }

@@ -82,8 +82,12 @@ VkResult pipelines_create(const PipelineCall *asked)
         element_read(&batch.elements[i], &call, i);
         batch.elements[i].fingerprint = fingerprint_of(&call.device->shaders, &call, i, batch.elements[i].kind);
     }
+    const uint64_t began_ns = call.device->state.on ? now_ns() : 0;
     VkResult result = create_by_carrier(&batch, carrier);
+    const uint64_t each_ns = began_ns ? (now_ns() - began_ns) / call.count : 0;
     for (uint32_t i = 0; i < call.count; i++) {
+        if (began_ns && call.pipelines[i] != VK_NULL_HANDLE)
+            state_note_pipeline(&call.device->state, &call, i, &batch.elements[i], each_ns);
         if (call.device->driver.set_object_name)
             object_names_note(&call.device->shaders, call.pipelines[i], batch.elements[i].fingerprint);
         if (batch.elements[i].flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR && call.pipelines[i] != VK_NULL_HANDLE)

@@ -144,6 +144,9 @@ static uint32_t hand_out(DeferredOperation *operation)
         note_created(&device->run, element->fingerprint, 0);
         if (element->flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR)
             fingerprint_note_library(&device->shaders, pipeline, element->fingerprint);
+        if (device->state.on)
+            state_note_pipeline(&device->state, &operation->call, operation->indices[i], element,
+                                __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED) / operation->count);
         if (operation->cache_is == CACHE_CELL || operation->call.cache == VK_NULL_HANDLE)
             element_clear_application_hit(element);
     }

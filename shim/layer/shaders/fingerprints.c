@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "shaders/shader_modules.h"
-#include "vulkan/walk.h"
+#include "vulkan/pipeline_facts.h"
 
 /* Pipelines that are linked from further libraries have no fingerprint. */
 #define MAX_LIBRARIES 65536
@@ -97,58 +97,6 @@ static void begin(Description *description, Shaders *shaders, bool quick)
     description->hash = description->used = 0;
 }
 
-/* Which attachments there are. With a render pass that is unknown. */
-static void learn_formats(Walk *walk, const VkGraphicsPipelineCreateInfo *info)
-{
-    const VkPipelineRenderingCreateInfoKHR *rendering =
-        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO_KHR);
-    if (info->renderPass != VK_NULL_HANDLE) {
-        walk->facts |= FACT_RENDER_PASS;
-    } else if (!(walk->facts & FACT_FRAGMENT_OUTPUT)) { /* VUID-VkGraphicsPipelineCreateInfo-renderPass-06590 */
-        walk->facts |= walk->facts & FACT_RASTERIZES ? FACT_DEPTH : 0;
-    } else if (rendering && walk->facts & FACT_RASTERIZES) {
-        walk->facts |= rendering->colorAttachmentCount > 0 ? FACT_COLORS : 0;
-        walk->facts |= rendering->depthAttachmentFormat || rendering->stencilAttachmentFormat ? FACT_DEPTH : 0;
-    }
-}
-
-/* What decides which other members count, and which pointers are valid. */
-static void learn(Walk *walk, const VkGraphicsPipelineCreateInfo *info, uint32_t subsets, uint32_t stage_count)
-{
-    _Static_assert((int)FACT_FRAGMENT_OUTPUT == (int)VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT &&
-                       FACT_STAGES == 2 * FACT_FRAGMENT_OUTPUT,
-                   "the first facts are subsets");
-    walk->facts |= subsets & (FACT_STAGES - 1);
-    walk->facts &= subsets & SUBSETS_WITH_STAGES ? UINT32_MAX : ~(uint32_t)FACT_STAGES;
-    const VkPipelineDynamicStateCreateInfo *dynamic = info->pDynamicState;
-    for (uint32_t i = 0; dynamic && i < dynamic->dynamicStateCount; i++)
-        walk->dynamic |= walk_dynamic(dynamic->pDynamicStates[i]);
-    VkShaderStageFlags stages = 0;
-    for (uint32_t i = 0; i < stage_count; i++)
-        stages |= info->pStages[i].stage;
-    const VkShaderStageFlags tessellation =
-        VK_SHADER_STAGE_TESSELLATION_CONTROL_BIT | VK_SHADER_STAGE_TESSELLATION_EVALUATION_BIT;
-    bool pre_rasterization = subsets & FACT_PRE_RASTERIZATION;
-    walk->facts |= pre_rasterization && stages & VK_SHADER_STAGE_MESH_BIT_NV ? FACT_MESH : 0;
-    walk->facts |= pre_rasterization && (stages & tessellation) == tessellation ? FACT_TESSELLATION : 0;
-    /* Without its own state for that, only a pipeline's libraries know whether it rasterizes. */
-    bool rasterizes = pre_rasterization || !(walk->facts & (FACT_LINKED | FACT_DISCARDS));
-    if (pre_rasterization && !(walk->dynamic & DYNAMIC_RASTERIZER_DISCARD_ENABLE))
-        rasterizes = info->pRasterizationState && !info->pRasterizationState->rasterizerDiscardEnable;
-    walk->facts |= pre_rasterization && !rasterizes ? FACT_DISCARDS : 0;
-    walk->facts |= rasterizes && walk->facts & (FACT_FRAGMENT_SHADER | FACT_FRAGMENT_OUTPUT) ? FACT_RASTERIZES : 0;
-    learn_formats(walk, info);
-}
-
-static bool is_linked(const PipelineCall *call, const AnyCreateInfo *info)
-{
-    const VkPipelineLibraryCreateInfoKHR *libraries =
-        call->point == BIND_RAY_TRACING
-            ? info->ray_tracing.pLibraryInfo
-            : (const void *)pnext_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
-    return libraries && libraries->libraryCount > 0;
-}
-
 void fingerprint_note_library(Shaders *shaders, VkPipeline library, uint64_t fingerprint)
 {
     shared_map_put(&shaders->libraries, (uint64_t)library, fingerprint, MAX_LIBRARIES);
@@ -167,14 +115,14 @@ static uint64_t hash_pipeline(Shaders *shaders, const PipelineCall *call, uint32
     uint32_t stage_count;
     create_info_stages(call, index, kind, &stage_count);
     uint32_t subsets = call->point == BIND_GRAPHICS ? graphics_subsets(&info->graphics, kind) : 0;
-    bool linked = is_linked(call, info);
+    bool linked = pipeline_is_linked(call, info);
     if (stage_count == 0 && !subsets && !linked)
         return 0;
     Description description;
     begin(&description, shaders, quick);
     description.walk.facts |= (linked ? FACT_LINKED : 0) | (stage_count == 0 ? FACT_NO_STAGES : 0);
     if (call->point == BIND_GRAPHICS)
-        learn(&description.walk, &info->graphics, subsets, stage_count);
+        pipeline_learn(&description.walk, &info->graphics, subsets, stage_count);
     add(&description, kind | (uint64_t)description.walk.facts << 32);
     walk_structures(&description.walk, roots[call->point], info, 1);
     uint64_t hash = hash_of(&description);

@@ -3,11 +3,23 @@
 #ifndef PYLAYER_REGISTRY_H
 #define PYLAYER_REGISTRY_H
 
+/* VK_HEADER_VERSION of the registry. */
+#define REGISTRY_VERSION 363
+
 enum StructureIndex {
-    STRUCTURE_STAGE = 3,
-    STRUCTURE_GRAPHICS = 13,
-    STRUCTURE_COMPUTE = 14,
-    STRUCTURE_RAY_TRACING = 77,
+    STRUCTURE_INSTANCE = 1,
+    STRUCTURE_DEVICE = 3,
+    STRUCTURE_SHADER_MODULE = 4,
+    STRUCTURE_STAGE = 5,
+    STRUCTURE_GRAPHICS = 15,
+    STRUCTURE_COMPUTE = 16,
+    STRUCTURE_PIPELINE_LAYOUT = 17,
+    STRUCTURE_SAMPLER = 18,
+    STRUCTURE_DESCRIPTOR_SET_LAYOUT = 19,
+    STRUCTURE_RENDER_PASS = 20,
+    STRUCTURE_RENDER_PASS_2 = 56,
+    STRUCTURE_RAY_TRACING = 79,
+    STRUCTURE_SAMPLER_YCBCR_CONVERSION = 84,
 };
 
 /* What is known of a pipeline. */
@@ -27,7 +39,7 @@ enum Fact {
     FACT_DEPTH = 0x1000,          /* it may have a depth or stencil attachment */
     FACT_LINKED = 0x2000,         /* it is linked from libraries */
     FACT_HASHED = 0x4000,         /* of the walk: it makes a hash */
-    FACT_RECORDED = 0x8000,       /* of the walk: it copies (tests/record) */
+    FACT_RECORDED = 0x8000,       /* of the walk: it copies (layer/state/image.c) */
 };
 
 #define DYNAMIC_RASTERIZER_DISCARD_ENABLE (1ull << 36)

@@ -120,6 +120,12 @@ static void enter(Walk *walk, const void *place, const void *target, size_t size
         walk->enter(walk, place, target, size);
 }
 
+/* The loader's own, in the chains of instances and devices. */
+static bool is_loaders(VkStructureType type)
+{
+    return type == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO || type == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO;
+}
+
 __attribute__((nonnull)) static void walk_chain(Walk *walk, const VkBaseInStructure *const *place)
 {
     for (const VkBaseInStructure *node = *place; node; node = node->pNext) {
@@ -132,6 +138,8 @@ __attribute__((nonnull)) static void walk_chain(Walk *walk, const VkBaseInStruct
             walk->block = block;
             return;
         }
+        if (index == NOT_FOUND && !is_loaders(node->sType))
+            walk->unknown = (uint32_t)node->sType;
     }
 }
 

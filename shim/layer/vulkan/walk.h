@@ -1,7 +1,7 @@
 /*
  * walk.h - visits a structure with all that it points to, as Vulkan's registry describes it (registry.inc).
  *
- * A walk follows no pointer that Vulkan may ignore, and unknown structures of a chain are passed over.
+ * A walk follows no pointer that Vulkan may ignore, and passes over unknown structures of a chain.
  */
 #ifndef PYLAYER_WALK_H
 #define PYLAYER_WALK_H
@@ -22,13 +22,14 @@ struct Walk {
     uint64_t dynamic; /* DYNAMIC_ bits: its dynamic states */
     bool quick;       /* only what a fingerprint is made of */
     bool ended;       /* set by a visitor that wants no more */
+    uint32_t unknown; /* the last sType that is not in the table; 0: there was none */
     WalkBlock block;  /* of a visitor with `enter` */
     /* Members without pointers, the bytes behind pointers, and strings with their zero. If the walk is hashed, also how many
      * elements a pointer has. */
     void (*bytes)(Walk *walk, const void *data, size_t size);
     /* `structure` has the handle, or points to it. */
     void (*handle)(Walk *walk, VkObjectType type, const uint64_t *handle, const void *structure);
-    /* NULL in the layer, which copies nothing yet; tests/record has one. Called before the walk visits what the pointer at `place` points to. It sets walk->block, which is that of
+    /* May be NULL. Called before the walk visits what the pointer at `place` points to. It sets walk->block, which is that of
      * the place again afterwards. */
     void (*enter)(Walk *walk, const void *place, const void *target, size_t size);
 };

@@ -1,0 +1,135 @@
+"""Records what one device's program asks for when it creates pipelines (state), for `pylayer rebuild`."""
+
+from __future__ import annotations
+
+import time
+
+import xxhash
+
+from ..common.files import remove, replace_file
+from ..store import state
+from ..values import LOG_DEBUG, LOG_WARN, UNRECORDED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.journal import Journal
+    from ..values import Recorded
+    from .device import Device
+
+#: Nothing is recorded beyond this many times `state_mib`, until a fold has evicted some.
+MOST_LIMITS = 2
+
+
+class Recording:
+    """Writes objects that the store does not have yet, and which pipelines the program created from them."""
+
+    def __init__(self, device: Device, limit: int) -> None:
+        self._device = device
+        self._limit = limit * MOST_LIMITS
+        self._journal: Journal | None = None
+        self._bytes = 0
+        self._objects: set[bytes] = set()
+        self._created: set[tuple[bytes, bytes, bytes, int]] = set()
+        #: The device and the instance that all pipelines are created with, by the kind of object.
+        self._roots: dict[int, bytes] = {}
+        #: Pipelines that came before them: digest, fingerprint, nanoseconds.
+        self._early: list[tuple[bytes, int, int]] = []
+        #: Something could not be written: nothing more is, and the next run records it.
+        self._lost = False
+        self._settled = False
+        self.recorded = 0
+        #: How many pipelines are not recorded, by reason.
+        self.unrecorded: dict[str, int] = {}
+
+    def new(self, recorded: Recorded) -> list[bytes | memoryview]:
+        """Returns the pieces to write for an object, and for the pipeline that was created from it."""
+        device = self._device
+        if device.folder is None or device.read_only:
+            return []
+        if recorded.unrecorded:
+            name = UNRECORDED[recorded.unrecorded]
+            self._count(f"{name} {recorded.structure}" if recorded.structure else name)
+            return []
+        if self._journal is None and not self._lost:
+            self._open(device.folder.root)
+        if self._lost:
+            return []
+        digest = xxhash.xxh3_128_digest(recorded.data)
+        parts: list[bytes | memoryview] = []
+        if digest not in self._objects:
+            if self._bytes > self._limit:
+                self._count("state_mib reached")
+                return []
+            self._objects.add(digest)
+            parts += state.object_parts(recorded.data)
+        if recorded.kind in state.ROOTS:
+            self._roots[recorded.kind] = digest
+        if recorded.fingerprint:
+            self._early.append((digest, recorded.fingerprint, recorded.wait_ns))
+        if len(self._roots) == len(state.ROOTS):
+            early, self._early = self._early, []
+            for one in early:
+                parts += self._create(*one)
+        return parts
+
+    def _create(self, pipeline: bytes, fingerprint: int, wait_ns: int) -> list[bytes | memoryview]:
+        instance, device = (self._roots[kind] for kind in state.ROOTS)
+        key = pipeline, device, instance, fingerprint
+        self.recorded += 1
+        if key in self._created:
+            return []
+        self._created.add(key)
+        return state.created_parts(state.Created(state.CREATED.pack(*key, wait_ns, int(time.time()))))
+
+    def _count(self, reason: str) -> None:
+        self.unrecorded[reason] = self.unrecorded.get(reason, 0) + 1
+
+    def _open(self, root: str) -> None:
+        known = state.read(root, self._device.program_id)
+        self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
+        try:
+            self._journal = state.writer(root, self._device.program_id, self._device.program.name)
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self._lost = True
+        text = error.strerror or error
+        self._device.log(LOG_WARN, f"what pipelines are made of cannot be recorded: {text}; the next run tries again")
+
+    def write(self, parts: list[bytes | memoryview]) -> None:
+        """Stores pieces that ``new`` returned, in one write."""
+        if not parts or self._journal is None or self._lost:
+            return
+        try:
+            self._journal.append(parts)
+            self._bytes += sum(map(len, parts))
+        except OSError as error:
+            self._fail(error)
+
+    def settle(self) -> None:
+        """Notes, if that is so, that nothing that the program has created so far is left to record. Its next run then
+        records nothing, and holds no shaders' code."""
+        if self._journal is not None and self.recorded and not self._lost and not self._settled:
+            self._settled = True
+            assert self._device.folder is not None
+            try:
+                replace_file(state.recorded_path(self._device.folder.root, self._device.program_id), b"")
+            except OSError as error:
+                self._device.log(LOG_DEBUG, f"the next run records again what pipelines are made of: {error.strerror}")
+
+    def missed(self) -> None:
+        """Notes that a pipeline was compiled. If this run records nothing, the next one does."""
+        device = self._device
+        if self._settled or device.state is None or device.state.records_state or device.folder is None:
+            return
+        self._settled = True
+        if device.settings["record_state"] and not device.read_only:
+            remove(state.recorded_path(device.folder.root, device.program_id))
+
+    def close(self) -> None:
+        """Closes the journal."""
+        if self._journal is not None:
+            self._journal.close()
+        for reason, count in self.unrecorded.items():
+            self._device.log(LOG_DEBUG, f"{count} pipelines were not recorded: {reason}")

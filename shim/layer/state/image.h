@@ -1,0 +1,54 @@
+/*
+ * image.h - a create info with all that it points to, as one block that can be moved: an object (docs/internals/format.md,
+ * 'State'). Results, callbacks and what Vulkan ignores are not in it.
+ */
+#ifndef PYLAYER_IMAGE_H
+#define PYLAYER_IMAGE_H
+
+#include "process/digest.h"
+#include "vulkan/walk.h"
+
+#define OBJECT_MAGIC 0x54535950u
+#define OBJECT_VERSION 1
+/* Larger ones are not recorded. */
+#define MAX_IMAGE_BYTES (64u << 20)
+
+typedef struct ObjectHeader {
+    uint32_t magic;
+    uint16_t version, kind;
+    uint32_t flags, image, pointers, handles, vk_header, reserved;
+    uint64_t reserved2;
+} ObjectHeader;
+
+/* Places are offsets in the image. */
+typedef struct ObjectPointer {
+    uint32_t place, target;
+} ObjectPointer;
+
+typedef struct ObjectHandle {
+    uint32_t place, type;                 /* VkObjectType */
+    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the object that makes it */
+} ObjectHandle;
+
+typedef struct ImageArray {
+    void *items;
+    size_t count, room;
+} ImageArray;
+
+/* All zero but for walk.facts, walk.dynamic and `name`, before image_make. */
+typedef struct Image {
+    Walk walk;                           /* the first member: its visitors get it */
+    ImageArray bytes, pointers, handles; /* of uint8_t, ObjectPointer, ObjectHandle */
+    enum PylayerUnrecorded failed;
+    /* Finds what a handle is. `structure` has it, or points to it. Returns false if there is no handle. */
+    bool (*name)(struct Image *image, VkObjectType type, uint64_t handle, const void *structure,
+                 uint8_t digest[PYLAYER_DIGEST_BYTES]);
+} Image;
+
+/* Sets image->failed if the create info cannot be recorded. Free with image_free in any case. */
+void image_make(Image *image, enum StructureIndex index, const void *info);
+/* Returns the object in memory for free(); NULL if memory is short. */
+uint8_t *image_seal(Image *image, uint16_t kind, size_t *size);
+void image_free(Image *image);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * state.h - records what a program's pipelines are made of, apart from any driver, so that `pylayer rebuild` can create
+ * them again.
+ *
+ * Each create info becomes an object (image.h), which goes to policy at once. Of what it made, the layer keeps the
+ * object's digest, by handle. Nothing is forgotten when a handle is destroyed: the next thing that gets the handle
+ * replaces it.
+ */
+#ifndef PYLAYER_STATE_H
+#define PYLAYER_STATE_H
+
+#include "process/shared_map.h"
+#include "run/run.h"
+#include "vulkan/create_info.h"
+
+/* docs/internals/format.md, 'State' */
+enum ObjectKind {
+    OBJECT_INSTANCE = 1,
+    OBJECT_DEVICE,
+    OBJECT_SAMPLER,
+    OBJECT_YCBCR_CONVERSION,
+    OBJECT_SET_LAYOUT,
+    OBJECT_PIPELINE_LAYOUT,
+    OBJECT_RENDER_PASS,
+    OBJECT_RENDER_PASS_2,
+    OBJECT_SHADER_MODULE,
+    OBJECT_GRAPHICS,
+    OBJECT_COMPUTE,
+    OBJECT_RAY_TRACING,
+};
+
+/* An object before it is known whether it is wanted. */
+typedef struct StateObject {
+    uint8_t *data; /* malloc'd; NULL: there is none */
+    size_t size;
+} StateObject;
+
+typedef struct State {
+    Run *run;
+    bool on;            /* constant after vkCreateDevice */
+    atomic_bool rooted; /* the instance's and the device's objects were sent */
+    StateObject instance, device;
+    SharedMap made; /* digests of objects, and facts, by handle */
+    SharedMap sent; /* digests of objects that policy has got */
+} State;
+
+void state_open(State *state, Run *run);
+void state_close(State *state);
+/* Of vkCreateInstance. */
+StateObject state_of_instance(const VkInstanceCreateInfo *info);
+/* Begins to record. `info`: as the program passed it. */
+void state_begin(State *state, StateObject instance, const VkDeviceCreateInfo *info);
+/* Notes what the program created. `made`: the handle. */
+void state_note(State *state, enum ObjectKind kind, const void *info, uint64_t made);
+/* Notes a pipeline that was created. wait_ns: how long that took. */
+void state_note_pipeline(State *state, const PipelineCall *call, uint32_t index, const Element *element,
+                         uint64_t wait_ns);
+
+#endif

@@ -1,0 +1,127 @@
+"""State: what a program asks for when it creates pipelines is in the store, each thing once. Warm runs pay nothing."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from host_steps import END, run_host
+from world import BUILD, LAYER_NAME, ROOT, World
+
+from pylayer.store import state
+
+DEMO = BUILD / "demo" / "pipelines"
+#: Every way to create a pipeline.
+WAYS = [BUILD / "tests" / "recipes", *sorted((ROOT / "tests" / "recipes" / "ways").glob("*.recipe"))]
+#: What tests/recipes has that cannot be recorded: a structure that no registry has, and capture and replay.
+UNRECORDED = {"an unknown structure 2000000001", "from pipeline binaries, or for capture and replay"}
+
+
+def recording(world: World, more: str = "") -> dict[str, str]:
+    return world.policy(f"settings:\n  record_state: true\n{more}")
+
+
+def only_state(world: World) -> state.State:
+    """The state of the one program that has some."""
+    (program,) = state.programs(str(world.store))
+    return state.read(str(world.store), program)
+
+
+def state_files(world: World) -> dict[str, int]:
+    """Names and sizes."""
+    return {path.name: path.stat().st_size for path in sorted((world.store / "state").glob("*"))}
+
+
+def marker(world: World) -> list[Path]:
+    return list((world.store / "state").glob("*.recorded"))
+
+
+@pytest.mark.parametrize(
+    ("command", "least"),
+    [
+        (WAYS, 120),
+        ([DEMO, "--count", "40"], 40),
+        ([DEMO, "--count", "8", "--gpl"], 45),
+        ([DEMO, "--count", "6", "--ray-tracing"], 6),
+        ([BUILD / "tests" / "rays"], 16),
+        ([BUILD / "tests" / "deferred"], 19),
+        ([BUILD / "tests" / "fingerprints", "garbage"], 2),
+    ],
+    ids=["ways", "demo", "libraries", "ray tracing", "rays", "deferred", "garbage"],
+)
+def test_every_way_is_recorded(real: World, command: list[Path | str], least: int) -> None:
+    """Every pipeline has its state in the store, with all that it is made of, but for those that cannot be recorded."""
+    real.run([str(part) for part in command], VK_INSTANCE_LAYERS=LAYER_NAME, **recording(real))
+    found = only_state(real)
+    assert not found.damage and len(found.created) >= least
+    for created in found.created.values():
+        for digest in created.key[:3]:
+            found.with_inputs(digest, ())
+    reasons = Counter({key: int(value) for run in real.runs() for key, value in run.get("unrecorded", {}).items()})
+    assert reasons.keys() <= UNRECORDED
+
+
+def test_warm_runs_record_nothing(real: World) -> None:
+    """Once everything has its state in the store, a run copies nothing, and starts no policy. What a later run compiles
+    is recorded by the run after it."""
+    env = recording(real)
+    real.demo("--count", 40, **env)
+    before = state_files(real)
+    assert len(only_state(real).created) == 40 and marker(real)
+    result = real.demo("--count", 40, LD_DEBUG="files", **env)
+    assert "libvulkan" in result.stderr and "_policy" not in result.stderr
+    assert state_files(real) == before
+    real.demo("--count", 41, **env)
+    assert not marker(real) and len(only_state(real).created) == 40
+    real.demo("--count", 41, **env)
+    assert marker(real) and len(only_state(real).created) == 41
+
+
+def test_pipelines_that_are_stored_already(real: World) -> None:
+    """A store from before has the pipelines and no state: a run that compiles nothing records it."""
+    real.demo("--count", 40)
+    assert not (real.store / "state").exists()
+    real.demo("--count", 40, **recording(real))
+    assert len(only_state(real).created) == 40 and real.last()["compiled"] == 0
+
+
+def test_others_cannot_read_it(real: World) -> None:
+    """State has the program's shaders in it: nobody else may read it, whatever the umask."""
+    env = recording(real)
+    old = os.umask(0o002)
+    try:
+        real.demo("--count", 4, **env)
+    finally:
+        os.umask(old)
+    assert (real.store / "state").stat().st_mode & 0o77 == 0
+    assert all(path.stat().st_mode & 0o77 == 0 for path in (real.store / "state").iterdir())
+
+
+@pytest.mark.parametrize("more", ["  store: read-only\n", "  carrier: observe\n"])
+def test_stores_that_get_nothing(real: World, more: str) -> None:
+    """A store that is read-only, and a carrier that keeps nothing, get no state."""
+    real.demo("--count", 4, **recording(real, more))
+    assert not (real.store / "state").exists()
+
+
+def test_state_cannot_be_written(real: World) -> None:
+    """The program goes on, its pipelines are stored, the log has one line, and the next run tries again."""
+    real.store.mkdir(mode=0o700)
+    (real.store / "state").touch()
+    env = recording(real)
+    result = real.demo("--count", 40, **env)
+    assert result.stderr.count("cannot be recorded") == 1
+    assert (real.last()["compiled"], real.runs()[-1]["stored_records"]) == (40, 40)
+    (real.store / "state").unlink()
+    real.demo("--count", 40, **env)
+    assert len(only_state(real).created) == 40
+
+
+def test_a_program_that_is_killed(real: World) -> None:
+    """What was recorded before a kill is there, and the next run records the rest."""
+    env = recording(real)
+    run_host(real, "instance", "device", "pipelines", 40, "await-journal", 40, "end", "kill", **env)
+    run_host(real, "instance", "device", "pipelines", 41, *END, **env)
+    assert len(only_state(real).created) == 41 and not only_state(real).damage
