@@ -63,7 +63,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := setup.py pyproject.toml $(shell find pylayer shim config manifests -type f ! -name "*.pyc")
 PROGRAM_SETS := $(patsubst tests/%/Makefile,programs-%,$(wildcard tests/*/Makefile))
 C_FILES := $(shell find shim tests -name '*.[ch]')
-SHIM_C := $(wildcard shim/layer/*/*.c shim/policy/*.c)
+SHIM_C := $(wildcard shim/layer/*/*.c shim/policy/*.c shim/replay/*.c)
 
 VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package

@@ -1,9 +1,11 @@
-"""Builds the two shared objects and two modules of vk-pylayer; everything else is in pyproject.toml.
+"""Builds the two shared objects, one program and two modules of vk-pylayer; everything else is in pyproject.toml.
 
 ``pylayer/libVkLayer_pylayer_pipeline_cache.so``
     the Vulkan layer: plain C, does not link libpython.
 ``pylayer/_policy.*.so``
     the policy library: built by cffi, links the private libpython in ``pylayer/_private``, opened by the layer.
+``pylayer/pylayer-replay``
+    creates recorded pipelines for ``pylayer rebuild``: plain C, a program.
 ``pylayer/common/policy_validator.py``, ``policy_defaults.py``
     check policy files, and have their defaults: made from their JSON schema.
 ``pylayer/report/uplot.*``
@@ -15,6 +17,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -29,6 +32,7 @@ import private_python
 
 LAYER = "pylayer.libVkLayer_pylayer_pipeline_cache"
 POLICY = "pylayer._policy"
+REPLAY = "pylayer.pylayer-replay"
 FROZEN = Path("build/frozen_modules.h")
 WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes"]
 
@@ -41,14 +45,24 @@ layer = Extension(
     extra_compile_args=["-std=gnu11", "-O2", "-fvisibility=hidden", *WARNINGS],
     extra_link_args=["-Wl,--version-script=shim/layer.map", "-Wl,-z,nodelete", "-Wl,-z,defs", "-lpthread", "-ldl"],
 )
+replay = Extension(
+    REPLAY,
+    sources=sorted(str(path) for path in Path("shim/replay").glob("*.c")),
+    depends=["shim/replay/replay.h"],
+    extra_compile_args=["-std=gnu11", "-O2", "-fPIE", *WARNINGS],
+    extra_link_args=["-pie", "-Wl,-z,now", "-ldl"],
+)
 
 
-class BuildBoth(build_ext):
-    """Names the layer as loaders expect it and tells it the policy library's file name."""
+class BuildAll(build_ext):
+    """Names the layer as loaders expect it, tells it the policy library's file name, and links the replayer as a
+    program."""
 
     def get_ext_filename(self, fullname: str) -> str:
         if fullname == LAYER or fullname == LAYER.rpartition(".")[2]:
             return str(Path(*fullname.split("."))) + ".so"
+        if fullname == REPLAY or fullname == REPLAY.rpartition(".")[2]:
+            return str(Path(*fullname.split(".")))
         return super().get_ext_filename(fullname)
 
     def run(self) -> None:
@@ -73,14 +87,26 @@ class BuildBoth(build_ext):
             policy = next(other for other in self.extensions if other.name == POLICY)
             name = Path(self.get_ext_fullpath(policy.name)).name
             ext.define_macros.append(("PYLAYER_POLICY_LIBRARY", f'"{name}"'))
-        super().build_extension(ext)
+        shared = self.compiler.link_shared_object
+        if ext.name == REPLAY:
+            self.compiler.link_shared_object = self._link_program
+        try:
+            super().build_extension(ext)
+        finally:
+            self.compiler.link_shared_object = shared
         directory = "$ORIGIN/_private/lib" if ext.name == POLICY else None
         private_python.search_only(Path(self.get_ext_fullpath(ext.name)), directory)
+
+    def _link_program(self, objects: list[str], path: str, **options: Any) -> None:
+        names = ("libraries", "library_dirs", "runtime_library_dirs", "extra_postargs", "debug")
+        known = {name: options[name] for name in names if name in options}
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        self.compiler.link_executable(objects, path, **known)
 
 
 page_library.fetch()
 setup(
     cffi_modules=["shim/policy/build_policy.py:ffibuilder"],
-    ext_modules=[layer],
-    cmdclass={"build_ext": BuildBoth},
+    ext_modules=[layer, replay],
+    cmdclass={"build_ext": BuildAll},
 )

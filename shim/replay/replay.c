@@ -1,0 +1,238 @@
+/* replay.c - creates recorded Vulkan objects and times pipelines
+ *
+ *   pylayer-replay VENDOR DEVICE UUID   (hexadecimal: vendorID, deviceID, pipelineCacheUUID)
+ *
+ * Standard input has objects, each after what it is made of, the instance and the device first: a Frame, the object,
+ * zeros to a multiple of 8. Standard output has a line for each event:
+ *
+ *   lacks NAME              the device is created without this extension or feature
+ *   fails WHY               there is no device; the process ends
+ *   ready                   the device is there
+ *   done INDEX RESULT NS    a pipeline that was asked for: VkResult and nanoseconds
+ *   refused INDEX WHY       one that never reached the driver
+ *
+ * Whatever the driver prints goes to standard error. Nothing here trusts an object, but a driver that gets an impossible
+ * one may do anything: this process has nothing to lose.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "replay.h"
+
+#define NOT_ASKED UINT32_MAX
+
+typedef struct {
+    uint32_t size, index; /* NOT_ASKED: others are made of it, and it stays */
+    uint8_t digest[16];
+} Frame;
+
+typedef VkResult(VKAPI_PTR *CreateObject)(VkDevice, const void *, const VkAllocationCallbacks *, uint64_t *);
+typedef VkResult(VKAPI_PTR *CreatePipelines)(VkDevice, VkPipelineCache, uint32_t, const void *,
+                                             const VkAllocationCallbacks *, uint64_t *);
+typedef VkResult(VKAPI_PTR *CreateRayTracing)(VkDevice, VkDeferredOperationKHR, VkPipelineCache, uint32_t, const void *,
+                                              const VkAllocationCallbacks *, uint64_t *);
+typedef void(VKAPI_PTR *DestroyObject)(VkDevice, uint64_t, const VkAllocationCallbacks *);
+
+static FILE *lines;
+static VkDevice device;
+static PFN_vkGetDeviceProcAddr get_device_proc;
+static PFN_vkVoidFunction creates[KIND_COUNT], destroys[KIND_COUNT];
+static uint32_t wanted_vendor, wanted_device;
+static uint8_t wanted_uuid[VK_UUID_SIZE];
+
+void tell(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vfprintf(lines, format, values);
+    va_end(values);
+    fputc('\n', lines);
+    fflush(lines);
+}
+
+/* ---- instance and device ----------------------------------------------------------------------- */
+
+static VkPhysicalDevice find_physical(void)
+{
+    PFN_vkEnumeratePhysicalDevices enumerate =
+        (PFN_vkEnumeratePhysicalDevices)get_instance_proc(instance, "vkEnumeratePhysicalDevices");
+    PFN_vkGetPhysicalDeviceProperties ask =
+        (PFN_vkGetPhysicalDeviceProperties)get_instance_proc(instance, "vkGetPhysicalDeviceProperties");
+    VkPhysicalDevice found[64];
+    uint32_t count = 64;
+    enumerate(instance, &count, found);
+    for (uint32_t i = 0; i < count; i++) {
+        VkPhysicalDeviceProperties properties;
+        ask(found[i], &properties);
+        if (properties.vendorID == wanted_vendor && properties.deviceID == wanted_device &&
+            memcmp(properties.pipelineCacheUUID, wanted_uuid, VK_UUID_SIZE) == 0)
+            return found[i];
+    }
+    return VK_NULL_HANDLE;
+}
+
+/* Ends the process if there is no device. */
+static void begin(const Object *object)
+{
+    bool is_instance = object->kind == KIND_INSTANCE;
+    VkPhysicalDevice physical = VK_NULL_HANDLE;
+    if (is_instance ? instance != VK_NULL_HANDLE : device || !instance || !(physical = find_physical())) {
+        tell("fails the device is not there");
+        exit(3);
+    }
+    VkResult result = is_instance ? fit_instance(object) : fit_device(object, physical, &device);
+    if (result != VK_SUCCESS) {
+        tell("fails %s returned %d", is_instance ? "vkCreateInstance" : "vkCreateDevice", result);
+        exit(3);
+    }
+    if (is_instance)
+        return;
+    get_device_proc = (PFN_vkGetDeviceProcAddr)get_instance_proc(instance, "vkGetDeviceProcAddr");
+    for (int kind = KIND_DEVICE + 1; kind < KIND_COUNT; kind++) {
+        creates[kind] = get_device_proc(device, kinds[kind].create);
+        destroys[kind] = get_device_proc(device, kinds[kind].destroy);
+    }
+    /* Extensions that are part of 1.1 and 1.2. */
+    if (!creates[4]) {
+        creates[4] = get_device_proc(device, "vkCreateSamplerYcbcrConversionKHR");
+        destroys[4] = get_device_proc(device, "vkDestroySamplerYcbcrConversionKHR");
+    }
+    if (!creates[8])
+        creates[8] = get_device_proc(device, "vkCreateRenderPass2KHR");
+    tell("ready");
+}
+
+static void destroy(const Made *made)
+{
+    if (made->result == VK_SUCCESS && destroys[made->kind])
+        ((DestroyObject)destroys[made->kind])(device, made->handle, NULL);
+}
+
+/* The layer writes what it has when the device is destroyed. */
+static void end(void)
+{
+    if (device) {
+        made_each(destroy);
+        ((PFN_vkDestroyDevice)get_device_proc(device, "vkDestroyDevice"))(device, NULL);
+    }
+    if (instance)
+        ((PFN_vkDestroyInstance)get_instance_proc(instance, "vkDestroyInstance"))(instance, NULL);
+}
+
+/* ---- objects ----------------------------------------------------------------------------------- */
+
+/* Writes the handles into the image. Returns NULL, or why that cannot be. */
+static const char *link_handles(const Object *object, VkResult *result)
+{
+    for (uint32_t i = 0; i < object->handles; i++) {
+        const ObjectHandle *handle = &object->handle[i];
+        const Made *made = made_find(handle->digest);
+        if (!made || kinds[made->kind].makes != (VkObjectType)handle->type)
+            return "it is made of an object that is not there";
+        if (made->result != VK_SUCCESS) {
+            *result = made->result;
+            return "an object that it is made of cannot be created";
+        }
+        memcpy(object->image + handle->place, &made->handle, sizeof made->handle);
+    }
+    return creates[object->kind] ? NULL : "the device has no command that creates it";
+}
+
+static VkResult create(const Object *object, uint64_t *handle)
+{
+    PFN_vkVoidFunction function = creates[object->kind];
+    if (object->kind < KIND_GRAPHICS)
+        return ((CreateObject)function)(device, object->image, NULL, handle);
+    if (object->kind < KIND_RAY_TRACING)
+        return ((CreatePipelines)function)(device, VK_NULL_HANDLE, 1, object->image, NULL, handle);
+    return ((CreateRayTracing)function)(device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, object->image, NULL, handle);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+static void replay(const Frame *frame, const Object *object)
+{
+    Made made = {.kind = object->kind, .result = VK_ERROR_UNKNOWN};
+    memcpy(made.digest, frame->digest, sizeof made.digest);
+    const char *problem = link_handles(object, &made.result);
+    uint64_t started = now_ns();
+    if (!problem)
+        made.result = create(object, &made.handle);
+    uint64_t spent = now_ns() - started;
+    if (frame->index == NOT_ASKED) {
+        made_add(&made);
+        return;
+    }
+    if (problem)
+        tell("refused %u %s", frame->index, problem);
+    else
+        tell("done %u %d %llu", frame->index, made.result, (unsigned long long)spent);
+    destroy(&made);
+}
+
+/* Returns false at the end of the input. */
+static bool take_frame(void)
+{
+    Frame frame;
+    if (fread(&frame, sizeof frame, 1, stdin) != 1 || frame.size > MAX_OBJECT)
+        return false;
+    size_t padded = (frame.size + 7u) & ~7u;
+    uint8_t *data = malloc(padded + 1);
+    if (!data || fread(data, 1, padded, stdin) != padded) {
+        free(data);
+        return false;
+    }
+    Object object;
+    const char *problem = object_open(&object, data, frame.size);
+    if (!problem && object.kind <= KIND_DEVICE)
+        begin(&object);
+    else if (!problem && device)
+        replay(&frame, &object);
+    else if (frame.index != NOT_ASKED)
+        tell("refused %u %s", frame.index, problem ? problem : "there is no device");
+    free(object.image);
+    free(data);
+    return true;
+}
+
+static bool read_uuid(const char *text)
+{
+    if (strlen(text) != 2 * VK_UUID_SIZE || strspn(text, "0123456789abcdef") != 2 * VK_UUID_SIZE)
+        return false;
+    for (size_t i = 0; i < VK_UUID_SIZE; i++) {
+        char digits[3] = {text[2 * i], text[2 * i + 1], 0};
+        wanted_uuid[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    return true;
+}
+
+int main(int count, char **arguments)
+{
+    int output = dup(STDOUT_FILENO);
+    lines = output < 0 ? NULL : fdopen(output, "w");
+    if (!lines || count != 4 || !read_uuid(arguments[3]) || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        return 2;
+    wanted_vendor = (uint32_t)strtoul(arguments[1], NULL, 16);
+    wanted_device = (uint32_t)strtoul(arguments[2], NULL, 16);
+    void *loader = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+    get_instance_proc = loader ? (PFN_vkGetInstanceProcAddr)dlsym(loader, "vkGetInstanceProcAddr") : NULL;
+    if (!get_instance_proc) {
+        tell("fails libvulkan.so.1 cannot be opened");
+        return 3;
+    }
+    while (take_frame())
+        ;
+    end();
+    return 0;
+}

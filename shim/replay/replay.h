@@ -1,0 +1,91 @@
+/* replay.h - creates recorded Vulkan objects on this machine's driver; pylayer/cli/replaying.py feeds it */
+#ifndef PYLAYER_REPLAY_H
+#define PYLAYER_REPLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <vulkan/vulkan.h>
+
+/* ---- object.c: the bytes of an object. docs/internals/format.md has the same for other readers ---- */
+
+#define OBJECT_MAGIC 0x54535950u
+#define OBJECT_VERSION 1
+#define MAX_OBJECT (256u << 20)
+
+enum { KIND_INSTANCE = 1, KIND_DEVICE, KIND_GRAPHICS = 10, KIND_COMPUTE, KIND_RAY_TRACING, KIND_COUNT };
+
+typedef struct {
+    uint32_t magic;
+    uint16_t version, kind;
+    uint32_t flags, image, pointers, handles, vk_header, reserved;
+    uint64_t reserved2;
+} ObjectHeader;
+
+typedef struct {
+    uint32_t place, target;
+} ObjectPointer;
+
+typedef struct {
+    uint32_t place, type;
+    uint8_t digest[16];
+} ObjectHandle;
+
+/* What each kind is, by its number; root_type 0: there is no such kind. */
+typedef struct {
+    VkStructureType root_type;
+    size_t root_size;
+    VkObjectType makes;
+    const char *create, *destroy;
+} Kind;
+
+extern const Kind kinds[KIND_COUNT];
+
+typedef struct {
+    uint16_t kind;
+    uint32_t size;  /* of the image */
+    uint8_t *image; /* zeros follow it, so that a string ends in memory of its own */
+    uint32_t pointers, handles;
+    const ObjectPointer *pointer;
+    const ObjectHandle *handle;
+} Object;
+
+/* Checks every number of an object, and makes an image of it with pointers but without handles. Returns NULL, or what is
+ * wrong; the object then has no image. The object refers to data, which must be aligned to 8 bytes. */
+const char *object_open(Object *object, const uint8_t *data, size_t size);
+
+/* Returns whether size bytes at pointer are in the image. */
+bool object_has(const Object *object, const void *pointer, size_t size);
+
+/* ---- made.c: what was made, by digest ---- */
+
+typedef struct {
+    uint8_t digest[16];
+    uint64_t handle;
+    uint16_t kind;
+    VkResult result; /* of its creation; the handle is valid if it is VK_SUCCESS */
+} Made;
+
+/* Returns what was made of this object, or NULL if it was never sent. */
+const Made *made_find(const uint8_t digest[16]);
+/* Ends the process if there is no memory. */
+void made_add(const Made *made);
+/* Calls each for everything that was made, the newest first. */
+void made_each(void (*each)(const Made *made));
+
+/* ---- fit.c: an instance and a device as the program created them, as far as this driver can ---- */
+
+extern PFN_vkGetInstanceProcAddr get_instance_proc;
+extern VkInstance instance;
+
+/* Each returns VK_SUCCESS or why not, changes the image, and tells what it left out. */
+VkResult fit_instance(const Object *object);
+VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *device);
+
+/* ---- replay.c ---- */
+
+/* Writes one line for the process that feeds this one. */
+void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
