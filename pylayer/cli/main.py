@@ -39,6 +39,7 @@ COMMANDS = {
     "policy": ("policy", "", "Write, check and explain the policy file."),
     "prewarm": ("prewarm", "", "Compile a program's pipelines before it runs."),
     "quarantine": ("quarantine", "", "Show what is set aside or switched off, and why."),
+    "rebuild": ("rebuild", "", "Compile pipelines for a new driver."),
     "report": ("report", "", "Show what a run compiled, what held it up, and what was refused."),
     "run": ("run", "", "Run a program under the layer, without installing anything."),
     "show": ("show", "", "Show what a pipeline is made of, and when it was compiled."),

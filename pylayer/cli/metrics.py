@@ -89,7 +89,7 @@ def _all_samples(store: Store) -> Samples:
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, min(total.first_started, 1e11))))
         common = {"store": store.root, "program": program, "device": device, "identity": identity, "since": since}
         came = known.get((identity, total.newest.program_id))
-        if came is not None:
+        if came is not None and came.pulled:
             found["pylayer_pulled_pipelines"].append((common, came.pulled))
             found["pylayer_pulled_pipelines_used"] += [(common, came.used)] if came.used is not None else []
         for name, samples in _of_program(total).items():

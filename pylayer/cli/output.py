@@ -185,15 +185,16 @@ def print_total(text: str) -> None:
 
 
 @contextlib.contextmanager
-def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
+def progress(text: str, total: int | None, quiet: bool, remaining: bool = False) -> Iterator[Callable[..., None]]:
     """Shows a progress bar on standard error if that is a terminal. Yields a function to call with each amount that is
-    done, and with the whole amount if that changed. ``total`` is None if the whole amount is unknown."""
+    done, and with the whole amount if that changed. ``total`` is None if the whole amount is unknown. ``remaining``:
+    shows the time that is left, too."""
     if quiet or _shared.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
         yield lambda amount, total=None: None
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *[TimeRemainingColumn()] * remaining
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(text, total=total)
         yield lambda amount, total=None: bar.update(task, advance=amount, total=total)

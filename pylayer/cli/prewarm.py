@@ -16,14 +16,16 @@ from ..common.file_kinds import PREWARM
 from ..common.files import Scratch
 from ..report import recorded
 from ..store.store import Store
+from . import layer_files
 from .complete import files, programs
-from .environment import DISABLE, with_layer
+from .environment import DISABLE
 from .output import EXIT_PROBLEM, Failure, json_option, one_line, plural, print_json, progress, say
+from .replaying import give, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
 
 if TYPE_CHECKING:
-    from ..store.store import Import
+    from ..store.store import Import, Store
 
 REPLAYER = "fossilize-replay"
 WHERE = "build it from https://github.com/ValveSoftware/Fossilize, or name it with --replayer"
@@ -106,24 +108,6 @@ def _uses_identifiers(store: Store, program_id: int) -> bool:
     return any(run.program_id == program_id and run.numbers["identified_shaders"] for run in runs)
 
 
-def _give(replayed: Store, store: Store, recipient: tuple[int, str], scratch: str) -> list[Import]:
-    """Gives everything in the store ``replayed`` to a program of ``store``. Returns an import for each identity."""
-    imports = []
-    for shelf in replayed.shelves(lambda name: True, lambda number, name: None):
-        if shelf.identity is None:
-            continue
-        path = os.path.join(scratch, f"{shelf.name}.pylayer")
-        export = replayed.export(shelf.identity, dict.fromkeys(shelf.programs, REPLAYER), "")
-        for _ in export.steps(path):
-            pass
-        if export.result.paths:
-            work = store.import_from(path, recipient)
-            for _ in work.steps(store.root, False):
-                pass
-            imports.append(work)
-    return imports
-
-
 def _print(imports: list[Import], recipient: str, replay: Replay, names: Names) -> None:
     for work in imports:
         result = work.result
@@ -179,12 +163,12 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
         manifests = str(layer_files.run_directory(store.root))
         with Scratch(store.root, PREWARM.place, parent_too=True) as scratch:
             root = os.path.join(scratch, "store")
-            environment = with_layer({**os.environ, "PYLAYER_STORE": root}, manifests)
+            environment = scratch_environment(root, manifests)
             if not _uses_identifiers(store, recipient[0]):
                 environment["PYLAYER_SHADER_IDENTIFIERS"] = "ignore"
             command = [tool, "--progress", *(os.path.abspath(path) for path in recordings)]
             replay = _replay(command, environment, as_json)
-            imports = _give(Store(root), store, recipient, scratch)
+            imports, _ = give(root, store, recipient, REPLAYER)
     except OSError as error:
         raise Failure(f"{store.root} cannot be used: {error.strerror or error}; nothing was stored") from error
     if as_json:

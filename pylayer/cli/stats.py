@@ -8,7 +8,7 @@ import click
 
 from ..report import recorded
 from ..report.figures import moment
-from ..report.origin import Origin, origins
+from ..report.origin import Origin, origin_json, origins
 from ..report.remarks import lost, remarks
 from ..report.totals import add_up, shown_sums
 from .complete import programs_and_identities
@@ -102,8 +102,7 @@ def print_tables(found: list[Total], known: Origins, stderr: bool = False) -> No
 
 def _as_json(total: Total, known: Origins) -> dict[str, Any]:
     came = _origin_of(total, known)
-    pulled, used = (came.pulled, came.used) if came else (0, 0)
-    return {**total.as_json(), "pulled_pipelines": pulled, "pulled_pipelines_used": used}
+    return {**total.as_json(), **origin_json(came)}
 
 
 def _sum(found: list[Total]) -> dict[str, Any]:

@@ -308,8 +308,8 @@ SCRATCH = Kind(
 )
 PREWARM = Kind(
     "prewarm/<maker>.tmp/",
-    "a store of its own, while `pylayer prewarm` replays",
-    bound="one a `prewarm`",
+    "stores of their own, while `pylayer prewarm` or `pylayer rebuild` replays",
+    bound="one a command",
     deleted="its maker; maintenance, once that has ended",
     newer=_COPY,
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..common import outcomes
 from ..values import KIND_NAMES
 from . import late_frames, stalls
+from .origin import origin_json
 from .recorded import WAITED, Run, number_in
 from .remarks import remarks
 from .totals import Total, mean_compile_ns
@@ -233,8 +234,7 @@ def of_run(
         "saved_estimate_ns": total.saved_ns,
         **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
         "store_bytes": int(number_in(run.values, "store_bytes")) or None,
-        "pulled_pipelines": came.pulled if came else 0,
-        "pulled_pipelines_used": came.used if came else 0,
+        **origin_json(came),
         "load_ns": int(number_in(run.values, "load_ns")),
         "verify_ns": int(number_in(run.values, "verify_ns")),
         "kinds": kinds(run, line),

@@ -39,6 +39,7 @@ prewarm --for pipelines PLACE/good.pylayer
 quarantine empty --yes
 quarantine forget --yes
 quarantine ls
+rebuild
 report
 report --html PLACE/page.html
 run --summary -- DEMO --count 3

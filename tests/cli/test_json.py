@@ -19,6 +19,8 @@ from recorded_runs import cache, hits, pipeline
 from world import ROOT
 
 from pylayer.cli import prewarm
+from pylayer.common.identity import program_id
+from pylayer.store import state
 
 DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_text(encoding="utf-8"))
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
@@ -109,6 +111,8 @@ def full(user: User) -> User:
     policy = {"class": "mine:Class", "failures": 3, "switched_off": "it failed", "switched_off_at": 1001.0}
     recorded_runs.write(user.store, events, **name, policy=policy, refused={"altered": 1}, damage={"damaged-data": 1})
     user.demo(3)
+    missing = state.Created(state.CREATED.pack(b"p" * 16, b"d" * 16, b"i" * 16, 99, 1, 1))
+    state.writer(str(user.store), program_id(*GAME), "game").append(state.created_parts(missing))
     user.policy_file.write_text(f"fleet: {{keys: [{{name: x, key: 'pylayer-ed25519:{'A' * 43}='}}]}}\n")
     (user.directory / "wrong.yaml").write_text("settings:\n  carier: cells\n")
     (user.directory / "rules.yaml").write_text(
@@ -141,6 +145,7 @@ COMMANDS = (
     "quarantine forget --yes",
     "quarantine empty --yes",
     "prewarm game.foz --for game --replayer ./replayer",
+    "rebuild",
     "trim --dry-run",
     "trim",
     "key new my.key",

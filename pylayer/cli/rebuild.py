@@ -1,0 +1,247 @@
+"""``pylayer rebuild``: compiles what programs created on an earlier driver for the drivers that are here now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ..common.file_kinds import PREWARM
+from ..common.files import Scratch
+from ..common.paths import system_store_root
+from ..common.settings import top_setting
+from ..report import recorded
+from ..store import state as states
+from ..store.store import Refused, Store
+from ..values import DeviceFacts
+from . import layer_files
+from .complete import programs
+from .environment import DISABLE
+from .output import (
+    EXIT_PROBLEM,
+    Failure,
+    console,
+    human_time,
+    json_option,
+    plural,
+    print_json,
+    printable,
+    progress,
+    say,
+)
+from .replaying import Effort, Rebuild, require_replayer, shelves_of
+from .selection import NAMES, Names, require_store
+from .trim import parse_size
+
+#: VK_VENDOR_ID_MESA: drivers that draw with the processor.
+SOFTWARE = 0x10005
+
+
+def _default_memory() -> int:
+    """Returns half of the machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def default_effort() -> Effort:
+    """Returns what a rebuild takes by default: all processors but one."""
+    return Effort(max(1, len(os.sched_getaffinity(0)) - 1), _default_memory(), 120.0)
+
+
+def _is_here(facts: DeviceFacts, fields: dict[str, Any]) -> bool:
+    return (fields.get("vendor_id"), fields.get("device_id")) == (facts.vendor_id, facts.device_id)
+
+
+def executables(root: str) -> dict[int, str]:
+    """Returns how the layer knows the files of programs that ran, by program. An interpreter or Wine comes first."""
+    return {run.program_id: run.executable for run in recorded.read(root)}
+
+
+class Plan:
+    """What programs lack on the devices of this machine. ``everything``: also what failed before on this driver."""
+
+    def __init__(self, store: Store, names: Names, everything: bool = False) -> None:
+        from .devices import present_facts
+        from .policy_in_force import read_policy
+
+        self.names = names
+        self._store = store
+        self._everything = everything
+        self._shares = top_setting(read_policy()[0], "share") == "all"
+        self._shelves = shelves_of(store.root)
+        self._system = shelves_of(system_store_root())
+        self._executables = executables(store.root)
+        present, problem = present_facts()
+        if problem:
+            raise Failure(f"nothing was rebuilt: {problem}")
+        self._present = {(it.vendor_id, it.device_id, it.pipeline_cache_uuid): it for it in present}
+
+    def _devices(self, program: int) -> list[DeviceFacts]:
+        """Returns the devices that a program used, whatever their driver was then. If none is here, returns all, but a
+        processor that draws only if there is nothing else."""
+        used = [shelf.identity.fields for shelf in self._shelves if program in shelf.holdings and shelf.identity]
+        found = [facts for facts in self._present.values() if any(_is_here(facts, fields) for fields in used)]
+        cards = [facts for facts in self._present.values() if facts.vendor_id != SOFTWARE]
+        return found or cards or list(self._present.values())
+
+    def _stored(self, program: int, facts: DeviceFacts) -> set[int]:
+        from .devices import is_of
+
+        found: set[int] = set()
+        for shelf in (*self._shelves, *self._system):
+            if shelf.identity is not None and is_of(shelf.identity, facts):
+                takes = shelf.holdings if self._shares else [program]
+                found.update(*(shelf.holdings[it].fingerprints for it in takes if it in shelf.holdings))
+        return found
+
+    def rebuilds(self, program: int) -> list[Rebuild]:
+        """Returns the work for each device of a program. What a program waited for longest comes first."""
+        state = states.read(self._store.root, program)
+        uses: dict[int, int] = {}
+        for shelf in self._shelves:
+            if program in shelf.holdings:
+                for fingerprint, when in shelf.holdings[program].created.items():
+                    uses[fingerprint] = max(when, uses.get(fingerprint, 0))
+        state.note_uses(uses)
+        found = []
+        for facts in self._devices(program):
+            stored = self._stored(program, facts)
+            recipient = program, self.names.of(program)
+            work = Rebuild(self._store, state, facts, recipient, self._executables.get(program, ""), [])
+            lacking = [created for created in state.created.values() if created.fingerprint not in stored]
+            for created in lacking:
+                why = state.failed.get(created.pipeline, {}).get(work.identity.digest)
+                if why is None or self._everything:
+                    work.wanted.append(created)
+                else:
+                    work.earlier[why] += 1
+            work.wanted.sort(key=lambda created: (-created.stall_ns, -created.last_use))
+            found.append(work)
+        return found
+
+
+def perform(
+    store: Store, works: list[Rebuild], effort: Effort, quiet: bool, is_enough: Callable[[], bool] = lambda: False
+) -> None:
+    """Does all of the work that there is. Raises Failure."""
+    require_replayer()
+    if DISABLE in os.environ:
+        raise Failure(f"{DISABLE} is set, which keeps the layer out of every program; unset it")
+    total = sum(len(work.wanted) for work in works)
+    try:
+        manifests = str(layer_files.run_directory(store.root))
+        with (
+            Scratch(store.root, PREWARM.place, parent_too=True) as scratch,
+            progress("rebuilding", total, quiet, remaining=True) as advance,
+        ):
+            for work in works:
+                if work.wanted and not is_enough():
+                    work.run(effort, scratch, manifests, advance, is_enough)
+    except OSError as error:
+        raise Failure(f"{store.root} cannot be used: {error.strerror or error}; the rest was not rebuilt") from error
+    except Refused as error:
+        raise Failure(f"what was compiled is no data of this driver: {error}; the rest was not rebuilt") from error
+
+
+# ---- the command ---------------------------------------------------------------------------------------
+
+
+def _print(works: list[Rebuild]) -> None:
+    from rich.table import Table
+
+    for work in works:
+        reasons = work.failures + work.earlier
+        if not work.wanted and not reasons:
+            say(f"Nothing to rebuild for {work.recipient[1]}:")
+        else:
+            waited = human_time(sum(created.stall_ns for created in work.wanted))
+            count = plural(len(work.wanted), "pipeline")
+            say(f"Rebuilt: {work.rebuilt} of {count} for {work.recipient[1]}, which held it up for {waited} once")
+        say(f"  {printable(f'{work.facts.device_name}, {work.facts.driver_name} {work.facts.driver_info}'.strip())}")
+        if reasons:
+            table = Table("not rebuilt", "why", box=None)
+            for why, number in reasons.most_common():
+                again = " (not tried again; --all does)" if why in work.earlier else ""
+                table.add_row(str(number), printable(why) + again)
+            console().print(table)
+
+
+def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
+    rebuilds = [
+        {
+            "program": work.recipient[1],
+            "program_id": f"{work.recipient[0]:016x}",
+            "device": work.facts.device_name,
+            "driver": work.facts.driver_name,
+            "driver_info": work.facts.driver_info,
+            "wanted": len(work.wanted),
+            "rebuilt": work.rebuilt,
+            "not_rebuilt": dict(work.failures),
+            "not_tried": dict(work.earlier),
+        }
+        for work in works
+    ]
+    return {"store": root, "rebuilds": rebuilds}
+
+
+@click.command(short_help="Compile pipelines for a new driver.")
+@click.argument("program", required=False, shell_complete=programs, help=f"Only this program, {NAMES}. Default: all.")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: one less than there are processors.")
+@click.option(
+    "--max-memory", callback=parse_size, metavar="SIZE", help="Memory of all processes. Default: half of the machine's."
+)
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 86400),
+    default=120,
+    show_default=True,
+    help="Seconds after which a pipeline is given up.",
+)
+@click.option("--all", "everything", is_flag=True, help="Also try what failed before on this driver.")
+@json_option
+def rebuild(
+    program: str | None, jobs: int | None, max_memory: int | None, timeout: int, everything: bool, as_json: bool
+) -> None:
+    """Compile what programs created on another driver or card for those of this machine, without the programs.
+
+    This needs the recorded state of programs: what they asked for when they created pipelines. It creates the pipelines
+    that the store lacks for the present driver, in processes of their own, the ones that programs waited for longest
+    first. A pipeline that crashes the driver, hangs or takes too much memory is not tried again until the driver
+    changes. After Ctrl-C or a kill, the next rebuild continues.
+
+    \b
+    Example:
+      pylayer rebuild
+      pylayer rebuild game --jobs 4
+    """
+    store = require_store()
+    names = Names(store.root)
+    default = default_effort()
+    effort = Effort(jobs or default.jobs, max_memory or default.most_bytes, float(timeout))
+    chosen = states.programs(store.root)
+    for number in chosen:
+        names.learn(number, states.application(store.root, number))
+    if program is not None:
+        chosen = [number for number in chosen if names.matches(number, program)]
+        if not chosen:
+            raise Failure(f"nothing was rebuilt: no state is recorded of a program named {program}")
+    if not chosen:
+        say("Nothing to rebuild: no state of a program is recorded.")
+        works = []
+    else:
+        plan = Plan(store, names, everything)
+        works = [work for number in chosen for work in plan.rebuilds(number)]
+        interrupted = False
+        try:
+            perform(store, works, effort, as_json)
+        except KeyboardInterrupt:
+            interrupted = True
+        if not as_json:
+            _print(works)
+        if interrupted:
+            raise KeyboardInterrupt
+    if as_json:
+        print_json(_as_json(store.root, works))
+    if any(work.failures for work in works):
+        raise click.exceptions.Exit(EXIT_PROBLEM)

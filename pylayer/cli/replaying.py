@@ -1,0 +1,437 @@
+"""Creates pipelines under the layer in processes of their own, and gives what it stored to a program. ``prewarm`` does
+it with fossilize-replay, ``rebuild`` with pylayer's own replayer (shim/replay), of which this module has the other end.
+
+A replayer works for a slice of time. Then it ends, what it stored is imported, and another one begins: so a kill loses
+one slice, and memory that a driver does not give back is bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..common.files import remove_tree
+from ..common.identity import Identity
+from ..report import recorded
+from ..store.state import Unusable
+from ..store.store import Refused, Store
+from . import layer_files
+from .devices import KEEPING
+from .environment import with_layer
+from .output import Failure
+
+if TYPE_CHECKING:
+    from ..store.state import Created, State
+    from ..store.store import Import, Shelf
+    from ..values import DeviceFacts
+
+REPLAYER = "pylayer-replay"
+SLICE_SECONDS = 20.0
+#: How often a replayer that answers nothing is looked at.
+LOOK_SECONDS = 0.25
+FRAME, NOT_ASKED = struct.Struct("<II16s"), 0xFFFFFFFF
+#: Signals of a process that does something wrong. Others come from outside.
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
+RESULTS = {
+    -1: "VK_ERROR_OUT_OF_HOST_MEMORY",
+    -2: "VK_ERROR_OUT_OF_DEVICE_MEMORY",
+    -3: "VK_ERROR_INITIALIZATION_FAILED",
+    -8: "VK_ERROR_FEATURE_NOT_PRESENT",
+    -13: "VK_ERROR_UNKNOWN",
+    -1000012000: "VK_ERROR_INVALID_SHADER_NV",
+}
+NOT_STORED = "its data is part of another pipeline's, or was stored under another fingerprint"
+NOT_ENDED = "the process crashed or hung when it destroyed the device"
+KEEPS_NOTHING = "the layer stores nothing for this device (pylayer doctor)"
+
+
+# ---- the room: a store of its own ----------------------------------------------------------------------
+
+
+def scratch_environment(root: str, manifests: str) -> dict[str, str]:
+    """Returns the environment of a program that runs under the layer with the store ``root`` and no other."""
+    own = {"PYLAYER_STORE": root, "PYLAYER_SYSTEM_STORE": os.path.join(root, "none")}
+    return with_layer({**os.environ, **own}, manifests)
+
+
+def shelves_of(root: str) -> list[Shelf]:
+    """Returns everything that a store holds under known identities."""
+    found = Store(root).shelves(lambda name: True, lambda number, name: None)
+    return [shelf for shelf in found if shelf.identity is not None]
+
+
+def give(
+    replayed: str, store: Store, recipient: tuple[int, str], maker: str, rebuilt: bool = False
+) -> tuple[list[Import], set[int]]:
+    """Gives everything in the store at ``replayed`` to a program of ``store``. Returns an import for each identity, and
+    the fingerprints of what was there. Raises OSError."""
+    imports: list[Import] = []
+    fingerprints: set[int] = set()
+    for shelf in shelves_of(replayed):
+        assert shelf.identity is not None
+        fingerprints.update(*(holding.fingerprints for holding in shelf.holdings.values()))
+        path = os.path.join(replayed, f"{shelf.name}.pylayer")
+        export = Store(replayed).export(shelf.identity, dict.fromkeys(shelf.programs, maker), "")
+        for _ in export.steps(path):
+            pass
+        if export.result.paths:
+            work = store.import_from(path, recipient, rebuilt=rebuilt)
+            for _ in work.steps(store.root, False):
+                pass
+            imports.append(work)
+    return imports, fingerprints
+
+
+# ---- one replayer --------------------------------------------------------------------------------------
+
+
+class Ended(Exception):
+    """The replayer ended, or was killed, before it answered. The text says why. ``again``: the pipeline may be
+    innocent."""
+
+    def __init__(self, why: str, again: bool = False) -> None:
+        super().__init__(why)
+        self.again = again
+
+
+class NoDevice(Exception):
+    """There is no such device, or it cannot be created. The text says why."""
+
+
+class Replayer:
+    """One process of the replayer. Raises OSError if it cannot be started."""
+
+    def __init__(self, path: str, facts: DeviceFacts, environment: dict[str, str], most_bytes: int) -> None:
+        self.lacks: list[str] = []
+        #: Digests of the objects that it has.
+        self.has: set[bytes] = set()
+        self._most = most_bytes
+        self._received = b""
+        device = (f"{facts.vendor_id:x}", f"{facts.device_id:x}", facts.pipeline_cache_uuid.hex())
+        self._process = subprocess.Popen(
+            [path, *device],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is for the command, which lets a pipeline end
+            bufsize=0,
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._to, False)
+
+    def begin(self, state: State, instance: bytes, device: bytes, seconds: float) -> None:
+        """Creates the device. Raises NoDevice, Ended, Unusable and OSError."""
+        objects = {digest: state.with_inputs(digest, ())[0] for digest in (instance, device)}
+        word, *rest = self._exchange(b"".join(_frame(*one) for one in objects.items()), seconds)
+        if word != "ready":
+            raise NoDevice(" ".join(rest))
+
+    def create(self, state: State, created: Created, seconds: float) -> str:
+        """Creates a pipeline. Returns why that failed; empty text if it did not. Raises Ended, Unusable and OSError."""
+        data, inputs = state.with_inputs(created.pipeline, self.has)
+        self.has.update(inputs)
+        frames = [_frame(*one) for one in inputs.items()]
+        word, _, *rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, 0), seconds)
+        if word != "done":
+            return " ".join(rest)
+        result = int(rest[0].split()[0])
+        lacking = f" (without {', '.join(self.lacks[:3])})" if result and self.lacks else ""
+        return f"{RESULTS.get(result, f'VkResult {result}')}{lacking}" if result else ""
+
+    def _exchange(self, data: bytes, seconds: float) -> list[str]:
+        """Sends ``data`` and returns the words of the answer."""
+        rest, end = memoryview(data), self._clock() + seconds
+        while True:
+            line, newline, after = self._received.partition(b"\n")
+            if newline:
+                self._received = after
+                words = line.decode("utf-8", "replace").split(" ", 2)
+                if words[0] != "lacks":
+                    return words
+                self.lacks.append(" ".join(words[1:]))
+                continue
+            reading, writing, _ = select.select([self._from], [self._to] if rest else [], [], LOOK_SECONDS)
+            if writing:
+                try:
+                    rest = rest[os.write(self._to, rest[: 1 << 16]) :]
+                except BrokenPipeError:
+                    rest = rest[:0]
+            if reading:
+                piece = os.read(self._from, 1 << 16)
+                if not piece:
+                    raise self._how_it_ended()
+                self._received += piece
+            elif self._clock() > end:
+                raise self._kill(f"no answer within {seconds:.0f} s")
+            elif self.resident_bytes > self._most:
+                raise self._kill(f"it needs more than {self._most >> 20} MiB")
+
+    def _clock(self) -> float:
+        """Returns a time in seconds that stands still while the process is ready to run and other programs have the
+        processors: then nothing hangs."""
+        return time.monotonic() - seconds_without_processor(self._process.pid)
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory that the process uses now; 0 if it has ended."""
+        try:
+            with open(f"/proc/{self._process.pid}/statm", "rb") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError):
+            return 0
+
+    def _kill(self, why: str) -> Ended:
+        self._process.kill()
+        return Ended(why)
+
+    def _how_it_ended(self) -> Ended:
+        status = self._process.wait()
+        if status >= 0:
+            return Ended(f"the driver ended the process with status {status}")
+        name = signal.Signals(-status).name
+        if -status in CRASHES:
+            return Ended(f"the driver crashed ({name})")
+        return Ended(f"the process was killed ({name})", again=True)
+
+    def close(self, seconds: float) -> bool:
+        """Lets the process end, and the layer in it write what it has. Kills it and returns False if it does not."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            return self._process.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return False
+
+
+def seconds_without_processor(pid: int) -> float:
+    """Returns how long a process's first thread was ready to run and waited for a processor; 0 if that is unknown."""
+    try:
+        with open(f"/proc/{pid}/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+def _frame(digest: bytes, data: bytes, index: int = NOT_ASKED) -> bytes:
+    return FRAME.pack(len(data), index, digest) + data + bytes(-len(data) % 8)
+
+
+# ---- all that a program lacks on a device --------------------------------------------------------------
+
+
+@dataclass
+class Effort:
+    """How much a rebuild may take."""
+
+    jobs: int
+    most_bytes: int
+    seconds: float
+
+    @property
+    def share(self) -> int:
+        """The memory for one process."""
+        return self.most_bytes // self.jobs
+
+
+@dataclass
+class Rebuild:
+    """Rebuilds pipelines of one program for one device. ``wanted``: in the order in which they are compiled."""
+
+    store: Store
+    state: State
+    facts: DeviceFacts
+    recipient: tuple[int, str]
+    executable: str
+    wanted: list[Created]
+    #: Numbers of pipelines that are not tried, because they failed before on this driver, by reason.
+    earlier: Counter[str] = field(default_factory=Counter)
+    #: Numbers of pipelines that were not rebuilt, by reason.
+    failures: Counter[str] = field(default_factory=Counter)
+    rebuilt: int = 0
+
+    def __post_init__(self) -> None:
+        #: Set when no other pipeline is to be begun.
+        self.stop = threading.Event()
+        self._lock = threading.Lock()
+        self._number = 0
+        self._groups: dict[tuple[bytes, bytes], deque[Created]] = {}
+        self._errors: list[OSError | Refused] = []
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the device, as far as it does not depend on what a program enables."""
+        return Identity.of(self.facts)
+
+    def run(
+        self,
+        effort: Effort,
+        scratch: str,
+        manifests: str,
+        advance: Callable[..., None],
+        is_enough: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Rebuilds until all is done, or ``is_enough`` returns true, and imports what there is. Raises OSError and
+        Refused."""
+        path = os.path.join(scratch, _file_name(self.executable) or REPLAYER)
+        if not os.path.exists(path):  # drivers and policy rules know programs by the names of their files
+            shutil.copyfile(layer_files.package_directory() / REPLAYER, path)
+            os.chmod(path, 0o700)
+        for created in self.wanted:
+            self._groups.setdefault((created.instance, created.device), deque()).append(created)
+        arguments = (effort, path, manifests, advance)
+        threads = [threading.Thread(target=self._work, args=arguments) for _ in range(effort.jobs)]
+        for thread in threads:
+            thread.start()
+        try:
+            while any(thread.is_alive() for thread in threads):
+                if is_enough():
+                    break
+                time.sleep(LOOK_SECONDS / 5)
+        finally:
+            self.stop.set()
+            for thread in threads:
+                thread.join()
+        if self._errors:
+            raise self._errors[0]
+
+    def _work(self, effort: Effort, path: str, manifests: str, advance: Callable[..., None]) -> None:
+        try:
+            while not self.stop.is_set() and (group := self._next_group()):
+                with self._lock:
+                    self._number += 1
+                    root = f"{path}.{self._number}.store"
+                try:
+                    self._slice(group, effort, path, scratch_environment(root, manifests), advance)
+                finally:
+                    remove_tree(root)
+        except (OSError, Refused) as error:
+            self._errors.append(error)
+            self.stop.set()
+
+    def _next_group(self) -> tuple[bytes, bytes] | None:
+        with self._lock:
+            return next((key for key, group in self._groups.items() if group), None)
+
+    def _next(self, key: tuple[bytes, bytes]) -> Created | None:
+        with self._lock:
+            group = self._groups[key]
+            return group.popleft() if group and not self.stop.is_set() else None
+
+    def _fail(self, created: Created, why: str, again: bool = False) -> None:
+        """``again``: it may work the next time."""
+        with self._lock:
+            self.failures[why] += 1
+            if not again:
+                self.state.fail(created.pipeline, self.identity.digest, why)
+
+    def _fail_each(self, lost: list[Created], why: str, again: bool) -> None:
+        for created in lost:
+            self._fail(created, why, again)
+
+    def _fail_all(self, key: tuple[bytes, bytes] | None, why: str, advance: Callable[..., None]) -> None:
+        for group in [key] if key else list(self._groups):
+            while created := self._next(group):
+                self._fail(created, why, again=True)
+                advance(1)
+
+    def _slice(
+        self,
+        key: tuple[bytes, bytes],
+        effort: Effort,
+        path: str,
+        environment: dict[str, str],
+        advance: Callable[..., None],
+    ) -> None:
+        """Replays pipelines of one device's creation until the slice is over, and imports what was stored."""
+        replayer = Replayer(path, self.facts, environment, effort.share)
+        made: list[Created] = []
+        try:
+            try:
+                replayer.begin(self.state, *key, effort.seconds)
+            except (NoDevice, Ended, Unusable) as error:
+                self._fail_all(key, f"its device cannot be created: {error}", advance)
+                return
+            is_whole = self._feed(replayer, key, effort, made, advance)
+        finally:
+            ends = replayer.close(effort.seconds)
+        root = environment["PYLAYER_STORE"]
+        lost = self._import(root, made) if made else []
+        if not is_whole:  # the layer had not written them when the process died over another one
+            with self._lock:
+                self._groups[key].extendleft(reversed(lost))
+            advance(-len(lost))
+        elif lost and ends and not any(run.texts["carrier"] in KEEPING for run in recorded.read(root)):
+            self._fail_each(lost, KEEPS_NOTHING, again=True)
+            self._fail_all(None, KEEPS_NOTHING, advance)
+        else:
+            self._fail_each(lost, NOT_STORED if ends else NOT_ENDED, again=not ends)
+
+    def _feed(
+        self,
+        replayer: Replayer,
+        key: tuple[bytes, bytes],
+        effort: Effort,
+        made: list[Created],
+        advance: Callable[..., None],
+    ) -> bool:
+        """Creates pipelines one by one, and adds those that could be created to ``made``. Returns False if the process
+        died over one."""
+        end = time.monotonic() + SLICE_SECONDS
+        while created := self._next(key):
+            try:
+                why = replayer.create(self.state, created, effort.seconds)
+            except Ended as error:
+                self._fail(created, str(error), error.again)
+                return False
+            except Unusable as error:  # until the program records it again
+                self._fail(created, str(error), again=True)
+                continue
+            finally:
+                advance(1)
+            if why:
+                self._fail(created, why)
+            else:
+                made.append(created)
+            if time.monotonic() > end or replayer.resident_bytes > effort.share // 2:
+                break
+        return True
+
+    def _import(self, root: str, made: list[Created]) -> list[Created]:
+        """Imports what was stored. Returns the pipelines that were not."""
+        with self._lock:
+            _, fingerprints = give(root, self.store, self.recipient, REPLAYER, rebuilt=True)
+            lost = [created for created in made if created.fingerprint not in fingerprints]
+            self.rebuilt += len(made) - len(lost)
+        return lost
+
+
+def _file_name(executable: str) -> str:
+    """Returns how drivers see a program that the layer knows by this name: a Windows program, or an interpreter."""
+    interpreter, _, program = executable.partition(" ")
+    if interpreter.startswith("wine"):
+        name = program or interpreter
+    else:
+        name = interpreter if interpreter.startswith(("python", "pypy")) else executable
+    return os.path.basename(name)
+
+
+def require_replayer() -> None:
+    """Raises Failure if the installation lacks the replayer."""
+    path = layer_files.package_directory() / REPLAYER
+    if not path.is_file():
+        raise Failure(f"{path} is missing, so nothing can be rebuilt; install vk-pylayer again")

@@ -1,0 +1,304 @@
+"""``pylayer rebuild``: what a program created on one driver is compiled for another, without the program. State is made
+by tests/recorded_state.py, which is also the program."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recorded_state as recorded
+import xxhash
+from cli.marks import ON_RADV
+from cli.user import User
+from world import BUILD
+
+from pylayer.cli.replaying import seconds_without_processor
+from pylayer.common import file_kinds
+from pylayer.store import state
+from pylayer.store.reader import Reader
+from pylayer.store.store import Store
+
+PROGRAM = Path(recorded.__file__)
+COUNT = 12
+#: All that the program creates.
+ALL = COUNT + 2
+NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
+
+
+def play(user: User, *words: str, **environment: str) -> tuple[int, int]:
+    """Runs the program. Returns how many pipelines were found and how many compiled."""
+    done = user.pylayer("run", "--", sys.executable, PROGRAM, COUNT, *words, **environment)
+    assert done.returncode == 0, done.stderr
+    return counted(user, **environment)
+
+
+def counted(user: User, **environment: str) -> tuple[int, int]:
+    """Returns what the program's last run on the card of this environment found and compiled."""
+    card = "NAVI31" if "RADV_FORCE_FAMILY" in environment else "build-2" if environment else ""
+    found = [it for it in user.json("stats", "--last")["programs"] if card in it["device"] + it["driver_info"]]
+    return found[0]["hits"], found[0]["compiled"]
+
+
+def stored_in_order(user: User) -> tuple[int, list[int]]:
+    """Returns the program's number, and fingerprints in the order in which they were stored."""
+    (path,) = (path for suffix in ("journal", "closed") for path in user.store.glob(f"store/*/*.{suffix}"))
+    reader = Reader(str(path))
+    header, _ = reader.header()
+    assert header is not None
+    records = [record for part in reader.parts([]) for record in part.records]
+    return header.program, [record.fingerprint for record in records if record.is_pipeline]
+
+
+def record(
+    user: User,
+    pipelines: list[recorded.Object],
+    fingerprints: list[int],
+    program: int,
+    device_of: recorded.Object = recorded.DEVICE,
+) -> None:
+    """Writes what the layer records of pipelines. The first one was waited for least."""
+    objects: dict[bytes, bytes] = {}
+    instance, device = (recorded.digest_of(one, objects) for one in (recorded.INSTANCE, device_of))
+    journal = state.writer(str(user.store), program, "recorded")
+    for number, pipeline in enumerate(pipelines):
+        key = recorded.digest_of(pipeline, objects), device, instance
+        data = state.CREATED.pack(*key, fingerprints[number], (number + 1) * 1_000_000, int(time.time()))
+        for parts in (*map(state.object_parts, objects.values()), state.created_parts(state.Created(data))):
+            journal.append(parts)
+        objects.clear()
+    assert journal.path is not None
+    os.rename(journal.path, journal.path.removesuffix(file_kinds.OBJECTS) + file_kinds.OBJECT_PACK)  # nobody writes it
+
+
+@pytest.fixture
+def player(user: User) -> User:
+    """A user with a program that ran once and whose pipelines were recorded."""
+    assert play(user) == (0, ALL)
+    program, fingerprints = stored_in_order(user)
+    record(user, recorded.pipelines(COUNT), fingerprints, program)
+    return user
+
+
+def rebuilt(user: User, *arguments: object, status: int = 0, **environment: str) -> dict[str, Any]:
+    (one,) = user.json("rebuild", *arguments, status=status, **environment)["rebuilds"]
+    return one
+
+
+@ON_RADV
+def test_another_card(player: User) -> None:
+    """Nothing is to do for the driver that has all. For another card everything is compiled, and the program's first
+    run there compiles nothing. stats says what was rebuilt and used. A second rebuild has nothing to do."""
+    assert rebuilt(player)["wanted"] == 0
+    one = rebuilt(player, "--jobs", 2, **NEW_CARD)
+    assert (one["wanted"], one["rebuilt"], one["not_rebuilt"]) == (ALL, ALL, {})
+    assert play(player, **NEW_CARD) == (ALL, 0)
+    assert rebuilt(player, **NEW_CARD)["wanted"] == 0
+    assert not (player.store / "prewarm").exists()
+    new = [program for program in player.json("stats", **NEW_CARD)["programs"] if program["rebuilt_pipelines"]]
+    assert [(it["rebuilt_pipelines"], it["rebuilt_pipelines_used"]) for it in new] == [(ALL, ALL)]
+
+
+@ON_RADV
+def test_same_bytes(player: User) -> None:
+    """What is rebuilt for the driver that it was recorded on is what the program stored, byte for byte."""
+
+    def digests() -> set[bytes]:
+        found = Store(str(player.store)).shelves(lambda name: True, lambda number, name: None)
+        return {digest for shelf in found for holding in shelf.holdings.values() for digest in holding.digests}
+
+    before = digests()
+    (identity,) = Store(str(player.store)).identities()
+    assert player.pylayer("clear", "--identity", identity, "--yes").returncode == 0
+    assert digests() == set()
+    assert rebuilt(player)["rebuilt"] == ALL
+    assert digests() == before
+
+
+# ---- on the scripted driver --------------------------------------------------------------------------
+
+
+def driver(*statements: str) -> dict[str, str]:
+    """Returns the variables of a new build of the driver, which does this."""
+    return {"PYLAYER_TEST_DRIVER": ";".join(("driver-version=2;uuid=7e58;driver-info=build-2", *statements))}
+
+
+@pytest.fixture
+def updater(user: User) -> User:
+    """A user of the scripted driver with a program without graphics."""
+    assert play(user, "plain") == (0, COUNT)
+    program, fingerprints = stored_in_order(user)
+    record(user, recorded.pipelines(COUNT, True), fingerprints, program, recorded.PLAIN_DEVICE)
+    return user
+
+
+def numbers(one: dict[str, Any]) -> tuple[int, int]:
+    return one["wanted"], one["rebuilt"]
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        ("crash", "the driver crashed (SIGSEGV)"),
+        ("exit", "the driver ended the process with status 0"),
+        ("hang", "no answer within 2 s"),
+        ("error:unknown", "VK_ERROR_UNKNOWN"),
+    ],
+)
+def test_pipelines_that_harm(updater: User, action: str, why: str) -> None:
+    """Pipelines that the driver crashes on, hangs in or refuses cost themselves alone. They are named, and not tried
+    again until somebody asks, or the driver changes."""
+    bad = driver(f"pipeline={action}?compile?chosen")
+    one = rebuilt(updater, "--jobs", 2, "--timeout", 2, status=1, **bad)
+    lost = one["not_rebuilt"][why]
+    assert 0 < lost < COUNT // 2 and one["not_rebuilt"] == {why: lost} and numbers(one) == (COUNT, COUNT - lost)
+    one = rebuilt(updater, **bad)
+    assert numbers(one) == (0, 0) and one["not_tried"] == {why: lost}
+    assert why in updater.pylayer("rebuild", **bad).stdout
+    assert play(updater, "plain", **driver()) == (COUNT - lost, lost)
+    assert updater.pylayer("clear", "--identity", newest(updater), "--yes").returncode == 0
+    assert numbers(rebuilt(updater, "--all", **driver())) == (COUNT, COUNT)
+
+
+def newest(user: User) -> str:
+    return max(user.store.glob("store/*"), key=lambda path: path.stat().st_ctime).name
+
+
+def test_device_that_cannot_be_created(updater: User) -> None:
+    """A device that cannot be created is one reason for all of its pipelines, and is tried again."""
+    bad = driver("create-device=error:initialization-failed")
+    for _ in range(2):
+        one = rebuilt(updater, status=1, **bad)
+        assert one["not_rebuilt"] == {"its device cannot be created: vkCreateDevice returned -3": COUNT}
+    assert numbers(rebuilt(updater, **driver())) == (COUNT, COUNT)
+
+
+def test_nothing_is_stored(updater: User) -> None:
+    """Where the layer stores nothing, one slice finds that out, and nothing is noted of the pipelines."""
+    off = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "off"}
+    one = rebuilt(updater, status=1, **driver(), **off)
+    assert sum(one["not_rebuilt"].values()) == COUNT and "stores nothing" in next(iter(one["not_rebuilt"]))
+    assert numbers(rebuilt(updater, **driver())) == (COUNT, COUNT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After Ctrl-C, what was compiled until then is stored. A kill loses a slice. The next rebuild does the rest, and
+    nothing is left of the first."""
+    slow = driver("pipeline=slow:250?compile")
+    process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **slow), start_new_session=True)
+    end = time.monotonic() + 60
+    while not list(updater.store.glob("prewarm/*/*.store/store/*/*.journal")) and time.monotonic() < end:
+        time.sleep(0.02)
+    os.kill(process.pid, number)
+    assert process.wait(60) == -number
+    one = rebuilt(updater, **driver())
+    wanted, done = numbers(one)
+    assert wanted == done and (0 < wanted < COUNT if number == signal.SIGINT else wanted == COUNT)
+    assert play(updater, "plain", **driver()) == (COUNT, 0)
+    assert updater.pylayer("trim").returncode == 0
+    assert not list(updater.store.glob("prewarm/*"))
+
+
+def test_killed_from_outside(updater: User) -> None:
+    """Who kills a replayer says nothing about its pipeline: the next rebuild tries it again."""
+    process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **driver("pipeline=slow:250?compile")))
+    end = time.monotonic() + 60
+    while not list(updater.store.glob("prewarm/*/*.store/store/*/*.journal")) and time.monotonic() < end:
+        time.sleep(0.02)
+    tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
+    (replayer,) = (int(child) for task in tasks for child in task.read_text().split())
+    os.kill(replayer, signal.SIGTERM)
+    assert process.wait(60) == 1
+    assert numbers(rebuilt(updater, **driver())) == (1, 1)
+
+
+def test_a_busy_machine_is_no_hang() -> None:
+    """The time in which other programs have the processors is known."""
+    one, end = min(os.sched_getaffinity(0)), time.monotonic() + 0.8
+    spin = f"import os, time; os.sched_setaffinity(0, {{{one}}})\nwhile time.monotonic() < {end}: pass"
+    processes = [subprocess.Popen([sys.executable, "-S", "-c", spin]) for _ in range(3)]
+    time.sleep(0.5)
+    waited = [seconds_without_processor(process.pid) for process in processes]
+    for process in processes:
+        process.wait()
+    assert sum(waited) > 0.1 and seconds_without_processor(processes[0].pid) == 0
+
+
+def test_missing_and_circular_objects(updater: User) -> None:
+    """Pipelines of which an object is missing, malformed, or made of itself are counted. The others are rebuilt."""
+    program, _ = stored_in_order(updater)
+    journal = state.writer(str(updater.store), program, "recorded")
+    found = state.read(str(updater.store), program)
+    key = next(iter(found.created))
+    inside = recorded.object_of(bytes(96), 11, handles=[(8, 17, bytes(16))])
+    short = recorded.object_of(bytes(8), 11)
+    for number, data in enumerate((inside, short, inside[:50], b"")):
+        digest = xxhash.xxh3_128_digest(data)
+        created = state.CREATED.pack(digest, *key[1:3], number + 1, 1, 1)
+        journal.append([*state.object_parts(data), *state.created_parts(state.Created(created))])
+    journal.append(state.created_parts(state.Created(state.CREATED.pack(b"?" * 16, *key[1:3], 9, 1, 1))))
+    one = rebuilt(updater, status=1, **driver())
+    assert numbers(one) == (COUNT + 5, COUNT) and sum(one["not_rebuilt"].values()) == 5
+    assert {"impossible lengths", "an object that it is made of is missing"} < one["not_rebuilt"].keys()
+
+
+def mutants(count: int, rng: random.Random) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
+    """Yields pipelines of which the numbers in one image are wrong: digests and objects, which verify."""
+    for number in range(count):
+        objects: dict[bytes, bytes] = {}
+        recorded.digest_of(recorded.compute(number + 100), objects)
+        pipeline = next(data for data in objects.values() if state.HEADER.unpack_from(data)[2] == 11)
+        data = bytearray(pipeline)
+        for _ in range(rng.randrange(1, 4)):
+            place = state.HEADER.size + 8 * rng.randrange((len(data) - state.HEADER.size) // 8)
+            data[place : place + 8] = rng.choice((b"\xff" * 8, rng.randbytes(8), bytes(8), b"\x01" * 8))
+        digest = xxhash.xxh3_128_digest(data)
+        yield digest, objects | {digest: bytes(data)}
+
+
+def test_state_that_verifies_and_is_impossible(updater: User) -> None:
+    """State of which the hashes are right and the content is not harms the replayer at most. The rest is rebuilt."""
+    program, _ = stored_in_order(updater)
+    key = next(iter(state.read(str(updater.store), program).created))
+    journal = state.writer(str(updater.store), program, "recorded")
+    for number, (digest, objects) in enumerate(mutants(30, random.Random(5))):
+        created = state.Created(state.CREATED.pack(digest, *key[1:3], number + 1, number, 1))
+        for parts in (*map(state.object_parts, objects.values()), state.created_parts(created)):
+            journal.append(parts)
+    one = rebuilt(updater, "--timeout", 5, status=1, **driver())
+    assert one["wanted"] == COUNT + 30 and one["rebuilt"] == COUNT and sum(one["not_rebuilt"].values()) == 30
+    assert play(updater, "plain", **driver()) == (COUNT, 0)
+
+
+def test_hostile_objects() -> None:
+    """The replayer accepts no object with a length or a place outside of it, under sanitizers."""
+    subprocess.run([BUILD / "fuzz" / "objects", "300000"], check=True, timeout=250)
+
+
+def test_forgotten_and_cleared(updater: User) -> None:
+    """forget and clear remove a program's state. trim folds it, verify reads it, ls counts it, and no export has it."""
+    assert updater.pylayer("verify").returncode == 0
+    (path,) = updater.store.glob("state/*")
+    assert updater.json("ls")["state_bytes"] == path.stat().st_size and path.stat().st_mode & 0o777 == 0o600
+    assert updater.pylayer("export", "all.pylayer", "--app", "*recorded*").returncode == 0
+    assert not re.search(b"OBJT|CRTD|VkShader", (updater.directory / "all.pylayer").read_bytes())
+    data = bytearray(path.read_bytes())
+    data[600] ^= 1
+    path.write_bytes(data)
+    assert updater.pylayer("verify").returncode == 1
+    assert updater.pylayer("verify", "--repair").returncode == 0
+    (program,) = (shelf["programs"][0]["program_id"] for shelf in updater.json("ls")["identities"])
+    for words in (("clear", "--app", "*recorded*"), ("forget", "*recorded*"), ("forget", "--all"), ("clear", "--all")):
+        play(updater, "plain")
+        record(updater, recorded.pipelines(1, True), [1], int(program, 16))
+        assert updater.pylayer(*words, "--yes").returncode == 0
+        assert state.programs(str(updater.store)) == []
