@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
+import shutil
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -142,6 +145,52 @@ def perform(
         raise Failure(f"{store.root} cannot be used: {error.strerror or error}; the rest was not rebuilt") from error
     except Refused as error:
         raise Failure(f"what was compiled is no data of this driver: {error}; the rest was not rebuilt") from error
+
+
+# ---- before a program starts ---------------------------------------------------------------------------
+
+
+def _enter_was_typed() -> bool:
+    if not sys.stdin.isatty() or not select.select([sys.stdin], [], [], 0)[0]:
+        return False
+    sys.stdin.readline()
+    return True
+
+
+def _programs_of(root: str, command: tuple[str, ...]) -> list[int]:
+    """Returns the programs with state that a command starts: it may begin with Proton, Wine or an interpreter."""
+    recorded_ones = states.programs(root)
+    known = executables(root) if recorded_ones else {}
+    found = (shutil.which(word) or word for word in command)
+    names = {os.path.basename(path) for word in found for path in (word, os.path.realpath(word))} - {""}
+    ends = tuple(f" {name}" for name in names)
+    return [it for it in recorded_ones if f" {known.get(it, '')}".endswith(ends)]
+
+
+def rebuild_first(root: str, command: tuple[str, ...]) -> None:
+    """Rebuilds what a program lacks before ``pylayer run`` starts it, until that is done or Enter is typed. Raises
+    Failure."""
+    programs = _programs_of(root, command)
+    if not programs:
+        return
+    store = Store(root)
+    plan = Plan(store, Names(root))
+    works = [work for program in programs for work in plan.rebuilds(program) if work.wanted]
+    count = sum(len(work.wanted) for work in works)
+    if not count:
+        return
+    effort = default_effort()
+    seconds = sum(created.stall_ns for work in works for created in work.wanted) / 1e9 / effort.jobs
+    stop = "; Enter to start now" if sys.stdin.isatty() else ""
+    click.echo(f"pylayer: driver changed: {count:,} pipelines, about {max(1, round(seconds))} s{stop}", err=True)
+    entered = False
+
+    def is_enough() -> bool:
+        nonlocal entered
+        entered = entered or _enter_was_typed()
+        return entered
+
+    perform(store, works, effort, False, is_enough)
 
 
 # ---- the command ---------------------------------------------------------------------------------------

@@ -92,6 +92,18 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> tuple[dict
     return environment, False
 
 
+def _rebuild_first(root: str, command: tuple[str, ...]) -> None:
+    """Rebuilds what the program lacks. If that fails, the program starts nevertheless, and one line says why."""
+    from .rebuild import rebuild_first
+
+    try:
+        rebuild_first(root, command)
+    except Failure as failure:
+        fail(failure.message)
+    except OSError as error:
+        fail(f"nothing was rebuilt: {error}")
+
+
 def why_unseen(document: dict[str, Any], command: str) -> str:
     """Returns why no device of a program is recorded, as far as it is known, and what to do."""
     from .policy_explain import why_skipped
@@ -139,10 +151,17 @@ def _print_summary(root: str | None, session: str, document: dict[str, Any], com
     "--store", metavar="DIR", shell_complete=directories, help="Where this run stores its pipelines (PYLAYER_STORE)."
 )
 @click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
+@click.option("--rebuild", is_flag=True, help="First compile what it lacks for a new driver (pylayer rebuild).")
 @click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")
 @program_argument
 def run(
-    policy: str | None, preset: str | None, store: str | None, log: str | None, summary: bool, command: tuple[str, ...]
+    policy: str | None,
+    preset: str | None,
+    store: str | None,
+    log: str | None,
+    rebuild: bool,
+    summary: bool,
+    command: tuple[str, ...],
 ) -> None:
     """Run a program under the layer, without installing anything.
 
@@ -175,6 +194,8 @@ def run(
     if root is not None and is_on:
         compile_policy(in_force, root)
         pull_first(document, root, environment)
+        if rebuild:
+            _rebuild_first(root, command)
     if not summary:
         replace_by(list(command), environment)
     session = environment["PYLAYER_SESSION"] = unique_name()  # other programs may begin meanwhile

@@ -123,6 +123,16 @@ def test_same_bytes(player: User) -> None:
     assert digests() == before
 
 
+@ON_RADV
+def test_before_a_run(player: User) -> None:
+    """run --rebuild does it before the program starts, and says so. It says nothing if there is nothing to do."""
+    words = ("run", "--rebuild", "--", sys.executable, PROGRAM, COUNT)
+    first, second = (player.pylayer(*words, **NEW_CARD) for _ in range(2))
+    assert first.returncode == 0 and f"driver changed: {ALL} pipelines, about 1 s" in first.stderr
+    assert second.returncode == 0 and "driver changed" not in second.stderr
+    assert counted(player, **NEW_CARD) == (ALL, 0)
+
+
 # ---- on the scripted driver --------------------------------------------------------------------------
 
 
