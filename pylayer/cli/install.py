@@ -14,7 +14,7 @@ import click
 from .. import LAYER_NAME
 from ..common.files import TEMPORARY
 from ..common.paths import _base
-from . import installed, layer_features, layer_files, tree
+from . import installed, layer_features, layer_files, tree, units
 from .complete import directories
 from .installed import EXPLICIT, IMPLICIT, KINDS, Manifest
 from .output import Failure, WrongUse, json_option, print_json, say
@@ -23,6 +23,7 @@ SWITCH_ON = {
     EXPLICIT: f"VK_INSTANCE_LAYERS={LAYER_NAME} APP",
     IMPLICIT: "ENABLE_PYLAYER=1 APP",
 }
+START = f"systemctl --user start {units.NAME}.timer"
 #: What else of a tree is put where programs look for it: paths below ~/.local or a prefix, and in the tree.
 COMMAND = ("bin/pylayer", "share/man/man1/pylayer.1")
 
@@ -135,6 +136,8 @@ class Work:
     written: dict[Path, tuple[bool, str]] = field(default_factory=dict)
     removed: list[Path] = field(default_factory=list)
     linked: list[Path] = field(default_factory=list)
+    #: The units that rebuild.
+    units: list[Path] = field(default_factory=list)
     #: Why the command has no link, each a line.
     notes: list[str] = field(default_factory=list)
 
@@ -215,13 +218,16 @@ class Work:
             )
 
 
-def _install(work: Work, in_place: bool) -> None:
+def _install(work: Work, in_place: bool, rebuilds: bool) -> None:
     """Raises Failure."""
     try:
         if in_place:
             work.manifests()
         else:
             work.copy()
+        if rebuilds:
+            command = place_of(work.base, work.system) / layer_files.CURRENT / "bin" / "pylayer"
+            work.units = units.write(work.base, command, work.system)
     except OSError as error:
         instead = "run this command as root" if work.system else "pylayer run works without it"
         where = error.filename2 or error.filename or work.base
@@ -244,6 +250,10 @@ def _print(work: Work, undo: str) -> None:
         say(f"Removed: {path}")
     for path in work.linked:
         say(f"Linked: {path}")
+    for path in work.units:
+        say(f"Installed: {path}")
+    if work.units:
+        say(f"It runs from the next login on. To begin now: systemctl --user daemon-reload && {START}")
     for note in work.notes:
         click.echo(f"Note: {note}.")
     for other in _others(list(work.written)):
@@ -269,8 +279,11 @@ def _others(paths: list[Path]) -> list[Manifest]:
     help="With --system: install below DIR, for images.",
 )
 @click.option("--in-place", is_flag=True, help="Copy nothing: register the layer where it is.")
+@click.option(
+    "--rebuild-when-idle", "rebuilds", is_flag=True, help="Also run pylayer rebuild every day, by a timer of systemd."
+)
 @json_option
-def install(kind: str | None, system: bool, prefix: str | None, in_place: bool, as_json: bool) -> None:
+def install(kind: str | None, system: bool, prefix: str | None, in_place: bool, rebuilds: bool, as_json: bool) -> None:
     """Install pylayer and register its layer, for this user.
 
     This copies the layer and this command to ~/.local/share/pylayer, puts the command into ~/.local/bin, and writes
@@ -281,11 +294,15 @@ def install(kind: str | None, system: bool, prefix: str | None, in_place: bool, 
     by its name. With --implicit, ENABLE_PYLAYER=1 in a program's environment enables it too. DISABLE_PYLAYER=1 disables
     it in any program.
 
+    With --rebuild-when-idle, a timer runs pylayer rebuild once a day, at the lowest priority and not on battery.
+
     \b
     Example:
       pylayer install --implicit
       ENABLE_PYLAYER=1 vkcube
     """
+    if rebuilds and in_place:
+        raise WrongUse("--rebuild-when-idle needs a copy of the command, which --in-place does not make")
     base = base_of(system, prefix)
     if system:
         require_public(layer_files.library_path() if in_place else place_of(base, system))
@@ -294,7 +311,7 @@ def install(kind: str | None, system: bool, prefix: str | None, in_place: bool, 
     # VK_INSTANCE_LAYERS.
     kinds = [EXPLICIT, IMPLICIT] if kind == IMPLICIT else [EXPLICIT]
     work = Work(base, system, kinds, layer_files.library_for_loaders())
-    _install(work, in_place)
+    _install(work, in_place, rebuilds)
     if as_json:
         print_json(
             {
@@ -305,7 +322,7 @@ def install(kind: str | None, system: bool, prefix: str | None, in_place: bool, 
                 "kind": kind,
                 "changed": work.changed,
                 "manifests": [str(path) for path in work.written],
-                "links": [str(path) for path in work.linked],
+                "links": [str(path) for path in (*work.linked, *work.units)],
                 "replaced": sorted({library for _, library in work.written.values() if library}),
                 "removed": [str(path) for path in work.removed],
                 "notes": work.notes,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..common.paths import store_root
-from . import installed, tree
+from . import installed, tree, units
 from .complete import directories
 from .install import base_of, is_our_link, links_of, place_of, remove_manifest, remove_temporaries
 from .installed import KINDS
@@ -42,7 +42,7 @@ class Installation:
         links = links_of(base, system)
         # Also those of an install that died before it renamed them.
         known = links | {tree.unfinished_link(path): target for path, target in links.items()}
-        self.links = [path for path, target in known.items() if is_our_link(path, target)]
+        self.links = [path for path, target in known.items() if is_our_link(path, target)] + units.found(base)
         self.trees = [self.place / name for name in tree.names(self.place)]
         #: Trees that programs use.
         self.used: list[Path] = []
@@ -55,7 +55,7 @@ class Installation:
         """Returns all of it, with its sizes."""
         return [
             *(Leftover("a manifest", str(path)) for path in self.manifests),
-            *(Leftover("a link to the installed tree", str(path)) for path in self.links),
+            *(Leftover("a link to the installed tree, or a unit of systemd", str(path)) for path in self.links),
             *(Leftover("the installed tree", str(path)) for path in self.trees),
         ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import stat
@@ -205,7 +207,7 @@ def test_uninstall(user: User) -> None:
     assert again.returncode == 0 and "Nothing to remove" in again.stdout
 
 
-@pytest.mark.parametrize("kind", ["--explicit", "--implicit"])
+@pytest.mark.parametrize("kind", ["--explicit", "--implicit", "--rebuild-when-idle"])
 def test_uninstall_leaves_nothing(user: User, kind: str) -> None:
     """After install and uninstall, a home directory is as empty as before."""
     user.pylayer("install", kind)
@@ -222,6 +224,18 @@ def test_uninstall_keeps_directories_of_others(user: User) -> None:
     (data / "vulkan" / "explicit_layer.d" / "VkLayer_other.json").write_text("{}")
     user.pylayer("uninstall", XDG_DATA_HOME=str(data))
     assert [path.name for path in data.rglob("*")] == ["vulkan", "explicit_layer.d", "VkLayer_other.json"]
+
+
+def test_rebuild_when_idle(user: User) -> None:
+    """The timer is where systemd looks for it, is enabled, and its service runs the installed command."""
+    assert user.pylayer("install", "--in-place", "--rebuild-when-idle").returncode == 2
+    assert user.pylayer("install", "--rebuild-when-idle").returncode == 0
+    units = user.data / "systemd" / "user"
+    enabled = units / "timers.target.wants" / "pylayer-rebuild.timer"
+    assert enabled.resolve() == units / "pylayer-rebuild.timer"
+    (command,) = re.findall("^ExecStart=(.+)$", (units / "pylayer-rebuild.service").read_text(), re.M)
+    done = subprocess.run(shlex.split(command), env=user.environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("umask", [0o002, 0o077])
