@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import struct
 import sys
-from pathlib import Path
 from typing import Any
 
 import xxhash
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 HEADER, POINTER, HANDLE = struct.Struct("<IHHIIIIIIQ"), struct.Struct("<II"), struct.Struct("<II16s")
 OBJECT_TYPES = {5: 20, 6: 17, 7: 18, 9: 15, 10: 19, 11: 19}
