@@ -100,3 +100,23 @@ def test_own_cache_gets_what_is_not_adopted(
     driver.demo("--count", 12, "--cache", "object", "--cache-save", saved, **disk)
     again = driver.demo("--count", 12, "--cache", saved, "--feedback", layered=False)
     assert again["feedback"]["application_cache_hit"] == 12
+
+
+def test_what_is_not_adopted_is_destroyed(scripted: ScriptedDriver) -> None:
+    """With adopt_driver_cache: false no cell is left of what the driver's cache has. The witness asserts that."""
+    scripted.settings(adopt_driver_cache=False)
+    scripted.demo("--count", 12, script=f"{RADV};filled-internal-cache=yes")
+    assert (scripted.world.last()["hits"], scripted.counts["internal-hits"], scripted.counts["compiles"]) == (12, 12, 0)
+    assert scripted.counts["create-cache"] == scripted.counts["destroy-cache"] > 12
+
+
+ONLY_CACHES = "internal-cache=no;binaries=no"
+
+
+def test_own_cache_of_a_warm_run(scripted: ScriptedDriver) -> None:
+    """What the store has is looked up in the layer's cache before the program's own, which is empty: one call to the
+    driver for each pipeline, and none in vain."""
+    for probes in (16, 0):
+        scripted.demo("--count", 8, "--cache", "object", script=ONLY_CACHES)
+        assert scripted.counts["probes"] == probes
+    assert (scripted.world.last()["hits"], scripted.counts["create-pipelines"]) == (8, 8)
