@@ -276,13 +276,18 @@ def test_empty_cell_of_a_library(make: Make, commands: FakeCommands, root: str, 
     assert kind != KIND_LIBRARY or session.reason == ""
 
 
-def test_empty_cell_of_a_driver_that_keeps_others(make: Make, commands: FakeCommands) -> None:
-    """A driver that was seen to cache one pipeline is not a stub because it does not cache another."""
+@pytest.mark.parametrize("by_layer", [False, True], ids=["policy reads", "the layer reads"])
+def test_empty_cells_of_a_driver_that_keeps_others(make: Make, commands: FakeCommands, by_layer: bool) -> None:
+    """A driver that was seen to cache one pipeline is not a stub because it does not cache others, whoever reads the
+    store."""
     session = make()
     keep(session, cell(b"one"), cell(b"", CELL_EMPTY))
     following = make()
-    load(following)
-    keep(following, cell(b"", CELL_EMPTY))
+    if by_layer:
+        following.load.leave_to_layer(device_state(reads_store=True, stored_cells=1))
+    else:
+        load(following)
+    keep(following, *[cell(b"", CELL_EMPTY)] * 5)
     assert commands.switched_off == []
 
 

@@ -13,7 +13,7 @@ from unit.things import facts
 from pylayer.common.identity import Identity
 from pylayer.common.settings import TOP_DEFAULTS, top_setting
 from pylayer.inhost import watchdog
-from pylayer.inhost.user_output import LogStream
+from pylayer.inhost.user_output import LogStream, describe
 from pylayer.policy import Policy, PolicyTimeout
 from pylayer.store import runs
 from pylayer.values import LOG_INFO, LOG_WARN, VERDICT_PASS, Plan
@@ -350,6 +350,13 @@ def test_flood_of_lines(boundary: FakeBoundary) -> None:
         print("line", number, file=stream)
     assert boundary.lines(LOG_INFO) == [f"line {number}" for number in range(1000)]
     assert boundary.lines(LOG_WARN) == ["policy printed 1000 lines; its further output is dropped"]
+
+
+def test_place_of_what_cannot_be_printed() -> None:
+    """An error in what replaces sys.stdout is told with the line of the class that prints."""
+    with pytest.raises(TypeError) as raised:
+        LogStream(LOG_INFO, lambda *_: None).write(5)  # type: ignore[arg-type]
+    assert " (test_watchdog.py, line " in describe(raised.value)
 
 
 # ---- statistics --------------------------------------------------------------------------------------
