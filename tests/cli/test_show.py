@@ -84,6 +84,10 @@ def test_last_use(user: User) -> None:
     assert stored["last_used_s"] == 86_400 * 20
     (stored,) = user.json("show", f"{8:016x}")["stored"]
     assert stored["last_used_s"] == 0 and "last used never" in user.pylayer("show", f"{8:016x}").stdout
+    # A run that could not write to the store may have used it.
+    recorded_runs.write(user.store, identity=IDENTITY.name, read_only=True, counters={"pipelines": 1, "hits": 1})
+    (stored,) = user.json("show", f"{8:016x}")["stored"]
+    assert stored["last_used_s"] is None and "last used never" not in user.pylayer("show", f"{8:016x}").stdout
 
 
 @pytest.mark.parametrize(
