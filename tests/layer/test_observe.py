@@ -85,7 +85,8 @@ def test_what_is_recorded(world: World) -> None:
     world.demo("--count", 12, "--api", "1.3", "--cache", cache, "--cache-save", cache)
     cold = world.last()
     assert (cold["pipelines"], cold["plain_compiled"], cold["hits"]) == (12, 12, 0)
-    world.demo("--count", 12, "--api", "1.3", "--cache", cache)
+    told = world.demo("--count", 12, "--api", "1.3", "--cache", cache, "--feedback")["feedback"]
+    assert told["application_cache_hit"] == 12
     warm = world.last()
     assert (warm["pipelines"], warm["plain_compiled"], warm["application_hits"]) == (12, 0, 12)
     assert 0 < warm["plain_ns"] < cold["plain_ns"]

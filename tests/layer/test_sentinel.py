@@ -392,7 +392,7 @@ def test_deaths_under_a_variable_of_the_driver(scripted: ScriptedDriver, warm: b
     other = world.directory / "another"
     shutil.copy(BUILD / "demo" / "pipelines", other)
     if warm:
-        again(world)
+        again(world, **{variable: "/tmp"})
     dies(world, "--compute", "--seed", 7, **driver, **{variable: "/tmp"})
     again(world, "--compute", "--seed", 7, **driver)
     others = world.run([str(other), "--compute", "--count", str(COUNT)], check=False, **driver).returncode
