@@ -20,6 +20,8 @@ from fleet.fleets import Builder, Machine, nginx
 from namespaces import container
 from world import ROOT
 
+from pylayer.fleet.memory import turn
+
 
 def write_policy(user: User, url: str, *keys: str, more: str = "") -> None:
     """Writes a policy file with a fleet."""
@@ -50,6 +52,17 @@ def public(farm: User) -> str:
 
 def www(farm: User) -> Path:
     return farm.home.parent / "www"
+
+
+def test_another_process_pulls(farm: User, public: str, user: User) -> None:
+    """A pull waits for another one from the same URL, at most for fleet.pull_seconds, and says why it gave up."""
+    url = f"file://{www(farm)}"
+    write_policy(user, url, public, more=", pull_seconds: 1")
+    with turn(str(user.store), url, 1) as is_ours:
+        done = user.pylayer("fleet", "pull")
+        assert is_ours and done.returncode == 1 and "another process pulls from " in done.stderr
+        assert not list(user.store.glob("store/*"))
+    assert "Pulled: 20 records in 1 pack" in user.pylayer("fleet", "pull").stdout
 
 
 def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, user: User) -> None:
