@@ -12,7 +12,16 @@ from typing import Any
 
 from world import World
 
-#: {output} and {extra} are filled in; the rest is the module as the policy thread imports it.
+#: Members of DeviceFacts from VkPhysicalDevicePipelineBinaryPropertiesKHR, with their words in tests/driver.
+PROPERTIES = {
+    "internal_cache": "internal-cache",
+    "internal_cache_control": "internal-cache-control",
+    "prefers_internal_cache": "prefers-internal-cache",
+    "precompiled_internal_cache": "precompiled-internal-cache",
+    "binary_data_compressed": "compressed-binaries",
+}
+
+#: {output}, {properties} and {extra} are filled in; the rest is the module as the policy thread imports it.
 SOURCE = """
 import json
 
@@ -28,7 +37,7 @@ def write(what, **values):
 
 class Recorder(Policy):
     def plan_device(self, program, facts, settings):
-        write("facts", compressed=facts.binary_data_compressed)
+        write("facts", **{name: getattr(facts, name) for name in {properties!r}})
         return super().plan_device(program, facts, settings)
 
     def device_created(self, program, facts, state):
@@ -86,6 +95,7 @@ def record(world: World, extra: str = "", settings: str = "{}") -> Record:
     directory = world.directory / "policies"
     directory.mkdir(exist_ok=True)
     source = SOURCE.replace("{output!r}", repr(str(output))).replace("{extra}", extra)
+    source = source.replace("{properties!r}", repr(list(PROPERTIES)))
     (directory / "layer_recorder.py").write_text(source)
     config = world.directory / "policy.yaml"
     config.write_text(f"policy: layer_recorder:Recorder\npolicy_path: {directory}\nsettings: {settings}\n")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import xxhash
-from layer.recorder import only, record
+from layer.recorder import PROPERTIES, only, record
 from recipes.small import GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE, key_in
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World
@@ -241,6 +241,15 @@ Recorder.admit_cache = lambda self, data, facts, settings: (VERDICT_PASS_KEPT, "
 """
 
 
+def test_data_of_two_caches(world: World) -> None:
+    """Data that was read is sent with a copy once, also if other data is read in between."""
+    wanted = record(world)
+    caches = "".join(f"cache C{n}\ncompute C{n} : P0 shader=kernel spec={n}\n" for n in range(2))
+    world.recipe(f"device all modules\n{caches}" + "read D0 C0\nread D1 C1\n" * 3)
+    copies = [one["digest"] for one in only(wanted.take(), "read") if one["data"] is not None]
+    assert len(copies) == len(set(copies)) == 2
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_data_that_policy_has_is_not_sent(world: World, tmp_path: Path, kept: bool) -> None:
     """Data admitted with PASS_KEPT and read again unchanged is sent without a copy. The driver still gets the data."""
@@ -301,7 +310,21 @@ def test_global_key(real: World, recipe: str) -> None:
     found = wanted.take()
     assert 2 <= len(key) <= 2 * KEY_BYTES
     assert [one["global_key"] for one in only(found, "created")] == [key if recipe == GLOBAL_KEY else ""]
-    assert [one["compressed"] for one in only(found, "facts")] == [False]  # RADV's data is not
+    assert [one["binary_data_compressed"] for one in only(found, "facts")] == [False]  # RADV's data is not
+
+
+@pytest.mark.parametrize(
+    "wanted", [*({name} for name in PROPERTIES), set()], ids=lambda names: "".join(names) or "none"
+)
+def test_properties_of_binaries(scripted: ScriptedDriver, wanted: set[str]) -> None:
+    """Policy gets the properties of pipeline binaries that the driver reports, each as its own."""
+    records = record(scripted.world)
+    if "internal_cache_control" in wanted:
+        wanted = wanted | {"internal_cache"}  # there is nothing to control otherwise
+    script = ";".join(f"{word}={'yes' if name in wanted else 'no'}" for name, word in PROPERTIES.items())
+    scripted.recipe("device control binaries modules\n", script=script)
+    (facts,) = only(records.take(), "facts")
+    assert facts == {"what": "facts", **{name: name in wanted for name in PROPERTIES}}
 
 
 def test_no_global_key_without_the_extension(world: World) -> None:
