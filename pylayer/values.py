@@ -59,6 +59,8 @@ UNRECORDED = (
     "the queue was full",
     "memory was short",
 )
+#: Of these, what another run may not meet.
+UNRECORDED_ONCE = (5, 6)
 #: Kinds whose pipelines compile something themselves. Pipelines of other kinds may rightly leave a cell empty.
 KINDS_THAT_COMPILE = (0, 1, 5)
 

@@ -106,7 +106,7 @@ def _recorded(root: str, names: Names, app: str | None) -> list[str]:
     from ..store import state
 
     found = [program for program in state.programs(root) if app is None or names.matches(program, app)]
-    return [path for program in found for path in state.unused_files(root, program)]
+    return [path for program in found for path in state.removable(root, program)]
 
 
 @dataclass

@@ -57,13 +57,13 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
         raise WrongUse("say what to forget: a program's NAME, or --all; pylayer stats lists the programs")
     store = require_store()
     runs = [run for run in recorded.read(store.root) if name is None or run.matches(name)]
-    objects = state.unused_files(store.root) if everything else []
+    objects = state.removable(store.root) if everything else []
     if name is not None:
         named = {run.program_id: run.title for run in runs} or _with_state(store.root, name)
         if not named:
             raise Failure(f"nothing was forgotten: no run of {name} is recorded; pylayer stats lists the programs")
         require_one(name, named, "nothing was forgotten")
-        objects = [path for program in named for path in state.unused_files(store.root, program)]
+        objects = [path for program in named for path in state.removable(store.root, program)]
     running = {run.name for run in runs if run.state == "running"}
     gone = [run for run in runs if run.name not in running]
     kept = {name + file_kinds.RUN for name in running}

@@ -25,7 +25,7 @@ from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
 
 if TYPE_CHECKING:
-    from ..store.store import Import, Store
+    from ..store.store import Import
 
 REPLAYER = "fossilize-replay"
 WHERE = "build it from https://github.com/ValveSoftware/Fossilize, or name it with --replayer"
@@ -147,7 +147,6 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
     Example:
       pylayer prewarm game.foz --for game
     """
-    from . import layer_files
 
     for path in recordings:
         _require_recording(path)

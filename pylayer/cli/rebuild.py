@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,7 @@ from .output import (
     progress,
     say,
 )
-from .replaying import Effort, Rebuild, require_replayer, shelves_of
+from .replaying import NOTHING_OF_ITS_OWN, Effort, Rebuild, require_replayer, shelves_of
 from .selection import NAMES, Names, require_store
 from .trim import parse_size
 
@@ -56,9 +57,14 @@ def _is_here(facts: DeviceFacts, fields: dict[str, Any]) -> bool:
     return (fields.get("vendor_id"), fields.get("device_id")) == (facts.vendor_id, facts.device_id)
 
 
-def executables(root: str) -> dict[int, str]:
+def executables(runs: list[recorded.Run]) -> dict[int, str]:
     """Returns how the layer knows the files of programs that ran, by program. An interpreter or Wine comes first."""
-    return {run.program_id: run.executable for run in recorded.read(root)}
+    return {run.program_id: run.executable for run in runs}
+
+
+def unrecorded(runs: list[recorded.Run]) -> dict[int, Counter[str]]:
+    """Returns how many pipelines the last run that recorded state could not record, by program and by reason."""
+    return {run.program_id: Counter(run.unrecorded) for run in runs if run.numbers["state_recorded"] or run.unrecorded}
 
 
 class Plan:
@@ -74,7 +80,8 @@ class Plan:
         self._shares = top_setting(read_policy()[0], "share") == "all"
         self._shelves = shelves_of(store.root)
         self._system = shelves_of(system_store_root())
-        self._executables = executables(store.root)
+        runs = recorded.read(store.root)
+        self._executables, self._unrecorded = executables(runs), unrecorded(runs)
         present, problem = present_facts()
         if problem:
             raise Failure(f"nothing was rebuilt: {problem}")
@@ -112,12 +119,13 @@ class Plan:
             stored = self._stored(program, facts)
             recipient = program, self.names.of(program)
             work = Rebuild(self._store, state, facts, recipient, self._executables.get(program, ""), [])
+            work.unrecorded = self._unrecorded.get(program, Counter())
             lacking = [created for created in state.created.values() if created.fingerprint not in stored]
             for created in lacking:
                 why = state.failed.get(created.pipeline, {}).get(work.identity.digest)
                 if why is None or self._everything:
                     work.wanted.append(created)
-                else:
+                elif why != NOTHING_OF_ITS_OWN:
                     work.earlier[why] += 1
             work.wanted.sort(key=lambda created: (-created.stall_ns, -created.last_use))
             found.append(work)
@@ -160,7 +168,7 @@ def _enter_was_typed() -> bool:
 def _programs_of(root: str, command: tuple[str, ...]) -> list[int]:
     """Returns the programs with state that a command starts: it may begin with Proton, Wine or an interpreter."""
     recorded_ones = states.programs(root)
-    known = executables(root) if recorded_ones else {}
+    known = executables(recorded.read(root)) if recorded_ones else {}
     found = (shutil.which(word) or word for word in command)
     names = {os.path.basename(path) for word in found for path in (word, os.path.realpath(word))} - {""}
     ends = tuple(f" {name}" for name in names)
@@ -201,12 +209,15 @@ def _print(works: list[Rebuild]) -> None:
 
     for work in works:
         reasons = work.failures + work.earlier
+        reasons.update({f"not recorded: {why}": number for why, number in work.unrecorded.items()})
         if not work.wanted and not reasons:
             say(f"Nothing to rebuild for {work.recipient[1]}:")
         else:
             waited = human_time(sum(created.stall_ns for created in work.wanted))
             count = plural(len(work.wanted), "pipeline")
-            say(f"Rebuilt: {work.rebuilt} of {count} for {work.recipient[1]}, which held it up for {waited} once")
+            others = f"; {work.without_data} more have no data of their own" if work.without_data else ""
+            done = f"{work.rebuilt} of {count} for {work.recipient[1]}"
+            say(f"Rebuilt: {done}, which held it up for {waited} once{others}")
         say(f"  {printable(f'{work.facts.device_name}, {work.facts.driver_name} {work.facts.driver_info}'.strip())}")
         if reasons:
             table = Table("not rebuilt", "why", box=None)
@@ -226,8 +237,10 @@ def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
             "driver_info": work.facts.driver_info,
             "wanted": len(work.wanted),
             "rebuilt": work.rebuilt,
+            "without_data": work.without_data,
             "not_rebuilt": dict(work.failures),
             "not_tried": dict(work.earlier),
+            "not_recorded": dict(work.unrecorded),
         }
         for work in works
     ]

@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING
 from ..common.files import remove_tree
 from ..common.identity import Identity
 from ..report import recorded
-from ..store.state import Unusable
+from ..store.state import Unusable, record_again
 from ..store.store import Refused, Store
 from . import layer_files
-from .devices import KEEPING
 from .environment import with_layer
 from .output import Failure
 
@@ -39,6 +38,8 @@ REPLAYER = "pylayer-replay"
 SLICE_SECONDS = 20.0
 #: How often a replayer that answers nothing is looked at.
 LOOK_SECONDS = 0.25
+#: A line of an answer is shorter.
+MOST_LINE = 1 << 17
 FRAME, NOT_ASKED = struct.Struct("<II16s"), 0xFFFFFFFF
 #: Signals of a process that does something wrong. Others come from outside.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
@@ -50,7 +51,9 @@ RESULTS = {
     -13: "VK_ERROR_UNKNOWN",
     -1000012000: "VK_ERROR_INVALID_SHADER_NV",
 }
-NOT_STORED = "its data is part of another pipeline's, or was stored under another fingerprint"
+#: Noted of a pipeline that was created and left nothing to store, such as one that is linked from stored libraries.
+NOTHING_OF_ITS_OWN = "it has no data of its own"
+OTHER_NAME = "its data was stored under another fingerprint"
 NOT_ENDED = "the process crashed or hung when it destroyed the device"
 KEEPS_NOTHING = "the layer stores nothing for this device (pylayer doctor)"
 
@@ -60,7 +63,11 @@ KEEPS_NOTHING = "the layer stores nothing for this device (pylayer doctor)"
 
 def scratch_environment(root: str, manifests: str) -> dict[str, str]:
     """Returns the environment of a program that runs under the layer with the store ``root`` and no other."""
-    own = {"PYLAYER_STORE": root, "PYLAYER_SYSTEM_STORE": os.path.join(root, "none")}
+    own = {
+        "PYLAYER_STORE": root,
+        "PYLAYER_SYSTEM_STORE": os.path.join(root, "none"),
+        "VK_PYLAYER_PIPELINE_CACHE_RECORD_STATE": "false",
+    }
     return with_layer({**os.environ, **own}, manifests)
 
 
@@ -143,24 +150,26 @@ class Replayer:
         data, inputs = state.with_inputs(created.pipeline, self.has)
         self.has.update(inputs)
         frames = [_frame(*one) for one in inputs.items()]
-        word, _, *rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, 0), seconds)
+        word, _, rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, 0), seconds)
         if word != "done":
-            return " ".join(rest)
-        result = int(rest[0].split()[0])
+            return rest or "the replayer gave no answer"
+        number = rest.partition(" ")[0]
+        result = int(number) if number.removeprefix("-").isdecimal() else -13
         lacking = f" (without {', '.join(self.lacks[:3])})" if result and self.lacks else ""
         return f"{RESULTS.get(result, f'VkResult {result}')}{lacking}" if result else ""
 
-    def _exchange(self, data: bytes, seconds: float) -> list[str]:
-        """Sends ``data`` and returns the words of the answer."""
+    def _exchange(self, data: bytes, seconds: float) -> tuple[str, str, str]:
+        """Sends ``data`` and returns the two first words of the answer, and the rest."""
         rest, end = memoryview(data), self._clock() + seconds
         while True:
             line, newline, after = self._received.partition(b"\n")
             if newline:
                 self._received = after
-                words = line.decode("utf-8", "replace").split(" ", 2)
-                if words[0] != "lacks":
-                    return words
-                self.lacks.append(" ".join(words[1:]))
+                word, _, more = line.decode("utf-8", "replace").partition(" ")
+                if word != "lacks":
+                    second, _, more = more.partition(" ")
+                    return word, second, more
+                self.lacks.append(more)
                 continue
             reading, writing, _ = select.select([self._from], [self._to] if rest else [], [], LOOK_SECONDS)
             if writing:
@@ -173,9 +182,9 @@ class Replayer:
                 if not piece:
                     raise self._how_it_ended()
                 self._received += piece
-            elif self._clock() > end:
+            if self._clock() > end or len(self._received) > MOST_LINE:
                 raise self._kill(f"no answer within {seconds:.0f} s")
-            elif self.resident_bytes > self._most:
+            if not reading and self.resident_bytes > self._most:
                 raise self._kill(f"it needs more than {self._most >> 20} MiB")
 
     def _clock(self) -> float:
@@ -262,7 +271,11 @@ class Rebuild:
     earlier: Counter[str] = field(default_factory=Counter)
     #: Numbers of pipelines that were not rebuilt, by reason.
     failures: Counter[str] = field(default_factory=Counter)
+    #: Numbers of pipelines that the program created and that have no state, by reason.
+    unrecorded: Counter[str] = field(default_factory=Counter)
     rebuilt: int = 0
+    #: Number of pipelines that could be created, but have no data of their own.
+    without_data: int = 0
 
     def __post_init__(self) -> None:
         #: Set when no other pipeline is to be begun.
@@ -358,6 +371,8 @@ class Rebuild:
         advance: Callable[..., None],
     ) -> None:
         """Replays pipelines of one device's creation until the slice is over, and imports what was stored."""
+        from .examination import KEEPING
+
         replayer = Replayer(path, self.facts, environment, effort.share)
         made: list[Created] = []
         try:
@@ -370,7 +385,7 @@ class Rebuild:
         finally:
             ends = replayer.close(effort.seconds)
         root = environment["PYLAYER_STORE"]
-        lost = self._import(root, made) if made else []
+        lost, is_known = self._import(root, made) if made else ([], True)
         if not is_whole:  # the layer had not written them when the process died over another one
             with self._lock:
                 self._groups[key].extendleft(reversed(lost))
@@ -378,8 +393,13 @@ class Rebuild:
         elif lost and ends and not any(run.texts["carrier"] in KEEPING for run in recorded.read(root)):
             self._fail_each(lost, KEEPS_NOTHING, again=True)
             self._fail_all(None, KEEPS_NOTHING, advance)
+        elif ends and is_known:
+            with self._lock:
+                self.without_data += len(lost)
+                for created in lost:
+                    self.state.fail(created.pipeline, self.identity.digest, NOTHING_OF_ITS_OWN)
         else:
-            self._fail_each(lost, NOT_STORED if ends else NOT_ENDED, again=not ends)
+            self._fail_each(lost, OTHER_NAME if ends else NOT_ENDED, again=not ends)
 
     def _feed(
         self,
@@ -398,7 +418,8 @@ class Rebuild:
             except Ended as error:
                 self._fail(created, str(error), error.again)
                 return False
-            except Unusable as error:  # until the program records it again
+            except Unusable as error:
+                record_again(self.store.root, self.state.program)
                 self._fail(created, str(error), again=True)
                 continue
             finally:
@@ -411,13 +432,15 @@ class Rebuild:
                 break
         return True
 
-    def _import(self, root: str, made: list[Created]) -> list[Created]:
-        """Imports what was stored. Returns the pipelines that were not."""
+    def _import(self, root: str, made: list[Created]) -> tuple[list[Created], bool]:
+        """Imports what was stored. Returns the pipelines that were not, and whether all that was is known by its
+        fingerprint."""
         with self._lock:
             _, fingerprints = give(root, self.store, self.recipient, REPLAYER, rebuilt=True)
             lost = [created for created in made if created.fingerprint not in fingerprints]
             self.rebuilt += len(made) - len(lost)
-        return lost
+        known = {created.fingerprint for created in self.state.created.values()}
+        return lost, fingerprints - {0} <= known
 
 
 def _file_name(executable: str) -> str:

@@ -331,11 +331,11 @@ OBJECT_PACK = Kind(
     deleted="a fold, once its records are in another one on the disk; `forget`, `clear`",
     newer="stays",
 )
-RECORDED = Kind(
-    "state/<program>.recorded",
-    "empty: state has all that the program has created so far, so its next run records nothing",
+UNRECORDED = Kind(
+    "state/<program>.unrecorded",
+    "a line: the program created something whose state may be missing, so its next run records",
     bound="one a program",
-    deleted="a run that compiles while it is there; `forget`, `clear`",
+    deleted="a run, once it has recorded everything; `forget`, `clear`",
     newer=_COPY,
 )
 MANIFEST = Kind(

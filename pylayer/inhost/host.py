@@ -441,7 +441,7 @@ class Host:
         finally:
             if session is not None:
                 writes = {
-                    boundary.CELL: session.pipelines.write,
+                    boundary.CELL: session.write_pipelines,
                     boundary.BINARY_READ: session.binaries.write,
                     boundary.STATE: session.recording.write,
                 }
@@ -470,7 +470,6 @@ class Host:
             if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
                 kept = session.pipelines.new(cell)
                 parts.extend(kept)
-                session.recording.missed()
         finally:
             if session.run_log is not None:
                 session.run_log.creation(cell, len(cell.data) if kept else 0)

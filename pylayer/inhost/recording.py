@@ -6,9 +6,9 @@ import time
 
 import xxhash
 
-from ..common.files import remove, replace_file
+from ..common.files import remove
 from ..store import state
-from ..values import LOG_DEBUG, LOG_WARN, UNRECORDED
+from ..values import LOG_DEBUG, LOG_INFO, UNRECORDED, UNRECORDED_ONCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Recording:
         self._early: list[tuple[bytes, int, int]] = []
         #: Something could not be written: nothing more is, and the next run records it.
         self._lost = False
+        #: Something was not recorded that the next run may record.
+        self._incomplete = False
         self._settled = False
         self.recorded = 0
         #: How many pipelines are not recorded, by reason.
@@ -49,6 +51,7 @@ class Recording:
         if recorded.unrecorded:
             name = UNRECORDED[recorded.unrecorded]
             self._count(f"{name} {recorded.structure}" if recorded.structure else name)
+            self._incomplete |= recorded.unrecorded in UNRECORDED_ONCE
             return []
         if self._journal is None and not self._lost:
             self._open(device.folder.root)
@@ -85,17 +88,20 @@ class Recording:
         self.unrecorded[reason] = self.unrecorded.get(reason, 0) + 1
 
     def _open(self, root: str) -> None:
-        known = state.read(root, self._device.program_id)
-        self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
+        device = self._device
         try:
-            self._journal = state.writer(root, self._device.program_id, self._device.program.name)
+            state.record_again(root, device.program_id)  # until all is written: the program may be killed
+            known = state.read(root, device.program_id)
+            self._journal = state.writer(root, device.program_id, device.program.name)
         except OSError as error:
             self._fail(error)
+        else:
+            self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
 
     def _fail(self, error: OSError) -> None:
         self._lost = True
         text = error.strerror or error
-        self._device.log(LOG_WARN, f"what pipelines are made of cannot be recorded: {text}; the next run tries again")
+        self._device.log(LOG_INFO, f"what pipelines are made of cannot be recorded: {text}")
 
     def write(self, parts: list[bytes | memoryview]) -> None:
         """Stores pieces that ``new`` returned, in one write."""
@@ -110,13 +116,10 @@ class Recording:
     def settle(self) -> None:
         """Notes, if that is so, that nothing that the program has created so far is left to record. Its next run then
         records nothing, and holds no shaders' code."""
-        if self._journal is not None and self.recorded and not self._lost and not self._settled:
+        incomplete = self._journal is None or self._lost or self._incomplete
+        if not incomplete and not self._settled and self._device.folder is not None:
             self._settled = True
-            assert self._device.folder is not None
-            try:
-                replace_file(state.recorded_path(self._device.folder.root, self._device.program_id), b"")
-            except OSError as error:
-                self._device.log(LOG_DEBUG, f"the next run records again what pipelines are made of: {error.strerror}")
+            remove(state.unrecorded_path(self._device.folder.root, self._device.program_id))
 
     def missed(self) -> None:
         """Notes that a pipeline was compiled. If this run records nothing, the next one does."""
@@ -125,7 +128,13 @@ class Recording:
             return
         self._settled = True
         if device.settings["record_state"] and not device.read_only:
-            remove(state.recorded_path(device.folder.root, device.program_id))
+            self._record_again(device.folder.root)
+
+    def _record_again(self, root: str) -> None:
+        try:
+            state.record_again(root, self._device.program_id)
+        except OSError as error:
+            self._fail(error)
 
     def close(self) -> None:
         """Closes the journal."""

@@ -189,6 +189,13 @@ class DeviceSession(Device):
         self.commands.load_done(self.serial)
         return True
 
+    def write_pipelines(self, parts: list[bytes | memoryview]) -> None:
+        """Stores what ``pipelines.new`` returned. Its state is recorded, in the next run if need be."""
+        stored = self.pipelines.stored_records
+        self.pipelines.write(parts)
+        if self.pipelines.stored_records > stored:
+            self.recording.missed()
+
     # ---- maintenance -----------------------------------------------------------------------------
 
     @property

@@ -122,6 +122,7 @@ RUN_VALUES = {
     "loaded_records": Number("records that the runs loaded from the store", metric="pylayer_loaded_records_total"),
     "stored_records": Number("records that the runs wrote to the store", metric="pylayer_stored_records_total"),
     "stored_bytes": Number("bytes of these records", metric="pylayer_stored_bytes_total"),
+    "state_recorded": Number("pipelines whose state the store has, for pylayer rebuild"),
     "left_out": Number(
         "stored records set aside because a process died over them (see pylayer quarantine ls)",
         remark=True,

@@ -112,6 +112,8 @@ class Run:
         self.refused = _counts(values, "refused")
         self.outcomes = _counts(values, "cache_outcomes")
         self.damage = _counts(values, "damage")
+        #: Pipelines whose state could not be recorded.
+        self.unrecorded = _counts(values, "unrecorded")
         #: What took effect or ended in this run, of what makes later runs worse.
         self.verdicts = [printable(one_line(line)) for line in str(values.get("verdicts", "")).split("; ") if line]
         #: Hits, compilations and their time by kind of pipeline.

@@ -16,7 +16,7 @@ import time
 
 from ..common import file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import AHEAD_SECONDS, remove, unique_name
+from ..common.files import AHEAD_SECONDS, remove, replace_file, unique_name
 from ..common.identity import Identity
 from ..common.paths import make_private_below
 from . import ended, format, quarantine
@@ -102,9 +102,15 @@ def made_of(data: bytes) -> list[bytes]:
     return [digest for _, _, digest in HANDLE.iter_unpack(data[at:])]
 
 
-def recorded_path(root: str, program: int) -> str:
-    """Returns the path of the file that says that nothing of a program is left to record. The layer looks for it."""
-    return os.path.join(root, PLACE, f"{program:016x}{file_kinds.RECORDED}")
+def unrecorded_path(root: str, program: int) -> str:
+    """Returns the path of the file that has a program's next run record. The layer looks for it."""
+    return os.path.join(root, PLACE, f"{program:016x}{file_kinds.UNRECORDED}")
+
+
+def record_again(root: str, program: int) -> None:
+    """Has the program's next run record what is missing. Raises OSError."""
+    make_private_below(root, PLACE)
+    replace_file(unrecorded_path(root, program), b"the next run records what it creates\n")
 
 
 def writer(root: str, program: int, application: str) -> Journal:
@@ -149,6 +155,13 @@ def unused_files(root: str, program: int | None = None) -> list[str]:
     return [path for path in files(root, program) if not _is_written(path)]
 
 
+def removable(root: str, program: int | None = None) -> list[str]:
+    """Returns all files of a program's state, or of all programs', except those to which a process appends."""
+    chosen = programs(root) if program is None else [program]
+    marks = [path for it in chosen if os.path.lexists(path := unrecorded_path(root, it))]
+    return [*unused_files(root, program), *marks]
+
+
 def _is_newer(path: str) -> bool:
     """Returns whether a newer version wrote a file. Raises OSError."""
     return Reader(path).header()[1] == "foreign-version"
@@ -174,6 +187,8 @@ class State:
         #: Why pipelines were not rebuilt, by pipeline and identity.
         self.failed: dict[bytes, dict[bytes, str]] = {}
         self.damage: list[format.Damage] = []
+        #: Of some pipelines, objects are missing.
+        self.has_gaps = False
         self.bytes = 0
         #: File and offset of each object.
         self._objects: dict[bytes, tuple[Reader, int]] = {}
@@ -306,7 +321,10 @@ def fold(root: str, program: int, limit: int, everything: bool = False) -> Itera
         if not mine:
             remove(source)
         elif all(what.outcome != "unreadable" for what in mine):
+            state.has_gaps = True
             quarantine.move_file(root, source, mine)
+    if state.has_gaps:
+        record_again(root, program)
 
 
 def _write(state: State, pack: PackWriter, room: int) -> Iterator[None]:
@@ -318,7 +336,8 @@ def _write(state: State, pack: PackWriter, room: int) -> Iterator[None]:
                 data, inputs = state.with_inputs(digest, have)
                 new |= {**inputs, digest: data}
         except Unusable:
-            continue  # the program's next creation records it again
+            state.has_gaps = True
+            continue
         new = {digest: data for digest, data in new.items() if digest not in have}
         have.update(new)
         parts = [*map(object_parts, new.values()), created_parts(created)]

@@ -132,7 +132,8 @@ class Repair:
         for what in damage:
             by_folder.setdefault(os.path.dirname(what.path), []).append(what)
         for what in by_folder.pop(os.path.join(self._root, state.PLACE), ()):
-            try:  # nothing else has what verifies in it, but programs record it again
+            try:  # nothing else has what verifies in it
+                state.record_again(self._root, StoreFile(what.path, 0, 0).program or 0)
                 self.quarantined += os.path.lexists(what.path) and quarantine.move_file(self._root, what.path, [what])
             except OSError as error:
                 self.failures.append(f"{what.path} cannot be moved: {error.strerror or error}")

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from cli.marks import ON_RADV
 from cli.user import User
 from world import BUILD
 
-from pylayer.cli.replaying import seconds_without_processor
+from pylayer.cli.replaying import Ended, Replayer, seconds_without_processor
 from pylayer.common import file_kinds
 from pylayer.store import state
 from pylayer.store.reader import Reader
@@ -36,6 +37,7 @@ NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
 
 def play(user: User, *words: str, **environment: str) -> tuple[int, int]:
     """Runs the program. Returns how many pipelines were found and how many compiled."""
+    user.policy_file.write_text("settings: {record_state: false}\n")  # the tests' own state is all there is
     done = user.pylayer("run", "--", sys.executable, PROGRAM, COUNT, *words, **environment)
     assert done.returncode == 0, done.stderr
     return counted(user, **environment)
@@ -243,6 +245,50 @@ def test_a_busy_machine_is_no_hang() -> None:
     assert sum(waited) > 0.1 and seconds_without_processor(processes[0].pid) == 0
 
 
+def answering(words: str, place: Path, most_bytes: int = 1 << 30) -> Replayer:
+    """Returns a replayer that creates every device, and then runs this as a shell."""
+    script = place / "replayer"
+    script.write_text(f"#!/bin/sh\necho ready\n{words}\n")
+    script.chmod(0o755)
+    facts = SimpleNamespace(vendor_id=1, device_id=2, pipeline_cache_uuid=bytes(16))
+    return Replayer(str(script), facts, dict(os.environ), most_bytes)  # type: ignore[arg-type]
+
+
+def create(replayer: Replayer, user: User) -> str:
+    """Begins with the first recorded pipeline of the user's program, and creates it."""
+    (program,) = state.programs(str(user.store))
+    found = state.read(str(user.store), program)
+    created = next(iter(found.created.values()))
+    replayer.begin(found, created.instance, created.device, 5)
+    return replayer.create(found, created, 1)
+
+
+@pytest.mark.parametrize("words", ["echo", "echo done", "echo done 0 x"])
+def test_nonsense_is_a_failure(updater: User, words: str, tmp_path: Path) -> None:
+    """What a replayer says, which may have executed anything, is text."""
+    replayer = answering(words, tmp_path)
+    assert create(replayer, updater) and replayer.close(5)
+
+
+@pytest.mark.parametrize(
+    ("words", "most", "why"),
+    [
+        ("yes lacks something", 1 << 30, "no answer"),
+        ("cat /dev/zero", 1 << 30, "no answer"),
+        ("exec sleep 60", 1 << 10, "needs more than"),
+        ("kill -SEGV $$", 1 << 30, "crashed"),
+        ("kill -TERM $$", 1 << 30, "was killed"),
+    ],
+)
+def test_replayers_that_are_ended(updater: User, words: str, most: int, why: str, tmp_path: Path) -> None:
+    """A replayer that says too much, takes too much or dies costs its pipeline. Only one that was killed from outside
+    does not count against it."""
+    replayer = answering(words, tmp_path, most)
+    with pytest.raises(Ended, match=why) as ended:
+        create(replayer, updater)
+    assert not replayer.close(5) and ended.value.again == ("TERM" in words)
+
+
 def test_missing_and_circular_objects(updater: User) -> None:
     """Pipelines of which an object is missing, malformed, or made of itself are counted. The others are rebuilt."""
     program, _ = stored_in_order(updater)
@@ -259,6 +305,14 @@ def test_missing_and_circular_objects(updater: User) -> None:
     one = rebuilt(updater, status=1, **driver())
     assert numbers(one) == (COUNT + 5, COUNT) and sum(one["not_rebuilt"].values()) == 5
     assert {"impossible lengths", "an object that it is made of is missing"} < one["not_rebuilt"].keys()
+
+
+def test_another_fingerprint(updater: User) -> None:
+    """What the layer would not find in the program's run is no success."""
+    program, _ = stored_in_order(updater)
+    record(updater, [recorded.compute(COUNT)], [1], program, recorded.PLAIN_DEVICE)
+    one = rebuilt(updater, status=1, **driver())
+    assert (one["rebuilt"], one["not_rebuilt"]) == (COUNT, {"its data was stored under another fingerprint": 1})
 
 
 def mutants(count: int, rng: random.Random) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
@@ -285,7 +339,8 @@ def test_state_that_verifies_and_is_impossible(updater: User) -> None:
         for parts in (*map(state.object_parts, objects.values()), state.created_parts(created)):
             journal.append(parts)
     one = rebuilt(updater, "--timeout", 5, status=1, **driver())
-    assert one["wanted"] == COUNT + 30 and one["rebuilt"] == COUNT and sum(one["not_rebuilt"].values()) == 30
+    assert (one["wanted"], one["rebuilt"]) == (COUNT + 30, COUNT)
+    assert one["without_data"] + sum(one["not_rebuilt"].values()) == 30
     assert play(updater, "plain", **driver()) == (COUNT, 0)
 
 
@@ -310,5 +365,6 @@ def test_forgotten_and_cleared(updater: User) -> None:
     for words in (("clear", "--app", "*recorded*"), ("forget", "*recorded*"), ("forget", "--all"), ("clear", "--all")):
         play(updater, "plain")
         record(updater, recorded.pipelines(1, True), [1], int(program, 16))
+        (updater.store / "state" / f"{program}.unrecorded").touch()
         assert updater.pylayer(*words, "--yes").returncode == 0
-        assert state.programs(str(updater.store)) == []
+        assert list(updater.store.glob("state/*")) == []

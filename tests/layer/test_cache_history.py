@@ -152,7 +152,8 @@ def test_data_of_the_same_run(world: World) -> None:
     """What a program has read of a cache is known in the same run, without policy."""
     world.configure(flush_wait_ms=60000)  # policy that has started then writes the run's statistics
     lines = {number: f"of-{number}: compute C0 : P{number} shader=kernel spec={number}" for number in (1, 2)}
-    for numbers in ((1,), (2,), (1, 2)):  # the last run finds both, and reads what no run has read before
+    # The third run records the state of what the second compiled. The last one reads what no run has read before.
+    for numbers in ((1,), (2,), (2,), (1, 2)):
         used = "\n".join(lines[number] for number in numbers)
         world.recipe(f"device all modules\nfirst: cache C0\n{used}\nread: read D0 C0\nsecond: cache C1 data=D0\n")
     counters = world.last()

@@ -301,6 +301,11 @@ def test_functions_that_are_not_intercepted(real: World) -> None:
         "vkMergePipelineCaches",
         "vkCreateGraphicsPipelines",
         "vkCreateComputePipelines",
+        # State is recorded.
+        "vkCreateSampler",
+        "vkCreateDescriptorSetLayout",
+        "vkCreatePipelineLayout",
+        "vkCreateRenderPass",
     }
 
 

@@ -42,16 +42,19 @@ RUN_COUNTERS = (
 #: Files of which a run leaves one if it has something to say, and none otherwise.
 OF_RUNS = {
     "closed": "records", "journal": "records", "pack": "records", "snapshot": "records", "events": "timelines",
-    "run": "runs", "attest": "histories",
+    "run": "runs", "attest": "histories", "objects": "state",
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
-MAY_STAY = {"tmp": 1, "blob": 1, "useless .attest": 1, "useless .blob": 1, "verdict": 2}
+MAY_STAY = {
+    **dict.fromkeys(("tmp", "blob", "useless .attest", "useless .blob", "unrecorded", "useless .unrecorded"), 1),
+    "verdict": 2,
+}
 #: After a run with another value of a driver's variable, too: for the driver that is another device.
 OF_ANOTHER_DEVICE = {"identity": 1, "plan": 1}
 #: And what others leave that are no bad moment: what was pulled, the other program's own files.
 OF_OTHERS = {
     "pull": {"index": 1, "state": 1, "pulled": 1, "records": 3},
-    "program": dict.fromkeys(("records", "timelines", "runs", "histories"), 1000),
+    "program": dict.fromkeys(("records", "timelines", "runs", "histories", "state"), 1000),
 }
 
 
@@ -332,7 +335,10 @@ class Bench:
         stored = 1  # how many runs more than without the moment had something to say
         differences: list[str] = []
         for number in range(CLEAN_RUNS + MORE_RUNS):
+            records = any((self.place / "store" / "state").glob("*.unrecorded"))
             state = self.clean(boot, moment.later)
+            if records:  # what a run before it compiled, for which it needs policy
+                state.interpreter = self.baseline[number].interpreter
             stored += state.run["compiled"] > self.baseline[number].run["compiled"]
             if state.seen != self.alone:
                 outcome.wrong.append(f"clean run {number + 1}: the program sees {state.seen}, alone {self.alone}")

@@ -238,6 +238,7 @@ def test_plan() -> None:
         may_be_kept=True,
         plain_kinds=0,
         queue_bytes=8 << 20,
+        record_state=True,
         restore_binaries=True,
         seed_caches=True,
         tell_creations=True,

@@ -69,6 +69,7 @@ def test_fold(tmp_path: Path) -> None:
     """A fold leaves one file with everything that is needed, and nothing twice."""
     for first in range(0, 30, 10):
         put(tmp_path, range(first, first + 10))
+    mark = Path(state.unrecorded_path(str(tmp_path), PROGRAM))
     before = state.read(str(tmp_path), PROGRAM)
     before.fail(next(iter(before.created))[0], b"i" * 16, "why")
     before.fail(b"nobody's" * 2, b"i" * 16, "why")
@@ -77,6 +78,7 @@ def test_fold(tmp_path: Path) -> None:
     assert [Path(path).suffix for path in after.paths] == [file_kinds.OBJECT_PACK]
     assert after.created.keys() == before.created.keys() and after.objects == before.objects
     assert list(after.failed.values()) == [{b"i" * 16: "why"}] and after.bytes < before.bytes
+    assert not mark.exists()
     fold(tmp_path)
     assert state.read(str(tmp_path), PROGRAM).paths == after.paths
 
@@ -111,7 +113,9 @@ def test_damage(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[data.index(next(iter(inputs.values()))) + 50] ^= 1
     path.write_bytes(data)
+    mark = Path(state.unrecorded_path(str(tmp_path), PROGRAM))
     fold(tmp_path)
+    assert mark.exists()
     after = state.read(str(tmp_path), PROGRAM)
     assert fingerprints(after) == list(range(2, 13)) and after.damage == []
     assert len(quarantine.items(str(tmp_path))) == 1

@@ -1,7 +1,6 @@
 /* stored.c - see stored.h */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +63,7 @@ static bool obey(Caches *caches, StoredFound *found)
 typedef struct Opening {
     Aside aside;
     Caches *caches;
-    char above[PATH_BYTES + 8], system_root[PATH_BYTES], system_above[PATH_BYTES + 8], recorded[PATH_BYTES + 40];
+    char above[PATH_BYTES + 8], system_root[PATH_BYTES], system_above[PATH_BYTES + 8];
     StoredFound found;
     bool read;
 } Opening;
@@ -83,7 +82,6 @@ static void read_store(Aside *aside)
     opening->read = is_own_directory(opening->above) && is_own_directory(stored->directory) &&
                     index_read_folder(caches->store, &opening->found) &&
                     !live_outside_may_be_dead(stored->outside, stored->program);
-    opening->found.recorded = *opening->recorded && access(opening->recorded, F_OK) == 0;
 }
 
 static void discard_opening(Aside *aside)
@@ -120,9 +118,6 @@ bool stored_open(Caches *caches, const FileHeader *header, bool every_program, b
     opening->aside = (Aside){.work = read_store, .discard = discard_opening};
     opening->caches = caches;
     snprintf(opening->above, sizeof opening->above, "%s", above);
-    if (caches->run->plan.record_state)
-        snprintf(opening->recorded, sizeof opening->recorded, "%s/state/%016" PRIx64 RECORDED_SUFFIX, root,
-                 header->program);
     found->late = !aside_do(&opening->aside, index_is_local(stored), ASIDE_WAIT_NS);
     if (found->late)
         return false;

@@ -14,7 +14,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice handle, const V
     if (result == VK_SUCCESS && wanted && !process_is_forked_child())
         shader_module_note(&device->shaders, *module, info);
     if (result == VK_SUCCESS && device->state.on && !process_is_forked_child())
-        state_note(&device->state, OBJECT_SHADER_MODULE, info, (uint64_t)*module);
+        state_note(&device->state, STATE_SHADER_MODULE, info, (uint64_t)*module);
     return result;
 }
 

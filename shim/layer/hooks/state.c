@@ -15,16 +15,15 @@
         return result;                                                                                                 \
     }
 
-NOTE_CREATED(CreateSampler, create_sampler, OBJECT_SAMPLER, VkSamplerCreateInfo, VkSampler)
-NOTE_CREATED(CreateSamplerYcbcrConversion, create_ycbcr_conversion, OBJECT_YCBCR_CONVERSION,
+NOTE_CREATED(CreateSampler, create_sampler, STATE_SAMPLER, VkSamplerCreateInfo, VkSampler)
+NOTE_CREATED(CreateSamplerYcbcrConversion, create_ycbcr_conversion, STATE_YCBCR_CONVERSION,
              VkSamplerYcbcrConversionCreateInfo, VkSamplerYcbcrConversion)
-NOTE_CREATED(CreateSamplerYcbcrConversionKHR, create_ycbcr_conversion_khr, OBJECT_YCBCR_CONVERSION,
+NOTE_CREATED(CreateSamplerYcbcrConversionKHR, create_ycbcr_conversion_khr, STATE_YCBCR_CONVERSION,
              VkSamplerYcbcrConversionCreateInfo, VkSamplerYcbcrConversion)
-NOTE_CREATED(CreateDescriptorSetLayout, create_set_layout, OBJECT_SET_LAYOUT, VkDescriptorSetLayoutCreateInfo,
+NOTE_CREATED(CreateDescriptorSetLayout, create_set_layout, STATE_SET_LAYOUT, VkDescriptorSetLayoutCreateInfo,
              VkDescriptorSetLayout)
-NOTE_CREATED(CreatePipelineLayout, create_pipeline_layout, OBJECT_PIPELINE_LAYOUT, VkPipelineLayoutCreateInfo,
+NOTE_CREATED(CreatePipelineLayout, create_pipeline_layout, STATE_PIPELINE_LAYOUT, VkPipelineLayoutCreateInfo,
              VkPipelineLayout)
-NOTE_CREATED(CreateRenderPass, create_render_pass, OBJECT_RENDER_PASS, VkRenderPassCreateInfo, VkRenderPass)
-NOTE_CREATED(CreateRenderPass2, create_render_pass_2, OBJECT_RENDER_PASS_2, VkRenderPassCreateInfo2, VkRenderPass)
-NOTE_CREATED(CreateRenderPass2KHR, create_render_pass_2_khr, OBJECT_RENDER_PASS_2, VkRenderPassCreateInfo2,
-             VkRenderPass)
+NOTE_CREATED(CreateRenderPass, create_render_pass, STATE_RENDER_PASS, VkRenderPassCreateInfo, VkRenderPass)
+NOTE_CREATED(CreateRenderPass2, create_render_pass_2, STATE_RENDER_PASS_2, VkRenderPassCreateInfo2, VkRenderPass)
+NOTE_CREATED(CreateRenderPass2KHR, create_render_pass_2_khr, STATE_RENDER_PASS_2, VkRenderPassCreateInfo2, VkRenderPass)

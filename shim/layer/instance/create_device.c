@@ -139,7 +139,9 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     describe_instance(message, device->instance);
     kept_plans_describe(message);
     /* A kept plan may be one for a process that is not skipped, so use none while policy must still decide that. */
-    message->kept = message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->store.kept);
+    message->kept =
+        message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->store.kept, &device->state.wanted);
+    device->state.wanted |= !message->kept;
     if (message->kept) {
         device->run.plan = device->store.kept.plan;
         device->run.planned = mailbox_post(message, UINT64_MAX);
@@ -351,7 +353,8 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
             log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer quarantine forget switches it on again",
                      device->run.info.device_name, device->store.kept.reason);
     }
-    if (device->run.plan.record_state && carrier_keeps(carrier) && !found.recorded)
+    bool wanted = device->state.wanted || (reads_store && found.records == 0);
+    if (device->run.plan.record_state && carrier_keeps(carrier) && wanted)
         state_begin(&device->state, device->instance->object, info);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
     if (message) {

@@ -26,6 +26,8 @@
 #define MOST_MESSAGES 65536
 /* Before policy is started, at most this many messages wait, apart from those that tell of devices. */
 #define WAITING_MESSAGES 64
+/* Beyond this many bytes state does not wait for the first pipeline. */
+#define WAITING_STATE_BYTES (4u << 20)
 
 /* Whoever starts policy waits at most this long for its libraries. If the program is inside of the dynamic linker, the
  * libraries are opened only afterwards. */
@@ -215,7 +217,7 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
 }
 
 /* Returns true if policy has to do something about an event while the program runs. */
-static bool needs_policy(const PylayerMessage *message)
+static bool needs_policy_locked(const PylayerMessage *message)
 {
     switch (message->type) {
     case PYLAYER_MSG_FLUSH_DEVICE:
@@ -229,7 +231,7 @@ static bool needs_policy(const PylayerMessage *message)
     case PYLAYER_MSG_CACHE_EMPTY:
         return message->cache.load_expected;
     case PYLAYER_MSG_STATE:
-        return message->state.fingerprint != 0;
+        return message->state.fingerprint != 0 || queued_bytes > WAITING_STATE_BYTES;
     default:
         return true;
     }
@@ -359,7 +361,7 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
         return false;
     }
     pthread_mutex_lock(&mutex);
-    bool needs = needs_policy(message);
+    bool needs = needs_policy_locked(message);
     bool has_room = queued_bytes + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
                     (started || needs || queued < WAITING_MESSAGES || !may_be_dropped(message));
     bool accepted = open_ && has_room, starts = accepted && needs && claim_start_locked();

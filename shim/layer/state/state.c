@@ -21,18 +21,18 @@ static const struct {
     enum StructureIndex structure;
     VkObjectType makes;
 } kinds[] = {
-    [OBJECT_INSTANCE] = {STRUCTURE_INSTANCE, VK_OBJECT_TYPE_INSTANCE},
-    [OBJECT_DEVICE] = {STRUCTURE_DEVICE, VK_OBJECT_TYPE_DEVICE},
-    [OBJECT_SAMPLER] = {STRUCTURE_SAMPLER, VK_OBJECT_TYPE_SAMPLER},
-    [OBJECT_YCBCR_CONVERSION] = {STRUCTURE_SAMPLER_YCBCR_CONVERSION, VK_OBJECT_TYPE_SAMPLER_YCBCR_CONVERSION},
-    [OBJECT_SET_LAYOUT] = {STRUCTURE_DESCRIPTOR_SET_LAYOUT, VK_OBJECT_TYPE_DESCRIPTOR_SET_LAYOUT},
-    [OBJECT_PIPELINE_LAYOUT] = {STRUCTURE_PIPELINE_LAYOUT, VK_OBJECT_TYPE_PIPELINE_LAYOUT},
-    [OBJECT_RENDER_PASS] = {STRUCTURE_RENDER_PASS, VK_OBJECT_TYPE_RENDER_PASS},
-    [OBJECT_RENDER_PASS_2] = {STRUCTURE_RENDER_PASS_2, VK_OBJECT_TYPE_RENDER_PASS},
-    [OBJECT_SHADER_MODULE] = {STRUCTURE_SHADER_MODULE, VK_OBJECT_TYPE_SHADER_MODULE},
-    [OBJECT_GRAPHICS] = {STRUCTURE_GRAPHICS, VK_OBJECT_TYPE_PIPELINE},
-    [OBJECT_COMPUTE] = {STRUCTURE_COMPUTE, VK_OBJECT_TYPE_PIPELINE},
-    [OBJECT_RAY_TRACING] = {STRUCTURE_RAY_TRACING, VK_OBJECT_TYPE_PIPELINE},
+    [STATE_INSTANCE] = {STRUCTURE_INSTANCE, VK_OBJECT_TYPE_INSTANCE},
+    [STATE_DEVICE] = {STRUCTURE_DEVICE, VK_OBJECT_TYPE_DEVICE},
+    [STATE_SAMPLER] = {STRUCTURE_SAMPLER, VK_OBJECT_TYPE_SAMPLER},
+    [STATE_YCBCR_CONVERSION] = {STRUCTURE_SAMPLER_YCBCR_CONVERSION, VK_OBJECT_TYPE_SAMPLER_YCBCR_CONVERSION},
+    [STATE_SET_LAYOUT] = {STRUCTURE_DESCRIPTOR_SET_LAYOUT, VK_OBJECT_TYPE_DESCRIPTOR_SET_LAYOUT},
+    [STATE_PIPELINE_LAYOUT] = {STRUCTURE_PIPELINE_LAYOUT, VK_OBJECT_TYPE_PIPELINE_LAYOUT},
+    [STATE_RENDER_PASS] = {STRUCTURE_RENDER_PASS, VK_OBJECT_TYPE_RENDER_PASS},
+    [STATE_RENDER_PASS_2] = {STRUCTURE_RENDER_PASS_2, VK_OBJECT_TYPE_RENDER_PASS},
+    [STATE_SHADER_MODULE] = {STRUCTURE_SHADER_MODULE, VK_OBJECT_TYPE_SHADER_MODULE},
+    [STATE_GRAPHICS] = {STRUCTURE_GRAPHICS, VK_OBJECT_TYPE_PIPELINE},
+    [STATE_COMPUTE] = {STRUCTURE_COMPUTE, VK_OBJECT_TYPE_PIPELINE},
+    [STATE_RAY_TRACING] = {STRUCTURE_RAY_TRACING, VK_OBJECT_TYPE_PIPELINE},
 };
 
 /* ---- what handles are ------------------------------------------------------------------------ */
@@ -73,32 +73,38 @@ static void put_made(State *state, VkObjectType type, uint64_t handle, const Mad
 /* ---- objects --------------------------------------------------------------------------------- */
 
 /* Takes the object. wait_ns and fingerprint: of a pipeline that was created. Returns false if policy does not get it. */
-static bool send(State *state, StateObject object, enum ObjectKind kind, uint64_t fingerprint, uint64_t wait_ns)
+static bool send(State *state, StateObject object, enum StateKind kind, uint64_t fingerprint, uint64_t wait_ns)
 {
     PylayerMessage *message = message_new(PYLAYER_MSG_STATE, state->run->serial);
     if (!message) {
         free(object.data);
         return false;
     }
+    bool is_root = kind == STATE_INSTANCE || kind == STATE_DEVICE;
     message->state = (PylayerState){.kind = (uint8_t)kind, .fingerprint = fingerprint, .wait_ns = wait_ns};
     message->state.data = object.data;
     message->state.size = object.size;
-    return mailbox_post(message, state->run->plan.queue_bytes);
+    /* Half of the queue stays free for pipelines. */
+    bool sent = mailbox_post(message, is_root ? UINT64_MAX : state->run->plan.queue_bytes / 2);
+    if (!sent)
+        atomic_store(&state->lost, true);
+    return sent;
 }
 
-static void tell_unrecorded(State *state, const Image *image, enum ObjectKind kind, uint64_t fingerprint)
+static void tell_unrecorded(State *state, const Image *image, enum StateKind kind, uint64_t fingerprint)
 {
+    bool lost = image->failed == PYLAYER_UNRECORDED_HANDLE && atomic_load(&state->lost);
     PylayerMessage *message = message_new(PYLAYER_MSG_STATE, state->run->serial);
     if (message)
         message->state = (PylayerState){.kind = (uint8_t)kind,
                                         .fingerprint = fingerprint,
-                                        .unrecorded = (uint8_t)image->failed,
+                                        .unrecorded = (uint8_t)(lost ? PYLAYER_UNRECORDED_QUEUE : image->failed),
                                         .structure = image->walk.unknown};
     mailbox_post(message, state->run->plan.queue_bytes);
 }
 
 /* Sends the object if policy did not get it yet. Returns false if policy does not get it. */
-static bool send_once(State *state, Image *image, enum ObjectKind kind, uint64_t fingerprint, uint64_t wait_ns,
+static bool send_once(State *state, Image *image, enum StateKind kind, uint64_t fingerprint, uint64_t wait_ns,
                       Made *made)
 {
     StateObject object;
@@ -142,7 +148,7 @@ static bool name_inline_code(Recording *of, const VkPipelineShaderStageCreateInf
     Recording module = {.image = {.name = name_handle}, .state = of->state};
     Made made;
     image_make(&module.image, STRUCTURE_SHADER_MODULE, code);
-    if (!module.image.failed && send_once(of->state, &module.image, OBJECT_SHADER_MODULE, 0, 0, &made))
+    if (!module.image.failed && send_once(of->state, &module.image, STATE_SHADER_MODULE, 0, 0, &made))
         memcpy(digest, made.digest, PYLAYER_DIGEST_BYTES);
     of->image.failed = module.image.failed;
     of->image.walk.unknown = module.image.walk.unknown;
@@ -174,14 +180,14 @@ static uint64_t subpass_facts(uint32_t subpass, bool colors, bool depth)
 }
 
 /* Returns the facts of each subpass in two bits. */
-static uint64_t facts_of_pass(enum ObjectKind kind, const void *info)
+static uint64_t facts_of_pass(enum StateKind kind, const void *info)
 {
     const VkRenderPassCreateInfo *first = info;
     const VkRenderPassCreateInfo2 *second = info;
-    uint32_t count = kind == OBJECT_RENDER_PASS ? first->subpassCount : second->subpassCount;
+    uint32_t count = kind == STATE_RENDER_PASS ? first->subpassCount : second->subpassCount;
     uint64_t facts = 0;
     for (uint32_t i = 0; i < count && i < MOST_SUBPASSES; i++) {
-        if (kind == OBJECT_RENDER_PASS) {
+        if (kind == STATE_RENDER_PASS) {
             const VkSubpassDescription *subpass = &first->pSubpasses[i];
             facts |= subpass_facts(i, subpass->colorAttachmentCount > 0, subpass->pDepthStencilAttachment != NULL);
         } else {
@@ -230,7 +236,7 @@ static void learn(State *state, Walk *walk, const PipelineCall *call, uint32_t i
 /* ---- the instance and the device ------------------------------------------------------------- */
 
 /* Returns no object if it cannot be recorded. */
-static StateObject object_of(State *state, enum ObjectKind kind, const void *info)
+static StateObject object_of(State *state, enum StateKind kind, const void *info)
 {
     Recording recording = {.image = {.name = name_handle}, .state = state};
     StateObject object = {0};
@@ -250,14 +256,14 @@ StateObject state_of_instance(const VkInstanceCreateInfo *info)
     VkInstanceCreateInfo plain = *info;
     plain.pNext = NULL;
     plain.enabledLayerCount = 0;
-    return object_of(NULL, OBJECT_INSTANCE, &plain);
+    return object_of(NULL, STATE_INSTANCE, &plain);
 }
 
 void state_begin(State *state, StateObject instance, const VkDeviceCreateInfo *info)
 {
     VkDeviceCreateInfo plain = *info;
     plain.enabledLayerCount = 0;
-    state->device = object_of(state, OBJECT_DEVICE, &plain);
+    state->device = object_of(state, STATE_DEVICE, &plain);
     state->instance.data = instance.data && state->device.data ? malloc(instance.size) : NULL;
     if (!state->instance.data)
         return;
@@ -271,8 +277,8 @@ static void send_roots(State *state)
 {
     if (atomic_load_explicit(&state->rooted, memory_order_relaxed) || atomic_exchange(&state->rooted, true))
         return;
-    send(state, state->instance, OBJECT_INSTANCE, 0, 0);
-    send(state, state->device, OBJECT_DEVICE, 0, 0);
+    send(state, state->instance, STATE_INSTANCE, 0, 0);
+    send(state, state->device, STATE_DEVICE, 0, 0);
     state->instance.data = state->device.data = NULL;
 }
 
@@ -293,14 +299,14 @@ void state_close(State *state)
 
 /* ---- what the program creates ---------------------------------------------------------------- */
 
-void state_note(State *state, enum ObjectKind kind, const void *info, uint64_t handle)
+void state_note(State *state, enum StateKind kind, const void *info, uint64_t handle)
 {
     Recording recording = {.image = {.name = name_handle}, .state = state};
     Made made = {0};
     image_make(&recording.image, kinds[kind].structure, info);
     if (recording.image.failed || !send_once(state, &recording.image, kind, 0, 0, &made))
         made = (Made){0};
-    else if (kind == OBJECT_RENDER_PASS || kind == OBJECT_RENDER_PASS_2)
+    else if (kind == STATE_RENDER_PASS || kind == STATE_RENDER_PASS_2)
         made.facts = facts_of_pass(kind, info);
     put_made(state, kinds[kind].makes, handle, &made);
     image_free(&recording.image);
@@ -327,7 +333,7 @@ static void make_pipeline(Recording *recording, const PipelineCall *call, uint32
 void state_note_pipeline(State *state, const PipelineCall *call, uint32_t index, const Element *element,
                          uint64_t wait_ns)
 {
-    const enum ObjectKind kind = (enum ObjectKind)(OBJECT_GRAPHICS + (int)call->point);
+    const enum StateKind kind = (enum StateKind)(STATE_GRAPHICS + (int)call->point);
     Recording recording = {.image = {.name = name_handle}, .state = state};
     Element own;
     Made made = {0};

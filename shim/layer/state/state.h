@@ -14,19 +14,19 @@
 #include "vulkan/create_info.h"
 
 /* docs/internals/format.md, 'State' */
-enum ObjectKind {
-    OBJECT_INSTANCE = 1,
-    OBJECT_DEVICE,
-    OBJECT_SAMPLER,
-    OBJECT_YCBCR_CONVERSION,
-    OBJECT_SET_LAYOUT,
-    OBJECT_PIPELINE_LAYOUT,
-    OBJECT_RENDER_PASS,
-    OBJECT_RENDER_PASS_2,
-    OBJECT_SHADER_MODULE,
-    OBJECT_GRAPHICS,
-    OBJECT_COMPUTE,
-    OBJECT_RAY_TRACING,
+enum StateKind {
+    STATE_INSTANCE = 1,
+    STATE_DEVICE,
+    STATE_SAMPLER,
+    STATE_YCBCR_CONVERSION,
+    STATE_SET_LAYOUT,
+    STATE_PIPELINE_LAYOUT,
+    STATE_RENDER_PASS,
+    STATE_RENDER_PASS_2,
+    STATE_SHADER_MODULE,
+    STATE_GRAPHICS,
+    STATE_COMPUTE,
+    STATE_RAY_TRACING,
 };
 
 /* An object before it is known whether it is wanted. */
@@ -37,7 +37,11 @@ typedef struct StateObject {
 
 typedef struct State {
     Run *run;
+    /* Policy answers the plan itself, or an earlier run left something unrecorded. To record what is found would start
+     * policy, so other runs record only if the store has nothing. */
+    bool wanted;
     bool on;            /* constant after vkCreateDevice */
+    atomic_bool lost;   /* policy did not get something, so later things may have no object */
     atomic_bool rooted; /* the instance's and the device's objects were sent */
     StateObject instance, device;
     SharedMap made; /* digests of objects, and facts, by handle */
@@ -51,7 +55,7 @@ StateObject state_of_instance(const VkInstanceCreateInfo *info);
 /* Begins to record. `info`: as the program passed it. */
 void state_begin(State *state, StateObject instance, const VkDeviceCreateInfo *info);
 /* Notes what the program created. `made`: the handle. */
-void state_note(State *state, enum ObjectKind kind, const void *info, uint64_t made);
+void state_note(State *state, enum StateKind kind, const void *info, uint64_t made);
 /* Notes a pipeline that was created. wait_ns: how long that took. */
 void state_note_pipeline(State *state, const PipelineCall *call, uint32_t index, const Element *element,
                          uint64_t wait_ns);

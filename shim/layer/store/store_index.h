@@ -53,9 +53,6 @@ typedef struct Stored {
 } Stored;
 
 /* What the folder says at the start. */
-/* file_kinds.RECORDED */
-#define RECORDED_SUFFIX ".recorded"
-
 typedef struct StoredFound {
     uint64_t records;
     bool used_recently;     /* a run said within a day what it used */
@@ -64,7 +61,6 @@ typedef struct StoredFound {
     bool undecided;         /* Verdicts::undecided */
     bool work;              /* so many journals that policy should fold them */
     bool ended;             /* the file of a killed run was written */
-    bool recorded;          /* the program's pipelines have their state in the store */
     bool late;              /* its file system did not answer in time */
     uint8_t off;            /* type of the verdict by which the layer is off; 0: it is on */
     Verdicts verdicts;      /* of this program and of all programs, as they were read */

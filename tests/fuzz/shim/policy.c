@@ -132,6 +132,7 @@ static PylayerPlan make_plan(void)
         .keep_cache_bytes = chance(4) ? 40 : 1 << 20,
         .index_bytes = chance(4) ? 1000 : 1 << 20,
         .tell_creations = true,
+        .record_state = chance(2),
         .attest_caches = chance(2),
     };
 }
@@ -183,11 +184,12 @@ void kept_plans_describe(PylayerMessage *message)
     (void)message;
 }
 
-bool kept_plans_find(const PylayerMessage *message, PylayerKept *kept)
+bool kept_plans_find(const PylayerMessage *message, PylayerKept *kept, bool *unrecorded)
 {
     if (!chance(2))
         return false;
     policy_device = message->device;
     kept->plan = make_plan();
+    *unrecorded = chance(2);
     return true;
 }
