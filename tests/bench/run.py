@@ -100,6 +100,27 @@ class Bench:
             figure.add(alone["create_ns_total"] / self.count, under["create_ns_total"] / self.count)
             yield
 
+    def state(self, rounds: int) -> Iterator[None]:
+        """What it costs to record state, and what `pylayer rebuild` takes to compile from it."""
+        recorded = self.figure("cold, state recorded", "the same, not recorded", 1.03)
+        rebuilt = self.figure("pylayer rebuild --jobs 1, per pipeline", "the program's first run", None)
+        for _ in range(rounds):
+            totals = []
+            for wanted in ("false", "true"):
+                self.fresh_disk()
+                self.fresh_store()
+                run = self.world.demo("--count", self.count, VK_PYLAYER_PIPELINE_CACHE_RECORD_STATE=wanted)
+                totals.append(run["create_ns_total"] / self.count)
+            recorded.add(*totals)
+            for path in self.world.stored_files():
+                path.unlink()
+            self.fresh_disk()
+            start = time.perf_counter_ns()
+            self.world.run([sys.executable, "-m", "pylayer", "rebuild", "--jobs", "1"])
+            rebuilt.add(totals[1], (time.perf_counter_ns() - start) / self.count)
+            assert len(self.world.stored_files()) > 0
+            yield
+
     def warm(self, rounds: int) -> Iterator[None]:
         """Stored pipelines created right after vkCreateDevice, against the program's own cache with its loading: its
         file is read, as the layer's are. The layer counts how long it read the store, so what is left is the hits."""
@@ -287,6 +308,7 @@ STEPS: dict[str, tuple[Callable[[Bench, int], Iterator[None]], str]] = {
     "links": (Bench.links, "rounds"),
     "processes": (Bench.processes, "rounds"),
     "cold": (Bench.cold, "cold_rounds"),
+    "state": (Bench.state, "cold_rounds"),
 }
 #: Of binaries.py and frames.py.
 OTHERS = ("binaries", "driver-cache", "frames")

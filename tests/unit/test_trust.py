@@ -287,15 +287,16 @@ def test_policy_path_with_a_slash_at_its_end(tmp_path: Path, monkeypatch: pytest
     without_private_group(monkeypatch)
     name = f"trust_slash{len(slashes)}"
     package = tmp_path / name
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "open.py").write_text("raise SystemExit('it ran')\n")
+    with others.umask(0o022):
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "open.py").write_text("raise SystemExit('it ran')\n")
+        (tmp_path / f"{name}_open.py").write_text(f"import {name}.open\n{POLICY}")
+        (tmp_path / f"{name}_compiled.py").write_text(f"import {name}.compiled\n{POLICY}")
     (package / "open.py").chmod(0o666)
-    (tmp_path / f"{name}_open.py").write_text(f"import {name}.open\n{POLICY}")
     with pytest.raises(paths.UntrustedDirectory):
         user_policy.load(f"{name}_open:Mine", f"{tmp_path}{slashes}")
     py_compile.compile(str(package / "open.py"), str(package / "compiled.pyc"))
-    (tmp_path / f"{name}_compiled.py").write_text(f"import {name}.compiled\n{POLICY}")
     with pytest.raises(ModuleNotFoundError):
         user_policy.load(f"{name}_compiled:Mine", f"{tmp_path}{slashes}")
 

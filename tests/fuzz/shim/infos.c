@@ -236,9 +236,10 @@ static void make_graphics(VkGraphicsPipelineCreateInfo *info)
     bool needs_stages = pre_rasterization || fragment_shader;
     info->stageCount = 1 + below(5);
     info->pStages = needs_stages ? make_stages(&info->stageCount) : anywhere();
-    bool mesh = false;
+    VkShaderStageFlags stages = 0;
     for (uint32_t i = 0; needs_stages && i < info->stageCount; i++)
-        mesh |= info->pStages[i].stage & VK_SHADER_STAGE_MESH_BIT_NV;
+        stages |= info->pStages[i].stage;
+    bool mesh = stages & VK_SHADER_STAGE_MESH_BIT_NV;
     /* VUID-VkGraphicsPipelineCreateInfo-dynamicPrimitiveTopologyUnrestricted-09031: no mesh stage, not all dynamic */
     bool assembles = vertex_input && !(pre_rasterization && mesh) &&
                      !(is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT) &&
@@ -248,14 +249,20 @@ static void make_graphics(VkGraphicsPipelineCreateInfo *info)
     bool reads_vertices = vertex_input && !(pre_rasterization && mesh) && !(libraries && libraries->libraryCount) &&
                           !is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_VERTEX_INPUT_EXT);
     info->pVertexInputState = reads_vertices ? make_vertex_input() : anywhere();
-    info->pTessellationState = anywhere();
-    info->pViewportState = anywhere();
-    info->pDepthStencilState = anywhere();
+    /* VUID-VkGraphicsPipelineCreateInfo-pStages-09022 */
+    const VkShaderStageFlags both =
+        VK_SHADER_STAGE_TESSELLATION_CONTROL_BIT | VK_SHADER_STAGE_TESSELLATION_EVALUATION_BIT;
+    bool tessellates = pre_rasterization && (stages & both) == both;
+    info->pTessellationState = tessellates ? room(sizeof *info->pTessellationState) : anywhere();
     VkPipelineRasterizationStateCreateInfo *raster = room(sizeof *raster);
     raster->rasterizerDiscardEnable = chance(4);
     info->pRasterizationState = pre_rasterization ? raster : anywhere();
     bool rasterizes = !pre_rasterization || !raster->rasterizerDiscardEnable ||
                       is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_RASTERIZER_DISCARD_ENABLE_EXT);
+    /* VUID-VkGraphicsPipelineCreateInfo-rasterizerDiscardEnable-09024 */
+    info->pViewportState = pre_rasterization && rasterizes ? room(sizeof *info->pViewportState) : anywhere();
+    /* VUID-VkGraphicsPipelineCreateInfo-renderPass-09028, -09035, -06590: the layer knows less than these */
+    info->pDepthStencilState = fragment_shader && rasterizes ? room(sizeof *info->pDepthStencilState) : anywhere();
     info->pMultisampleState =
         (fragment_shader || fragment_output) && rasterizes ? room(sizeof *info->pMultisampleState) : anywhere();
     info->renderPass = (VkRenderPass)(uintptr_t)(chance(8) ? 0x77 : 0);
@@ -288,7 +295,14 @@ static void make_ray_tracing(VkRayTracingPipelineCreateInfoKHR *info)
     info->pNext = make_chain(false, &flags, &subsets);
     info->pStages = make_stages(&info->stageCount);
     info->groupCount = below(4);
-    info->pGroups = anywhere(); /* the layer has no business there */
+    VkRayTracingShaderGroupCreateInfoKHR *groups = room(info->groupCount * sizeof *groups);
+    for (uint32_t i = 0; i < info->groupCount; i++)
+        groups[i] = (VkRayTracingShaderGroupCreateInfoKHR){
+            .sType = VK_STRUCTURE_TYPE_RAY_TRACING_SHADER_GROUP_CREATE_INFO_KHR,
+            .generalShader = take32(),
+            .pShaderGroupCaptureReplayHandle = anywhere(), /* the layer has no business there */
+        };
+    info->pGroups = groups;
     if (chance(6)) {
         Chain chain = {0};
         add_libraries(&chain);

@@ -64,6 +64,9 @@ static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
     case PYLAYER_MSG_CELL:
         *size = message->cell.size;
         return message->cell.data;
+    case PYLAYER_MSG_STATE:
+        *size = message->state.size;
+        return message->state.data;
     case PYLAYER_MSG_CACHE_READ:
         *size = message->read.size;
         return message->read.data;
