@@ -48,7 +48,7 @@ static pthread_cond_t arrivals; /* the policy thread waits here */
 static pthread_cond_t answers;  /* senders of requests wait here */
 
 static Envelope *head, *tail;
-static uint64_t queued_bytes, queued_bytes_most;
+static uint64_t queued_bytes, queued_bytes_most, queued_state_bytes; /* state has a limit of its own */
 static unsigned queued, queued_urgent;
 static bool open_, draining, over;
 static bool (*start_policy)(void);
@@ -176,6 +176,12 @@ static bool is_urgent(const Envelope *envelope)
     return type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_BINARY_READ && type != PYLAYER_MSG_STATE;
 }
 
+/* What is queued that counts for the same limit. */
+static uint64_t *bytes_beside_locked(const Envelope *envelope)
+{
+    return envelope->message.type == PYLAYER_MSG_STATE ? &queued_state_bytes : &queued_bytes;
+}
+
 static Envelope *pop_locked(void)
 {
     Envelope *envelope = head;
@@ -183,7 +189,7 @@ static Envelope *pop_locked(void)
     if (!head)
         tail = NULL;
     queued--;
-    queued_bytes -= envelope->bytes;
+    *bytes_beside_locked(envelope) -= envelope->bytes;
     if (is_urgent(envelope))
         queued_urgent--;
     return envelope;
@@ -231,7 +237,7 @@ static bool needs_policy_locked(const PylayerMessage *message)
     case PYLAYER_MSG_CACHE_EMPTY:
         return message->cache.load_expected;
     case PYLAYER_MSG_STATE:
-        return message->state.fingerprint != 0 || queued_bytes > WAITING_STATE_BYTES;
+        return message->state.fingerprint != 0 || queued_state_bytes > WAITING_STATE_BYTES;
     default:
         return true;
     }
@@ -246,7 +252,7 @@ static void append_locked(Envelope *envelope)
         head = envelope;
     tail = envelope;
     queued++;
-    queued_bytes += envelope->bytes;
+    *bytes_beside_locked(envelope) += envelope->bytes;
     if (queued_bytes > queued_bytes_most)
         queued_bytes_most = queued_bytes;
     if (is_urgent(envelope))
@@ -362,7 +368,7 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
     }
     pthread_mutex_lock(&mutex);
     bool needs = needs_policy_locked(message);
-    bool has_room = queued_bytes + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
+    bool has_room = *bytes_beside_locked(envelope) + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
                     (started || needs || queued < WAITING_MESSAGES || !may_be_dropped(message));
     bool accepted = open_ && has_room, starts = accepted && needs && claim_start_locked();
     if (accepted)
@@ -379,7 +385,7 @@ void mailbox_measure(PylayerActivity *out)
 {
     pthread_mutex_lock(&mutex);
     out->queued = queued;
-    out->queued_bytes = queued_bytes;
+    out->queued_bytes = queued_bytes + queued_state_bytes;
     out->queued_bytes_most = queued_bytes_most;
     pthread_mutex_unlock(&mutex);
 }

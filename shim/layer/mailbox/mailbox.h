@@ -24,8 +24,8 @@ bool mailbox_is_open(void);
 bool mailbox_can_be_used(void);
 
 PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
-/* Sends an event. The mailbox takes ownership of the message and its data. Returns false if it was dropped and
- * freed. */
+/* Sends an event. queue_bytes: limit of what waits, for state and for all other messages each. The mailbox takes
+ * ownership of the message and its data. Returns false if it was dropped and freed. */
 bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes);
 /* Sends a request. Returns true if it was answered in time; the answer in the message is then valid. The sender
  * always calls message_done afterwards. */

@@ -10,9 +10,9 @@
 #include "vulkan/pipeline_facts.h"
 
 /* Handles that are known, and objects that are not sent again. What is beyond is not recorded, or sent again. */
-#define MOST_HANDLES (3u << 20)
-#define MOST_SENT (1u << 20)
-/* Facts are kept for so many subpasses of a render pass. */
+#define MOST_HANDLES (3u << 18)
+#define MOST_SENT (1u << 18)
+/* A render pass with more is not recorded: its facts have no room. */
 #define MOST_SUBPASSES 32
 #define FACTS_OF_SUBPASS (FACT_COLORS | FACT_DEPTH)
 #define FACTS_OF_LIBRARY (FACT_MESH | FACT_DISCARDS)
@@ -84,8 +84,7 @@ static bool send(State *state, StateObject object, enum StateKind kind, uint64_t
     message->state = (PylayerState){.kind = (uint8_t)kind, .fingerprint = fingerprint, .wait_ns = wait_ns};
     message->state.data = object.data;
     message->state.size = object.size;
-    /* Half of the queue stays free for pipelines. */
-    bool sent = mailbox_post(message, is_root ? UINT64_MAX : state->run->plan.queue_bytes / 2);
+    bool sent = mailbox_post(message, is_root ? UINT64_MAX : state->run->plan.queue_bytes);
     if (!sent)
         atomic_store(&state->lost, true);
     return sent;
@@ -179,14 +178,24 @@ static uint64_t subpass_facts(uint32_t subpass, bool colors, bool depth)
     return (uint64_t)((colors ? 1 : 0) | (depth ? 2 : 0)) << 2 * subpass;
 }
 
+static bool is_pass(enum StateKind kind)
+{
+    return kind == STATE_RENDER_PASS || kind == STATE_RENDER_PASS_2;
+}
+
+static uint32_t subpass_count(enum StateKind kind, const void *info)
+{
+    return kind == STATE_RENDER_PASS ? ((const VkRenderPassCreateInfo *)info)->subpassCount
+                                     : ((const VkRenderPassCreateInfo2 *)info)->subpassCount;
+}
+
 /* Returns the facts of each subpass in two bits. */
 static uint64_t facts_of_pass(enum StateKind kind, const void *info)
 {
     const VkRenderPassCreateInfo *first = info;
     const VkRenderPassCreateInfo2 *second = info;
-    uint32_t count = kind == STATE_RENDER_PASS ? first->subpassCount : second->subpassCount;
     uint64_t facts = 0;
-    for (uint32_t i = 0; i < count && i < MOST_SUBPASSES; i++) {
+    for (uint32_t i = 0; i < subpass_count(kind, info); i++) {
         if (kind == STATE_RENDER_PASS) {
             const VkSubpassDescription *subpass = &first->pSubpasses[i];
             facts |= subpass_facts(i, subpass->colorAttachmentCount > 0, subpass->pDepthStencilAttachment != NULL);
@@ -226,7 +235,7 @@ static void learn(State *state, Walk *walk, const PipelineCall *call, uint32_t i
     pipeline_learn(walk, &info->graphics, graphics_subsets(&info->graphics, kind), stage_count);
     Made pass;
     if (info->graphics.renderPass == VK_NULL_HANDLE || !(walk->facts & FACT_RASTERIZES) ||
-        info->graphics.subpass >= MOST_SUBPASSES ||
+        info->graphics.subpass >= MOST_SUBPASSES || /* VUID-VkGraphicsPipelineCreateInfo-renderPass-06046 */
         !find_made(state, VK_OBJECT_TYPE_RENDER_PASS, (uint64_t)info->graphics.renderPass, &pass))
         return;
     uint32_t of_subpass = (uint32_t)(pass.facts >> 2 * info->graphics.subpass) * FACT_COLORS & FACTS_OF_SUBPASS;
@@ -303,10 +312,13 @@ void state_note(State *state, enum StateKind kind, const void *info, uint64_t ha
 {
     Recording recording = {.image = {.name = name_handle}, .state = state};
     Made made = {0};
-    image_make(&recording.image, kinds[kind].structure, info);
+    if (is_pass(kind) && subpass_count(kind, info) > MOST_SUBPASSES)
+        recording.image.failed = PYLAYER_UNRECORDED_MEMORY;
+    else
+        image_make(&recording.image, kinds[kind].structure, info);
     if (recording.image.failed || !send_once(state, &recording.image, kind, 0, 0, &made))
         made = (Made){0};
-    else if (kind == STATE_RENDER_PASS || kind == STATE_RENDER_PASS_2)
+    else if (is_pass(kind))
         made.facts = facts_of_pass(kind, info);
     put_made(state, kinds[kind].makes, handle, &made);
     image_free(&recording.image);
@@ -321,7 +333,7 @@ static void make_pipeline(Recording *recording, const PipelineCall *call, uint32
         .clear = VK_PIPELINE_CREATE_DERIVATIVE_BIT | FAIL_ON_COMPILE | EARLY_RETURN,
     };
     element_read(element, call, index);
-    if (element->from_binaries || element->flags & CAPTURE_REPLAY)
+    if (element->from_binaries || element->captures || element->flags & CAPTURE_REPLAY)
         recording->image.failed = PYLAYER_UNRECORDED_CAPTURE;
     else if (element_build(element, call, index, change, &info))
         image_make(&recording->image, roots[call->point], &info);
