@@ -170,7 +170,7 @@ class Plan(Value):
     created again. ``compiles_unknown``: a pipeline that neither the store nor the run knows is compiled without a
     probe; the driver's feedback on its stages must say whether the driver's own cache had it. ``tell_creations``: the
     layer also sends a Cell for pipelines that leave nothing to store. ``record_state``: it also sends what pipelines
-    are made of.
+    are made of, in runs that record.
     """
 
     adopt: bool

@@ -159,7 +159,7 @@ typedef struct PylayerPlan {
      * says whether the driver's own cache had it. */
     uint8_t compiles_unknown;
     uint8_t tell_creations; /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
-    uint8_t record_state;   /* send STATE messages: what pipelines are made of */
+    uint8_t record_state;   /* send STATE messages, what pipelines are made of, in runs that record */
     int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */
     int64_t answer_wait_ns; /* longest wait for a verdict */
     int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */
@@ -372,6 +372,8 @@ typedef struct PylayerMessage {
     };
     uint8_t skip;     /* PylayerSkip, for PLAN_DEVICE */
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
+    /* PLAN_DEVICE: answer, not kept with the plan: with record_state, this run records. */
+    uint8_t record_now;
     /* PLAN_DEVICE: file names under which a plan may be kept. A name is a digest of all that the plan can depend
      * on; an empty name means that no plan can be kept. The general name is for a plan that does not depend on the
      * program. kept: the layer found a plan and the device uses it already, so nobody waits for an answer. */

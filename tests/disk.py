@@ -9,6 +9,7 @@ from pathlib import Path
 
 from world import BUILD, World
 
+from pylayer.common import file_kinds
 from pylayer.store import format, journal
 from pylayer.store.fold import SMALL_PACK_BYTES
 from pylayer.store.folder import Folder, identity_names, read_identity
@@ -142,12 +143,12 @@ def not_folded(root: Path) -> list[str]:
 
 
 def split_journals(world: World, count: int) -> None:
-    """Makes so many closed journals of what the store's journals hold."""
+    """Makes so many closed journals of what the store's journals and packs hold."""
     (name,) = identity_names(str(world.store))
     identity = read_identity(str(world.store), name)
     assert identity is not None
     folder = Folder(str(world.store), identity)
-    paths = folder.files(None, (journal.CLOSED,))
+    paths = folder.files(None, (journal.CLOSED, file_kinds.PACK))
     records = []
     for path in paths:
         reader = Reader(path)
@@ -155,6 +156,8 @@ def split_journals(world: World, count: int) -> None:
         assert header is not None
         for part in reader.parts([]):
             for one in part.records:
+                if one.magic == format.TABLE:
+                    continue
                 head = (one.digest, one.kind, one.flags, one.create_ns, one.fingerprint, one.last_used)
                 records.append(format.record_parts(one.magic, bytes(part.data_of(one)), *head))
     assert len(records) >= count

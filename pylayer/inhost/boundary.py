@@ -138,10 +138,12 @@ class Message:
         """Returns the name of the file that STORE_DAMAGED is about."""
         return _text(self._c.file)
 
-    def answer_plan(self, plan: Plan) -> bool:
-        """int32_t answer(PylayerMessage *): returns False if vkCreateDevice no longer waits for the plan."""
+    def answer_plan(self, plan: Plan, record_now: bool) -> bool:
+        """int32_t answer(PylayerMessage *): returns False if vkCreateDevice no longer waits for the plan.
+        ``record_now``: this run records state."""
         # The whole plan is converted before it is assigned: if a value does not fit, no part of it takes effect.
         self._c.plan = ffi.new("PylayerPlan *", plan.as_dict())[0]
+        self._c.record_now = record_now
         return bool(_shim.answer(self._c) == 0)
 
     def device_state(self) -> DeviceState:

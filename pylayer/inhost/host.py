@@ -11,11 +11,12 @@ import os
 import sys
 import time
 
-from ..common import paths, settings
+from ..common import file_kinds, paths, settings
 from ..common.paths import config_files, store_root
 from ..policy import Policy, choose_carrier
 from ..values import (
     CARRIER_BINARIES,
+    CARRIER_CELLS,
     CARRIER_NAMES,
     CARRIER_OFF,
     CARRIERS_THAT_KEEP,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.layer_settings import LayerSettings
-    from ..values import DeviceFacts, Program
+    from ..values import DeviceFacts, Plan, Program
     from .loading import StoreLoad
     from .maintaining import Maintaining
     from .session import DeviceSession
@@ -186,7 +187,8 @@ class Host:
         wanted = self._settings(message, program, facts)
         try:
             plan = self._ask("plan_device", program, facts, wanted)
-            in_time = message.kept or self._carry_out("plan_device", message, message.answer_plan, plan)
+            records = plan.record_state and self._is_unrecorded(program, facts, plan)
+            in_time = message.kept or self._carry_out("plan_device", message, message.answer_plan, plan, records)
         except BaseException:
             self._note_unplanned(program, facts, "plan_device failed")
             raise
@@ -214,6 +216,19 @@ class Host:
             self.loading[message.device] = session.load
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
+
+    def _is_unrecorded(self, program: Program, facts: DeviceFacts, plan: Plan) -> bool:
+        """Returns whether the state of what the program will create may be missing. The program waits, so this imports
+        nothing of the store's."""
+        from ..common.identity import Identity, program_id
+
+        own = f"{program_id(program.executable, program.application):016x}"
+        try:
+            names = [name for name in os.listdir(f"{self.root}/{file_kinds.UNRECORDED.place}") if name.startswith(own)]
+        except OSError:
+            names = []
+        is_new = plan.carrier == CARRIER_CELLS and not paths.exists(f"{self.root}/store/{Identity.of(facts).name}")
+        return not names or f"{own}{file_kinds.UNRECORDED}" in names or is_new
 
     def _settings(self, message: boundary.Message, program: Program, facts: DeviceFacts) -> dict[str, Any]:
         """Returns the settings in force for a device. Logs once what is wrong with layer settings."""

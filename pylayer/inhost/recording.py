@@ -1,4 +1,7 @@
-"""Records what one device's program asks for when it creates pipelines (state), for `pylayer rebuild`."""
+"""Records what a program asks of one device when it creates pipelines (state), for `pylayer rebuild`.
+
+store/state.py has the files; docs/internals/format.md, 'State', has the objects.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from ..values import Recorded
     from .device import Device
 
-#: Nothing is recorded beyond this many times `state_mib`, until a fold has evicted some.
+#: Beyond this many times `state_mib` a run records no new objects. A later run does, once a fold has evicted some.
 MOST_LIMITS = 2
 
 
@@ -38,20 +41,24 @@ class Recording:
         self._lost = False
         #: Something was not recorded that the next run may record.
         self._incomplete = False
-        self._settled = False
+        #: ``state/<program>.unrecorded`` was written.
+        self._marked = False
         self.recorded = 0
         #: How many pipelines are not recorded, by reason.
         self.unrecorded: dict[str, int] = {}
 
     def new(self, recorded: Recorded) -> list[bytes | memoryview]:
-        """Returns the pieces to write for an object, and for the pipeline that was created from it."""
+        """Returns the pieces to write for an object, for the pipeline that was created from it, and for pipelines that
+        came before the device's own object."""
         device = self._device
         if device.folder is None or device.read_only:
             return []
         if recorded.unrecorded:
             name = UNRECORDED[recorded.unrecorded]
             self._count(f"{name} {recorded.structure}" if recorded.structure else name)
-            self._incomplete |= recorded.unrecorded in UNRECORDED_ONCE
+            if recorded.unrecorded in UNRECORDED_ONCE:
+                self._incomplete = True
+                self._mark()
             return []
         if self._journal is None and not self._lost:
             self._open(device.folder.root)
@@ -61,7 +68,8 @@ class Recording:
         parts: list[bytes | memoryview] = []
         if digest not in self._objects:
             if self._bytes > self._limit:
-                self._count("state_mib reached")
+                if recorded.fingerprint:
+                    self._count("state_mib reached")
                 return []
             self._objects.add(digest)
             parts += state.object_parts(recorded.data)
@@ -73,6 +81,8 @@ class Recording:
             early, self._early = self._early, []
             for one in early:
                 parts += self._create(*one)
+        if parts:
+            self._mark()
         return parts
 
     def _create(self, pipeline: bytes, fingerprint: int, wait_ns: int) -> list[bytes | memoryview]:
@@ -90,7 +100,6 @@ class Recording:
     def _open(self, root: str) -> None:
         device = self._device
         try:
-            state.record_again(root, device.program_id)  # until all is written: the program may be killed
             known = state.read(root, device.program_id)
             self._journal = state.writer(root, device.program_id, device.program.name)
         except OSError as error:
@@ -99,6 +108,8 @@ class Recording:
             self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
 
     def _fail(self, error: OSError) -> None:
+        if self._lost:
+            return
         self._lost = True
         text = error.strerror or error
         self._device.log(LOG_INFO, f"what pipelines are made of cannot be recorded: {text}")
@@ -114,31 +125,35 @@ class Recording:
             self._fail(error)
 
     def settle(self) -> None:
-        """Notes, if that is so, that nothing that the program has created so far is left to record. Its next run then
-        records nothing, and holds no shaders' code."""
-        incomplete = self._journal is None or self._lost or self._incomplete
-        if not incomplete and not self._settled and self._device.folder is not None:
-            self._settled = True
+        """Notes, if that is so, that nothing is left that another run could record. The next run then records nothing,
+        and holds no shaders' code."""
+        complete = self._journal is not None and not self._lost and not self._incomplete
+        if self._marked and complete and self._device.folder is not None:
+            self._marked = False
             remove(state.unrecorded_path(self._device.folder.root, self._device.program_id))
 
     def missed(self) -> None:
         """Notes that a pipeline was compiled. If this run records nothing, the next one does."""
         device = self._device
-        if self._settled or device.state is None or device.state.records_state or device.folder is None:
-            return
-        self._settled = True
-        if device.settings["record_state"] and not device.read_only:
-            self._record_again(device.folder.root)
+        if device.state is not None and not device.state.records_state and device.settings["record_state"]:
+            self._mark()
 
-    def _record_again(self, root: str) -> None:
-        try:
-            state.record_again(root, self._device.program_id)
-        except OSError as error:
-            self._fail(error)
+    def _mark(self) -> None:
+        """Has the next run record, unless ``settle`` comes before: the program may be killed until all is written."""
+        folder = self._device.folder
+        if not self._marked and folder is not None and not self._device.read_only:
+            self._marked = True
+            try:
+                state.record_again(folder.root, self._device.program_id)
+            except OSError as error:
+                self._fail(error)
 
     def close(self) -> None:
         """Closes the journal."""
         if self._journal is not None:
             self._journal.close()
+        if self._lost or self._incomplete:
+            self._marked = False  # another device of the program may have settled meanwhile
+            self._mark()
         for reason, count in self.unrecorded.items():
             self._device.log(LOG_DEBUG, f"{count} pipelines were not recorded: {reason}")

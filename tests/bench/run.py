@@ -25,6 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import xxhash
 from binaries import Binaries, show_driver_cache
+from disk import split_journals
 from figures import Figure, Row, show
 from frames import frames
 from rich.console import Console
@@ -71,7 +72,8 @@ class Bench:
         self.disk.mkdir()
 
     def keep_stores(self) -> None:
-        """What the store holds now, aside: as it is, in journals, and folded into a pack."""
+        """What the store holds now, aside: in a journal, as if the program had been killed, and folded into a pack."""
+        split_journals(self.world, 1)
         for form in FORMS:
             copy(self.world.store, self.directory / form)
         folder = folder_of(self.directory / "pack")

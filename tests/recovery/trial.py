@@ -46,7 +46,8 @@ OF_RUNS = {
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
 MAY_STAY = {
-    **dict.fromkeys(("tmp", "blob", "useless .attest", "useless .blob", "unrecorded", "useless .unrecorded"), 1),
+    **dict.fromkeys(("tmp", "blob", "unrecorded"), 1),
+    **dict.fromkeys(("useless .attest", "useless .blob", "useless .objects", "useless .unrecorded"), 1),
     "verdict": 2,
 }
 #: After a run with another value of a driver's variable, too: for the driver that is another device.
@@ -339,7 +340,7 @@ class Bench:
             state = self.clean(boot, moment.later)
             if records:  # what a run before it compiled, for which it needs policy
                 state.interpreter = self.baseline[number].interpreter
-            stored += state.run["compiled"] > self.baseline[number].run["compiled"]
+            stored += records or state.run["compiled"] > self.baseline[number].run["compiled"]
             if state.seen != self.alone:
                 outcome.wrong.append(f"clean run {number + 1}: the program sees {state.seen}, alone {self.alone}")
             if number + 1 < CLEAN_RUNS:

@@ -68,7 +68,7 @@ class FakeMessage:
     def device_facts(self) -> Any:
         return self.content.get("facts", facts())
 
-    def answer_plan(self, plan: Plan) -> bool:
+    def answer_plan(self, plan: Plan, record_now: bool = False) -> bool:
         self.plan = plan
         return not self.late
 

@@ -122,7 +122,7 @@ def test_plan_that_does_not_fit(send: Send, host: Any, boundary: FakeBoundary) -
     """A plan with a number that the layer cannot hold counts as the class's failure."""
 
     class Message(FakeMessage):
-        def answer_plan(self, plan: Plan) -> bool:
+        def answer_plan(self, plan: Plan, record_now: bool = False) -> bool:
             raise OverflowError("integer 300 does not fit 'uint8_t'")
 
     host.policy = policy_of()

@@ -141,7 +141,6 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     /* A kept plan may be one for a process that is not skipped, so use none while policy must still decide that. */
     message->kept =
         message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->store.kept, &device->state.wanted);
-    device->state.wanted |= !message->kept;
     if (message->kept) {
         device->run.plan = device->store.kept.plan;
         device->run.planned = mailbox_post(message, UINT64_MAX);
@@ -159,7 +158,8 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     device->run.planned = mailbox_request(message, PLAN_WAIT_NS);
     if (device->run.planned)
         device->run.plan = message->plan;
-    else
+    device->state.wanted = message->record_now;
+    if (!device->run.planned)
         log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; the device runs without the layer");
     message_done(message);
 }

@@ -35,12 +35,13 @@ typedef struct ImageArray {
     size_t count, room;
 } ImageArray;
 
-/* All zero but for walk.facts, walk.dynamic and `name`, before image_make. */
+/* Before image_make only walk.facts, walk.dynamic and `name` are set; the rest is zero. */
 typedef struct Image {
     Walk walk;                           /* the first member: its visitors get it */
     ImageArray bytes, pointers, handles; /* of uint8_t, ObjectPointer, ObjectHandle */
     enum PylayerUnrecorded failed;
-    /* Finds what a handle is. `structure` has it, or points to it. Returns false if there is no handle. */
+    /* Finds the digest of the object that made a handle. `structure` has the handle, or points to it. Returns false if
+     * there is no handle, or sets `failed` and returns false if its object is unknown. */
     bool (*name)(struct Image *image, VkObjectType type, uint64_t handle, const void *structure,
                  uint8_t digest[PYLAYER_DIGEST_BYTES]);
 } Image;

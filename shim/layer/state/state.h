@@ -2,9 +2,9 @@
  * state.h - records what a program's pipelines are made of, apart from any driver, so that `pylayer rebuild` can create
  * them again.
  *
- * Each create info becomes an object (image.h), which goes to policy at once. Of what it made, the layer keeps the
- * object's digest, by handle. Nothing is forgotten when a handle is destroyed: the next thing that gets the handle
- * replaces it.
+ * While a run records, each create info becomes an object (image.h). Policy gets each object once, at once; those of the
+ * instance and the device come with the first pipeline. Of what a create info made, the layer keeps the object's digest,
+ * by handle. Nothing is forgotten when a handle is destroyed: the next thing that gets the handle replaces it.
  */
 #ifndef PYLAYER_STATE_H
 #define PYLAYER_STATE_H
@@ -29,7 +29,7 @@ enum StateKind {
     STATE_RAY_TRACING,
 };
 
-/* An object before it is known whether it is wanted. */
+/* An object that waits until it is known whether this run records, and until the first pipeline. */
 typedef struct StateObject {
     uint8_t *data; /* malloc'd; NULL: there is none */
     size_t size;
@@ -37,10 +37,10 @@ typedef struct StateObject {
 
 typedef struct State {
     Run *run;
-    /* Policy answers the plan itself, or an earlier run left something unrecorded. To record what is found would start
-     * policy, so other runs record only if the store has nothing. */
+    /* An earlier run left something unrecorded, or policy made the plan and knows of something. Other runs record only if
+     * the store has nothing: to record what is found would start policy for that alone. */
     bool wanted;
-    bool on;            /* constant after vkCreateDevice */
+    bool on;            /* this run records; constant after vkCreateDevice */
     atomic_bool lost;   /* policy did not get something, so later things may have no object */
     atomic_bool rooted; /* the instance's and the device's objects were sent */
     StateObject instance, device;
@@ -50,7 +50,7 @@ typedef struct State {
 
 void state_open(State *state, Run *run);
 void state_close(State *state);
-/* Of vkCreateInstance. */
+/* Makes the object of an instance. No data: there is none. */
 StateObject state_of_instance(const VkInstanceCreateInfo *info);
 /* Begins to record. `info`: as the program passed it. */
 void state_begin(State *state, StateObject instance, const VkDeviceCreateInfo *info);
