@@ -61,6 +61,7 @@ class Recording:
                 self._mark()
             return []
         if self._journal is None and not self._lost:
+            self._mark()
             self._open(device.folder.root)
         if self._lost:
             return []

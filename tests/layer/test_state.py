@@ -80,6 +80,17 @@ def test_warm_runs_record_nothing(real: World) -> None:
     assert is_complete(real) and len(only_state(real).created) == 41
 
 
+def test_nothing_is_left_to_record(real: World) -> None:
+    """A run that records and finds that the store has it all is the last that does."""
+    env = recording(real)
+    real.demo("--count", 8, **env)
+    (program,) = state.programs(str(real.store))
+    state.record_again(str(real.store), program)
+    before = state_files(real)
+    real.demo("--count", 8, **env)
+    assert is_complete(real) and state_files(real).items() < before.items()
+
+
 def test_pipelines_that_are_stored_already(real: World) -> None:
     """A store from before has the pipelines and no state: a run that compiles nothing records it."""
     real.demo("--count", 40, **real.policy("settings: {record_state: false}"))
