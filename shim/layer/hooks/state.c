@@ -4,6 +4,7 @@
 #include "process/process.h"
 
 /* A program that asks vkGetInstanceProcAddr gets the hook, even if its device records nothing. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): of types */
 #define NOTE_CREATED(name, member, kind, Info, Made)                                                                   \
     VKAPI_ATTR VkResult VKAPI_CALL layer_##name(VkDevice handle, const Info *info,                                     \
                                                 const VkAllocationCallbacks *allocator, Made *made)                    \
@@ -14,6 +15,7 @@
             state_note(&device->state, kind, info, (uint64_t)*made);                                                   \
         return result;                                                                                                 \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 NOTE_CREATED(CreateSampler, create_sampler, STATE_SAMPLER, VkSamplerCreateInfo, VkSampler)
 NOTE_CREATED(CreateSamplerYcbcrConversion, create_ycbcr_conversion, STATE_YCBCR_CONVERSION,
