@@ -326,7 +326,7 @@ enum PylayerUnrecorded {
 /* An object (docs/internals/format.md, 'State'): what the program passed to create something. It comes after those that it
  * refers to. */
 typedef struct PylayerState {
-    uint8_t kind;         /* StateKind (shim/layer/state/state.h) */
+    uint8_t kind;         /* StateKind (shim/layer/state/object.h) */
     uint8_t unrecorded;   /* PylayerUnrecorded, of a pipeline; there is no data then */
     uint32_t structure;   /* VkStructureType */
     uint64_t fingerprint; /* of a pipeline that the program created, as PylayerCell has it; otherwise 0 */

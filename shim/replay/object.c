@@ -10,28 +10,29 @@
 #define KIND(type, structure, object, create, destroy)                                                                 \
     {VK_STRUCTURE_TYPE_##type, sizeof(structure), VK_OBJECT_TYPE_##object, create, destroy}
 
-const Kind kinds[KIND_COUNT] = {
-    [KIND_INSTANCE] = KIND(INSTANCE_CREATE_INFO, VkInstanceCreateInfo, INSTANCE, NULL, NULL),
-    [KIND_DEVICE] = KIND(DEVICE_CREATE_INFO, VkDeviceCreateInfo, DEVICE, NULL, NULL),
-    [3] = KIND(SAMPLER_CREATE_INFO, VkSamplerCreateInfo, SAMPLER, "vkCreateSampler", "vkDestroySampler"),
-    [4] = KIND(SAMPLER_YCBCR_CONVERSION_CREATE_INFO, VkSamplerYcbcrConversionCreateInfo, SAMPLER_YCBCR_CONVERSION,
-               "vkCreateSamplerYcbcrConversion", "vkDestroySamplerYcbcrConversion"),
-    [5] = KIND(DESCRIPTOR_SET_LAYOUT_CREATE_INFO, VkDescriptorSetLayoutCreateInfo, DESCRIPTOR_SET_LAYOUT,
-               "vkCreateDescriptorSetLayout", "vkDestroyDescriptorSetLayout"),
-    [6] = KIND(PIPELINE_LAYOUT_CREATE_INFO, VkPipelineLayoutCreateInfo, PIPELINE_LAYOUT, "vkCreatePipelineLayout",
-               "vkDestroyPipelineLayout"),
-    [7] =
+const Kind kinds[STATE_KIND_COUNT] = {
+    [STATE_INSTANCE] = KIND(INSTANCE_CREATE_INFO, VkInstanceCreateInfo, INSTANCE, NULL, NULL),
+    [STATE_DEVICE] = KIND(DEVICE_CREATE_INFO, VkDeviceCreateInfo, DEVICE, NULL, NULL),
+    [STATE_SAMPLER] = KIND(SAMPLER_CREATE_INFO, VkSamplerCreateInfo, SAMPLER, "vkCreateSampler", "vkDestroySampler"),
+    [STATE_YCBCR_CONVERSION] =
+        KIND(SAMPLER_YCBCR_CONVERSION_CREATE_INFO, VkSamplerYcbcrConversionCreateInfo, SAMPLER_YCBCR_CONVERSION,
+             "vkCreateSamplerYcbcrConversion", "vkDestroySamplerYcbcrConversion"),
+    [STATE_SET_LAYOUT] = KIND(DESCRIPTOR_SET_LAYOUT_CREATE_INFO, VkDescriptorSetLayoutCreateInfo, DESCRIPTOR_SET_LAYOUT,
+                              "vkCreateDescriptorSetLayout", "vkDestroyDescriptorSetLayout"),
+    [STATE_PIPELINE_LAYOUT] = KIND(PIPELINE_LAYOUT_CREATE_INFO, VkPipelineLayoutCreateInfo, PIPELINE_LAYOUT,
+                                   "vkCreatePipelineLayout", "vkDestroyPipelineLayout"),
+    [STATE_RENDER_PASS] =
         KIND(RENDER_PASS_CREATE_INFO, VkRenderPassCreateInfo, RENDER_PASS, "vkCreateRenderPass", "vkDestroyRenderPass"),
-    [8] = KIND(RENDER_PASS_CREATE_INFO_2, VkRenderPassCreateInfo2, RENDER_PASS, "vkCreateRenderPass2",
-               "vkDestroyRenderPass"),
-    [9] = KIND(SHADER_MODULE_CREATE_INFO, VkShaderModuleCreateInfo, SHADER_MODULE, "vkCreateShaderModule",
-               "vkDestroyShaderModule"),
-    [KIND_GRAPHICS] = KIND(GRAPHICS_PIPELINE_CREATE_INFO, VkGraphicsPipelineCreateInfo, PIPELINE,
-                           "vkCreateGraphicsPipelines", "vkDestroyPipeline"),
-    [KIND_COMPUTE] = KIND(COMPUTE_PIPELINE_CREATE_INFO, VkComputePipelineCreateInfo, PIPELINE,
-                          "vkCreateComputePipelines", "vkDestroyPipeline"),
-    [KIND_RAY_TRACING] = KIND(RAY_TRACING_PIPELINE_CREATE_INFO_KHR, VkRayTracingPipelineCreateInfoKHR, PIPELINE,
-                              "vkCreateRayTracingPipelinesKHR", "vkDestroyPipeline"),
+    [STATE_RENDER_PASS_2] = KIND(RENDER_PASS_CREATE_INFO_2, VkRenderPassCreateInfo2, RENDER_PASS, "vkCreateRenderPass2",
+                                 "vkDestroyRenderPass"),
+    [STATE_SHADER_MODULE] = KIND(SHADER_MODULE_CREATE_INFO, VkShaderModuleCreateInfo, SHADER_MODULE,
+                                 "vkCreateShaderModule", "vkDestroyShaderModule"),
+    [STATE_GRAPHICS] = KIND(GRAPHICS_PIPELINE_CREATE_INFO, VkGraphicsPipelineCreateInfo, PIPELINE,
+                            "vkCreateGraphicsPipelines", "vkDestroyPipeline"),
+    [STATE_COMPUTE] = KIND(COMPUTE_PIPELINE_CREATE_INFO, VkComputePipelineCreateInfo, PIPELINE,
+                           "vkCreateComputePipelines", "vkDestroyPipeline"),
+    [STATE_RAY_TRACING] = KIND(RAY_TRACING_PIPELINE_CREATE_INFO_KHR, VkRayTracingPipelineCreateInfoKHR, PIPELINE,
+                               "vkCreateRayTracingPipelinesKHR", "vkDestroyPipeline"),
 };
 
 /* Returns whether 8 bytes at place, which must be after the place before, are in the image. */
@@ -73,7 +74,7 @@ const char *object_open(Object *object, const uint8_t *data, size_t size)
     memcpy(&header, data, sizeof header);
     if (header.magic != OBJECT_MAGIC || header.version != OBJECT_VERSION)
         return "not an object";
-    if (header.kind >= KIND_COUNT || !kinds[header.kind].root_type)
+    if (header.kind >= STATE_KIND_COUNT || !kinds[header.kind].root_type)
         return "unknown kind";
     uint64_t wanted = sizeof header + (uint64_t)header.image + (uint64_t)header.pointers * sizeof(ObjectPointer) +
                       (uint64_t)header.handles * sizeof(ObjectHandle);

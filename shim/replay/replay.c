@@ -42,7 +42,7 @@ typedef void(VKAPI_PTR *DestroyObject)(VkDevice, uint64_t, const VkAllocationCal
 static FILE *lines;
 static VkDevice device;
 static PFN_vkGetDeviceProcAddr get_device_proc;
-static PFN_vkVoidFunction creates[KIND_COUNT], destroys[KIND_COUNT];
+static PFN_vkVoidFunction creates[STATE_KIND_COUNT], destroys[STATE_KIND_COUNT];
 static uint32_t wanted_vendor, wanted_device;
 static uint8_t wanted_uuid[VK_UUID_SIZE];
 
@@ -80,7 +80,7 @@ static VkPhysicalDevice find_physical(void)
 /* Ends the process if there is no device. */
 static void begin(const Object *object)
 {
-    bool is_instance = object->kind == KIND_INSTANCE;
+    bool is_instance = object->kind == STATE_INSTANCE;
     VkPhysicalDevice physical = VK_NULL_HANDLE;
     if (is_instance ? instance != VK_NULL_HANDLE : device || !instance || !(physical = find_physical())) {
         tell("fails the device is not there");
@@ -94,7 +94,7 @@ static void begin(const Object *object)
     if (is_instance)
         return;
     get_device_proc = (PFN_vkGetDeviceProcAddr)get_instance_proc(instance, "vkGetDeviceProcAddr");
-    for (int kind = KIND_DEVICE + 1; kind < KIND_COUNT; kind++) {
+    for (int kind = STATE_DEVICE + 1; kind < STATE_KIND_COUNT; kind++) {
         creates[kind] = get_device_proc(device, kinds[kind].create);
         destroys[kind] = get_device_proc(device, kinds[kind].destroy);
     }
@@ -147,9 +147,9 @@ static const char *link_handles(const Object *object, VkResult *result)
 static VkResult create(const Object *object, uint64_t *handle)
 {
     PFN_vkVoidFunction function = creates[object->kind];
-    if (object->kind < KIND_GRAPHICS)
+    if (object->kind < STATE_GRAPHICS)
         return ((CreateObject)function)(device, object->image, NULL, handle);
-    if (object->kind < KIND_RAY_TRACING)
+    if (object->kind < STATE_RAY_TRACING)
         return ((CreatePipelines)function)(device, VK_NULL_HANDLE, 1, object->image, NULL, handle);
     return ((CreateRayTracing)function)(device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, object->image, NULL, handle);
 }
@@ -195,7 +195,7 @@ static bool take_frame(void)
     }
     Object object;
     const char *problem = object_open(&object, data, frame.size);
-    if (!problem && object.kind <= KIND_DEVICE)
+    if (!problem && object.kind <= STATE_DEVICE)
         begin(&object);
     else if (!problem && device)
         replay(&frame, &object);

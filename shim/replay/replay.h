@@ -8,29 +8,11 @@
 
 #include <vulkan/vulkan.h>
 
+#include "../layer/state/object.h"
+
 /* ---- object.c: the bytes of an object. docs/internals/format.md has the same for other readers ---- */
 
-#define OBJECT_MAGIC 0x54535950u
-#define OBJECT_VERSION 1
 #define MAX_OBJECT (256u << 20)
-
-enum { KIND_INSTANCE = 1, KIND_DEVICE, KIND_GRAPHICS = 10, KIND_COMPUTE, KIND_RAY_TRACING, KIND_COUNT };
-
-typedef struct {
-    uint32_t magic;
-    uint16_t version, kind;
-    uint32_t flags, image, pointers, handles, vk_header, reserved;
-    uint64_t reserved2;
-} ObjectHeader;
-
-typedef struct {
-    uint32_t place, target;
-} ObjectPointer;
-
-typedef struct {
-    uint32_t place, type;
-    uint8_t digest[16];
-} ObjectHandle;
 
 /* What each kind is, by its number; root_type 0: there is no such kind. */
 typedef struct {
@@ -40,7 +22,7 @@ typedef struct {
     const char *create, *destroy;
 } Kind;
 
-extern const Kind kinds[KIND_COUNT];
+extern const Kind kinds[STATE_KIND_COUNT];
 
 typedef struct {
     uint16_t kind;

@@ -43,7 +43,7 @@ static size_t make(uint8_t *out)
     for (uint32_t place = root; place < image; place += 8 + 8 * draw(6))
         put_part(out + at + place, image - place);
     memcpy(out + at, &kinds[kind].root_type, sizeof kinds[kind].root_type);
-    if (kind == KIND_DEVICE)
+    if (kind == STATE_DEVICE)
         out[at + offsetof(VkDeviceCreateInfo, queueCreateInfoCount)] = (uint8_t)draw(3);
     at += image;
     for (uint32_t i = 0, place = 8; i < header.pointers; i++, at += sizeof(ObjectPointer), place += 8 + 8 * draw(2)) {
@@ -159,9 +159,9 @@ static PFN_vkVoidFunction VKAPI_CALL get_proc(VkInstance of, const char *name)
 static void fit(const Object *object)
 {
     VkDevice device;
-    if (object->kind == KIND_INSTANCE && fit_instance(object) == VK_SUCCESS)
+    if (object->kind == STATE_INSTANCE && fit_instance(object) == VK_SUCCESS)
         abort();
-    if (object->kind == KIND_DEVICE && fit_device(object, VK_NULL_HANDLE, &device) == VK_SUCCESS)
+    if (object->kind == STATE_DEVICE && fit_device(object, VK_NULL_HANDLE, &device) == VK_SUCCESS)
         abort();
 }
 

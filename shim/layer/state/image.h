@@ -5,30 +5,11 @@
 #ifndef PYLAYER_IMAGE_H
 #define PYLAYER_IMAGE_H
 
-#include "process/digest.h"
+#include "state/object.h"
 #include "vulkan/walk.h"
 
-#define OBJECT_MAGIC 0x54535950u
-#define OBJECT_VERSION 1
 /* Larger ones are not recorded. */
 #define MAX_IMAGE_BYTES (64u << 20)
-
-typedef struct ObjectHeader {
-    uint32_t magic;
-    uint16_t version, kind;
-    uint32_t flags, image, pointers, handles, vk_header, reserved;
-    uint64_t reserved2;
-} ObjectHeader;
-
-/* Places are offsets in the image. */
-typedef struct ObjectPointer {
-    uint32_t place, target;
-} ObjectPointer;
-
-typedef struct ObjectHandle {
-    uint32_t place, type;                 /* VkObjectType */
-    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the object that makes it */
-} ObjectHandle;
 
 typedef struct ImageArray {
     void *items;

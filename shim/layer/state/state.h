@@ -11,23 +11,8 @@
 
 #include "process/shared_map.h"
 #include "run/run.h"
+#include "state/object.h"
 #include "vulkan/create_info.h"
-
-/* docs/internals/format.md, 'State' */
-enum StateKind {
-    STATE_INSTANCE = 1,
-    STATE_DEVICE,
-    STATE_SAMPLER,
-    STATE_YCBCR_CONVERSION,
-    STATE_SET_LAYOUT,
-    STATE_PIPELINE_LAYOUT,
-    STATE_RENDER_PASS,
-    STATE_RENDER_PASS_2,
-    STATE_SHADER_MODULE,
-    STATE_GRAPHICS,
-    STATE_COMPUTE,
-    STATE_RAY_TRACING,
-};
 
 /* An object that waits until it is known whether this run records, and until the first pipeline. */
 typedef struct StateObject {
