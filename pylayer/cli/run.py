@@ -67,10 +67,10 @@ def _manifest_directory(root: str, environment: Mapping[str, str]) -> str:
     return str(layer_files.run_directory(root))
 
 
-def _environment(root: str | None, changes: dict[str, str | None]) -> tuple[dict[str, str], bool]:
+def _environment(root: str | None) -> tuple[dict[str, str], bool]:
     """Returns the program's environment, and whether the program runs under the layer. If the layer cannot be used, the
     program still starts, and one line says why."""
-    environment = {**os.environ, **{variable: value for variable, value in changes.items() if value}}
+    environment = dict(os.environ)
     try:
         status = os.fstat(2)
         environment["PYLAYER_STDERR"] = f"{status.st_dev}:{status.st_ino}"  # for what people must know: inhost/learning
@@ -180,17 +180,12 @@ def run(
     policy = os.path.abspath(policy) if policy else None
     if policy:
         _check_policy(policy)
-    in_force = policy or policies_in_force()[1]
+    # A rebuild obeys them, too.
+    given = {"PYLAYER_CONFIG": policy, "PYLAYER_STORE": store and os.path.abspath(store), "PYLAYER_LOG": log}
+    os.environ.update({variable: value for variable, value in given.items() if value})
+    in_force, root = policies_in_force()[1], store_root()
     document = _policy(in_force)
-    root = os.path.abspath(store) if store else store_root()
-    environment, is_on = _environment(
-        root,
-        {
-            "PYLAYER_CONFIG": policy,
-            "PYLAYER_STORE": root if store else None,
-            "PYLAYER_LOG": log,
-        },
-    )
+    environment, is_on = _environment(root)
     if root is not None and is_on:
         compile_policy(in_force, root)
         pull_first(document, root, environment)

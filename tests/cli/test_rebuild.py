@@ -135,6 +135,16 @@ def test_before_a_run(player: User) -> None:
     assert counted(player, **NEW_CARD) == (ALL, 0)
 
 
+@ON_RADV
+def test_before_it_starts_with_a_policy_file(player: User) -> None:
+    """run --rebuild --policy rebuilds under this policy file, which stores nothing here."""
+    off = player.directory / "off.yaml"
+    off.write_text("settings: {carrier: off}\n")
+    words = ("run", "--rebuild", "--policy", str(off), "--", sys.executable, PROGRAM, COUNT)
+    assert "driver changed" in player.pylayer(*words, **NEW_CARD).stderr
+    assert play(player, **NEW_CARD) == (0, ALL)
+
+
 # ---- on the scripted driver --------------------------------------------------------------------------
 
 
