@@ -59,6 +59,7 @@ UNRECORDED = (
     "the queue was full",
     "memory was short",
 )
+UNRECORDED_IDENTIFIER = 3
 #: Of these, what another run may not meet.
 UNRECORDED_ONCE = (5, 6)
 #: Kinds whose pipelines compile something themselves. Pipelines of other kinds may rightly leave a cell empty.
@@ -250,7 +251,8 @@ class BinaryRead(Value):
 
 class Recorded(Value):
     """What the program passed to create something, as an object (docs/internals/format.md, 'State'). ``data`` is valid
-    during the call only. ``fingerprint``: of a pipeline that the program created, which took ``wait_ns``; otherwise 0.
+    during the call only. ``fingerprint``: of a pipeline that the program created, which took ``wait_ns``; of a shader
+    module, the digest of its identifier; otherwise 0.
     ``unrecorded``: why a pipeline has no object; ``structure`` is then the VkStructureType that is unknown, or 0."""
 
     data: memoryview

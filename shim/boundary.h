@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 21
+#define PYLAYER_BOUNDARY_VERSION 22
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -326,11 +326,13 @@ enum PylayerUnrecorded {
 /* An object (docs/internals/format.md, 'State'): what the program passed to create something. It comes after those that it
  * refers to. */
 typedef struct PylayerState {
-    uint8_t kind;         /* StateKind (shim/layer/state/object.h) */
-    uint8_t unrecorded;   /* PylayerUnrecorded, of a pipeline; there is no data then */
-    uint32_t structure;   /* VkStructureType */
-    uint64_t fingerprint; /* of a pipeline that the program created, as PylayerCell has it; otherwise 0 */
-    uint64_t wait_ns;     /* how long its creation took */
+    uint8_t kind;       /* StateKind (shim/layer/state/object.h) */
+    uint8_t unrecorded; /* PylayerUnrecorded, of a pipeline; there is no data then */
+    uint32_t structure; /* VkStructureType */
+    /* Of a pipeline that the program created, as PylayerCell has it. Of a shader module: the digest of its identifier. 0:
+     * neither. */
+    uint64_t fingerprint;
+    uint64_t wait_ns; /* how long its creation took */
     uint64_t size;
     const uint8_t *data; /* owned by the message */
 } PylayerState;

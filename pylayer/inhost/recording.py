@@ -11,7 +11,7 @@ import xxhash
 
 from ..common.files import remove
 from ..store import state
-from ..values import LOG_DEBUG, LOG_INFO, UNRECORDED, UNRECORDED_ONCE
+from ..values import LOG_DEBUG, LOG_INFO, UNRECORDED, UNRECORDED_IDENTIFIER, UNRECORDED_ONCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ class Recording:
         self._roots: dict[int, bytes] = {}
         #: Pipelines that came before them: digest, fingerprint, nanoseconds.
         self._early: list[tuple[bytes, int, int]] = []
+        #: Digests of objects by how the layer names them: shaders by their identifiers, and pipelines that are made of
+        #: such. An empty digest: the code is unknown.
+        self._names: dict[bytes, bytes] = {}
         #: Something could not be written: nothing more is, and the next run records it.
         self._lost = False
         #: Something was not recorded that the next run may record.
@@ -65,19 +68,25 @@ class Recording:
             self._open(device.folder.root)
         if self._lost:
             return []
-        digest = xxhash.xxh3_128_digest(recorded.data)
+        is_pipeline = recorded.fingerprint and recorded.kind != state.SHADER_MODULE
+        data, digest = self._named(recorded.data)
+        if data is None:
+            self._count(UNRECORDED[UNRECORDED_IDENTIFIER])
+            return []
         parts: list[bytes | memoryview] = []
         if digest not in self._objects:
             if self._bytes > self._limit:
-                if recorded.fingerprint:
+                if is_pipeline:
                     self._count("state_mib reached")
                 return []
             self._objects.add(digest)
-            parts += state.object_parts(recorded.data)
+            parts += state.object_parts(data)
         if recorded.kind in state.ROOTS:
             self._roots[recorded.kind] = digest
-        if recorded.fingerprint:
+        if is_pipeline:
             self._early.append((digest, recorded.fingerprint, recorded.wait_ns))
+        elif recorded.fingerprint:
+            parts += self._identify(recorded.fingerprint, digest)
         if len(self._roots) == len(state.ROOTS):
             early, self._early = self._early, []
             for one in early:
@@ -85,6 +94,22 @@ class Recording:
         if parts:
             self._mark()
         return parts
+
+    def _named(self, data: memoryview) -> tuple[bytes | memoryview | None, bytes]:
+        """Returns an object that names only other objects, and its digest. None: one of them is not known."""
+        digest = xxhash.xxh3_128_digest(data)
+        named = state.with_digests(data, self._names)
+        if named is data:
+            return data, digest
+        self._names[digest] = b"" if named is None else xxhash.xxh3_128_digest(named)
+        return named, self._names[digest]
+
+    def _identify(self, identifier: int, module: bytes) -> list[bytes | memoryview]:
+        name = state.NAME.pack(identifier, state.IS_NAME)
+        if self._names.get(name) == module:
+            return []
+        self._names[name] = module
+        return state.identified_parts(name, module)
 
     def _create(self, pipeline: bytes, fingerprint: int, wait_ns: int) -> list[bytes | memoryview]:
         instance, device = (self._roots[kind] for kind in state.ROOTS)
@@ -107,6 +132,7 @@ class Recording:
             self._fail(error)
         else:
             self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
+            self._names.update(known.identified)
 
     def _fail(self, error: OSError) -> None:
         if self._lost:

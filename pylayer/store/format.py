@@ -41,12 +41,12 @@ EXPORT = b"XPRT"
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
 EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
-OBJECT, CREATED, FAILED = b"OBJT", b"CRTD", b"FAIL"
+OBJECT, CREATED, FAILED, IDENTIFIED = b"OBJT", b"CRTD", b"FAIL", b"IDNT"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
 MAGICS = (
     *(CELL, BINARIES, SNAPSHOT, NOTE, BLOB, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS),
-    *(OBJECT, CREATED, FAILED, TABLE),
+    *(OBJECT, CREATED, FAILED, IDENTIFIED, TABLE),
 )
 #: Kinds of files whose header has the length of the file.
 SIZED = (PACK, EXPORT)

@@ -41,12 +41,17 @@ NO_IDENTITY = Identity({})
 HEADER = struct.Struct("<IHHIIIIIIQ")
 POINTER, HANDLE = struct.Struct("<II"), struct.Struct("<II16s")
 MAGIC, VERSION = 0x54535950, 1
+#: How a shader is named that is known by its identifier alone: a digest of that, and IS_NAME, which ends no other name.
+NAME, IS_NAME = struct.Struct("<QQ"), 0x726566697469646E
 #: Kinds of the objects that all pipelines of a device are created with: the instance, the device.
 ROOTS = (1, 2)
+SHADER_MODULE = 9
 #: Pipeline, device and instance; fingerprint; nanoseconds that the program waited; seconds since 1970.
 CREATED = struct.Struct("<16s16s16sQQQ")
 #: Pipeline and identity. Text follows: why the pipeline was not rebuilt.
 FAILED = struct.Struct("<16s16s")
+#: Name of a shader by its identifier, and the object of its module.
+IDENTIFIED = struct.Struct("<16s16s")
 #: Libraries of pipelines, layouts, samplers and conversions nest less deeply.
 MOST_DEPTH = 16
 #: So many files of ended processes are worth a fold.
@@ -90,7 +95,12 @@ def failed_parts(pipeline: bytes, identity: bytes, why: str) -> list[bytes | mem
     return format.record_parts(format.FAILED, FAILED.pack(pipeline, identity) + why.encode()[:200])
 
 
-def made_of(data: bytes) -> list[bytes]:
+def identified_parts(name: bytes, module: bytes) -> list[bytes | memoryview]:
+    """Returns an IDENTIFIED record as the pieces to write."""
+    return format.record_parts(format.IDENTIFIED, IDENTIFIED.pack(name, module))
+
+
+def made_of(data: bytes | memoryview) -> list[bytes]:
     """Returns the digests of the objects that make an object's handles. Raises Unusable if its lengths are impossible;
     the replayer checks the rest."""
     if len(data) < HEADER.size:
@@ -100,6 +110,21 @@ def made_of(data: bytes) -> list[bytes]:
     if (magic, version) != (MAGIC, VERSION) or at + handles * HANDLE.size != len(data):
         raise Unusable("an object with impossible lengths, or of another version")
     return [digest for _, _, digest in HANDLE.iter_unpack(data[at:])]
+
+
+def with_digests(data: bytes | memoryview, names: dict[bytes, bytes]) -> bytes | memoryview | None:
+    """Returns an object that is made of other objects, not of what ``names`` has. None: one of them is unknown."""
+    inputs = made_of(data)
+    digests = [names.get(name, b"" if NAME.unpack(name)[1] == IS_NAME else name) for name in inputs]
+    if digests == inputs:
+        return data
+    if not all(digests):
+        return None
+    changed, end = bytearray(data), len(data)
+    for digest in reversed(digests):
+        changed[end - len(digest) : end] = digest
+        end -= HANDLE.size
+    return bytes(changed)
 
 
 def unrecorded_path(root: str, program: int) -> str:
@@ -186,6 +211,8 @@ class State:
         self.created: dict[tuple[bytes, bytes, bytes, int], Created] = {}
         #: Why pipelines were not rebuilt, by pipeline and identity.
         self.failed: dict[bytes, dict[bytes, str]] = {}
+        #: Objects of shader modules, by the names that their identifiers give them.
+        self.identified: dict[bytes, bytes] = {}
         self.damage: list[format.Damage] = []
         #: Of some pipelines, objects are missing.
         self.has_gaps = False
@@ -226,6 +253,9 @@ class State:
         elif record.magic == format.FAILED and len(data) >= FAILED.size:
             pipeline, identity = FAILED.unpack_from(data)
             self.failed.setdefault(pipeline, {})[identity] = data[FAILED.size :].decode("utf-8", "replace")
+        elif record.magic == format.IDENTIFIED and len(data) == IDENTIFIED.size:
+            name, module = IDENTIFIED.unpack(data)
+            self.identified[name] = module
 
     @property
     def objects(self) -> Collection[bytes]:
@@ -329,6 +359,9 @@ def fold(root: str, program: int, limit: int, everything: bool = False) -> Itera
 
 def _write(state: State, pack: PackWriter, room: int) -> Iterator[None]:
     have: set[bytes] = set()
+    names: dict[bytes, list[bytes]] = {}
+    for name, module in state.identified.items():
+        names.setdefault(module, []).append(name)
     for created in sorted(state.created.values(), key=_evicted_last):
         new: dict[bytes, bytes] = {}
         try:
@@ -343,6 +376,7 @@ def _write(state: State, pack: PackWriter, room: int) -> Iterator[None]:
         parts = [*map(object_parts, new.values()), created_parts(created)]
         failed = state.failed.pop(created.pipeline, {})
         parts += [failed_parts(created.pipeline, identity, why) for identity, why in failed.items()]
+        parts += [identified_parts(name, module) for module in new for name in names.get(module, ())]
         if pack.size + sum(len(piece) for part in parts for piece in part) > room:
             return
         for part in parts:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from host_steps import END, run_host
+from recipes.identifiers import recipe
 from world import BUILD, LAYER_NAME, ROOT, World
 
 from pylayer.store import state
@@ -78,6 +79,50 @@ def test_warm_runs_record_nothing(real: World) -> None:
     assert not is_complete(real) and len(only_state(real).created) == 40
     real.demo("--count", 41, **env)
     assert is_complete(real) and len(only_state(real).created) == 41
+
+
+def forget_state(world: World, program: int) -> None:
+    """As a program has it that used its store with an older version. The next run records."""
+    for path in (world.store / "state").iterdir():
+        path.unlink()
+    state.record_again(str(world.store), program)
+
+
+def run_identifiers(world: World, mode: str) -> dict[str, str]:
+    """A program that keeps identifiers of its shaders. Why pipelines of this run were not recorded."""
+    file = world.directory / f"{mode}.recipe"
+    file.write_text(recipe(mode, world.directory / "identifiers"))
+    env = recording(world)
+    world.run([str(BUILD / "tests" / "recipes"), str(file)], VK_INSTANCE_LAYERS=LAYER_NAME, **env)
+    unrecorded: dict[str, str] = world.runs()[-1].get("unrecorded", {})
+    return unrecorded
+
+
+@pytest.mark.parametrize("first", ["record", "inline"])
+def test_identifiers(real: World, first: str) -> None:
+    """A pipeline whose shaders come as identifiers alone is recorded with their code, which an earlier run had; also
+    after a fold. What no run had the code of is counted, and what is linked from that too."""
+    assert not run_identifiers(real, "record")
+    (program,) = state.programs(str(real.store))
+    if first == "inline":
+        forget_state(real, program)
+        assert not run_identifiers(real, "inline")
+    before = only_state(real)
+    assert before.identified and before.created
+    for _ in state.fold(str(real.store), before.program, 1 << 30, everything=True):
+        pass
+    state.record_again(str(real.store), program)
+    assert not run_identifiers(real, "replay")
+    assert real.runs()[-1]["state_recorded"] >= 10
+    after = only_state(real)
+    assert {created.pipeline for created in after.created.values()} == {
+        created.pipeline for created in before.created.values()
+    }
+    forget_state(real, program)
+    assert run_identifiers(real, "replay").keys() == {"a shader's identifier without its code"}
+    assert is_complete(real)
+    for created in only_state(real).created.values():
+        only_state(real).with_inputs(created.pipeline, ())
 
 
 def test_nothing_is_left_to_record(real: World) -> None:

@@ -95,4 +95,5 @@ def recipe(mode: str, file: Path, device: str = "") -> str:
     }[mode]
     identify = [f"identify-{name}: identify {name}" for name in SHADERS]
     before = [*identify, f"identifiers save {file}"] if mode == "record" else [f"identifiers load {file}"]
-    return "\n".join([f"device all modules separate{device}", *before, *calls, ""])
+    modules = "" if mode == "replay" else " modules"
+    return "\n".join([f"device all{modules} separate{device}", *before, *calls, ""])

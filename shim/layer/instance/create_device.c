@@ -270,7 +270,7 @@ static Device *device_new(Instance *instance, VkPhysicalDevice physical)
     run_open(&device->run, atomic_fetch_add(&next_serial, 1), device_free);
     store_open(&device->store, &device->driver, &device->run);
     shaders_open(&device->shaders, &device->driver, &device->run, &device->crash);
-    state_open(&device->state, &device->run);
+    state_open(&device->state, &device->run, &device->shaders);
     caches_open(&device->caches, &device->driver, &device->run, &device->store, &device->crash);
     binaries_open(&device->binaries, &device->driver, &device->run, &device->crash);
     deferred_open(&device->deferred);

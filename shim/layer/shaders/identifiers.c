@@ -11,6 +11,7 @@
 
 #include "crash/sentinel.h"
 #include "process/process.h"
+#include "vulkan/pnext.h"
 
 /* Gives an identifier another digest than code of the same bytes. */
 #define IDENTIFIER_SEED 0x6964656e74696679ull
@@ -28,9 +29,16 @@ void identifiers_open(Driver *driver)
         driver->handle, "vkGetShaderModuleCreateInfoIdentifierEXT");
 }
 
-uint64_t identifier_digest(const uint8_t *identifier, uint32_t size)
+static uint64_t identifier_digest(const uint8_t *identifier, uint32_t size)
 {
     return size && size <= VK_MAX_SHADER_MODULE_IDENTIFIER_SIZE_EXT ? digest64(identifier, size, IDENTIFIER_SEED) : 0;
+}
+
+uint64_t identifier_of_stage(const VkPipelineShaderStageCreateInfo *stage)
+{
+    const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *identifier = (const void *)pnext_find(
+        stage->pNext, VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT);
+    return identifier ? identifier_digest(identifier->pIdentifier, identifier->identifierSize) : 0;
 }
 
 uint64_t identifier_of(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info)

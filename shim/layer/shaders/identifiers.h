@@ -8,7 +8,7 @@
  * "ignore". Then shaders that have code are known by that, as in a program that does not enable the feature. */
 void identifiers_open(Driver *driver);
 /* Each returns a digest of an identifier, the same in every process; 0 if there is none. */
-uint64_t identifier_digest(const uint8_t *identifier, uint32_t size);
+uint64_t identifier_of_stage(const VkPipelineShaderStageCreateInfo *stage);
 /* module: what was created from the info, if anything was. */
 uint64_t identifier_of(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info);
 

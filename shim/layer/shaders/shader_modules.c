@@ -39,12 +39,9 @@ uint64_t shader_code_of_stage(Shaders *shaders, const VkPipelineShaderStageCreat
         (const void *)pnext_find(stage->pNext, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
     if (code)
         return code_of_inline_info(shaders, code);
-    const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *identifier = (const void *)pnext_find(
-        stage->pNext, VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT);
-    if (!identifier || identifier->identifierSize == 0) /* one of no bytes counts as absent */
-        return 0;
-    count(&counters_of(shaders->run)->totals.identified_shaders, 1);
-    return identifier_digest(identifier->pIdentifier, identifier->identifierSize);
+    const uint64_t identifier = identifier_of_stage(stage); /* one of no bytes counts as absent */
+    count(&counters_of(shaders->run)->totals.identified_shaders, identifier ? 1 : 0);
+    return identifier;
 }
 
 void shader_module_note(Shaders *shaders, VkShaderModule module, const VkShaderModuleCreateInfo *info)

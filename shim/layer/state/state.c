@@ -6,6 +6,8 @@
 
 #include "mailbox/mailbox.h"
 #include "process/process.h"
+#include "shaders/identifiers.h"
+#include "shaders/shader_modules.h"
 #include "state/image.h"
 #include "vulkan/pipeline_facts.h"
 
@@ -72,7 +74,8 @@ static void put_made(State *state, VkObjectType type, uint64_t handle, const Mad
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* Takes the object. wait_ns and fingerprint: of a pipeline that was created. Returns false if policy does not get it. */
+/* Takes the object. wait_ns and fingerprint: of a pipeline that was created; fingerprint: or the digest of a module's
+ * identifier. Returns false if policy does not get it. */
 static bool send(State *state, StateObject object, enum StateKind kind, uint64_t fingerprint, uint64_t wait_ns)
 {
     PylayerMessage *message = message_new(PYLAYER_MSG_STATE, state->run->serial);
@@ -136,18 +139,28 @@ typedef struct Recording {
 
 static bool name_handle(Image *image, VkObjectType type, uint64_t handle, const void *structure, uint8_t *digest);
 
+/* Policy knows which module has an identifier. */
+static bool name_identifier(Image *image, const VkPipelineShaderStageCreateInfo *stage, uint8_t *digest)
+{
+    const Made named = {.halves = {identifier_of_stage(stage), OBJECT_IDENTIFIED}};
+    if (!named.halves[0])
+        image->failed = PYLAYER_UNRECORDED_IDENTIFIER;
+    memcpy(digest, named.digest, PYLAYER_DIGEST_BYTES);
+    return !image->failed;
+}
+
 /* Code that is chained to a stage is a module of its own, so that it is stored once. */
-static bool name_inline_code(Recording *of, const VkPipelineShaderStageCreateInfo *stage, uint8_t *digest)
+static bool name_code(Recording *of, const VkPipelineShaderStageCreateInfo *stage, uint8_t *digest)
 {
     const void *code = pnext_find(stage->pNext, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
-    if (!code) {
-        of->image.failed = PYLAYER_UNRECORDED_IDENTIFIER;
-        return false;
-    }
+    if (!code)
+        return name_identifier(&of->image, stage, digest);
     Recording module = {.image = {.name = name_handle}, .state = of->state};
+    Shaders *shaders = of->state->shaders;
+    const uint64_t identifier = shaders->driver->get_code_identifier ? shader_code_of_stage(shaders, stage) : 0;
     Made made;
     image_make(&module.image, STRUCTURE_SHADER_MODULE, code);
-    if (!module.image.failed && send_once(of->state, &module.image, STATE_SHADER_MODULE, 0, 0, &made))
+    if (!module.image.failed && send_once(of->state, &module.image, STATE_SHADER_MODULE, identifier, 0, &made))
         memcpy(digest, made.digest, PYLAYER_DIGEST_BYTES);
     of->image.failed = module.image.failed;
     of->image.walk.unknown = module.image.walk.unknown;
@@ -159,7 +172,7 @@ static bool name_handle(Image *image, VkObjectType type, uint64_t handle, const 
 {
     Recording *recording = (Recording *)(void *)image;
     if (handle == 0)
-        return type == VK_OBJECT_TYPE_SHADER_MODULE && name_inline_code(recording, structure, digest);
+        return type == VK_OBJECT_TYPE_SHADER_MODULE && name_code(recording, structure, digest);
     Made made;
     if (!find_made(recording->state, type, handle, &made)) {
         image->failed = PYLAYER_UNRECORDED_HANDLE;
@@ -291,9 +304,10 @@ static void send_roots(State *state)
     state->instance.data = state->device.data = NULL;
 }
 
-void state_open(State *state, Run *run)
+void state_open(State *state, Run *run, Shaders *shaders)
 {
     state->run = run;
+    state->shaders = shaders;
     shared_map_open(&state->made);
     shared_map_open(&state->sent);
 }
@@ -312,11 +326,13 @@ void state_note(State *state, enum StateKind kind, const void *info, uint64_t ha
 {
     Recording recording = {.image = {.name = name_handle}, .state = state};
     Made made = {0};
+    const bool identified = kind == STATE_SHADER_MODULE && state->shaders->driver->get_module_identifier;
+    const uint64_t identifier = identified ? shared_map_find(&state->shaders->modules, handle) : 0;
     if (is_pass(kind) && subpass_count(kind, info) > MOST_SUBPASSES)
         recording.image.failed = PYLAYER_UNRECORDED_MEMORY;
     else
         image_make(&recording.image, kinds[kind].structure, info);
-    if (recording.image.failed || !send_once(state, &recording.image, kind, 0, 0, &made))
+    if (recording.image.failed || !send_once(state, &recording.image, kind, identifier, 0, &made))
         made = (Made){0};
     else if (is_pass(kind))
         made.facts = facts_of_pass(kind, info);

@@ -11,6 +11,7 @@
 
 #include "process/shared_map.h"
 #include "run/run.h"
+#include "shaders/shaders.h"
 #include "state/object.h"
 #include "vulkan/create_info.h"
 
@@ -22,6 +23,7 @@ typedef struct StateObject {
 
 typedef struct State {
     Run *run;
+    Shaders *shaders;
     /* An earlier run left something unrecorded, or policy made the plan and knows of something. Other runs record only if
      * the store has nothing: to record what is found would start policy for that alone. */
     bool wanted;
@@ -33,7 +35,7 @@ typedef struct State {
     SharedMap sent; /* digests of objects that policy has got */
 } State;
 
-void state_open(State *state, Run *run);
+void state_open(State *state, Run *run, Shaders *shaders);
 void state_close(State *state);
 /* Makes the object of an instance. No data: there is none. */
 StateObject state_of_instance(const VkInstanceCreateInfo *info);
