@@ -43,6 +43,7 @@ COMMANDS = {
     "report": ("report", "", "Show what a run compiled, what held it up, and what was refused."),
     "run": ("run", "", "Run a program under the layer, without installing anything."),
     "show": ("show", "", "Show what a pipeline is made of, and when it was compiled."),
+    "state": ("state", "", "Move what pylayer rebuild compiles to another machine."),
     "stats": ("stats", "", "Show what the layer did, for each driver and program."),
     "status": ("status", "", "Tell whether the layer is on, and what limits it."),
     "top": ("top", "", "Show what programs under the layer are doing now."),

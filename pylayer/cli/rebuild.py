@@ -37,6 +37,7 @@ from .output import (
 )
 from .replaying import NOTHING_OF_ITS_OWN, Effort, Rebuild, require_replayer, shelves_of
 from .selection import NAMES, Names, require_store
+from .state import with_state
 from .trim import parse_size
 
 #: VK_VENDOR_ID_MESA: drivers that draw with the processor.
@@ -57,11 +58,6 @@ def _is_here(facts: DeviceFacts, fields: dict[str, Any]) -> bool:
     return (fields.get("vendor_id"), fields.get("device_id")) == (facts.vendor_id, facts.device_id)
 
 
-def executables(runs: list[recorded.Run]) -> dict[int, str]:
-    """Returns how the layer knows the files of programs that ran, by program. An interpreter or Wine comes first."""
-    return {run.program_id: run.executable for run in runs}
-
-
 def unrecorded(runs: list[recorded.Run]) -> dict[int, Counter[str]]:
     """Returns how many pipelines the last run that recorded state could not record, by program and by reason."""
     return {run.program_id: Counter(run.unrecorded) for run in runs if run.numbers["state_recorded"] or run.unrecorded}
@@ -80,8 +76,7 @@ class Plan:
         self._shares = top_setting(read_policy()[0], "share") == "all"
         self._shelves = shelves_of(store.root)
         self._system = shelves_of(system_store_root())
-        runs = recorded.read(store.root)
-        self._executables, self._unrecorded = executables(runs), unrecorded(runs)
+        self._unrecorded = unrecorded(recorded.read(store.root))
         present, problem = present_facts()
         if problem:
             raise Failure(f"nothing was rebuilt: {problem}")
@@ -118,7 +113,7 @@ class Plan:
         for facts in self._devices(program):
             stored = self._stored(program, facts)
             recipient = program, self.names.of(program)
-            work = Rebuild(self._store, state, facts, recipient, self._executables.get(program, ""), [])
+            work = Rebuild(self._store, state, facts, recipient, [])
             work.unrecorded = self._unrecorded.get(program, Counter())
             lacking = [created for created in state.created.values() if created.fingerprint not in stored]
             for created in lacking:
@@ -168,7 +163,7 @@ def _enter_was_typed() -> bool:
 def _programs_of(root: str, command: tuple[str, ...]) -> list[int]:
     """Returns the programs with state that a command starts: it may begin with Proton, Wine or an interpreter."""
     recorded_ones = states.programs(root)
-    known = executables(recorded.read(root)) if recorded_ones else {}
+    known = {run.program_id: run.executable for run in recorded.read(root)} if recorded_ones else {}
     found = (shutil.which(word) or word for word in command)
     names = {os.path.basename(path) for word in found for path in (word, os.path.realpath(word))} - {""}
     ends = tuple(f" {name}" for name in names)
@@ -281,13 +276,9 @@ def rebuild(
     names = Names(store.root)
     default = default_effort()
     effort = Effort(jobs or default.jobs, max_memory or default.most_bytes, float(timeout))
-    chosen = states.programs(store.root)
-    for number in chosen:
-        names.learn(number, states.application(store.root, number))
-    if program is not None:
-        chosen = [number for number in chosen if names.matches(number, program)]
-        if not chosen:
-            raise Failure(f"nothing was rebuilt: no state is recorded of a program named {program}")
+    chosen = with_state(store, names, program)
+    if program is not None and not chosen:
+        raise Failure(f"nothing was rebuilt: no state is recorded of a program named {program}")
     if not chosen:
         say("Nothing to rebuild: no state of a program is recorded.")
         works = []

@@ -265,7 +265,6 @@ class Rebuild:
     state: State
     facts: DeviceFacts
     recipient: tuple[int, str]
-    executable: str
     wanted: list[Created]
     #: Numbers of pipelines that are not tried, because they failed before on this driver, by reason.
     earlier: Counter[str] = field(default_factory=Counter)
@@ -300,7 +299,7 @@ class Rebuild:
     ) -> None:
         """Rebuilds until all is done, or ``is_enough`` returns true, and imports what there is. Raises OSError and
         Refused."""
-        path = os.path.join(scratch, _file_name(self.executable) or REPLAYER)
+        path = os.path.join(scratch, _file_name(self.state.executable) or REPLAYER)
         if not os.path.exists(path):  # drivers and policy rules know programs by the names of their files
             shutil.copyfile(layer_files.package_directory() / REPLAYER, path)
             os.chmod(path, 0o700)
@@ -450,7 +449,7 @@ def _file_name(executable: str) -> str:
         name = program or interpreter
     else:
         name = interpreter if interpreter.startswith(("python", "pypy")) else executable
-    return os.path.basename(name)
+    return os.path.basename(name).lstrip(".")
 
 
 def require_replayer() -> None:

@@ -96,11 +96,12 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     assert shelf.identity is not None
     device, driver = names.device_and_driver(shelf.identity, shelf.name)
     export = store.export(shelf.identity, programs, names.recorded(shelf.name)[0])
+    path = unsigned(file, private)
     try:
         with progress("exporting", shelf.bytes, as_json) as advance:
-            for amount in export.steps(_unsigned(file, private)):
+            for amount in export.steps(path):
                 advance(amount)
-        public = _sign(export.result, file, private)
+        public = sign_export(path, file, private) if export.result.paths else None
     except OSError as error:
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
@@ -142,21 +143,20 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
         say(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
 
 
-def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
+def unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
     """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
     its final name is always complete and signed."""
     path = os.path.abspath(file)
     return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
 
 
-def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | None:
-    """Signs the export, renames it to its final name, and returns the public key. Returns None if there is nothing to
-    sign. Raises OSError."""
-    if private is None or not result.paths:
+def sign_export(path: str, file: str, private: Ed25519PrivateKey | None) -> str | None:
+    """Signs the export in ``path``, which ``unsigned`` named, renames it to its final name, and returns the public key.
+    Does nothing without a private key. Raises OSError."""
+    if private is None:
         return None
     from ..fleet.signatures import append_signature
 
-    (path,) = result.paths
     try:
         public = append_signature(path, private)
         rename_to_new(path, os.path.abspath(file))
@@ -230,7 +230,7 @@ def import_command(
     from ..fleet.signatures import verified
 
     store = require_store()
-    trusted, required = _trust(require_signature)
+    trusted, required = trust(require_signature)
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
     path = os.path.realpath(file)
     try:
@@ -291,7 +291,7 @@ def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
     return found[0], names.of(found[0])
 
 
-def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
+def trust(require_signature: bool) -> tuple[dict[str, str], str]:
     """Returns the names of the keys that the policy file trusts, by key, and why a signature by one of them is required
     (empty text if it is not). Raises Failure if the policy file cannot be used, because it may require one."""
     document, problem = read_policy()

@@ -133,6 +133,8 @@ class Recording:
         else:
             self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
             self._names.update(known.identified)
+            if known.executable != device.program.executable:
+                self.write(state.note_parts(device.program.executable))
 
     def _fail(self, error: OSError) -> None:
         if self._lost:

@@ -27,7 +27,7 @@ CONTENT = {
     format.ATTEST_FILE: (format.ATTEST,),
     format.APPLICATION_BINARIES_FILE: (format.APPLICATION_BINARY,),
     format.VERDICT_FILE: (format.VERDICTS,),
-    format.STATE_FILE: (format.OBJECT, format.CREATED, format.FAILED, format.IDENTIFIED),
+    format.STATE_FILE: (format.OBJECT, format.CREATED, format.FAILED, format.IDENTIFIED, format.NOTE),
 }
 
 

@@ -23,6 +23,7 @@ from .folder import Folder
 from .format import Refused as Refused
 from .reader import Reader
 from .recency import Uses, fingerprints_of, missing
+from .state import NO_IDENTITY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -220,6 +221,8 @@ class Import:
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}")
         if header.kind != format.EXPORT:
             raise self._refuse(f"a file of kind {checking.text_of(header.kind)}, not an export")
+        if header.identity_digest == NO_IDENTITY.digest:
+            raise self._refuse("it has state and no pipelines: pylayer state import is for it")
         if header.size != reader.size:
             outcome = "truncated" if header.size > reader.size else "extended"
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))

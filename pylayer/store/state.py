@@ -5,7 +5,8 @@ the object that makes it, so pipelines are described down to their shaders' code
 one pipeline and how long its compile held the program up. ``pylayer rebuild`` creates the pipelines again on another
 driver (shim/replay). docs/internals/format.md has every byte.
 
-Files are in the root's folder ``state``. A process appends to its own, and a fold combines those of ended processes.
+Files are in the root's folder ``state``. A process appends to its own, and a fold combines those of ended processes. An
+export has one program's state, for another machine.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import os
 import struct
 import time
 
-from ..common import file_kinds
+from ..common import file_kinds, flat, outcomes
 from ..common.file_kinds import FileName
 from ..common.files import AHEAD_SECONDS, remove, replace_file, unique_name
 from ..common.identity import Identity
 from ..common.paths import make_private_below
 from . import ended, format, quarantine
 from .folder import folders
+from .format import Refused as Refused
 from .journal import Journal
 from .pack import PackWriter
 from .reader import Reader, parts_of
@@ -54,6 +56,10 @@ FAILED = struct.Struct("<16s16s")
 IDENTIFIED = struct.Struct("<16s16s")
 #: Libraries of pipelines, layouts, samplers and conversions nest less deeply.
 MOST_DEPTH = 16
+#: A longer name of an executable is not used.
+MOST_NAME = 200
+#: Room for everything.
+ALL = format.MAX_FILE_BYTES
 #: So many files of ended processes are worth a fold.
 WORTH_FILES = 8
 
@@ -98,6 +104,11 @@ def failed_parts(pipeline: bytes, identity: bytes, why: str) -> list[bytes | mem
 def identified_parts(name: bytes, module: bytes) -> list[bytes | memoryview]:
     """Returns an IDENTIFIED record as the pieces to write."""
     return format.record_parts(format.IDENTIFIED, IDENTIFIED.pack(name, module))
+
+
+def note_parts(executable: str) -> list[bytes | memoryview]:
+    """Returns a NOTE record as the pieces to write: by what name drivers know the program."""
+    return format.record_parts(format.NOTE, flat.dumps({"executable": executable}).encode())
 
 
 def made_of(data: bytes | memoryview) -> list[bytes]:
@@ -203,10 +214,14 @@ class State:
     """What the store knows of one program's pipelines, apart from the data of objects. ``reading`` reads and verifies
     all of it; ``read`` returns one that did."""
 
-    def __init__(self, root: str, program: int) -> None:
+    def __init__(self, root: str, program: int, foreign: str = "") -> None:
+        """``foreign``: an export to read instead of the root's files."""
         self.program = program
         self.application = ""
+        #: As drivers see it. An interpreter or Wine comes first.
+        self.executable = ""
         self._root = root
+        self._is_foreign = bool(foreign)
         self._journal: Journal | None = None
         self.created: dict[tuple[bytes, bytes, bytes, int], Created] = {}
         #: Why pipelines were not rebuilt, by pipeline and identity.
@@ -219,14 +234,14 @@ class State:
         self.bytes = 0
         #: File and offset of each object.
         self._objects: dict[bytes, tuple[Reader, int]] = {}
-        self.paths = files(root, program)
+        self.paths = [foreign] if foreign else files(root, program)
         self._latest = int(time.time() + AHEAD_SECONDS)
 
     def reading(self) -> Iterator[None]:
         """Reads in steps of a part of a file."""
         for path in self.paths:
             try:
-                reader = Reader(path)
+                reader = Reader(path, self._is_foreign)
                 header, _ = reader.header()
                 self.application = header.application if header else self.application
                 self.bytes += reader.size
@@ -256,6 +271,12 @@ class State:
         elif record.magic == format.IDENTIFIED and len(data) == IDENTIFIED.size:
             name, module = IDENTIFIED.unpack(data)
             self.identified[name] = module
+        elif record.magic == format.NOTE:
+            try:
+                name = str(flat.loads(data.decode())["executable"])
+            except (KeyError, ValueError):
+                return  # of another version
+            self.executable = name if name.isprintable() and len(name.encode()) <= MOST_NAME else ""
 
     @property
     def objects(self) -> Collection[bytes]:
@@ -339,13 +360,7 @@ def fold(root: str, program: int, limit: int, everything: bool = False) -> Itera
     yield from state.reading()
     if size > limit:
         yield from _note_recorded_uses(state, root)
-    path = os.path.join(root, PLACE, str(FileName(program, unique_name(), file_kinds.OBJECT_PACK)))
-    pack = PackWriter(path, NO_IDENTITY, program, state.application, format.STATE_FILE)
-    try:
-        yield from _write(state, pack, int(limit * DOWN_TO) if size > limit else format.MAX_FILE_BYTES)
-        yield from pack.finishing() if pack.count else ()
-    finally:
-        pack.abandon()  # a finished one has lost its temporary name
+    yield from _write_file(state, _new_path(root, program), int(limit * DOWN_TO) if size > limit else ALL)
     for source in sources:
         mine = [what for what in state.damage if what.path == source and not what.is_torn_end]
         if not mine:
@@ -355,6 +370,25 @@ def fold(root: str, program: int, limit: int, everything: bool = False) -> Itera
             quarantine.move_file(root, source, mine)
     if state.has_gaps:
         record_again(root, program)
+
+
+def _new_path(root: str, program: int) -> str:
+    return os.path.join(root, PLACE, str(FileName(program, unique_name(), file_kinds.OBJECT_PACK)))
+
+
+def _write_file(
+    state: State, path: str, room: int, kind: bytes = format.STATE_FILE, whole: bool = False
+) -> Iterator[None]:
+    """Writes what is complete of a state into a new file, or no file if nothing is. ``whole``: raises Refused if
+    objects are missing. Raises OSError."""
+    pack = PackWriter(path, NO_IDENTITY, state.program, state.application, kind)
+    try:
+        yield from _write(state, pack, room)
+        if whole and state.has_gaps:
+            raise Refused("objects that its pipelines are made of are missing")
+        yield from pack.finishing() if pack.count else ()
+    finally:
+        pack.abandon()  # a finished one has lost its temporary name
 
 
 def _write(state: State, pack: PackWriter, room: int) -> Iterator[None]:
@@ -374,6 +408,7 @@ def _write(state: State, pack: PackWriter, room: int) -> Iterator[None]:
         new = {digest: data for digest, data in new.items() if digest not in have}
         have.update(new)
         parts = [*map(object_parts, new.values()), created_parts(created)]
+        parts += [note_parts(state.executable)] if not pack.count and state.executable else []
         failed = state.failed.pop(created.pipeline, {})
         parts += [failed_parts(created.pipeline, identity, why) for identity, why in failed.items()]
         parts += [identified_parts(name, module) for module in new for name in names.get(module, ())]
@@ -391,3 +426,35 @@ def maintain(root: str, limit: int, everything: bool = False) -> Iterator[None]:
             yield from fold(root, program, limit, everything)
         except OSError:
             continue  # folded meanwhile, or the disk is full
+
+
+# ---- to another machine ----------------------------------------------------------------------------------
+
+
+def export(state: State, path: str) -> Iterator[None]:
+    """Writes a state that was read into a new file, or no file if nothing of it is complete. Raises OSError."""
+    state.failed.clear()  # what drivers of this machine did
+    yield from _write_file(state, path, ALL, format.EXPORT)
+
+
+def foreign(path: str) -> State:
+    """Returns the state in a file that ``export`` wrote, to be read. The file may come from anybody. Raises Refused and
+    OSError."""
+    header, outcome = Reader(path, foreign=True).header()
+    if header is None:
+        raise Refused(outcomes.STORE[outcome])
+    if (header.kind, header.identity_digest) != (format.EXPORT, NO_IDENTITY.digest):
+        raise Refused("it has no state (pylayer import is for pipelines)")
+    return State("", header.program, path)
+
+
+def take_over(state: State, root: str, recipient: tuple[int, str] | None = None) -> Iterator[None]:
+    """Adds what ``foreign`` returned to a root, whole or not at all. ``recipient``: number and name of the program that
+    gets it. Raises Refused and OSError."""
+    yield from state.reading()
+    state.program, state.application = recipient or (state.program, state.application)
+    if state.damage:
+        raise Refused(outcomes.STORE[state.damage[0].outcome])
+    state.failed.clear()
+    make_private_below(root, PLACE)
+    yield from _write_file(state, _new_path(root, state.program), ALL, whole=True)

@@ -102,7 +102,7 @@ def test_help_fits_the_terminal(user: User, columns: int) -> None:
     ("arguments", "says"),
     [
         (("nonsense",), "no such command 'nonsense'; see pylayer --help"),
-        (("stat",), "no such command 'stat'; did you mean stats or status? See pylayer --help"),
+        (("stat",), "no such command 'stat'; did you mean stats or state or status? See pylayer --help"),
         (("key", "nw"), "no such command 'nw'; did you mean new? See pylayer key --help"),
         (("doctor", "--foo"), "no such option '--foo'; see pylayer doctor --help"),
         (("stats", "--jsn"), "no such option '--jsn'; did you mean --json? See pylayer stats --help"),

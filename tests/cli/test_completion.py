@@ -81,7 +81,7 @@ SHELLS = pytest.mark.parametrize("complete", [bash, zsh, fish])
 def test_commands_and_options(shell: User, complete: object) -> None:
     """Shells complete commands, their subcommands, options, and the values of an option."""
     assert callable(complete)
-    assert complete(shell, "pylayer sta") == ["stats", "status"]
+    assert complete(shell, "pylayer sta") == ["state", "stats", "status"]
     assert complete(shell, "pylayer key ") == ["new", "show"]
     assert complete(shell, "pylayer trim --max-") == ["--max-program", "--max-size"]
     assert complete(shell, "pylayer run --log ") == ["debug", "error", "info", "warn"]

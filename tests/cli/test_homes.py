@@ -44,6 +44,8 @@ report
 report --html PLACE/page.html
 run --summary -- DEMO --count 3
 show 0013225d53d80222
+state export --app pipelines PLACE/new.state
+state import PLACE/good.state
 stats
 status pipelines
 top --once
@@ -63,6 +65,7 @@ def place(user: User, tmp_path: Path) -> Path:
     (place / "fleet").mkdir(parents=True)
     user.demo(6)
     assert user.pylayer("export", "--app", "pipelines", place / "good.pylayer").returncode == 0
+    assert user.pylayer("state", "export", "--app", "pipelines", place / "good.state").returncode == 0
     assert user.pylayer("key", "new", place / "key").returncode == 0
     return place
 

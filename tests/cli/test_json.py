@@ -26,7 +26,7 @@ DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_t
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands whose normal output is for programs, or that become another program.
-WITHOUT = {"completion", "fleet", "key", "metrics", "policy", "policy init", "quarantine", "run"}
+WITHOUT = {"completion", "fleet", "key", "metrics", "policy", "policy init", "quarantine", "run", "state"}
 
 
 def test_every_command_has_json() -> None:
@@ -153,6 +153,8 @@ COMMANDS = (
     "export pipelines.pylayer --app pipelines --sign my.key",
     "import pipelines.pylayer --dry-run",
     "import pipelines.pylayer",
+    "state export pipelines.state --app pipelines --sign my.key",
+    "state import pipelines.state",
     "off other",
     "on other",
     "policy check",

@@ -45,9 +45,10 @@ def test_file_that_appears_meanwhile(store: Store, tmp_path: Path, signed: bool)
     key = Ed25519PrivateKey.generate() if signed else None
     work = portable.Export(store.folder, {ID: "game (The Game)"})
     with pytest.raises(FileExistsError):
-        for _ in work.steps(transfer._unsigned(str(path), key)):
+        written = transfer.unsigned(str(path), key)
+        for _ in work.steps(written):
             path.write_text("theirs")
-        transfer._sign(work.result, str(path), key)
+        transfer.sign_export(written, str(path), key)
     assert [(file.name, file.read_text()) for file in tmp_path.glob("there*")] == [(path.name, "theirs")]
 
 

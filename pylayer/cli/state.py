@@ -1,0 +1,138 @@
+"""``pylayer state``: moves what programs asked for to a machine that compiles it for its own driver."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import click
+
+from ..store import state as states
+from ..store.store import Refused, Store
+from .complete import files, programs
+from .key import read_key
+from .output import Failure, human_bytes, json_option, plural, print_json, printable, progress, reason, say
+from .selection import NAMES, Names, require_one, require_store
+from .transfer import recipient_of, sign_export, trust, unsigned
+
+
+def with_state(store: Store, names: Names, app: str | None) -> list[int]:
+    """Returns the programs that have state, of all or of those named so. Learns their names."""
+    found = states.programs(store.root)
+    for number in found:
+        names.learn(number, states.application(store.root, number))
+    return [number for number in found if app is None or names.matches(number, app)]
+
+
+@click.group
+def state() -> None:
+    """Move a program's recorded state to a machine that compiles it for its own driver.
+
+    State is what a program asked for when it created pipelines, with its shaders. pylayer rebuild compiles it.
+
+    \b
+    Example:
+      pylayer state export game.state --app game
+      pylayer state import game.state && pylayer rebuild game
+    """
+
+
+@state.command("export", short_help="Write a program's state into one file.")
+@click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
+@click.option("--app", metavar="NAME", required=True, shell_complete=programs, help=f"This program, {NAMES}.")
+@click.option(
+    "--sign", "key", metavar="KEYFILE", shell_complete=files, help="Sign it with this private key (pylayer key new)."
+)
+@json_option
+def export_command(file: str, app: str, key: str | None, as_json: bool) -> None:
+    """Write what a program asked for when it created pipelines into one file, for machines with any driver.
+
+    FILE is never overwritten. It has the program's shaders, and nothing of a driver.
+
+    \b
+    Example:
+      pylayer state export game.state --app game
+    """
+    store = require_store()
+    if os.path.lexists(file):
+        raise Failure(f"{file} already exists and was not changed; name a new file")
+    private = None if key is None else read_key(key)
+    names = Names(store.root)
+    found = {number: names.of(number) for number in with_state(store, names, app)}
+    if not found:
+        raise Failure(f"{file} was not written: no state is recorded of a program named {app}")
+    require_one(app, found, "nothing was exported")
+    if len(found) > 1:
+        raise Failure(f"nothing was exported: {app} names {len(found)} programs; a file has one program's state")
+    ((number, name),) = found.items()
+    path = unsigned(file, private)
+    recorded = states.State(store.root, number)
+    try:
+        with progress("exporting", None, as_json):
+            for _ in itertools.chain(recorded.reading(), states.export(recorded, path)):
+                pass
+        if not os.path.lexists(path):
+            raise Failure(f"{file} was not written: nothing of what is recorded of {name} is complete (pylayer verify)")
+        public = sign_export(path, file, private)
+    except OSError as error:
+        raise Failure(f"{file} was not written: {error.strerror or error}") from error
+    if as_json:
+        values = {"file": os.path.abspath(file), "program": name, "program_id": f"{number:016x}"}
+        complete = not recorded.has_gaps
+        print_json({**values, "pipelines": len(recorded.created), "complete": complete, "signed_by": public})
+        return
+    say(f"Exported: the state of {plural(len(recorded.created), 'pipeline')} of {name}, with its shaders")
+    say(f"  into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}")
+    if public:
+        say(f"  signed by {public}")
+    if recorded.has_gaps:
+        say("  without pipelines of which something is missing or damaged (pylayer verify)")
+
+
+@state.command("import", short_help="Add the state in a file to the store.")
+@click.argument("file", shell_complete=files, help="A file that pylayer state export wrote.")
+@click.option(
+    "--for",
+    "app",
+    metavar="NAME",
+    shell_complete=programs,
+    help=f"Give the state to this program, {NAMES}, instead of the one that it was recorded of.",
+)
+@click.option("--require-signature", is_flag=True, help="Only if a key of trusted_keys in the policy file signed it.")
+@json_option
+def import_command(file: str, app: str | None, require_signature: bool, as_json: bool) -> None:
+    """Add the state in a file to the store, for pylayer rebuild.
+
+    Every record is verified first, and a file with any error is refused as a whole. The driver compiles what the file
+    asks for, in processes of their own. Import only files of somebody whose programs you would run.
+
+    \b
+    Example:
+      pylayer state import game.state && pylayer rebuild game
+    """
+    from ..fleet.signatures import verified
+
+    store = require_store()
+    trusted, required = trust(require_signature)
+    recipient = None if app is None else recipient_of(store, app, "nothing was imported")
+    path = os.path.realpath(file)
+    try:
+        with verified(path, trusted, required) as (content, signature):
+            found = states.foreign(content)
+            with progress("importing", None, as_json):
+                for _ in states.take_over(found, store.root, recipient):
+                    pass
+    except Refused as error:
+        raise Failure(f"{file} was refused and nothing was imported: {error}") from error
+    except OSError as error:
+        raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
+    if as_json:
+        signed = None if signature is None else signature.as_json()
+        values = {"file": path, "program": printable(found.application), "program_id": f"{found.program:016x}"}
+        print_json({**values, "pipelines": len(found.created), "signature": signed})
+        return
+    say(f"Imported: the state of {plural(len(found.created), 'pipeline')} of {printable(found.application)}")
+    if signature is not None:
+        known = "a key that is not trusted" if signature.name is None else printable(signature.name)
+        say(f"  signed by {known}, {signature.key}")
+    say("  pylayer rebuild compiles them")
