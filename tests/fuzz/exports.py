@@ -11,13 +11,14 @@ import tempfile
 from collections.abc import Callable
 from unittest import mock
 
+import xxhash
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from unit.things import add_record
 
 from pylayer.common import flat
 from pylayer.common.identity import Identity
 from pylayer.fleet import signatures
-from pylayer.store import format, pack, portable
+from pylayer.store import format, pack, portable, state
 
 IDENTITY = Identity(
     {
@@ -48,6 +49,34 @@ def export_bytes() -> bytes:
             add_record(writer, data, magic, create_ns=1000, fingerprint=5, last_used=1000)
         writer.finish()
         with open(path, "rb") as file:
+            return file.read()
+
+
+def state_bytes() -> bytes:
+    """The state of two pipelines that have a shader in common, as pylayer writes it."""
+
+    def made(kind: int, *inputs: bytes) -> bytes:
+        handles = [state.HANDLE.pack(8 * number, kind, digest) for number, digest in enumerate(inputs)]
+        head = state.HEADER.pack(state.MAGIC, state.VERSION, kind, 0, 32, 0, len(handles), 1, 0, 0)
+        return head + bytes([kind]) * 32 + b"".join(handles)
+
+    objects = [made(kind) for kind in (*state.ROOTS, state.SHADER_MODULE)]
+    instance, device, module = (xxhash.xxh3_128_digest(data) for data in objects)
+    objects += [made(10, module, module), made(11, module)]
+    unsalted = mock.patch.object(format, "new_salt", lambda: 0)  # the same bytes each time
+    with tempfile.TemporaryDirectory() as directory, unsalted:
+        writer = pack.PackWriter(os.path.join(directory, "x"), state.NO_IDENTITY, 7, "seven", format.EXPORT)
+        records = [
+            *map(state.object_parts, objects),
+            state.note_parts("seven"),
+            state.identified_parts(bytes(16), module),
+        ]
+        for data in objects[3:]:
+            created = state.CREATED.pack(xxhash.xxh3_128_digest(data), device, instance, 5, 1000, 1000)
+            records.append(state.created_parts(state.Created(created)))
+        for parts in records:
+            writer.add_parts(parts)
+        with open(writer.finish(), "rb") as file:
             return file.read()
 
 

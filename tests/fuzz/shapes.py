@@ -403,6 +403,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "timeline": {"events": journal_bytes(noted, happened, happened, kind=format.EVENTS_FILE)},
         "claim": {"claim": claim},
         "export": {"plain": exports.export_bytes(), "signed": exports.signed_bytes(exports.export_bytes())},
+        "state": {"two": exports.state_bytes()},
         "fleet-index": {"index": fleets.payload()},
         "fleet-signature": {"index": fleets.signed(fleets.payload())},
         "fleet-pack": {"pack": fleets.pack_bytes(), "one": fleets.pack_bytes(1)},

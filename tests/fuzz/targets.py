@@ -22,7 +22,8 @@ import xxhash
 from fuzz import exports, fleets, shapes
 from unit.things import record
 
-from pylayer.common import cache_header, compiled, config, flat, outcomes
+from pylayer.common import cache_header, compiled, config, file_kinds, flat, outcomes
+from pylayer.common.file_kinds import FileName
 from pylayer.store import (
     binaries,
     binary_history,
@@ -34,6 +35,7 @@ from pylayer.store import (
     reader,
     recency,
     runs,
+    state,
     timeline,
     verdict_words,
     verdicts,
@@ -516,6 +518,43 @@ def imports(data: bytes) -> None:
     require(not wrong, wrong)
 
 
+def states(data: bytes) -> None:
+    """state.take_over of any file: taken whole or Refused. The same bytes as a file of the store: a fold loses nothing
+    of what is complete."""
+    root = os.path.join(Place.root(), "recorded")
+    found: state.State | None
+    try:
+        found = state.foreign(write("export", data))
+        for _ in state.take_over(found, root):
+            pass
+    except format.Refused:
+        found = None
+    written = state.files(root)
+    require(len(written) == bool(found and found.created), "part of a file")
+    for path in written:
+        there = _complete(root, found.program if found else 0)
+        require(found and there == found.created.keys(), "something else than what the file had")
+        os.unlink(path)
+    name = str(FileName(7, "0" * 16 + "-" + "1" * 16, file_kinds.OBJECTS))
+    write(os.path.join("recorded", "state", name), data)
+    before = _complete(root, 7)
+    for _ in state.fold(root, 7, 1 << 30, everything=True):
+        pass
+    require(_complete(root, 7) == before, "a fold lost something")
+    shutil.rmtree(root)
+
+
+def _complete(root: str, program: int) -> set[tuple[bytes, bytes, bytes, int]]:
+    """The pipelines of which everything is there."""
+    there, found = state.read(root, program), set()
+    for key in there.created:
+        with contextlib.suppress(state.Unusable):
+            for digest in key[:3]:
+                there.with_inputs(digest, ())
+            found.add(key)
+    return found
+
+
 def fleet_indexes(data: bytes) -> None:
     """index.parse: an index in which every number is within its limits and no text is a path, or Malformed."""
     wrong = fleets.read_index(data)
@@ -636,6 +675,7 @@ TARGETS = {
     "runs": Target(run_files, _flat, 4, "flat", MEMORY_OF_TEXT),
     "timeline": Target(timelines, shapes.mutate_store, 8, "store"),
     "export": Target(imports, exports.mutate(shapes.mutate_store), 40, "store"),
+    "state": Target(states, shapes.mutate_store, 60, "store"),
     "fleet-index": Target(fleet_indexes, fleets.mutate_values(shapes.mutate_text(shapes.JSON_WORDS)), 2, "", 256),
     "fleet-signature": Target(fleet_signatures, exports.mutate(shapes.mutate_raw), 4),
     "fleet-pack": Target(fleet_packs, shapes.mutate_store, 20, "store"),
