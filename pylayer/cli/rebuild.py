@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -103,12 +104,10 @@ class Plan:
     def rebuilds(self, program: int) -> list[Rebuild]:
         """Returns the work for each device of a program. What a program waited for longest comes first."""
         state = states.read(self._store.root, program)
-        uses: dict[int, int] = {}
         for shelf in self._shelves:
             if program in shelf.holdings:
-                for fingerprint, when in shelf.holdings[program].created.items():
-                    uses[fingerprint] = max(when, uses.get(fingerprint, 0))
-        state.note_uses(uses)
+                state.note_uses(shelf.holdings[program].created)
+                state.note_stalls(shelf.holdings[program].fingerprints)
         found = []
         for facts in self._devices(program):
             stored = self._stored(program, facts)
@@ -256,9 +255,18 @@ def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
     help="Seconds after which a pipeline is given up.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also try what failed before on this driver.")
+@click.option(
+    "--seconds", type=click.IntRange(1), help="Begin no other pipeline after N seconds. The next rebuild continues."
+)
 @json_option
 def rebuild(
-    program: str | None, jobs: int | None, max_memory: int | None, timeout: int, everything: bool, as_json: bool
+    program: str | None,
+    jobs: int | None,
+    max_memory: int | None,
+    timeout: int,
+    everything: bool,
+    seconds: int | None,
+    as_json: bool,
 ) -> None:
     """Compile what programs created on another driver or card for those of this machine, without the programs.
 
@@ -274,6 +282,7 @@ def rebuild(
     """
     store = require_store()
     names = Names(store.root)
+    end = time.monotonic() + (seconds or 0)
     default = default_effort()
     effort = Effort(jobs or default.jobs, max_memory or default.most_bytes, float(timeout))
     chosen = with_state(store, names, program)
@@ -287,7 +296,7 @@ def rebuild(
         works = [work for number in chosen for work in plan.rebuilds(number)]
         interrupted = False
         try:
-            perform(store, works, effort, as_json)
+            perform(store, works, effort, as_json, lambda: seconds is not None and time.monotonic() > end)
         except KeyboardInterrupt:
             interrupted = True
         if not as_json:

@@ -50,8 +50,8 @@ class Holding:
         self.created: dict[int, int] = {}
         #: Of these, what runs of other programs created from this program's records: with share: all.
         self.lent: dict[int, int] = {}
-        #: Fingerprints of the pipelines. 0: one without a fingerprint.
-        self.fingerprints: set[int] = set()
+        #: Fingerprints of the pipelines, and the most nanoseconds that a compile took. 0: one without a fingerprint.
+        self.fingerprints: dict[int, int] = {}
         #: Fingerprints of the pipelines of all programs, which programs use with share: all.
         self.elsewhere: set[int] = set()
         #: Number of files by kind.
@@ -98,7 +98,7 @@ class Holding:
     def add_pipeline(self, record: Record) -> None:
         """Counts the record of one pipeline."""
         digest = record.digest
-        self.fingerprints.add(record.fingerprint)
+        self.fingerprints[record.fingerprint] = max(record.create_ns, self.fingerprints.get(record.fingerprint, 0))
         if record.flags & format.REBUILT:
             self.rebuilt[digest] = record.fingerprint
         if not record.is_pulled:

@@ -320,6 +320,11 @@ class State:
         for created in self.created.values():
             created.last_use = max(created.last_use, uses.get(created.fingerprint, 0))
 
+    def note_stalls(self, stalls: dict[int, int]) -> None:
+        """Takes over how long compiling took that was stored before state was recorded, by fingerprint."""
+        for created in self.created.values():
+            created.stall_ns = max(created.stall_ns, stalls.get(created.fingerprint, 0))
+
 
 def read(root: str, program: int) -> State:
     """Returns a program's state."""

@@ -211,6 +211,24 @@ def test_nothing_is_stored(updater: User) -> None:
     assert numbers(rebuilt(updater, **driver())) == (COUNT, COUNT)
 
 
+def test_time_is_up(updater: User) -> None:
+    """--seconds ends a rebuild, and the next one does the rest."""
+    slow = driver("pipeline=slow:400?compile")
+    wanted, done = numbers(rebuilt(updater, "--jobs", 1, "--seconds", 1, **slow))
+    assert wanted == COUNT and 0 < done < COUNT
+    assert numbers(rebuilt(updater, **driver())) == (COUNT - done, COUNT - done)
+
+
+def test_order_of_pipelines_that_were_stored_before(user: User) -> None:
+    """A run that recorded what it found in the store knows how long its compiles took, from the store."""
+    slow = {"PYLAYER_TEST_DRIVER": "pipeline=slow:40?compile"}
+    user.demo(COUNT, **slow, VK_PYLAYER_PIPELINE_CACHE_RECORD_STATE="false")
+    user.demo(COUNT, **slow)
+    assert user.json("stats", "--last")["programs"][0]["compiled"] == 0
+    found = re.search(rf"{COUNT} pipelines .* held it up for (\d+) ms", user.pylayer("rebuild", **driver()).stdout)
+    assert found and int(found[1]) >= 40 * COUNT
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     """After Ctrl-C, what was compiled until then is stored. A kill loses a slice. The next rebuild does the rest, and
