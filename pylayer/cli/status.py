@@ -11,7 +11,7 @@ import click
 
 from ..common.paths import store_root
 from ..report import recorded
-from ..store.store import Store
+from ..store.store import EVERY, Store
 from ..values import Program
 from .complete import programs
 from .environment import ENABLE, obstacles, requests_layer
@@ -76,8 +76,7 @@ def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
     return [
         (line(verdict), verdict.switches_off)
         for verdict in Store(root).verdicts()
-        if verdict.state == "in force"
-        and title in (None, verdict.program, verdict.program if verdict.type == "added-call" else "")
+        if verdict.state == "in force" and (title in (None, verdict.program) or verdict.program == EVERY)
     ]
 
 

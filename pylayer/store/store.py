@@ -19,6 +19,9 @@ from .frames import HISTORY as HISTORY
 from .frames import PAUSE_NS as PAUSE_NS
 from .frames import Usual as Usual
 
+#: What stands for the program of a verdict that concerns all programs of a driver.
+EVERY = "all programs"
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
@@ -162,7 +165,7 @@ class Store:
         found = []
         for folder in folders(self.root):
             for program, (application, known) in verdict_files.read_all(folder).items():
-                word = (application or f"program {program:016x}") if program else "all programs"
+                word = (application or f"program {program:016x}") if program else EVERY
                 found += verdict_words.tell(folder.identity, word, known)
         return found
 

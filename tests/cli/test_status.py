@@ -17,7 +17,8 @@ from cli.user import DEMO, User
 
 from pylayer import LAYER_NAME
 from pylayer.cli.layer_files import LIBRARY_NAME
-from pylayer.store.verdicts import DAY, LAYER_OFF
+from pylayer.store import verdict_files
+from pylayer.store.verdicts import ADDED_CALL, DAY, LAYER_OFF, Verdicts
 
 #: A name that no process of another test has.
 GAME = f"game-{os.getpid()}-{time.monotonic_ns()}"
@@ -154,6 +155,16 @@ def test_off_after_deaths(user: User) -> None:
     assert "the layer is off, because the program died repeatedly" in found["answer"]
     assert [limit["name"] for limit in found["limits"]] == ["verdict", ""]
     assert user.json("status", TOOL)["limits"] == []
+
+
+def test_verdict_about_all_programs(user: User) -> None:
+    """A verdict about all programs of a driver limits each of them."""
+    store = Store(user.store)
+    write_game(user, identity=store.identity.name)
+    known = Verdicts()
+    found = [known.accuse(ADDED_CALL, 1, 1, time.time_ns()) for _ in range(2)]
+    verdict_files.write(store.folder, verdict_files.EVERY_PROGRAM, "", [one for one in found if one is not None])
+    assert [limit["name"] for limit in user.json("status", GAME)["limits"]] == ["verdict", ""]
 
 
 def test_limits(user: User) -> None:
