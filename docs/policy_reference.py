@@ -163,5 +163,6 @@ def default_file() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    DEFAULT_FILE.write_text(default_file(), encoding="utf-8")
+    for path, text in ((PAGE, page()), (DEFAULT_FILE, default_file())):
+        if path.read_text(encoding="utf-8") != text:  # a newer file would have the package built again
+            path.write_text(text, encoding="utf-8")

@@ -261,7 +261,7 @@ INDEX = Kind(
     deleted="maintenance, after 180 days without a change below `<url>`",
     newer="is not accepted",
 )
-STATE = Kind(
+FLEET_STATE = Kind(
     "fleet/<url>/<identity>.state",
     "its ETag and how the last pull ended, as settings text",
     bound="64 KiB",
@@ -316,7 +316,7 @@ PREWARM = Kind(
 OBJECTS = Kind(
     "state/<program>-<unique>.objects",
     "what one process asked for when it created pipelines (state)",
-    "appended removed",
+    "appended removed verified quarantined",
     magic=b"STAT",
     bound="32 MiB; an hour of appending",
     deleted="a fold, once its writer has ended; `forget`, `clear`",
@@ -325,7 +325,7 @@ OBJECTS = Kind(
 OBJECT_PACK = Kind(
     "state/<program>-<unique>.objectpack",
     "the same of one program, folded",
-    "removed synced",
+    "removed verified quarantined synced",
     magic=b"STAT",
     bound="`state_mib` a program",
     deleted="a fold, once its records are in another one on the disk; `forget`, `clear`",

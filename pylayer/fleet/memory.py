@@ -178,7 +178,7 @@ class Memory:
 
     def _values(self) -> dict[str, Any]:
         try:
-            return flat.loads(self._read(file_kinds.STATE, _MAX_STATE_BYTES).decode())
+            return flat.loads(self._read(file_kinds.FLEET_STATE, _MAX_STATE_BYTES).decode())
         except ValueError:
             return {}
 
@@ -196,11 +196,11 @@ class Memory:
         if self.etag:
             values["etag"] = self.etag
         make_folder(self._root, self._url)
-        replace_file(self._base + file_kinds.STATE, flat.dumps(values).encode())
+        replace_file(self._base + file_kinds.FLEET_STATE, flat.dumps(values).encode())
 
     def forget(self) -> None:
         """Deletes what is remembered, and the copies of published packs."""
-        for suffix in (file_kinds.INDEX, file_kinds.STATE, file_kinds.PULLED, file_kinds.PUSHED):
+        for suffix in (file_kinds.INDEX, file_kinds.FLEET_STATE, file_kinds.PULLED, file_kinds.PUSHED):
             remove(self._base + suffix)
         shutil.rmtree(self._base, ignore_errors=True)
 
@@ -250,5 +250,5 @@ def remembered(root: str, url: str) -> list[Memory]:
         names = os.listdir(folder_of(root, url))
     except OSError:
         return []
-    found = {name.removesuffix(file_kinds.STATE) for name in names if name.endswith(file_kinds.STATE)}
+    found = {name.removesuffix(file_kinds.FLEET_STATE) for name in names if name.endswith(file_kinds.FLEET_STATE)}
     return [Memory(root, url, name) for name in sorted(found) if is_hex(name, 32)]

@@ -148,7 +148,7 @@ def prune(root: str) -> None:
 
 def _prune_fleets(root: str) -> None:
     """Deletes what is remembered of fleets that were not used for long."""
-    directory = os.path.join(root, file_kinds.STATE.place)
+    directory = os.path.join(root, file_kinds.FLEET_STATE.place)
     try:
         paths = [os.path.join(directory, name) for name in os.listdir(directory)]
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from world import ROOT
 from pylayer.cli import prewarm
 from pylayer.common.identity import program_id
 from pylayer.store import state
+from pylayer.store.verdicts import TABLE
 
 DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_text(encoding="utf-8"))
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
@@ -90,6 +92,14 @@ def test_types_are_known() -> None:
     lints.none(
         f"{path}: {meaning}" for path, meaning, words in found if not words or set(words) - {*TYPES, "or", "any"}
     )
+
+
+def test_types_of_verdicts() -> None:
+    """docs/json.yaml lists every type of a lasting verdict."""
+    (shape,) = DOCUMENTED["pylayer quarantine ls"]["verdicts"]
+    assert set(re.findall(r"[a-z]+(?:-[a-z]+)*", shape["type"].partition(" - ")[2])) - {"or"} == {
+        rule.name for rule in TABLE.values()
+    }
 
 
 @pytest.fixture
