@@ -23,8 +23,8 @@ EXPRESSIONS = {
 }
 
 Names = tuple[str, ...]
-#: need, never, any, all and moot of a rule, and whether it has a condition.
-RuleKey = tuple[Names, Names, Names, Names, Names, bool]
+#: need, never, any, all and moot of a rule, whether it has a condition, and valid.
+RuleKey = tuple[Names, Names, Names, Names, Names, bool, bool]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Members:
     def rule_number(self, rule: Rule) -> int:
         """Rule 0 is that of members that always count."""
         return self.rules.setdefault(
-            (rule.need, rule.never, rule.any, rule.all, rule.moot, bool(rule.when)), len(self.rules)
+            (rule.need, rule.never, rule.any, rule.all, rule.moot, bool(rule.when), rule.valid), len(self.rules)
         )
 
     def category(self, type_name: str) -> str:
@@ -241,10 +241,10 @@ class Members:
         yield from ("};", "", "/* Bytes; the place and number of its members: all, and a fingerprint's. */")
         yield from ("static const Structure structures[] = {", *rows, "};")
         yield from ("", "static const Member members[] = {", *members, "};", "", "static const Rule rules[] = {")
-        for need, never, any_of, all_of, moot, _ in self.rules:
+        for need, never, any_of, all_of, moot, _, valid in self.rules:
             facts = ", ".join(f"{self.facts(names):#x}" for names in (need, never))
             dynamic = ", ".join(f"{self.dynamic(names):#x}" for names in (any_of, all_of or self.bits, moot))
-            yield f"    {{{facts}, {dynamic}}},"
+            yield f"    {{{facts}, {dynamic}, {valid:d}}},"
         yield from ("};", "", "#define DYNAMIC_STATES \\")
         rows = [f"    DYNAMIC_STATE({self.dynamic_value(state)}, {bit})" for state, bit in self.bits.items()]
         yield " \\\n".join(rows)

@@ -35,7 +35,8 @@ FACTS = {
 class Rule:
     """When a member counts: each fact of `need` holds and none of `never`, and the pipeline has none of the dynamic
     states `any` and not each of `all`. With `when`, that member of the same structure must not be 0, or be one of
-    `values`, unless a dynamic state of `moot` replaces it."""
+    `values`, unless a dynamic state of `moot` replaces it. `valid`: a pointer that dynamic states replace is NULL or
+    valid all the same, so recorded state has what it points to."""
 
     need: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
@@ -44,6 +45,7 @@ class Rule:
     when: str = ""
     values: tuple[int, ...] = ()
     moot: tuple[str, ...] = ()
+    valid: bool = False
 
 
 def dynamic(*states: str) -> Rule:
@@ -124,19 +126,30 @@ RULES: dict[str, dict[str, Rule]] = {
         "pStages": Rule(need=("STAGES",)),
         # Libraries may have a mesh shader: then states of vertices are ignored.
         "pVertexInputState": Rule(need=("VERTEX_INPUT",), never=("MESH", "LINKED"), any=("VERTEX_INPUT_EXT",)),
+        # Drivers look at states that are dynamic, too: the class of a dynamic topology decides what RADV compiles.
+        # VUID-VkGraphicsPipelineCreateInfo-pInputAssemblyState-09032, -pTessellationState-09023, -pViewportState-09025,
+        # -pRasterizationState-09040, -pMultisampleState-09027, -pDepthStencilState-09036, -pColorBlendState-09038.
         "pInputAssemblyState": Rule(
-            need=("VERTEX_INPUT",), never=("MESH", "LINKED"), all=("PRIMITIVE_TOPOLOGY", "PRIMITIVE_RESTART_ENABLE")
+            need=("VERTEX_INPUT",),
+            never=("MESH", "LINKED"),
+            all=("PRIMITIVE_TOPOLOGY", "PRIMITIVE_RESTART_ENABLE"),
+            valid=True,
         ),
-        "pTessellationState": Rule(need=("TESSELLATION",), any=("PATCH_CONTROL_POINTS_EXT",)),
+        "pTessellationState": Rule(need=("TESSELLATION",), any=("PATCH_CONTROL_POINTS_EXT",), valid=True),
         "pViewportState": Rule(
-            need=("PRE_RASTERIZATION",), never=("DISCARDS",), all=("VIEWPORT_WITH_COUNT", "SCISSOR_WITH_COUNT")
+            need=("PRE_RASTERIZATION",),
+            never=("DISCARDS",),
+            all=("VIEWPORT_WITH_COUNT", "SCISSOR_WITH_COUNT"),
+            valid=True,
         ),
-        "pRasterizationState": Rule(need=("PRE_RASTERIZATION",), all=ALL_RASTERIZATION),
+        "pRasterizationState": Rule(need=("PRE_RASTERIZATION",), all=ALL_RASTERIZATION, valid=True),
         "pMultisampleState": Rule(
-            need=("RASTERIZES",), all=(SAMPLES, "SAMPLE_MASK_EXT", "ALPHA_TO_COVERAGE_ENABLE_EXT")
+            need=("RASTERIZES",), all=(SAMPLES, "SAMPLE_MASK_EXT", "ALPHA_TO_COVERAGE_ENABLE_EXT"), valid=True
         ),
-        "pDepthStencilState": Rule(need=("FRAGMENT_SHADER", "DEPTH"), never=("DISCARDS",), all=ALL_DEPTH_STENCIL),
-        "pColorBlendState": Rule(need=("COLORS",), any=("COLOR_BLEND_ADVANCED_EXT",), all=BLENDING),
+        "pDepthStencilState": Rule(
+            need=("FRAGMENT_SHADER", "DEPTH"), never=("DISCARDS",), all=ALL_DEPTH_STENCIL, valid=True
+        ),
+        "pColorBlendState": Rule(need=("COLORS",), any=("COLOR_BLEND_ADVANCED_EXT",), all=BLENDING, valid=True),
         "subpass": Rule(need=("RENDER_PASS",)),
         "basePipelineHandle": NEITHER,
         "basePipelineIndex": NEITHER,
@@ -260,6 +273,7 @@ RULES: dict[str, dict[str, Rule]] = {
     "VkPipelineColorBlendStateCreateInfo": {
         "logicOpEnable": dynamic("LOGIC_OP_ENABLE_EXT"),
         "logicOp": when("logicOpEnable", "LOGIC_OP_ENABLE_EXT", any=("LOGIC_OP_EXT",)),
+        "pAttachments": Rule(any=("COLOR_BLEND_ADVANCED_EXT",), all=BLENDING),
         # Only some factors use them; programs that use none may leave them uninitialized.
         "blendConstants": NOT_HASHED,
     },

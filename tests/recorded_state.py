@@ -215,7 +215,13 @@ DEVICE = Object(
         ppEnabledExtensionNames=["VK_KHR_push_descriptor"],
     ),
 )
-PLAIN_DEVICE = Object(2, Tree("VkDeviceCreateInfo", sType=3, queueCreateInfoCount=1, pQueueCreateInfos=[QUEUE]))
+
+
+def plain_device(**more: Any) -> Object:
+    return Object(2, Tree("VkDeviceCreateInfo", sType=3, queueCreateInfoCount=1, pQueueCreateInfos=[QUEUE], **more))
+
+
+PLAIN_DEVICE = plain_device()
 
 
 def spirv(model: int, *mode: int, generator: int = 0) -> bytes:

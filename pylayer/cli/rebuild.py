@@ -36,7 +36,7 @@ from .output import (
     progress,
     say,
 )
-from .replaying import NOTHING_OF_ITS_OWN, Effort, Rebuild, require_replayer, shelves_of
+from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, shelves_of
 from .selection import NAMES, Names, require_store
 from .state import with_state
 from .trim import parse_size
@@ -117,9 +117,9 @@ class Plan:
             lacking = [created for created in state.created.values() if created.fingerprint not in stored]
             for created in lacking:
                 why = state.failed.get(created.pipeline, {}).get(work.identity.digest)
-                if why is None or self._everything:
+                if why is None or self._everything or (why == RENAMED and not stored):
                     work.wanted.append(created)
-                elif why != NOTHING_OF_ITS_OWN:
+                elif why not in (NOTHING_OF_ITS_OWN, RENAMED):
                     work.earlier[why] += 1
             work.wanted.sort(key=lambda created: (-created.stall_ns, -created.last_use))
             found.append(work)

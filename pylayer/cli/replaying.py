@@ -53,6 +53,9 @@ RESULTS = {
 }
 #: Noted of a pipeline that was created and left nothing to store, such as one that is linked from stored libraries.
 NOTHING_OF_ITS_OWN = "it has no data of its own"
+#: Noted of a pipeline that may be stored: its fingerprint is made of VK_EXT_shader_module_identifier. A driver that
+#: computes these in another way gives it another one, which is not known until the program runs.
+RENAMED = "it may be stored, since this driver has other shader identifiers"
 OTHER_NAME = "its data was stored under another fingerprint"
 NOT_ENDED = "the process crashed or hung when it destroyed the device"
 KEEPS_NOTHING = "the layer stores nothing for this device (pylayer doctor)"
@@ -384,19 +387,25 @@ class Rebuild:
         finally:
             ends = replayer.close(effort.seconds)
         root = environment["PYLAYER_STORE"]
-        lost, is_known = self._import(root, made) if made else ([], True)
+        lost, others = self._import(root, made) if made else ([], 0)
+        runs = recorded.read(root)
+        are_renamed = others > 0 and any(run.numbers["identified_shaders"] for run in runs)
         if not is_whole:  # the layer had not written them when the process died over another one
             with self._lock:
                 self._groups[key].extendleft(reversed(lost))
             advance(-len(lost))
-        elif lost and ends and not any(run.texts["carrier"] in KEEPING for run in recorded.read(root)):
+        elif lost and ends and not any(run.texts["carrier"] in KEEPING for run in runs):
             self._fail_each(lost, KEEPS_NOTHING, again=True)
             self._fail_all(None, KEEPS_NOTHING, advance)
-        elif ends and is_known:
+        elif ends and (not others or are_renamed):
             with self._lock:
-                self.without_data += len(lost)
+                of_them = len({created.fingerprint for created in lost})
+                renamed = len(lost) if others >= of_them else min(len(lost), others)
+                self.rebuilt += renamed
+                self.without_data += len(lost) - renamed
                 for created in lost:
-                    self.state.fail(created.pipeline, self.identity.digest, NOTHING_OF_ITS_OWN)
+                    note = RENAMED if are_renamed else NOTHING_OF_ITS_OWN
+                    self.state.fail(created.pipeline, self.identity.digest, note)
         else:
             self._fail_each(lost, OTHER_NAME if ends else NOT_ENDED, again=not ends)
 
@@ -431,15 +440,15 @@ class Rebuild:
                 break
         return True
 
-    def _import(self, root: str, made: list[Created]) -> tuple[list[Created], bool]:
-        """Imports what was stored. Returns the pipelines that were not, and whether all that was is known by its
-        fingerprint."""
+    def _import(self, root: str, made: list[Created]) -> tuple[list[Created], int]:
+        """Imports what was stored. Returns the pipelines that were not, and how many fingerprints of what was are not
+        known."""
         with self._lock:
             _, fingerprints = give(root, self.store, self.recipient, REPLAYER, rebuilt=True)
             lost = [created for created in made if created.fingerprint not in fingerprints]
             self.rebuilt += len(made) - len(lost)
         known = {created.fingerprint for created in self.state.created.values()}
-        return lost, fingerprints - {0} <= known
+        return lost, len(fingerprints - {0} - known)
 
 
 def _file_name(executable: str) -> str:

@@ -10,6 +10,7 @@
 /* Words of a structure that the driver did not write: it does not know the structure, or the structure has no
  * features. */
 #define UNANSWERED 0x5e5e5e5eu
+#define MOST_UNANSWERED 64
 
 PFN_vkGetInstanceProcAddr get_instance_proc;
 VkInstance instance;
@@ -111,6 +112,14 @@ static uint32_t words_of(const Object *object, const VkBaseOutStructure *structu
     return end - at > sizeof *structure ? (end - at - (uint32_t)sizeof *structure) / 4 : 0;
 }
 
+static bool is_answered(const uint32_t *answer, uint32_t words)
+{
+    for (uint32_t i = 0; i < words; i++)
+        if (answer[i] != UNANSWERED)
+            return true;
+    return false;
+}
+
 static void keep_supported(uint32_t *wanted, const uint32_t *answer, uint32_t words, VkStructureType type)
 {
     for (uint32_t i = 0; i < words; i++)
@@ -139,8 +148,32 @@ static void shorten(const Object *object, VkBaseOutStructure *root)
     }
 }
 
+/* Structures in which the driver wrote nothing. They may say something else than features. */
+typedef struct {
+    const VkBaseOutStructure *list[MOST_UNANSWERED];
+    uint32_t count;
+} Unanswered;
+
+/* Returns whether there is something to leave out. */
+static bool leave_out(VkBaseOutStructure *root, const Unanswered *unanswered)
+{
+    for (VkBaseOutStructure *last = root; last->pNext;) {
+        bool found = false;
+        for (uint32_t i = 0; i < unanswered->count && !found; i++)
+            found = unanswered->list[i] == last->pNext;
+        if (found)
+            tell("lacks structure %d", (int)last->pNext->sType);
+        if (found)
+            last->pNext = last->pNext->pNext;
+        else
+            last = last->pNext;
+    }
+    return unanswered->count > 0;
+}
+
 /* Asks for the features of all structures in the chain at once, in a copy of the image. */
-static void fit_chain(const Object *object, VkPhysicalDevice physical, VkPhysicalDeviceFeatures2 *core)
+static void fit_chain(const Object *object, VkPhysicalDevice physical, VkPhysicalDeviceFeatures2 *core,
+                      Unanswered *unanswered)
 {
     VkBaseOutStructure *root = (VkBaseOutStructure *)object->image;
     PFN_vkGetPhysicalDeviceFeatures2 ask = INSTANCE_FUNCTION(vkGetPhysicalDeviceFeatures2);
@@ -165,9 +198,11 @@ static void fit_chain(const Object *object, VkPhysicalDevice physical, VkPhysica
     }
     ask(physical, core);
     for (VkBaseOutStructure *each = root->pNext; each; each = each->pNext) {
-        const uint8_t *asked = copy + ((uint8_t *)each - object->image);
-        keep_supported((uint32_t *)(each + 1), (const uint32_t *)(asked + sizeof *each), words_of(object, each),
-                       each->sType);
+        const uint32_t *answer = (const uint32_t *)(copy + ((uint8_t *)(each + 1) - object->image));
+        const uint32_t words = words_of(object, each);
+        keep_supported((uint32_t *)(each + 1), answer, words, each->sType);
+        if (!is_answered(answer, words) && each->sType != core->sType && unanswered->count < MOST_UNANSWERED)
+            unanswered->list[unanswered->count++] = each;
     }
     core->pNext = NULL;
     free(copy);
@@ -183,7 +218,8 @@ VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *d
     fit_queues(object, physical);
     shorten(object, (VkBaseOutStructure *)info);
     VkPhysicalDeviceFeatures2 core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
-    fit_chain(object, physical, &core);
+    Unanswered unanswered = {.count = 0};
+    fit_chain(object, physical, &core, &unanswered);
     for (const VkBaseOutStructure *each = info->pNext; each; each = each->pNext)
         if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2 && words_of(object, each) >= words)
             keep_supported((uint32_t *)&((VkPhysicalDeviceFeatures2 *)each)->features, (uint32_t *)&core.features,
@@ -192,5 +228,10 @@ VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *d
         keep_supported((uint32_t *)info->pEnabledFeatures, (uint32_t *)&core.features, words, core.sType);
     else
         info->pEnabledFeatures = NULL;
-    return INSTANCE_FUNCTION(vkCreateDevice)(physical, info, NULL, device);
+    PFN_vkCreateDevice create = INSTANCE_FUNCTION(vkCreateDevice);
+    result = create(physical, info, NULL, device);
+    /* Mesa refuses features of structures that it knows by name alone. */
+    if (result == VK_ERROR_FEATURE_NOT_PRESENT && leave_out((VkBaseOutStructure *)info, &unanswered))
+        result = create(physical, info, NULL, device);
+    return result;
 }

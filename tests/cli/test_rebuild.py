@@ -203,6 +203,17 @@ def test_device_that_cannot_be_created(updater: User) -> None:
     assert numbers(rebuilt(updater, **driver())) == (COUNT, COUNT)
 
 
+def test_features_of_a_structure_that_the_driver_leaves_out(user: User) -> None:
+    """An older driver refuses what is enabled in a structure that it does not fill in. It is left out then."""
+    assert play(user, "plain") == (0, COUNT)
+    program, fingerprints = stored_in_order(user)
+    features = recorded.Tree("VkPhysicalDeviceRobustness2FeaturesEXT", sType=1000286000, nullDescriptor=1)
+    record(user, recorded.pipelines(COUNT, True), fingerprints, program, recorded.plain_device(pNext=features))
+    old = driver("create-device=error:feature-not-present?unanswered")
+    assert numbers(rebuilt(user, **old)) == (COUNT, COUNT)
+    assert play(user, "plain", **old) == (COUNT, 0)
+
+
 def test_nothing_is_stored(updater: User) -> None:
     """Where the layer stores nothing, one slice finds that out, and nothing is noted of the pipelines."""
     off = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "off"}

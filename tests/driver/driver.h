@@ -69,7 +69,8 @@
  *                             may-not-compile (it has FAIL_ON_PIPELINE_COMPILE_REQUIRED), chosen (about one pipeline
  *                             in four, the same ones in every process), first-cache (with the device's first cache)
  *          for create-binaries:  from-data, from-pipeline, from-create-info, count, fetch;  for get-key:  global
- *          for create-device:  cache-control, binaries (enabled on the device)
+ *          for create-device:  cache-control, binaries (enabled on the device), unanswered (a structure in the chain is
+ *                             none that the driver writes features to)
  *          main-thread        the process's first thread makes the call
  * WHEN     N: the Nth time that the conditions hold in this process; N+: from then on; N-M; /M: every Mth time
  *
@@ -203,6 +204,7 @@ uint32_t script_number(const char *text);
     X(GLOBAL, "global")                                                                                                \
     X(CACHE_CONTROL, "cache-control")                                                                                  \
     X(BINARIES, "binaries")                                                                                            \
+    X(UNANSWERED, "unanswered")                                                                                        \
     X(MAIN_THREAD, "main-thread")
 
 #define COMMAND_NUMBER(name, text) DO_##name,
@@ -479,5 +481,7 @@ PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *na
 
 /* Checks a vkCreateDevice call and fills in what it enables. Returns the result of the call. */
 VkResult check_device(const DriverPhysical *physical, const VkDeviceCreateInfo *info, DriverDevice *out);
+/* Returns whether vkGetPhysicalDeviceFeatures2 leaves a structure of the chain as it is. */
+bool has_unanswered(const VkDeviceCreateInfo *info);
 
 #endif

@@ -96,7 +96,8 @@ static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDevi
     const DeviceSettings *of = physical_of(physical)->settings;
     DriverDevice found = {.settings = of};
     VkResult result = check_device(physical_of(physical), info, &found);
-    unsigned traits = (found.binaries ? TRAIT_BINARIES : 0) | (found.cache_control ? TRAIT_CACHE_CONTROL : 0);
+    unsigned traits = (found.binaries ? TRAIT_BINARIES : 0) | (found.cache_control ? TRAIT_CACHE_CONTROL : 0) |
+                      (has_unanswered(info) ? TRAIT_UNANSWERED : 0);
     Verdict verdict = act(DO_CREATE_DEVICE, traits, NULL, 0);
     if (verdict.action == ACT_ERROR)
         result = verdict.result;

@@ -130,6 +130,18 @@ static bool enables_feature(const VkDeviceCreateInfo *info, size_t part)
     return false;
 }
 
+bool has_unanswered(const VkDeviceCreateInfo *info)
+{
+    for (const VkBaseOutStructure *node = (void *)(uintptr_t)info->pNext; node; node = node->pNext) {
+        bool known = node->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO;
+        for (size_t i = 0; i < KNOWN_FEATURES; i++)
+            known |= known_features[i].type == (int)node->sType;
+        if (!known)
+            return true;
+    }
+    return false;
+}
+
 static void VKAPI_CALL get_features(VkPhysicalDevice physical, VkPhysicalDeviceFeatures *features)
 {
     (void)physical;

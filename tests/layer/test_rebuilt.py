@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from layer.test_state import DEMO, WAYS, recording
-from world import BUILD, LAYER_NAME, World
+from world import BUILD, LAYER_NAME, ROOT, World
 
 from pylayer.store import format
 from pylayer.store.folder import read_identity
@@ -30,8 +32,9 @@ def run(world: World, command: list[Path | str], **environment: str) -> None:
     world.run([str(part) for part in command], VK_INSTANCE_LAYERS=LAYER_NAME, **environment)
 
 
-def rebuild(world: World, **environment: str) -> None:
-    world.run([*PYLAYER, "rebuild"], **environment)
+def rebuild(world: World, **environment: str) -> dict[str, Any]:
+    (one,) = json.loads(world.run([*PYLAYER, "rebuild", "--json"], **environment).stdout)["rebuilds"]
+    return one
 
 
 def cells(world: World) -> dict[int, set[bytes]]:
@@ -75,3 +78,19 @@ def test_same_bytes(real: World, name: str) -> None:
     after = cells(real)
     assert {fingerprint: before[fingerprint] for fingerprint in after} == after
     assert len(before) - len(after) <= left
+
+
+def test_other_shader_identifiers(real: World) -> None:
+    """A driver that computes shader identifiers in another way gives pipelines other fingerprints. What is rebuilt is
+    stored under those, and the program finds it. It is done again only if it is not there any more."""
+    command, env = [WAYS[0], ROOT / "tests" / "recipes" / "ways" / "subgroups.recipe"], recording(real)
+    run(real, command, **env, PYLAYER_SHADER_IDENTIFIERS="ignore")
+    first = rebuild(real, **env, **NEW_CARD)
+    assert (first["wanted"], first["rebuilt"], first["not_rebuilt"]) == (5, 5, {})
+    again = rebuild(real, **env, **NEW_CARD)
+    assert (again["wanted"], again["not_tried"]) == (0, {})
+    run(real, command, **env, **NEW_CARD)
+    assert (real.last()["hits"], real.last()["compiled"]) == (5, 0)
+    for path in real.stored_files(".pack", ".closed", ".journal"):
+        path.unlink()
+    assert rebuild(real, **env, **NEW_CARD)["wanted"] >= 5

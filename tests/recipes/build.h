@@ -27,6 +27,7 @@
  *   pass=plain|subpasses|views|dynamic, subpass=N  the render pass; dynamic: VkPipelineRenderingCreateInfo
  *   color=half|undefined|none, mask=VIEWS, locations              with pass=dynamic
  *   strip, patches=N, discard, blend, static       static: with viewport and scissor
+ *   any-topology                                   topology and primitive restart are dynamic
  * Ray tracing:
  *   shaders=rgen,miss,hit
  */

@@ -246,6 +246,10 @@ static void draw(Canvas *canvas, const Device *device, VkPipeline pipeline, cons
         vkCmdSetViewport(canvas->commands, 0, 1, &area);
         vkCmdSetScissor(canvas->commands, 0, 1, &scissor);
     }
+    if (traits->any_topology) {
+        vkCmdSetPrimitiveTopology(canvas->commands, VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST);
+        vkCmdSetPrimitiveRestartEnable(canvas->commands, VK_FALSE);
+    }
     vkCmdDraw(canvas->commands, 3, 1, 0, 0);
     if (in_pass)
         vkCmdEndRenderPass(canvas->commands);

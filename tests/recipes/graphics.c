@@ -58,7 +58,10 @@ static void viewport(Build *out)
 
 static void fixed_functions(Build *out, const Words *words)
 {
-    static const VkDynamicState dynamic[] = {VK_DYNAMIC_STATE_VIEWPORT, VK_DYNAMIC_STATE_SCISSOR};
+    static const VkDynamicState dynamic[] = {VK_DYNAMIC_STATE_VIEWPORT, VK_DYNAMIC_STATE_SCISSOR,
+                                             VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY,
+                                             VK_DYNAMIC_STATE_PRIMITIVE_RESTART_ENABLE};
+    const uint32_t first = words_value(words, "static") ? 2 : 0, end = words_value(words, "any-topology") ? 4 : 2;
     viewport(out);
     out->rasterization =
         (VkPipelineRasterizationStateCreateInfo){.sType = VK_STRUCTURE_TYPE_PIPELINE_RASTERIZATION_STATE_CREATE_INFO,
@@ -79,8 +82,8 @@ static void fixed_functions(Build *out, const Words *words)
                                               .attachmentCount = 1,
                                               .pAttachments = &out->blend_attachment};
     out->dynamic = (VkPipelineDynamicStateCreateInfo){.sType = VK_STRUCTURE_TYPE_PIPELINE_DYNAMIC_STATE_CREATE_INFO,
-                                                      .dynamicStateCount = words_value(words, "static") ? 0 : 2,
-                                                      .pDynamicStates = dynamic};
+                                                      .dynamicStateCount = end - first,
+                                                      .pDynamicStates = dynamic + first};
 }
 
 /* color=half|undefined|none, mask=VIEWS, locations */
@@ -180,6 +183,7 @@ static void take_traits(PipelineTraits *traits, const PipelineSlot **slots, uint
         traits->dynamic_rendering |= slots[i]->traits.dynamic_rendering;
         traits->two_views |= slots[i]->traits.two_views;
         traits->static_area |= slots[i]->traits.static_area;
+        traits->any_topology |= slots[i]->traits.any_topology;
         if (slots[i]->traits.parts & PART_VERTEX)
             traits->vertex = slots[i]->traits.vertex;
     }
@@ -258,6 +262,7 @@ static const char *build_parts(State *state, Build *out, const Words *words, Pur
     out->traits.dynamic_rendering |= dynamic;
     out->traits.two_views |= pass == PASS_VIEWS;
     out->traits.static_area |= words_value(words, "static") != NULL;
+    out->traits.any_topology |= words_value(words, "any-topology") != NULL;
     if (pass == PASS_VIEWS && !state->device->has[MULTIVIEW])
         return "feature";
     vertex_input(out, words);

@@ -129,7 +129,7 @@ typedef struct PipelineTraits {
     bool library, retains, identified, derivable, captured, fast_linked, statistics, representations;
     uint32_t parts;    /* graphics: bits of VkGraphicsPipelineLibraryFlagBitsEXT; rays: bits 1 << ShaderName */
     ShaderName vertex; /* graphics libraries */
-    bool dynamic_rendering, two_views, static_area;
+    bool dynamic_rendering, two_views, static_area, any_topology;
 } PipelineTraits;
 
 typedef struct PipelineSlot {

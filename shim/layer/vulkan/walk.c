@@ -24,6 +24,7 @@ typedef struct Structure {
 typedef struct Rule {
     uint32_t need, never;
     uint64_t any, all, moot;
+    bool valid;
 } Rule;
 
 #include "vulkan/registry.inc"
@@ -76,7 +77,8 @@ static bool counts(const Walk *walk, const Member *member, const char *data)
     if ((walk->facts & rule->need) != rule->need || walk->facts & rule->never)
         return false;
     /* What is dynamic or off does no harm there, and a driver may look at it all the same. */
-    if (walk->facts & FACT_RECORDED && member->kind == PLAIN && member->counting == HERE && member->value == ANY_VALUE)
+    const bool is_bytes = member->kind == PLAIN && member->counting == HERE && member->value == ANY_VALUE;
+    if (walk->facts & FACT_RECORDED && (is_bytes || rule->valid))
         return true;
     if (walk->dynamic & rule->any || (walk->dynamic & rule->all) == rule->all)
         return false;

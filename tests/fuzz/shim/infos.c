@@ -240,10 +240,8 @@ static void make_graphics(VkGraphicsPipelineCreateInfo *info)
     for (uint32_t i = 0; needs_stages && i < info->stageCount; i++)
         stages |= info->pStages[i].stage;
     bool mesh = stages & VK_SHADER_STAGE_MESH_BIT_NV;
-    /* VUID-VkGraphicsPipelineCreateInfo-dynamicPrimitiveTopologyUnrestricted-09031: no mesh stage, not all dynamic */
-    bool assembles = vertex_input && !(pre_rasterization && mesh) &&
-                     !(is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT) &&
-                       is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_PRIMITIVE_RESTART_ENABLE_EXT));
+    /* VUID-VkGraphicsPipelineCreateInfo-pInputAssemblyState-09032: no mesh stage */
+    bool assembles = vertex_input && !(pre_rasterization && mesh);
     info->pInputAssemblyState = assembles ? room(sizeof *info->pInputAssemblyState) : anywhere();
     /* VUID-VkGraphicsPipelineCreateInfo-pStages-02097 */
     bool reads_vertices = vertex_input && !(pre_rasterization && mesh) && !(libraries && libraries->libraryCount) &&
