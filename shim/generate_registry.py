@@ -66,7 +66,6 @@ NEWER = {
         "VK_KHR_MAINTENANCE_5_EXTENSION_NAME",
         "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR",
         "VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR",
-        "VkPhysicalDeviceMaintenance5FeaturesKHR",
         "VkPipelineCreateFlags2",
         "VkPipelineCreateFlags2CreateInfoKHR",
     ],
@@ -74,26 +73,10 @@ NEWER = {
     "VK_KHR_extended_flags": [
         "VK_KHR_EXTENDED_FLAGS_EXTENSION_NAME",
         "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTENDED_FLAGS_FEATURES_KHR",
-        "VkPhysicalDeviceExtendedFlagsFeaturesKHR",
     ],
     "VK_EXT_layer_settings": [],
     "VK_KHR_pipeline_binary": [],
     "VK_SEC_pipeline_cache_incremental_mode": [],
-    "VK_EXT_descriptor_heap": [
-        "VK_STRUCTURE_TYPE_SHADER_DESCRIPTOR_SET_AND_BINDING_MAPPING_INFO_EXT",
-        "VkDescriptorMappingSourceEXT",
-        "VkDescriptorMappingSourceConstantOffsetEXT",
-        "VkDescriptorMappingSourceHeapDataEXT",
-        "VkDescriptorMappingSourceIndirectAddressEXT",
-        "VkDescriptorMappingSourceIndirectIndexArrayEXT",
-        "VkDescriptorMappingSourceIndirectIndexEXT",
-        "VkDescriptorMappingSourcePushIndexEXT",
-        "VkDescriptorMappingSourceShaderRecordIndexEXT",
-        "VkDescriptorMappingSourceDataEXT",
-        "VkDescriptorSetAndBindingMappingEXT",
-        "VkShaderDescriptorSetAndBindingMappingInfoEXT",
-        "VkSpirvResourceTypeFlagsEXT",
-    ],
 }
 
 #: The sType of structures that have none.
@@ -389,12 +372,12 @@ class NewerNames:
         self.done.add(name)
         element = self.registry.types[name]
         category = element.get("category")
-        if category in ("struct", "union"):
+        if category == "struct":
             members = self.registry.members(name)
             for member in members:
                 if type_of(member) in self.names:
                     yield from self.type_lines(type_of(member))
-            yield f"typedef {category} {name} {{"
+            yield f"typedef struct {name} {{"
             yield from (f"    {in_our_style(member)};" for member in members)
             yield f"}} {name};"
         elif category == "enum":

@@ -40,11 +40,6 @@ typedef struct VkPhysicalDeviceVulkan14Features {
 #define VK_KHR_MAINTENANCE_5_EXTENSION_NAME "VK_KHR_maintenance5"
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR ((VkStructureType)1000470000)
 #define VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR ((VkStructureType)1000470005)
-typedef struct VkPhysicalDeviceMaintenance5FeaturesKHR {
-    VkStructureType sType;
-    void *pNext;
-    VkBool32 maintenance5;
-} VkPhysicalDeviceMaintenance5FeaturesKHR;
 typedef VkFlags64 VkPipelineCreateFlags2;
 typedef struct VkPipelineCreateFlags2CreateInfoKHR {
     VkStructureType sType;
@@ -60,11 +55,6 @@ typedef struct VkPipelineCreateFlags2CreateInfoKHR {
 #ifndef VK_KHR_extended_flags
 #define VK_KHR_EXTENDED_FLAGS_EXTENSION_NAME "VK_KHR_extended_flags"
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTENDED_FLAGS_FEATURES_KHR ((VkStructureType)1000668004)
-typedef struct VkPhysicalDeviceExtendedFlagsFeaturesKHR {
-    VkStructureType sType;
-    void *pNext;
-    VkBool32 extendedFlags;
-} VkPhysicalDeviceExtendedFlagsFeaturesKHR;
 #endif
 
 #ifndef VK_EXT_layer_settings
@@ -198,115 +188,6 @@ typedef struct VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC {
     void *pNext;
     VkBool32 pipelineCacheIncrementalMode;
 } VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC;
-#endif
-
-#ifndef VK_EXT_descriptor_heap
-#define VK_STRUCTURE_TYPE_SHADER_DESCRIPTOR_SET_AND_BINDING_MAPPING_INFO_EXT ((VkStructureType)1000135006)
-typedef enum {
-    VK_DESCRIPTOR_MAPPING_SOURCE_HEAP_WITH_CONSTANT_OFFSET_EXT = 0,
-    VK_DESCRIPTOR_MAPPING_SOURCE_HEAP_WITH_PUSH_INDEX_EXT = 1,
-    VK_DESCRIPTOR_MAPPING_SOURCE_HEAP_WITH_INDIRECT_INDEX_EXT = 2,
-    VK_DESCRIPTOR_MAPPING_SOURCE_HEAP_WITH_INDIRECT_INDEX_ARRAY_EXT = 3,
-    VK_DESCRIPTOR_MAPPING_SOURCE_RESOURCE_HEAP_DATA_EXT = 4,
-    VK_DESCRIPTOR_MAPPING_SOURCE_PUSH_DATA_EXT = 5,
-    VK_DESCRIPTOR_MAPPING_SOURCE_PUSH_ADDRESS_EXT = 6,
-    VK_DESCRIPTOR_MAPPING_SOURCE_INDIRECT_ADDRESS_EXT = 7,
-} VkDescriptorMappingSourceEXT;
-typedef struct VkDescriptorMappingSourceConstantOffsetEXT {
-    uint32_t heapOffset;
-    uint32_t heapArrayStride;
-    const VkSamplerCreateInfo *pEmbeddedSampler;
-    uint32_t samplerHeapOffset;
-    uint32_t samplerHeapArrayStride;
-} VkDescriptorMappingSourceConstantOffsetEXT;
-typedef struct VkDescriptorMappingSourceHeapDataEXT {
-    uint32_t heapOffset;
-    uint32_t pushOffset;
-} VkDescriptorMappingSourceHeapDataEXT;
-typedef struct VkDescriptorMappingSourceIndirectAddressEXT {
-    uint32_t pushOffset;
-    uint32_t addressOffset;
-} VkDescriptorMappingSourceIndirectAddressEXT;
-typedef struct VkDescriptorMappingSourceIndirectIndexArrayEXT {
-    uint32_t heapOffset;
-    uint32_t pushOffset;
-    uint32_t addressOffset;
-    uint32_t heapIndexStride;
-    const VkSamplerCreateInfo *pEmbeddedSampler;
-    VkBool32 useCombinedImageSamplerIndex;
-    uint32_t samplerHeapOffset;
-    uint32_t samplerPushOffset;
-    uint32_t samplerAddressOffset;
-    uint32_t samplerHeapIndexStride;
-} VkDescriptorMappingSourceIndirectIndexArrayEXT;
-typedef struct VkDescriptorMappingSourceIndirectIndexEXT {
-    uint32_t heapOffset;
-    uint32_t pushOffset;
-    uint32_t addressOffset;
-    uint32_t heapIndexStride;
-    uint32_t heapArrayStride;
-    const VkSamplerCreateInfo *pEmbeddedSampler;
-    VkBool32 useCombinedImageSamplerIndex;
-    uint32_t samplerHeapOffset;
-    uint32_t samplerPushOffset;
-    uint32_t samplerAddressOffset;
-    uint32_t samplerHeapIndexStride;
-    uint32_t samplerHeapArrayStride;
-} VkDescriptorMappingSourceIndirectIndexEXT;
-typedef struct VkDescriptorMappingSourcePushIndexEXT {
-    uint32_t heapOffset;
-    uint32_t pushOffset;
-    uint32_t heapIndexStride;
-    uint32_t heapArrayStride;
-    const VkSamplerCreateInfo *pEmbeddedSampler;
-    VkBool32 useCombinedImageSamplerIndex;
-    uint32_t samplerHeapOffset;
-    uint32_t samplerPushOffset;
-    uint32_t samplerHeapIndexStride;
-    uint32_t samplerHeapArrayStride;
-} VkDescriptorMappingSourcePushIndexEXT;
-typedef struct VkDescriptorMappingSourceShaderRecordIndexEXT {
-    uint32_t heapOffset;
-    uint32_t shaderRecordOffset;
-    uint32_t heapIndexStride;
-    uint32_t heapArrayStride;
-    const VkSamplerCreateInfo *pEmbeddedSampler;
-    VkBool32 useCombinedImageSamplerIndex;
-    uint32_t samplerHeapOffset;
-    uint32_t samplerShaderRecordOffset;
-    uint32_t samplerHeapIndexStride;
-    uint32_t samplerHeapArrayStride;
-} VkDescriptorMappingSourceShaderRecordIndexEXT;
-typedef union VkDescriptorMappingSourceDataEXT {
-    VkDescriptorMappingSourceConstantOffsetEXT constantOffset;
-    VkDescriptorMappingSourcePushIndexEXT pushIndex;
-    VkDescriptorMappingSourceIndirectIndexEXT indirectIndex;
-    VkDescriptorMappingSourceIndirectIndexArrayEXT indirectIndexArray;
-    VkDescriptorMappingSourceHeapDataEXT heapData;
-    uint32_t pushDataOffset;
-    uint32_t pushAddressOffset;
-    VkDescriptorMappingSourceIndirectAddressEXT indirectAddress;
-    VkDescriptorMappingSourceShaderRecordIndexEXT shaderRecordIndex;
-    uint32_t shaderRecordDataOffset;
-    uint32_t shaderRecordAddressOffset;
-} VkDescriptorMappingSourceDataEXT;
-typedef VkFlags VkSpirvResourceTypeFlagsEXT;
-typedef struct VkDescriptorSetAndBindingMappingEXT {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t descriptorSet;
-    uint32_t firstBinding;
-    uint32_t bindingCount;
-    VkSpirvResourceTypeFlagsEXT resourceMask;
-    VkDescriptorMappingSourceEXT source;
-    VkDescriptorMappingSourceDataEXT sourceData;
-} VkDescriptorSetAndBindingMappingEXT;
-typedef struct VkShaderDescriptorSetAndBindingMappingInfoEXT {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t mappingCount;
-    const VkDescriptorSetAndBindingMappingEXT *pMappings;
-} VkShaderDescriptorSetAndBindingMappingInfoEXT;
 #endif
 
 #endif
