@@ -1,7 +1,8 @@
 """The compiled copy of the policy files, which the program's process reads instead of YAML.
 
 Its name is the XXH3-128 of the digest of each file's bytes, this package's version and the schema's version, so a copy
-can be missing but never old. Its first line is the XXH3-128 of the rest.
+can be missing but never old. Its first line is the XXH3-128 of the rest. The second has the skip rules, for
+shim/layer/instance/skip.c. Then follows the document.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Increase this when a preset changes, or the meaning of a file that was valid before. A new key needs no increase.
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 
 #: Beyond this many copies the oldest are deleted. Each version of a file and of pylayer makes one.
 MAX_COPIES = 64
@@ -34,6 +35,19 @@ def copy_path(root: str, system: bytes | None, user: bytes | None) -> str:
     return os.path.join(root, "policy", name + file_kinds.FLAT)
 
 
+def skip_line(document: dict[str, Any]) -> str:
+    """Returns the skip rules in one line: for each the first letter of its list, and its three patterns, each with a
+    zero behind it. With any other letter C leaves the decision to policy."""
+    line = ""
+    for key in ("skip", "never_skip"):
+        for rule in document.get(key) or []:
+            patterns = [rule.get(name, "*") for name in ("executable", "application", "engine")]
+            if any("\0" in pattern or "\n" in pattern for pattern in patterns):
+                return "?"
+            line += key[0] + "".join(pattern + "\0" for pattern in patterns)
+    return line
+
+
 def read_copy(path: str) -> dict[str, Any] | None:
     """Returns the document in a compiled copy, or None if the copy is missing, damaged or another user's."""
     try:
@@ -41,7 +55,7 @@ def read_copy(path: str) -> dict[str, Any] | None:
             digest, _, body = file.read(8 * MAX_POLICY_FILE_BYTES).partition(b"\n")
         if xxhash.xxh3_128_hexdigest(body).encode() != digest:
             return None
-        return flat.loads(body.decode("utf-8"))
+        return flat.loads(body.partition(b"\n")[2].decode("utf-8"))
     except (OSError, ValueError):
         return None
 
@@ -51,7 +65,7 @@ def write_copy(path: str, document: dict[str, Any]) -> None:
 
     Raises OSError, or ValueError for text that UTF-8 cannot encode.
     """
-    body = flat.dumps(document).encode("utf-8")
+    body = f"{skip_line(document)}\n{flat.dumps(document)}".encode()
     make_private_below(os.path.dirname(os.path.dirname(path)), "policy")
     replace_file(path, xxhash.xxh3_128_hexdigest(body).encode() + b"\n" + body)
 

@@ -14,9 +14,6 @@ from pathlib import Path
 import store_numbers
 import yaml
 
-#: What a skip rule may ask for, in the order of SKIP_CONDITIONS in shim/layer/instance/skip.h.
-CONDITIONS = ("executable", "application", "engine")
-
 
 def text(value: str) -> str:
     """A C string."""
@@ -32,13 +29,11 @@ def constant(path: str, name: str) -> str:
 
 
 def skip_rules() -> list[str]:
-    document = yaml.safe_load(Path("config/default.yaml").read_text(encoding="utf-8"))
-    rules = []
-    for rule in document["skip"]:
-        assert rule and set(rule) <= set(CONDITIONS), rule
-        patterns = (text(str(rule[name])) if name in rule else "NULL" for name in CONDITIONS)
-        rules.append("    {{" + ", ".join(patterns) + "}},")
-    return rules
+    """Each as skip_line in pylayer/common/compiled.py writes it."""
+    conditions = ("executable", "application", "engine")
+    rules = yaml.safe_load(Path("config/default.yaml").read_text(encoding="utf-8"))["skip"]
+    assert all(rule and set(rule) <= set(conditions) for rule in rules), rules
+    return [text("s" + "".join(f"{rule.get(name, '*')}\0" for name in conditions)) for rule in rules]
 
 
 def setting_names() -> list[str]:
@@ -54,9 +49,9 @@ def header() -> str:
     lines = [
         "/* Written by shim/policy/layer_tables.py. */",
         f'#define COPY_NAME_SUFFIX "\\0" "{version}" "\\0" "{number}"',
-        "static const SkipRule built_in_skip_rules[] = {",
-        *skip_rules(),
-        "};",
+        "static const char built_in_rules[] =",
+        *(f"    {rule}" for rule in skip_rules()),
+        "    ;",
     ]
     return "\n".join(lines) + "\n"
 

@@ -397,7 +397,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "binaries": {"none": binaries(), "three": binaries(b"", b"x" * 16, b"y" * 17)},
         "notes": {"note": b"plain_kind=i:2\nstub=b:1\n", "used": used_data},
         "flat": {"run": run, "reason": reason.encode()},
-        "compiled": {"copy": flat.dumps({"settings": {"carrier": "auto"}, "rules": [{"match": {}}]}).encode()},
+        "compiled": {"copy": b"\n" + flat.dumps({"settings": {"carrier": "auto"}, "rules": [{"match": {}}]}).encode()},
         "quarantine": {"reason": reason.encode()},
         "runs": {"run": run},
         "timeline": {"events": journal_bytes(noted, happened, happened, kind=format.EVENTS_FILE)},

@@ -3,7 +3,7 @@
  *
  * Policy reads the same compiled copy instead of YAML (pylayer/common/compiled.py). The copy's name contains the
  * digest of the policy files' bytes, so a copy can be missing but never out of date. Its first line is the digest of
- * the rest. Policy writes the copy when it first reads a policy file. So after a change the interpreter starts once,
+ * the rest, its second has the rules. Policy writes the copy when it first reads a policy file. So after a change the interpreter starts once,
  * in whichever process comes first. It starts in every process if there can be no copy: the policy file has errors, or
  * the store cannot be written to.
  */
@@ -69,108 +69,31 @@ bool glob_matches(const char *pattern, size_t pattern_size, const char *text, si
     return at == pattern_size;
 }
 
-/* ---- the built-in rules --------------------------------------------------------------------------- */
+/* ---- rules ---------------------------------------------------------------------------------------- */
 
-static bool built_in_rules_hold(const SkipProgram *program)
+/* Decides by rules as skip_line in pylayer/common/compiled.py writes them: for each an s, or an n for one of never_skip,
+ * and its patterns, each with a zero behind it. */
+static SkipDecision decide_by_rules(const char *rules, size_t size, const SkipProgram *program, bool built_in)
 {
-    for (size_t i = 0; i < sizeof built_in_skip_rules / sizeof built_in_skip_rules[0]; i++) {
-        bool holds = true;
-        for (size_t c = 0; holds && c < SKIP_CONDITIONS; c++) {
-            const char *pattern = built_in_skip_rules[i].patterns[c];
-            holds = !pattern || glob_matches(pattern, strlen(pattern), program->texts[c], program->sizes[c]);
+    bool skip = built_in, never = false;
+    for (const char *at = rules, *end = rules + size; at < end;) {
+        bool *decides = *at == 's' ? &skip : &never, holds = true;
+        if (*at != 's' && *at != 'n')
+            return SKIP_UNDECIDED;
+        at++;
+        for (size_t c = 0; c < SKIP_CONDITIONS; c++) {
+            const char *stop = memchr(at, '\0', (size_t)(end - at));
+            if (!stop)
+                return SKIP_UNDECIDED;
+            holds = holds && glob_matches(at, (size_t)(stop - at), program->texts[c], program->sizes[c]);
+            at = stop + 1;
         }
-        if (holds)
-            return true;
+        *decides |= holds;
     }
-    return false;
+    return skip && !never ? SKIP_YES : SKIP_NO;
 }
 
 /* ---- the compiled copy ------------------------------------------------------------------------------ */
-
-/* A line of a copy is <list>.[<index>.<condition>=s:<pattern> (pylayer/common/flat.py). The lines of one rule are
- * adjacent. */
-typedef struct CopyRule {
-    bool begun, never, holds;
-    size_t index_size;
-    const char *index;
-} CopyRule;
-
-typedef struct CopyResult {
-    bool skip, never;
-} CopyResult;
-
-static void end_rule(CopyRule *rule, CopyResult *result)
-{
-    if (rule->begun && rule->holds)
-        *(rule->never ? &result->never : &result->skip) = true;
-    rule->begun = false;
-}
-
-/* Decodes %25, %0A and %0D in place. Returns false if there is another escape. */
-static bool unescape(char *text, size_t *size)
-{
-    size_t to = 0;
-    for (size_t from = 0; from < *size; from++) {
-        char byte = text[from];
-        if (byte == '%') {
-            if (*size - from < 3)
-                return false;
-            const char *code = text + from + 1;
-            byte = (char)(memcmp(code, "25", 2) == 0   ? '%'
-                          : memcmp(code, "0A", 2) == 0 ? '\n'
-                          : memcmp(code, "0D", 2) == 0 ? '\r'
-                                                       : 0);
-            if (!byte)
-                return false;
-            from += 2;
-        }
-        text[to++] = byte;
-    }
-    *size = to;
-    return true;
-}
-
-static bool take_prefix(char **text, size_t *size, const char *prefix)
-{
-    size_t length = strlen(prefix);
-    if (*size < length || memcmp(*text, prefix, length) != 0)
-        return false;
-    *text += length;
-    *size -= length;
-    return true;
-}
-
-/* Reads the part of a line after the list's name. Returns false if policy would not write it like this. */
-static bool take_condition(char *line, size_t size, bool never, CopyRule *rule, CopyResult *result,
-                           const SkipProgram *program)
-{
-    static const char *const prefixes[SKIP_CONDITIONS] = {"executable=s:", "application=s:", "engine=s:"};
-    if (size == 3 && memcmp(line, "=l:", 3) == 0)
-        return true;
-    if (!take_prefix(&line, &size, ".["))
-        return false;
-    char *dot = memchr(line, '.', size);
-    size_t index_size = dot ? (size_t)(dot - line) : 0;
-    if (index_size == 0 || strspn(line, "0123456789") < index_size)
-        return false;
-    bool same = rule->begun && rule->never == never && rule->index_size == index_size &&
-                memcmp(rule->index, line, index_size) == 0;
-    if (!same) {
-        end_rule(rule, result);
-        *rule = (CopyRule){.begun = true, .never = never, .holds = true, .index_size = index_size, .index = line};
-    }
-    line += index_size + 1;
-    size -= index_size + 1;
-    for (size_t c = 0; c < SKIP_CONDITIONS; c++) {
-        if (!take_prefix(&line, &size, prefixes[c]))
-            continue;
-        if (!unescape(line, &size))
-            return false;
-        rule->holds = rule->holds && glob_matches(line, size, program->texts[c], program->sizes[c]);
-        return true;
-    }
-    return false;
-}
 
 static bool is_whole(const char *copy, size_t size)
 {
@@ -184,24 +107,11 @@ static bool is_whole(const char *copy, size_t size)
     return memcmp(hex, copy, head - 1) == 0;
 }
 
-SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, bool built_in)
+SkipDecision skip_by_copy(const char *copy, size_t size, const SkipProgram *program, bool built_in)
 {
-    if (!is_whole(copy, size))
-        return SKIP_UNDECIDED;
-    CopyRule rule = {0};
-    CopyResult result = {.skip = built_in};
-    size_t length;
-    for (char *at = copy + DIGEST_HEX_BYTES, *end = copy + size; at < end; at += length + 1) {
-        char *stop = memchr(at, '\n', (size_t)(end - at)), *line = at;
-        size_t left = length = (size_t)((stop ? stop : end) - at);
-        bool never = take_prefix(&line, &left, "never_skip");
-        if (!never && !take_prefix(&line, &left, "skip"))
-            continue;
-        if (!take_condition(line, left, never, &rule, &result, program))
-            return SKIP_UNDECIDED;
-    }
-    end_rule(&rule, &result);
-    return result.skip && !result.never ? SKIP_YES : SKIP_NO;
+    const char *rules = copy + DIGEST_HEX_BYTES;
+    const char *end = is_whole(copy, size) ? memchr(rules, '\n', size - DIGEST_HEX_BYTES) : NULL;
+    return end ? decide_by_rules(rules, (size_t)(end - rules), program, built_in) : SKIP_UNDECIDED;
 }
 
 /* ---- the policy files ----------------------------------------------------------------------------------- */
@@ -281,7 +191,7 @@ SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
         program.texts[0] = executable;
         program.sizes[0] = strlen(executable);
     }
-    *built_in = built_in_rules_hold(&program);
+    *built_in = decide_by_rules(built_in_rules, sizeof built_in_rules - 1, &program, false) == SKIP_YES;
     SkipDecision decision = decide(&program, *built_in);
     if (decision == SKIP_YES)
         log_line(PYLAYER_LOG_INFO, "a skip rule of %s matches %s; the layer does nothing for it",

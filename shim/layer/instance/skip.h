@@ -7,12 +7,8 @@
 
 #include "base.h"
 
-/* The conditions of a rule. Their names and order are in shim/policy/layer_tables.py. */
+/* The conditions of a rule: executable, application, engine. */
 #define SKIP_CONDITIONS 3
-
-typedef struct SkipRule {
-    const char *patterns[SKIP_CONDITIONS]; /* NULL matches anything */
-} SkipRule;
 
 /* A process as rules see it. Texts are treated as UTF-8. */
 typedef struct SkipProgram {
@@ -30,9 +26,9 @@ typedef enum SkipDecision {
 /* Decides for an instance. Sets `built_in` if a built-in rule alone would skip it. */
 SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in);
 
-/* Decides by a compiled copy, passed complete as it was read. Changes its bytes. Returns SKIP_UNDECIDED if it is
- * damaged. */
-SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, bool built_in);
+/* Decides by a compiled copy, passed complete as it was read. Returns SKIP_UNDECIDED if it is damaged, or has rules that
+ * only policy can read. */
+SkipDecision skip_by_copy(const char *copy, size_t size, const SkipProgram *program, bool built_in);
 
 /* Returns true if a rule's pattern matches the whole text, as glob_matches in pylayer/common/settings.py does. */
 bool glob_matches(const char *pattern, size_t pattern_size, const char *text, size_t text_size);
