@@ -71,8 +71,8 @@ def test_snapshot_with_a_guilty_pipeline(scripted: ScriptedDriver, way: list[str
 @pytest.mark.parametrize("cache", [(), ("--cache", "object")], ids=["no cache", "its own cache"])
 @pytest.mark.parametrize("deferred", ["at-once", "to-join"])
 def test_deferred_with_a_guilty_pipeline(scripted: ScriptedDriver, deferred: str, cache: tuple[str, ...]) -> None:
-    """If the driver crashes over one pipeline of a snapshot in a deferred operation, or in a thread that joins it, the
-    next runs create that pipeline without stored data."""
+    """If the driver crashes over one pipeline of a snapshot that a program defers, the next runs create that pipeline
+    without stored data."""
     scripted.settings(carrier="snapshot")
     way = ("--count", 4, "--ray-tracing", "--deferred", 2, "--api", "1.3", *cache)
     driver = f"deferral={deferred};"

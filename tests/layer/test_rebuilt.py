@@ -24,7 +24,7 @@ COMMANDS = {
     "libraries": ([DEMO, "--count", "8", "--gpl"], 0),
     "ray tracing": ([DEMO, "--count", "6", "--ray-tracing"], 0),
     "rays": ([BUILD / "tests" / "rays"], 0),
-    "deferred": ([BUILD / "tests" / "deferred"], 1),
+    "deferred": ([BUILD / "tests" / "deferred"], 0),
 }
 
 

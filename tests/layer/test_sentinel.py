@@ -162,8 +162,8 @@ def test_poisoned_snapshot(world: World) -> None:
 
 
 def test_suspect_in_a_deferred_operation(world: World) -> None:
-    """A ray-tracing pipeline that crashed the driver from a snapshot is created without the snapshot, also in a
-    deferred operation, where the driver works with a copy of the cache."""
+    """A ray-tracing pipeline that crashed the driver from a snapshot is created without the snapshot, also with
+    a deferred operation."""
     policy = world.policy("settings: {carrier: snapshot}\n")
     arguments: list[str | int] = ["--ray-tracing", "--count", 1]
     world.demo(*arguments, **policy)
@@ -401,11 +401,10 @@ def test_deaths_under_a_variable_of_the_driver(scripted: ScriptedDriver, warm: b
 
 
 @pytest.mark.parametrize(
-    ("script", "deaths"), [("get-data=crash@4+", 2), ("merge=crash", 2), ("pipeline=crash?probe", 2)]
+    ("script", "deaths"), [("get-data=crash@4+", 1), ("merge=crash", 1), ("pipeline=crash?probe", 2)]
 )
 def test_deaths_in_a_deferred_operation(scripted: ScriptedDriver, script: str, deaths: int) -> None:
-    """Deferred operations, too, do without a call that processes died in. What they then do instead may be another
-    call that the driver crashes in, once."""
+    """Deferred operations, too, do without a call that processes died in."""
     arguments = ("--count", 4, "--ray-tracing", "--deferred", 2, "--api", "1.3")
     for _ in range(deaths):
         assert scripted.demo(*arguments, script=script, check=False).returncode == -signal.SIGSEGV

@@ -140,14 +140,6 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, Pyla
     return !empty;
 }
 
-/* Copies all that the layer's cache and its annex hold. The caller holds merge_mutex. */
-static void copy_merged_locked(Caches *caches, VkPipelineCache into)
-{
-    const VkPipelineCache sources[] = {caches->merged, caches->merged_use.annex};
-    uint32_t source_count = caches->merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
-    caches->driver->merge_pipeline_caches(caches->driver->handle, into, source_count, sources);
-}
-
 void cells_seed(Caches *caches, AppCache *app_cache)
 {
     if (atomic_load(&app_cache->seeded) == atomic_load(&caches->generation))
@@ -157,7 +149,10 @@ void cells_seed(Caches *caches, AppCache *app_cache)
     /* Not while a thread compiles with the cache: the next miss tries again. */
     if (cache_try_alone_locked(&app_cache->use)) {
         Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
-        copy_merged_locked(caches, atomic_load(&app_cache->handle));
+        const VkPipelineCache sources[] = {caches->merged, caches->merged_use.annex};
+        uint32_t source_count = caches->merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
+        caches->driver->merge_pipeline_caches(caches->driver->handle, atomic_load(&app_cache->handle), source_count,
+                                              sources);
         mark_end(mark);
         cache_alone_end_locked(&app_cache->use);
         atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
@@ -223,44 +218,6 @@ void cells_absorb(Caches *caches, AppCache *app_cache, bool at_its_end)
             atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
     }
     patient_unlock(&caches->merge_mutex);
-}
-
-VkPipelineCache cells_copy(Caches *caches, AppCache *app_cache)
-{
-    if (call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0))
-        return VK_NULL_HANDLE;
-    Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
-    VkPipelineCache copy = driver_cache_create(caches->driver, false);
-    if (copy == VK_NULL_HANDLE || !patient_lock(&caches->merge_mutex)) {
-        mark_end(mark);
-        return copy;
-    }
-    if (app_cache) {
-        const VkPipelineCache sources[] = {atomic_load(&app_cache->handle), app_cache->use.annex};
-        uint32_t source_count = app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1;
-        caches->driver->merge_pipeline_caches(caches->driver->handle, copy, source_count, sources);
-    } else {
-        copy_merged_locked(caches, copy);
-    }
-    mark_end(mark);
-    patient_unlock(&caches->merge_mutex);
-    return copy;
-}
-
-void cells_copy_end(Caches *caches, VkPipelineCache copy, AppCache *app_cache)
-{
-    if (patient_lock(&caches->merge_mutex)) {
-        Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
-        if (app_cache) {
-            cache_merge_locked(caches, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
-        } else {
-            fingerprints_note_merged(&caches->run->seen, 0, 0);
-            merge_into_layer_locked(caches, 1, &copy);
-        }
-        mark_end(mark);
-        patient_unlock(&caches->merge_mutex);
-    }
-    caches->driver->destroy_pipeline_cache(caches->driver->handle, copy, NULL);
 }
 
 uint64_t cells_merge_records(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,

@@ -26,11 +26,6 @@ bool cells_give(Caches *caches, AppCache *app_cache, const uint8_t *base, const 
                 const uint64_t *sizes, const uint8_t *digests, uint32_t record_count);
 /* Merges an application's cache into the layer's, to keep what is in no cell. at_its_end: before its destruction. */
 void cells_absorb(Caches *caches, AppCache *app_cache, bool at_its_end);
-/* Returns a copy of the application's cache or, without one, of the layer's. A deferred operation may use the copy for
- * as long as it takes, while the layer merges into the original. cells_copy_end merges the copy back and destroys it.
- * Returns VK_NULL_HANDLE if the driver refuses. */
-VkPipelineCache cells_copy(Caches *caches, AppCache *app_cache);
-void cells_copy_end(Caches *caches, VkPipelineCache copy, AppCache *app_cache);
 int64_t cells_read_merged(Caches *caches, uint8_t *data, uint64_t size);
 /* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them. Returns how many the driver accepted. */
 uint64_t cells_merge_records(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,

@@ -3,8 +3,8 @@
  *
  * Pipelines that the caches hold are created at once. The driver defers the rest, so that its threads and the
  * application's share the work as they do without the layer. The driver's operation gets create infos that live here
- * until it is complete, and a cache of its own. It cannot use a cache that others merge into, because no lock can be
- * held from one call to the end of another one.
+ * until it is complete, and a cell. It cannot use a cache that others merge into, because no lock can be held from one
+ * call to the end of another one. So pipelines that are not kept in cells are created at once.
  *
  * A pending operation becomes complete in a vkDeferredOperationJoinKHR, for one of the threads in it, and no sooner
  * (Vulkan, 'Requesting Deferral'). That thread, or one that asks for the result first, keeps what was compiled before
@@ -21,18 +21,10 @@
 #include "caches/cells.h"
 #include "pipelines/create.h"
 #include "pipelines/creations.h"
-#include "caches/driver_cache.h"
 #include "crash/sentinel.h"
 #include "pipelines/pass.h"
 #include "mailbox/mailbox.h"
 #include "shaders/fingerprints.h"
-
-/* The VkPipelineCache that the driver uses for an operation. */
-enum OperationCache {
-    CACHE_CELL,         /* empty: what is compiled into it is kept */
-    CACHE_COPY,         /* of the cache that a call without deferral would use, where a probe is of no use */
-    CACHE_APPLICATIONS, /* one that the layer does not know and so never merges into */
-};
 
 typedef struct DeferredOperation {
     struct DeferredOperation *next;
@@ -40,9 +32,7 @@ typedef struct DeferredOperation {
     bool ending;
     PipelineCall call; /* the memory it points to is valid until the operation is complete */
     AppCache *app_cache;
-    VkPipelineCache cache;
-    enum OperationCache cache_is;
-    Mark mark; /* of CACHE_COPY, which may hold stored data, until the operation is complete */
+    VkPipelineCache cell;
     bool after_load;
     uint64_t began_ns;
     uint64_t create_ns; /* sum over all threads; atomic */
@@ -124,8 +114,7 @@ static void free_operation(DeferredOperation *operation)
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
-/* Gives the application the pipelines that the driver created, and clears cache hits that their feedback must not
- * report. Returns the number of these pipelines. */
+/* Gives the application the pipelines that the driver created. Returns the number of these pipelines. */
 static uint32_t hand_out(DeferredOperation *operation)
 {
     Device *device = operation->call.device;
@@ -147,24 +136,12 @@ static uint32_t hand_out(DeferredOperation *operation)
         if (device->state.on)
             state_note_pipeline(&device->state, &operation->call, operation->indices[i], element,
                                 __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED) / operation->count);
-        if (operation->cache_is == CACHE_CELL || operation->call.cache == VK_NULL_HANDLE)
-            element_clear_application_hit(element);
+        element_clear_application_hit(element);
     }
     count(&counters_of(&device->run)->totals.pipelines, created);
     mailbox_stir();
     count(&counters_of(&device->run)->totals.deferred, created);
     return created;
-}
-
-static uint32_t count_cache_hits(const DeferredOperation *operation)
-{
-    uint32_t hits = 0;
-    for (uint32_t i = 0; i < operation->count; i++) {
-        const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&operation->elements[i]);
-        hits += operation->pipelines[i] != VK_NULL_HANDLE && feedback &&
-                (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
-    }
-    return hits;
 }
 
 /* A later run may create any of the pipelines by itself. */
@@ -203,44 +180,23 @@ static PylayerCell about_cell(const DeferredOperation *operation)
     return about;
 }
 
-static void keep_cell(DeferredOperation *operation, uint32_t created)
+/* Called when the driver is done with the operation. */
+static void finish(DeferredOperation *operation)
 {
     Device *device = operation->call.device;
+    uint32_t created = hand_out(operation);
     if (created == 0) {
-        device->driver.destroy_pipeline_cache(device->driver.handle, operation->cache, NULL);
+        device->driver.destroy_pipeline_cache(device->driver.handle, operation->cell, NULL);
         return;
     }
     PylayerCell about = about_cell(operation);
     count(&counters_of(&device->run)->totals.compile_ns, about.create_ns);
     bool adopted = about.flags & PYLAYER_CELL_ADOPTED;
-    bool kept = cell_finish(&device->caches, operation->cache, operation->app_cache, &about, 0);
+    bool kept = cell_finish(&device->caches, operation->cell, operation->app_cache, &about, 0);
     count(!kept     ? &counters_of(&device->run)->totals.uncacheable
           : adopted ? &counters_of(&device->run)->totals.adopted
                     : &counters_of(&device->run)->totals.compiled,
           created);
-}
-
-/* Called when the driver is done with the operation. */
-static void finish(DeferredOperation *operation)
-{
-    Device *device = operation->call.device;
-    mark_end(operation->mark);
-    uint32_t hits = count_cache_hits(operation);
-    uint32_t created = hand_out(operation);
-    if (operation->cache_is == CACHE_CELL) {
-        keep_cell(operation, created);
-        return;
-    }
-    if (operation->cache_is == CACHE_COPY)
-        cells_copy_end(&device->caches, operation->cache, operation->app_cache);
-    count(&counters_of(&device->run)->totals.plain, created);
-    count(&counters_of(&device->run)->totals.plain_ns, __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
-    if (device->driver.feedback)
-        count(&counters_of(&device->run)->totals.plain_compiled, created - hits);
-    if (created > hits) {
-        PylayerCell about = about_cell(operation);
-        run_tell_creation(&device->run, &about, PYLAYER_OUTCOME_PLAIN);
-    }
 }
 
 /* Returns when this thread or another one has finished the operation. */
@@ -271,10 +227,8 @@ static void abandon(DeferredOperations *all, uint64_t serial)
 {
     pthread_mutex_lock(&all->mutex);
     DeferredOperation **link = find_locked(all, serial);
-    if (*link && !(*link)->ending) {
-        mark_end((*link)->mark);
+    if (*link && !(*link)->ending)
         remove_locked(all, link);
-    }
     pthread_mutex_unlock(&all->mutex);
 }
 
@@ -291,7 +245,7 @@ static void add_time(DeferredOperations *all, uint64_t serial, uint64_t duration
 
 typedef struct Wishes {
     bool untouchable; /* or EARLY_RETURN: VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 forbids it */
-    bool plain;       /* one of the pipelines cannot be probed */
+    bool plain;       /* one of the pipelines cannot be probed, or not be kept in a cell */
 } Wishes;
 
 static Wishes read_wishes(const PipelineCall *call)
@@ -302,10 +256,8 @@ static Wishes read_wishes(const PipelineCall *call)
         Element element;
         AnyCreateInfo info;
         element_read(&element, call, i);
-        /* An application that passes a cache wants it used. The driver then gets a copy of that cache. */
-        wishes.untouchable |=
-            (element_is_untouchable(&element) && call->cache == VK_NULL_HANDLE) || (element.flags & EARLY_RETURN);
-        wishes.plain |= element_is_untouchable(&element) || call_is_off(calls, PYLAYER_MARK_PROBE, element.kind) ||
+        wishes.untouchable |= element_is_untouchable(&element) || (element.flags & EARLY_RETURN);
+        wishes.plain |= call_is_off(calls, PYLAYER_MARK_PROBE, element.kind) ||
                         call_is_off(calls, PYLAYER_MARK_CELL, element.kind) ||
                         !element_build(&element, call, i, (Change){.set = FAIL_ON_COMPILE}, &info);
         element_release(&element);
@@ -364,28 +316,8 @@ static bool collect_missing(DeferredOperation *operation)
     return operation->pipelines;
 }
 
-/* Leaves VK_NULL_HANDLE if the driver refuses to create the cache, or if a copy would give a suspect stored data. */
-static void choose_cache(DeferredOperation *operation, bool can_keep)
-{
-    Device *device = operation->call.device;
-    VkPipelineCache cache = operation->call.cache;
-    operation->app_cache = app_cache_find(&device->caches, cache);
-    if (can_keep) {
-        operation->cache_is = CACHE_CELL;
-        operation->cache = cell_create(&device->caches, &operation->elements[0], false);
-    } else if (cache != VK_NULL_HANDLE && !operation->app_cache) {
-        operation->cache_is = CACHE_APPLICATIONS;
-        operation->cache = cache;
-    } else {
-        if (operation->app_cache && device->run.plan.seed_caches && !loading_is_under_way(&device->caches))
-            cells_seed(&device->caches, operation->app_cache);
-        operation->cache_is = CACHE_COPY;
-        operation->cache =
-            pass_has_suspects(&operation->call) ? VK_NULL_HANDLE : cells_copy(&device->caches, operation->app_cache);
-    }
-}
-
-static DeferredOperation *operation_new(const PipelineCall *call, bool can_keep, bool after_load)
+/* The cell is VK_NULL_HANDLE if the driver refuses it. Returns NULL if memory is short. */
+static DeferredOperation *operation_new(const PipelineCall *call, bool after_load)
 {
     DeferredOperation *operation = calloc(1, sizeof *operation);
     if (!operation)
@@ -396,8 +328,21 @@ static DeferredOperation *operation_new(const PipelineCall *call, bool can_keep,
         free_operation(operation);
         return NULL;
     }
-    choose_cache(operation, can_keep);
+    operation->app_cache = app_cache_find(&call->device->caches, call->cache);
+    operation->cell = cell_create(&call->device->caches, &operation->elements[0], false);
     return operation;
+}
+
+/*
+ * All pipelines exist. 'A deferred operation is created complete with an initial result value of VK_SUCCESS', and that
+ * is what the application has to find. Some programs cannot handle VK_OPERATION_NOT_DEFERRED_KHR (RADV never returns
+ * it, for Portal with RTX). So it is returned only for an operation whose last use ended with another result.
+ */
+static VkResult answer_finished(const PipelineCall *call)
+{
+    Device *device = call->device;
+    VkResult result = device->driver.get_deferred_operation_result(device->driver.handle, call->deferred);
+    return result == VK_SUCCESS ? VK_OPERATION_DEFERRED_KHR : VK_OPERATION_NOT_DEFERRED_KHR;
 }
 
 static void destroy_pipelines(const PipelineCall *call)
@@ -417,7 +362,7 @@ static VkResult create_now(const PipelineCall *call)
     VkResult result = pipelines_create(&now);
     for (uint32_t i = 0; i < call->count; i++)
         count(&counters_of(&call->device->run)->totals.deferred, call->pipelines[i] != VK_NULL_HANDLE);
-    return result == VK_SUCCESS ? VK_OPERATION_NOT_DEFERRED_KHR : result;
+    return result == VK_SUCCESS ? answer_finished(call) : result;
 }
 
 static VkResult execute_now(DeferredOperation *operation)
@@ -444,14 +389,11 @@ static VkResult start(DeferredOperation *operation)
 {
     const PipelineCall *call = &operation->call;
     Device *device = call->device;
-    if (operation->cache == VK_NULL_HANDLE)
+    if (operation->cell == VK_NULL_HANDLE)
         return execute_now(operation);
-    if (operation->cache_is == CACHE_COPY)
-        operation->mark = mark_pipelines(&device->crash, operation->elements, operation->count,
-                                         app_cache_data_id(operation->app_cache), true, true);
     uint64_t begin = operation->began_ns = now_ns();
     VkResult result = device->driver.create_ray_tracing_pipelines(device->driver.handle, call->deferred,
-                                                                  operation->cache, operation->count, operation->infos,
+                                                                  operation->cell, operation->count, operation->infos,
                                                                   call->allocator, operation->pipelines);
     count(&operation->create_ns, now_ns() - begin);
     if (result == VK_OPERATION_DEFERRED_KHR && is_pending(call)) {
@@ -459,26 +401,12 @@ static VkResult start(DeferredOperation *operation)
         return result;
     }
     if (result < 0) {
-        mark_end(operation->mark);
-        if (operation->cache_is != CACHE_APPLICATIONS)
-            device->driver.destroy_pipeline_cache(device->driver.handle, operation->cache, NULL);
+        device->driver.destroy_pipeline_cache(device->driver.handle, operation->cell, NULL);
         return execute_now(operation);
     }
     finish(operation);
     free_operation(operation);
     return result;
-}
-
-/*
- * All pipelines exist. 'A deferred operation is created complete with an initial result value of VK_SUCCESS', and that
- * is what the application has to find. Some programs cannot handle VK_OPERATION_NOT_DEFERRED_KHR (RADV never returns
- * it, for Portal with RTX). So it is returned only for an operation whose last use ended with another result.
- */
-static VkResult answer_finished(const PipelineCall *call)
-{
-    Device *device = call->device;
-    VkResult result = device->driver.get_deferred_operation_result(device->driver.handle, call->deferred);
-    return result == VK_SUCCESS ? VK_OPERATION_DEFERRED_KHR : VK_OPERATION_NOT_DEFERRED_KHR;
 }
 
 VkResult deferred_create(const PipelineCall *call)
@@ -488,15 +416,16 @@ VkResult deferred_create(const PipelineCall *call)
     Wishes wishes = read_wishes(call);
     if (wishes.untouchable || !device->driver.get_deferred_operation_result)
         return pass_pipelines(call);
-    bool snapshot = atomic_load_explicit(&device->run.carrier, memory_order_relaxed) == PYLAYER_CARRIER_SNAPSHOT;
-    bool can_keep = !snapshot && !wishes.plain, after_load = false;
     for (uint32_t i = 0; i < call->count; i++)
         call->pipelines[i] = VK_NULL_HANDLE;
-    if (can_keep && pipelines_probe(call, &after_load) == VK_SUCCESS) {
+    bool after_load = false;
+    if (wishes.plain || atomic_load_explicit(&device->run.carrier, memory_order_relaxed) == PYLAYER_CARRIER_SNAPSHOT)
+        return create_now(call);
+    if (pipelines_probe(call, &after_load) == VK_SUCCESS) {
         count(&counters_of(&device->run)->totals.deferred, call->count);
         return answer_finished(call);
     }
-    DeferredOperation *operation = operation_new(call, can_keep, after_load);
+    DeferredOperation *operation = operation_new(call, after_load);
     if (!operation)
         return create_now(call);
     /* The pipelines that the probe found. */
