@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 22
+#define PYLAYER_BOUNDARY_VERSION 23
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -471,7 +471,6 @@ typedef struct PylayerCounters {
     uint64_t binaries_stale;       /* of these, read under another identity */
     uint64_t binaries_restored;    /* altered binaries that were replaced by the stored bytes */
     uint64_t binaries_refused;     /* answered with VK_ERROR_INITIALIZATION_FAILED by the layer */
-    uint64_t create_info_hits;     /* vkCreatePipelineBinariesKHR with a create info, answered by the layer's index */
     uint64_t deferred;             /* pipelines created in deferred operations */
     uint64_t fetched;              /* stored cells that the layer itself read and gave to the driver */
     uint64_t fetched_bytes;        /* their bytes */

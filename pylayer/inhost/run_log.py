@@ -33,7 +33,6 @@ TOLD = (
     "events_dropped",
     "answers_late",
     "load_failed",
-    "create_info_hits",
     "binaries_evicted",
     "binaries_altered",
     "binaries_stale",

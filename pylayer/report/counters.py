@@ -89,9 +89,6 @@ COUNTERS = {
     "binaries_refused": Number(
         "calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)", remark=True
     ),
-    "create_info_hits": Number(
-        "the program's own requests for pipeline binaries, answered from the store", remark=True
-    ),
     "deferred": Number("pipelines created in deferred operations"),
     "fetched": Number("stored pipelines that the layer itself read when the program created them"),
     "fetched_bytes": Number("bytes of these pipelines"),

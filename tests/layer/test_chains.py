@@ -74,15 +74,6 @@ def test_captures_pass_untouched(world: World) -> None:
     assert counters["pipelines"] == 6
 
 
-def test_captures_are_kept(real: World) -> None:
-    """Pipelines that a program captures itself are stored, and its other pipelines are created from them."""
-    real.configure(carrier="binaries")
-    real.recipe(CHAINS)
-    counters = real.last()
-    assert (counters["passed"], counters["binaries_kept"], counters["compile_required"]) == (1, 2, 1)
-    assert (counters["compiled"], counters["binary_hits"]) == (1, 5)
-
-
 def test_warm_chains_hit(real: World) -> None:
     """The second run compiles nothing, whatever is in the chains."""
     real.recipe(CHAINS)
@@ -229,21 +220,6 @@ def test_pipeline_with_made_up_structures(world: World, kind: str, carrier: str,
     assert counters["pipelines"] == 1
     assert counters["compiled"] == counters["plain_compiled"] == 0
     assert counters["plain"] == (unprobed and carrier == "cells")
-
-
-@pytest.mark.parametrize("chain", places("capture,feedback"))
-def test_capture_with_made_up_structures(world: World, chain: str) -> None:
-    """Pipelines that the program captures are stored, wherever the made-up structure is. The next run finds them unless
-    the structure precedes the capture flag."""
-    world.configure(carrier="binaries")
-    command = [MADE_UP, "1.3", "maintenance5-on,binary-on", "compute", "-", chain]
-    for _ in range(2):
-        world.run(command)
-    counters = world.last()
-    assert counters["passed"] == 1
-    world.run([*command[:-1], "-"])
-    # The layer cannot ask for the key if it cannot take CAPTURE_DATA out of the chain.
-    assert world.last()["binary_hits"] == (not stands_behind(chain, "capture"))
 
 
 def test_one_pipeline_costs_no_other_its_capture(scripted: ScriptedDriver) -> None:

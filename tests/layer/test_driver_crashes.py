@@ -3,7 +3,6 @@ nothing to do with stored data, all stored data stays in use."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -143,20 +142,6 @@ def test_verdict_in_a_file_that_is_replaced(scripted: ScriptedDriver, tmp_path: 
     disk = FailingDisk(scripted.world, "open:ENOENT:path=.verdict:nth=1")
     result = scripted.demo(*arguments, script=script, **disk.environment)
     assert disk.struck and "the program gets an empty cache" in scripted.warnings(result)
-
-
-def test_binaries_that_a_program_asks_for(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A program asks for binaries by its create infos, and the binaries carrier answers from the store. The driver
-    crashes over those binaries only once."""
-    scripted.settings(carrier="binaries")
-    arguments = ["--count", 6, "--source", "internal", "--archive"]
-    scripted.program("binaries", *arguments, tmp_path / "first", script="guilty=3")
-    script = "create-binaries=crash?guilty?from-data"
-    crashed = scripted.program("binaries", *arguments, tmp_path / "second", script=script, check=False)
-    assert crashed.returncode == -signal.SIGSEGV
-    for compiled in (1, 0):
-        process = scripted.program("binaries", *arguments, tmp_path / f"{compiled} left", script=script)
-        assert (json.loads(process.stdout)["created"], scripted.counts["compiles"]) == (6, compiled)
 
 
 @pytest.mark.parametrize(

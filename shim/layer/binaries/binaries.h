@@ -18,7 +18,7 @@ struct Binaries {
     bool multiview; /* the application enabled it */
     /* The application asked for a pipeline's key or, by its create info, for its binaries: it keeps binaries itself. It
      * may get them from the driver's internal cache, which lacks what went through a VkPipelineCache. So from then on the
-     * layer adds no cache, unless it stores binaries itself. */
+     * layer adds no cache, and stores no binaries. */
     atomic_bool app_keeps;
     bool app_extension, app_maintenance5; /* the application enabled these, so it may use their commands */
     bool internal_cache;   /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */

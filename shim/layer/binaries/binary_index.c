@@ -20,7 +20,7 @@ struct BinaryEntry {
     uint64_t bytes; /* these count against PylayerPlan::index_bytes */
     atomic_bool evicted;
     _Atomic(VkPipelineBinaryKHR *) handles;
-    BinaryRecord *record; /* under the entry's lock; NULL if there are handles, from which it can be read again */
+    BinaryRecord *record; /* under the entry's lock; NULL if there are handles */
 };
 
 static pthread_mutex_t *lock_of(Binaries *binaries, const BinaryEntry *entry)
@@ -187,8 +187,7 @@ const VkPipelineBinaryKHR *binary_entry_handles(Binaries *binaries, BinaryEntry 
     handles = atomic_load_explicit(&entry->handles, memory_order_relaxed);
     if (!handles && entry->record) {
         handles = malloc(entry->count * sizeof *handles);
-        if (handles &&
-            binary_record_create(binaries->driver, entry->record, NULL, entry->count, handles) != VK_SUCCESS) {
+        if (handles && !binary_record_create(binaries->driver, entry->record, handles)) {
             free(handles);
             handles = NULL;
         }
@@ -200,23 +199,6 @@ const VkPipelineBinaryKHR *binary_entry_handles(Binaries *binaries, BinaryEntry 
     }
     pthread_mutex_unlock(lock_of(binaries, entry));
     return handles;
-}
-
-BinaryRecord *binary_entry_record(Binaries *binaries, BinaryEntry *entry)
-{
-    BinaryRecord *copy = NULL;
-    uint64_t size = entry->bytes - sizeof *entry;
-    pthread_mutex_lock(lock_of(binaries, entry));
-    const VkPipelineBinaryKHR *handles = atomic_load_explicit(&entry->handles, memory_order_relaxed);
-    if (entry->record && (copy = malloc((size_t)size))) {
-        memcpy(copy, entry->record, (size_t)size);
-    } else if (handles) {
-        VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR, .keySize = entry->key_size};
-        memcpy(key.key, entry->key, entry->key_size);
-        copy = binary_record_read(binaries->driver, &key, entry->count, handles, &size);
-    }
-    pthread_mutex_unlock(lock_of(binaries, entry));
-    return copy;
 }
 
 void binary_entry_evict(Binaries *binaries, BinaryEntry *entry)

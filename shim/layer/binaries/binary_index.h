@@ -34,8 +34,6 @@ BinaryEntry *binary_index_add(Binaries *binaries, const VkPipelineBinaryKeyKHR *
 uint32_t binary_entry_count(const BinaryEntry *entry);
 /* Returns the entry's VkPipelineBinaryKHR objects, created when first asked for. Returns NULL if the driver refuses. */
 const VkPipelineBinaryKHR *binary_entry_handles(Binaries *binaries, BinaryEntry *entry);
-/* Returns a malloc'ed copy of the entry's record, or NULL if it cannot be read. */
-BinaryRecord *binary_entry_record(Binaries *binaries, BinaryEntry *entry);
 /* The index never finds an evicted entry again. */
 void binary_entry_evict(Binaries *binaries, BinaryEntry *entry);
 

@@ -106,16 +106,16 @@ BinaryRecord *binary_record_read(const Driver *driver, const VkPipelineBinaryKey
     return NULL;
 }
 
-VkResult binary_record_create(const Driver *driver, const BinaryRecord *record, const VkAllocationCallbacks *allocator,
-                              uint32_t handle_count, VkPipelineBinaryKHR *handles)
+bool binary_record_create(const Driver *driver, const BinaryRecord *record, VkPipelineBinaryKHR *handles)
 {
+    const uint32_t handle_count = record->count;
     VkPipelineBinaryKeyKHR few_keys[FEW_BINARIES], *keys = few_keys;
     VkPipelineBinaryDataKHR few_data[FEW_BINARIES], *data = few_data;
     void *heap = NULL;
     if (handle_count > FEW_BINARIES) {
         heap = malloc(handle_count * (sizeof *keys + sizeof *data));
         if (!heap)
-            return VK_ERROR_OUT_OF_HOST_MEMORY;
+            return false;
         data = heap;
         keys = (VkPipelineBinaryKeyKHR *)(void *)(data + handle_count);
     }
@@ -134,14 +134,13 @@ VkResult binary_record_create(const Driver *driver, const BinaryRecord *record, 
     VkPipelineBinaryHandlesInfoKHR out = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR,
                                           .pipelineBinaryCount = handle_count,
                                           .pPipelineBinaries = handles};
-    VkResult result = driver->create_pipeline_binaries(driver->handle, &info, allocator, &out);
+    VkResult result = driver->create_pipeline_binaries(driver->handle, &info, NULL, &out);
     free(heap);
     if (result == VK_SUCCESS && out.pipelineBinaryCount == handle_count)
-        return VK_SUCCESS;
+        return true;
     /* Binaries that failed are VK_NULL_HANDLE; the others were created (Vulkan, vkCreatePipelineBinariesKHR). */
     for (uint32_t i = 0; i < handle_count; i++)
         if (handles[i] != VK_NULL_HANDLE)
-            driver->destroy_pipeline_binary(driver->handle, handles[i], allocator);
-    memset(handles, 0, handle_count * sizeof *handles);
-    return result < 0 ? result : VK_ERROR_INITIALIZATION_FAILED;
+            driver->destroy_pipeline_binary(driver->handle, handles[i], NULL);
+    return false;
 }

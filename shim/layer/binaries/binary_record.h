@@ -22,8 +22,8 @@ const BinaryRecord *binary_record_check(const void *data, uint64_t size);
 /* Returns a malloc'ed record with the data of the handles, or NULL if the driver fails or there is no memory. */
 BinaryRecord *binary_record_read(const Driver *driver, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
                                  const VkPipelineBinaryKHR *handles, uint64_t *size);
-/* Calls vkCreatePipelineBinariesKHR of the next layer with the record's keys and data. */
-VkResult binary_record_create(const Driver *driver, const BinaryRecord *record, const VkAllocationCallbacks *allocator,
-                              uint32_t handle_count, VkPipelineBinaryKHR *handles);
+/* Calls vkCreatePipelineBinariesKHR of the next layer with the record's keys and data, for as many handles. Returns false,
+ * and there is none, if not all could be created. */
+bool binary_record_create(const Driver *driver, const BinaryRecord *record, VkPipelineBinaryKHR *handles);
 
 #endif

@@ -321,18 +321,6 @@ bool binaries_want_capture(const Binaries *binaries, const Element *element)
            atomic_load_explicit(&binaries->kinds_captured, memory_order_relaxed) >> element->kind & 1;
 }
 
-void binaries_keep_captured(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
-                            PylayerCell *about)
-{
-    VkPipelineBinaryKeyKHR key;
-    if (!binaries_key(binaries, call, index, element, &key) || binary_index_find(binaries, &key))
-        return;
-    about->flags |= PYLAYER_CELL_CAPTURED;
-    VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
-                                            .pipeline = call->pipelines[index]};
-    keep(binaries, &create, &key, about);
-}
-
 bool binaries_capture(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
                       const VkPipelineBinaryKeyKHR *key, PylayerCell *about, VkPipeline *pipeline,
                       uint64_t *duration_ns)

@@ -30,10 +30,6 @@ bool binaries_keep(Binaries *binaries, PipelineCall *call, uint32_t index, Eleme
  * kind. */
 bool binaries_want_capture(const Binaries *binaries, const Element *element);
 
-/* Keeps the binaries of a pipeline that the application created with CAPTURE_DATA. */
-void binaries_keep_captured(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
-                            PylayerCell *about);
-
 /* Creates the pipeline with CAPTURE_DATA, and keeps its binaries. Returns false if the pipeline was not created. */
 bool binaries_capture(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
                       const VkPipelineBinaryKeyKHR *key, PylayerCell *about, VkPipeline *pipeline,

@@ -1,7 +1,6 @@
 /*
  * pipeline_binaries.c - VkPipelineBinaryKHR objects that the application creates itself. The application uses the
- * driver's handles. Data that it brings is compared with what it read before. Binaries that it asks for by a create
- * info come from the layer's index, if the index has them.
+ * driver's handles. Data that it brings is compared with what it read before.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +9,6 @@
 #include "driver/dispatch.h"
 #include "mailbox/mailbox.h"
 #include "process/process.h"
-#include "binaries/create_by_key.h"
-#include "shaders/fingerprints.h"
-#include "crash/sentinel.h"
 
 #define FEW_BINARIES 16
 
@@ -139,74 +135,10 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
 
 /* ---- create info ------------------------------------------------------------------------------- */
 
-static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateInfoKHR *info, Element *element)
-{
-    if (atomic_load_explicit(&device->run.carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
-        return NULL;
-    PipelineCall call = {CALL_OF(device), .count = 1, .infos = info->pNext};
-    const VkBaseInStructure *head = info->pNext;
-    switch (head ? (int)head->sType : 0) {
-    case VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO:
-        call.point = BIND_GRAPHICS;
-        break;
-    case VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO:
-        call.point = BIND_COMPUTE;
-        break;
-    case VK_STRUCTURE_TYPE_RAY_TRACING_PIPELINE_CREATE_INFO_KHR:
-        call.point = BIND_RAY_TRACING;
-        break;
-    default:
-        return NULL;
-    }
-    VkPipelineBinaryKeyKHR key;
-    element_read(element, &call, 0);
-    if (element->from_binaries || !binaries_key(&device->binaries, &call, 0, element, &key))
-        return NULL;
-    loading_wait(&device->caches);
-    BinaryEntry *entry = binary_index_find(&device->binaries, &key);
-    if (entry)
-        element->fingerprint = fingerprint_of(&device->shaders, &call, 0, element->kind);
-    return entry;
-}
-
-static VkResult create_from_entry(Binaries *binaries, BinaryEntry *entry, const VkAllocationCallbacks *allocator,
-                                  VkPipelineBinaryHandlesInfoKHR *out)
-{
-    uint32_t there = binary_entry_count(entry);
-    if (!out->pPipelineBinaries) {
-        out->pipelineBinaryCount = there;
-        return VK_SUCCESS;
-    }
-    uint32_t room = out->pipelineBinaryCount < there ? out->pipelineBinaryCount : there;
-    VkResult result = VK_SUCCESS;
-    if (room > 0) {
-        BinaryRecord *record = binary_entry_record(binaries, entry);
-        result = record ? binary_record_create(binaries->driver, record, allocator, room, out->pPipelineBinaries)
-                        : VK_ERROR_OUT_OF_HOST_MEMORY;
-        free(record);
-    }
-    out->pipelineBinaryCount = room;
-    return result == VK_SUCCESS && room < there ? VK_INCOMPLETE : result;
-}
-
 static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCreateInfoKHR *info,
                                         const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
 {
-    Element element;
     note_use_of_binaries(&device->binaries);
-    BinaryEntry *entry = find_by_create_info(device, info->pPipelineCreateInfo, &element);
-    uint32_t room = out->pipelineBinaryCount;
-    if (entry) {
-        Mark mark = mark_pipelines(&device->crash, &element, 1, 0, true, false);
-        VkResult result = create_from_entry(&device->binaries, entry, allocator, out);
-        mark_end(mark);
-        if (result >= 0) {
-            count(&counters_of(&device->run)->totals.create_info_hits, out->pPipelineBinaries != NULL);
-            return result;
-        }
-        binary_entry_evict(&device->binaries, entry);
-        out->pipelineBinaryCount = room;
-    }
     /* VUID-VkPipelineBinaryCreateInfoKHR-device-09610: the layer may have switched the driver's internal cache off. */
     if (device->binaries.internal_cache)
         return device->driver.create_pipeline_binaries(device->driver.handle, info, allocator, out);

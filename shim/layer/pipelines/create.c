@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include "binaries/create_by_key.h"
 #include "pipelines/carrier_binaries.h"
 #include "pipelines/carrier_cells.h"
 #include "pipelines/carrier_observe.h"
@@ -19,28 +18,6 @@
 /* Calls with up to this many create infos need no heap. Applications rarely pass more than one. */
 #define STACK_ELEMENTS 4
 
-/* Not inlined: the description is not on the stack of other creations. */
-NOT_INLINED static void keep_captured(Batch *batch, uint32_t index)
-{
-    PylayerCell about;
-    batch_about_cell(batch, index, 0, 0, &about);
-    binaries_keep_captured(&batch->call->device->binaries, batch->call, index, &batch->elements[index], &about);
-}
-
-static VkResult pass_untouched(Batch *batch)
-{
-    PipelineCall *call = batch->call;
-    VkResult result = pass_pipelines(call);
-    if (atomic_load_explicit(&call->device->run.carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
-        return result;
-    /* The index keeps what the application captures itself, so that a later request by create info finds it. */
-    for (uint32_t i = 0; i < call->count; i++) {
-        if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
-            keep_captured(batch, i);
-    }
-    return result;
-}
-
 static VkResult create_by_carrier(Batch *batch, int carrier)
 {
     bool untouchable = false;
@@ -50,7 +27,7 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
     if (carrier == PYLAYER_CARRIER_OBSERVE)
         return carrier_observe_create(batch);
     if (untouchable || needs_internal_cache(batch->call))
-        return pass_untouched(batch);
+        return pass_pipelines(batch->call);
     if (carrier == PYLAYER_CARRIER_SNAPSHOT)
         return carrier_snapshot_create(batch);
     if (carrier == PYLAYER_CARRIER_BINARIES && batch->call->cache == VK_NULL_HANDLE) {
@@ -100,8 +77,7 @@ VkResult pipelines_create(const PipelineCall *asked)
 bool needs_internal_cache(const PipelineCall *call)
 {
     const Device *device = call->device;
-    return call->cache == VK_NULL_HANDLE && atomic_load_explicit(&device->binaries.app_keeps, memory_order_relaxed) &&
-           atomic_load_explicit(&device->run.carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES;
+    return call->cache == VK_NULL_HANDLE && atomic_load_explicit(&device->binaries.app_keeps, memory_order_relaxed);
 }
 
 VkResult pipelines_probe(const PipelineCall *call, bool *after_load)
