@@ -16,7 +16,7 @@ from world import BUILD, PACKAGE, World
 MODULES = (
     "_policy", "abc", "codecs", "encodings", "flat", "importlib", "io", "json", "os", "posix",
     "pylayer", "re", "session", "site", "sitecustomize", "string", "struct", "time", "typing", "usercustomize",
-    "xxhash", "yaml", "zstandard", "_cffi_backend",
+    "xxhash", "yaml", "_cffi_backend",
 )  # fmt: skip
 
 LIBRARY = r"""

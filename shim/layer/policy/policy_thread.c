@@ -137,8 +137,10 @@ static void *open_policy_library(void)
 static void open_extension_modules(void)
 {
     static const char *const modules[] = {
-        "_private/site/_cffi_backend", "_private/site/xxhash/_xxhash", "_private/site/zstandard/backend_c",
-        "_private/dynload/_struct",    "_private/dynload/fcntl",
+        "_private/site/_cffi_backend",
+        "_private/site/xxhash/_xxhash",
+        "_private/dynload/_struct",
+        "_private/dynload/fcntl",
     };
     const char *suffix = strchr(PYLAYER_POLICY_LIBRARY, '.');
     for (size_t i = 0; suffix && i < sizeof modules / sizeof modules[0]; i++) {
