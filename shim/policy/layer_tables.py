@@ -49,9 +49,7 @@ def header() -> str:
     lines = [
         "/* Written by shim/policy/layer_tables.py. */",
         f'#define COPY_NAME_SUFFIX "\\0" "{version}" "\\0" "{number}"',
-        "static const char built_in_rules[] =",
-        *(f"    {rule}" for rule in skip_rules()),
-        "    ;",
+        "#define BUILT_IN_RULES " + " ".join(skip_rules()),
     ]
     return "\n".join(lines) + "\n"
 

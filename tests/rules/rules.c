@@ -13,6 +13,7 @@
 #include "../../shim/layer/process/digest.c"
 #include "../../shim/layer/policy/layer_settings.c"
 #include "../../shim/layer/process/program_name.c"
+#include "../../shim/layer/policy/policy_files.c"
 #include "../../shim/layer/instance/skip.c"
 #include "../../shim/layer/process/trusted.c"
 

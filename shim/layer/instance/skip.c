@@ -8,23 +8,13 @@
  * the store cannot be written to.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "process/aside.h"
-#include "process/local.h"
-#include "process/process.h"
-#include "process/program_name.h"
 #include "instance/skip.h"
-#include "process/trusted.h"
+#include "policy/policy_files.h"
+#include "process/program_name.h"
 
 #include "../../../build/layer_tables.h"
-
-/* The largest copy read here. Policy reads larger ones. */
-#define MAX_COPY_BYTES (1u << 20)
 
 /* ---- globs -------------------------------------------------------------------------------------- */
 
@@ -114,72 +104,14 @@ SkipDecision skip_by_copy(const char *copy, size_t size, const SkipProgram *prog
     return end ? decide_by_rules(rules, (size_t)(end - rules), program, built_in) : SKIP_UNDECIDED;
 }
 
-/* ---- the policy files ----------------------------------------------------------------------------------- */
-
-/* Writes the name of the policy files' copy, as pylayer/common/compiled.py names it. Returns CONFIG_NONE if there is no
- * policy file, CONFIG_FAILED if one cannot be used. */
-static enum ConfigFile name_copy(char name[DIGEST_HEX_BYTES + 5], char files[POLICY_FILES][PATH_BYTES])
-{
-    static const char suffix[] = COPY_NAME_SUFFIX;
-    uint8_t digest[PYLAYER_DIGEST_BYTES], text[POLICY_FILES * sizeof digest + sizeof suffix - 1];
-    enum ConfigFile result = CONFIG_NONE;
-    struct stat found;
-    for (int which = 0; which < POLICY_FILES; which++) {
-        enum ConfigFile one = read_config_file(which, files[which], &found, text + which * sizeof digest);
-        if (one == CONFIG_FAILED || (one == CONFIG_READ && result == CONFIG_NONE))
-            result = one;
-    }
-    memcpy(text + POLICY_FILES * sizeof digest, suffix, sizeof suffix - 1);
-    digest128(text, sizeof text, digest);
-    digest_hex(name, digest);
-    memcpy(name + 2 * sizeof digest, ".flat", sizeof ".flat");
-    return result;
-}
-
-/* What there is of the policy files. */
-typedef struct Policy {
-    Aside aside;
-    char files[POLICY_FILES][PATH_BYTES], directory[PATH_BYTES + 8];
-    enum ConfigFile found;
-    char *copy; /* malloc'd; NULL if there is none */
-    size_t size;
-} Policy;
-
-static void read_policy(Aside *aside)
-{
-    Policy *policy = (Policy *)aside;
-    char name[DIGEST_HEX_BYTES + 5];
-    policy->found = name_copy(name, policy->files);
-    if (policy->found == CONFIG_READ && *policy->directory)
-        policy->copy = read_all(open_in_store(policy->directory, name), MAX_COPY_BYTES, 0, &policy->size);
-}
-
-static void discard_policy(Aside *aside)
-{
-    free(((Policy *)aside)->copy);
-    free(aside);
-}
+/* ---- deciding ------------------------------------------------------------------------------------------- */
 
 static SkipDecision decide(const SkipProgram *program, bool built_in)
 {
-    Policy *policy = calloc(1, sizeof *policy);
-    if (!policy)
-        return SKIP_UNDECIDED;
-    policy->aside = (Aside){.work = read_policy, .discard = discard_policy};
-    for (int which = 0; which < POLICY_FILES; which++)
-        config_file_path(which, policy->files[which]);
-    store_root_path(policy->directory);
-    if (*policy->directory)
-        memcpy(policy->directory + strlen(policy->directory), "/policy", sizeof "/policy");
-    if (!aside_do(&policy->aside, config_is_local() && store_is_local(), ASIDE_WAIT_NS))
-        return SKIP_UNDECIDED;
-    SkipDecision decision = SKIP_UNDECIDED;
-    if (policy->found == CONFIG_NONE)
-        decision = built_in ? SKIP_YES : SKIP_NO;
-    else if (policy->copy)
-        decision = skip_by_copy(policy->copy, policy->size, program, built_in);
-    discard_policy(&policy->aside);
-    return decision;
+    const PolicyFiles *policy = policy_files();
+    if (policy && policy->none)
+        return built_in ? SKIP_YES : SKIP_NO;
+    return policy && policy->copy ? skip_by_copy(policy->copy, policy->copy_size, program, built_in) : SKIP_UNDECIDED;
 }
 
 SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
@@ -191,6 +123,7 @@ SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
         program.texts[0] = executable;
         program.sizes[0] = strlen(executable);
     }
+    static const char built_in_rules[] = BUILT_IN_RULES;
     *built_in = decide_by_rules(built_in_rules, sizeof built_in_rules - 1, &program, false) == SKIP_YES;
     SkipDecision decision = decide(&program, *built_in);
     if (decision == SKIP_YES)

@@ -20,6 +20,7 @@
 #include "policy/kept_plans.h"
 
 #include "policy/layer_settings.h"
+#include "policy/policy_files.h"
 #include "process/program_name.h"
 #include "process/aside.h"
 #include "process/local.h"
@@ -30,39 +31,6 @@
 
 #define KEPT_COMMAND_LINE_BYTES 4096
 #define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + KEPT_COMMAND_LINE_BYTES + 4 * PATH_BYTES)
-
-/* Which policy file it is: the same one on another file system, such as in another container, is no other. The time is
- * part of it, because policy may read the file long after the digest was made: if somebody changed it in between and
- * later changes it back, the plan that was kept meanwhile must not be found. */
-typedef struct FileState {
-    uint64_t size, seconds, nanoseconds;
-    uint32_t user, mode;
-    uint8_t digest[PYLAYER_DIGEST_BYTES];
-} FileState;
-
-/* A policy file, as it was read in vkCreateInstance, before policy reads it. If it changes in between, the plan is kept
- * under a key that no later process has. */
-typedef struct PolicyFile {
-    char path[PATH_BYTES];
-    FileState state;
-    enum ConfigFile found;
-} PolicyFile;
-
-static PolicyFile policy_files[POLICY_FILES];
-/* False if one could not be used, or its file system did not answer. Policy then keeps no plan: one that was made from
- * the file could be found by runs that see no file. */
-static bool policy_files_known;
-
-static void read_policy_file(int which, PolicyFile *file)
-{
-    struct stat found;
-    file->found = read_config_file(which, file->path, &found, file->state.digest);
-    file->state.size = (uint64_t)found.st_size;
-    file->state.seconds = (uint64_t)found.st_mtim.tv_sec;
-    file->state.nanoseconds = (uint64_t)found.st_mtim.tv_nsec;
-    file->state.user = found.st_uid;
-    file->state.mode = found.st_mode;
-}
 
 typedef struct Key {
     uint8_t *bytes;
@@ -86,43 +54,6 @@ static void add_program(Key *key)
     add(key, "", 1);
 }
 
-typedef struct ReadState {
-    Aside aside;
-    PolicyFile files[POLICY_FILES];
-} ReadState;
-
-static void read_state(Aside *aside)
-{
-    ReadState *read = (ReadState *)aside;
-    for (int which = 0; which < POLICY_FILES; which++)
-        read_policy_file(which, &read->files[which]);
-}
-
-static void discard(Aside *aside)
-{
-    free(aside);
-}
-
-void kept_plans_start(void)
-{
-    ReadState *read = calloc(1, sizeof *read);
-    if (!read)
-        return;
-    for (int which = 0; which < POLICY_FILES; which++)
-        config_file_path(which, read->files[which].path);
-    read->aside = (Aside){.work = read_state, .discard = discard};
-    if (!aside_do(&read->aside, config_is_local(), ASIDE_WAIT_NS))
-        return;
-    memcpy(policy_files, read->files, sizeof policy_files);
-    policy_files_known =
-        read->files[SYSTEM_POLICY].found != CONFIG_FAILED && read->files[USER_POLICY].found != CONFIG_FAILED;
-    if (read->files[SYSTEM_POLICY].found == CONFIG_REFUSED)
-        log_line(PYLAYER_LOG_WARN,
-                 "%s is not used: this user cannot read it, or others than root can write to it or its directory",
-                 read->files[SYSTEM_POLICY].path);
-    free(read);
-}
-
 static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, size_t size)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
@@ -134,7 +65,9 @@ static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, si
 
 void kept_plans_describe(PylayerMessage *message)
 {
-    Key key = {.bytes = policy_files_known ? malloc(MAX_KEY_BYTES) : NULL};
+    const PolicyFiles *policy = policy_files();
+    /* A plan that was made from a file could be found by runs that see no file. */
+    Key key = {.bytes = policy && policy->known ? malloc(MAX_KEY_BYTES) : NULL};
     if (!key.bytes)
         return;
     PylayerDeviceInfo device = message->info;
@@ -142,8 +75,8 @@ void kept_plans_describe(PylayerMessage *message)
     add(&key, &device, sizeof device);
     add(&key, PYLAYER_BUILD_ID, sizeof PYLAYER_BUILD_ID);
     for (int which = 0; which < POLICY_FILES; which++) {
-        add(&key, policy_files[which].path, strlen(policy_files[which].path) + 1);
-        add(&key, &policy_files[which].state, sizeof policy_files[which].state);
+        add(&key, policy->files[which].path, strlen(policy->files[which].path) + 1);
+        add(&key, &policy->files[which].state, sizeof policy->files[which].state);
     }
     const char *settings = message->layer_settings ? message->layer_settings : "";
     add(&key, settings, strlen(settings) + 1);
@@ -189,6 +122,11 @@ typedef struct ReadPlan {
     PylayerKept kept;
     bool found, is_unrecorded;
 } ReadPlan;
+
+static void discard(Aside *aside)
+{
+    free(aside);
+}
 
 static void read_plan(Aside *aside)
 {

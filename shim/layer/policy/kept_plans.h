@@ -4,8 +4,6 @@
 
 #include "base.h"
 
-/* Call it before policy reads the policy file. */
-void kept_plans_start(void);
 /* Fills in the names under which a plan for this request is kept. They stay empty if memory is short. */
 void kept_plans_describe(PylayerMessage *message);
 /* Returns false if neither name has a plan that is undamaged and that nobody else could have written. unrecorded: whether

@@ -18,7 +18,7 @@
 
 #include "device/devices.h"
 #include "policy/commands.h"
-#include "policy/kept_plans.h"
+#include "policy/policy_files.h"
 #include "mailbox/mailbox.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"
@@ -264,7 +264,7 @@ static void prepare(void)
         return;
     }
     find_own_directory();
-    kept_plans_start();
+    policy_files_say_refused();
     stat("/", &root_directory);
     mailbox_open(start);
 }

@@ -188,32 +188,3 @@ char *read_all(int fd, size_t limit, size_t extra, size_t *size)
     close(fd);
     return data;
 }
-
-/* The largest policy file that pylayer/common/paths.py reads. */
-#define MAX_POLICY_BYTES (1u << 20)
-
-static enum ConfigFile digest_own_file(int which, const char *path, uint8_t digest[PYLAYER_DIGEST_BYTES])
-{
-    size_t size = 0;
-    int fd = open_own_file(path);
-    if (fd < 0)
-        return which == SYSTEM_POLICY && (errno == EPERM || errno == EACCES) ? CONFIG_REFUSED : CONFIG_FAILED;
-    char *content = read_all(fd, MAX_POLICY_BYTES, 0, &size);
-    if (content)
-        digest128(content, size, digest);
-    free(content);
-    return content ? CONFIG_READ : CONFIG_FAILED;
-}
-
-enum ConfigFile read_config_file(int which, const char *path, struct stat *found, uint8_t digest[PYLAYER_DIGEST_BYTES])
-{
-    memset(digest, 0, PYLAYER_DIGEST_BYTES);
-    enum ConfigFile result = CONFIG_NONE;
-    if (*path && stat(path, found) == 0)
-        result = digest_own_file(which, path, digest);
-    else if (*path && errno != ENOENT && errno != ENOTDIR && errno != EACCES)
-        result = CONFIG_FAILED;
-    if (result != CONFIG_READ)
-        *found = (struct stat){0};
-    return result;
-}

@@ -8,10 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
-
-#include "process/digest.h"
-
 #define PATH_BYTES 4096
 
 /* The policy files, the weaker first: the keys of the user's override those of the system's. */
@@ -22,15 +18,6 @@ void config_file_path(int which, char out[PATH_BYTES]);
 void store_root_path(char out[PATH_BYTES]);
 /* A store that root fills and nobody else writes to. Its pipelines are used beside those of the user's store. */
 void system_store_path(char out[PATH_BYTES]);
-
-enum ConfigFile {
-    CONFIG_NONE,
-    CONFIG_READ,
-    CONFIG_REFUSED, /* the system's, which this user cannot read or trust: it counts as none */
-    CONFIG_FAILED,  /* the user's likewise; or an error keeps from being known what there is */
-};
-/* Describes a policy file. Both results are zeros unless it was read. */
-enum ConfigFile read_config_file(int which, const char *path, struct stat *found, uint8_t digest[PYLAYER_DIGEST_BYTES]);
 
 /* Opens a plain file in the store for reading. Returns -1 unless only this user or root can write the file and its
  * directory, and neither is a link. */
