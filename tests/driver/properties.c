@@ -26,7 +26,6 @@ static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
         {VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME, device->libraries},
         {VK_KHR_MAINTENANCE_5_EXTENSION_NAME, device->maintenance5},
         {"VK_KHR_maintenance8", device->maintenance8},
-        {"VK_KHR_extended_flags", device->extended_flags},
         {"VK_SEC_pipeline_cache_incremental_mode", device->incremental_cache},
         {VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, device->binaries},
         {VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, device->ray_tracing},
@@ -74,7 +73,7 @@ static VkBool32 has(Part offered)
 }
 
 /* Newer than any header that this is built with. Each has one member, as maintenance5 has. */
-enum { TYPE_EXTENDED_FLAGS = 1000668004, TYPE_INCREMENTAL_CACHE = 1000637000, TYPE_MAINTENANCE8 = 1000574000 };
+enum { TYPE_INCREMENTAL_CACHE = 1000637000, TYPE_MAINTENANCE8 = 1000574000 };
 #define ONE_MEMBER offsetof(VkPhysicalDeviceMaintenance5FeaturesKHR, maintenance5)
 
 /* The features that the driver knows: a member of a struct, and which part of the settings it is. */
@@ -104,7 +103,6 @@ static const struct {
     FEATURE(MAINTENANCE_5_FEATURES_KHR, Maintenance5FeaturesKHR, maintenance5, PART(maintenance5)),
     FEATURE(PIPELINE_BINARY_FEATURES_KHR, PipelineBinaryFeaturesKHR, pipelineBinaries, PART(binaries)),
     {TYPE_MAINTENANCE8, ONE_MEMBER, PART(maintenance8)},
-    {TYPE_EXTENDED_FLAGS, ONE_MEMBER, PART(extended_flags)},
     {TYPE_INCREMENTAL_CACHE, ONE_MEMBER, PART(incremental_cache)},
 };
 enum { KNOWN_FEATURES = sizeof known_features / sizeof *known_features };
@@ -370,11 +368,9 @@ VkResult check_device(const DriverPhysical *physical, const VkDeviceCreateInfo *
     out->cache_control = enables_feature(info, PART(cache_control));
     out->maintenance5 =
         enables_feature(info, PART(maintenance5)) && enables_extension(info, VK_KHR_MAINTENANCE_5_EXTENSION_NAME);
-    out->extended_flags =
-        enables_feature(info, PART(extended_flags)) && enables_extension(info, "VK_KHR_extended_flags");
     out->binaries =
         enables_feature(info, PART(binaries)) && enables_extension(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
-    if (out->binaries && !out->maintenance5 && !out->extended_flags)
+    if (out->binaries && !out->maintenance5)
         violation("vkCreateDevice with VK_KHR_pipeline_binary and nothing that it depends on"); /* VUID 01387 */
     return VK_SUCCESS;
 }

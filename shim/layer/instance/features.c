@@ -43,20 +43,11 @@ static const Feature binaries_feature = {
     .own_struct = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR,
 };
 
-/* VK_KHR_pipeline_binary depends on one of these extensions (the registry's 'depends'). They have
- * VkPipelineCreateFlags2CreateInfo. */
-struct WideFlags {
-    const char *extension;
-    Feature feature;
-};
-static const WideFlags maintenance5 = {
-    VK_KHR_MAINTENANCE_5_EXTENSION_NAME,
-    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES, offsetof(VkPhysicalDeviceVulkan14Features, maintenance5),
-     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR},
-};
-static const WideFlags extended_flags = {
-    VK_KHR_EXTENDED_FLAGS_EXTENSION_NAME,
-    {.own_struct = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTENDED_FLAGS_FEATURES_KHR},
+/* VK_KHR_pipeline_binary depends on it, or on VK_KHR_extended_flags, which devices without maintenance5 would have. */
+static const Feature maintenance5_feature = {
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES,
+    offsetof(VkPhysicalDeviceVulkan14Features, maintenance5),
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR,
 };
 
 /* Returns the chained struct that contains a feature, and the feature's offset in it; NULL if none is chained. */
@@ -80,12 +71,12 @@ static bool enables_feature(const VkDeviceCreateInfo *info, const Feature *featu
 /* ---- what the device supports ------------------------------------------------------------------ */
 
 typedef struct OfferedExtensions {
-    bool cache_control, feedback, pipeline_binary, maintenance5, extended_flags;
+    bool cache_control, feedback, pipeline_binary, maintenance5;
 } OfferedExtensions;
 
 static OfferedExtensions offered_extensions(const Instance *instance, VkPhysicalDevice physical)
 {
-    OfferedExtensions offered = {false, false, false, false, false};
+    OfferedExtensions offered = {false, false, false, false};
     /* Drivers have 150 to 250. The loader reads all manifests of layers in each of these calls (0.3 ms), so it is usually
      * one, without asking for the number first. */
     uint32_t extension_count = 512;
@@ -106,7 +97,6 @@ static OfferedExtensions offered_extensions(const Instance *instance, VkPhysical
         offered.feedback |= strcmp(name, FEEDBACK_EXTENSION) == 0;
         offered.pipeline_binary |= strcmp(name, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME) == 0;
         offered.maintenance5 |= strcmp(name, VK_KHR_MAINTENANCE_5_EXTENSION_NAME) == 0;
-        offered.extended_flags |= strcmp(name, VK_KHR_EXTENDED_FLAGS_EXTENSION_NAME) == 0;
     }
     free(properties);
     return offered;
@@ -152,16 +142,6 @@ bool features_partial_cache_data(const VkDeviceCreateInfo *info)
     return mode && mode->pipelineCacheIncrementalMode;
 }
 
-/* VK_KHR_maintenance5 depends on Vulkan 1.3, or on 1.1 and VK_KHR_dynamic_rendering. An application that enables it
- * meets that. */
-static const WideFlags *find_wide_flags(const FeatureSupport *support, const OfferedExtensions *offered, uint32_t api)
-{
-    if (support->maintenance5_core ||
-        (offered->maintenance5 && (api >= VK_API_VERSION_1_3 || support->maintenance5_requested)))
-        return &maintenance5;
-    return offered->extended_flags && api >= VK_API_VERSION_1_1 ? &extended_flags : NULL;
-}
-
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                               uint32_t device_api_version)
 {
@@ -185,24 +165,25 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
     };
     support.binaries_requested = support.binary_extension && enables_feature(info, &binaries_feature);
     bool control_offered = offered.cache_control || core;
-    support.wide_flags = find_wide_flags(&support, &offered, api);
-    bool binaries_offered = offered.pipeline_binary && support.wide_flags;
+    /* VK_KHR_maintenance5 depends on Vulkan 1.3, or on 1.1 and VK_KHR_dynamic_rendering. An application that enables it
+     * meets that. */
+    bool maintenance5_offered =
+        support.maintenance5_core || (offered.maintenance5 && (core || support.maintenance5_requested));
+    bool binaries_offered = offered.pipeline_binary && maintenance5_offered;
     if ((control_offered || binaries_offered) && instance->get_features2) {
         VkPhysicalDevicePipelineCreationCacheControlFeatures control = {
             .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES};
-        OneFeature wide_flags = {0};
+        OneFeature maintenance5 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR};
         VkPhysicalDevicePipelineBinaryFeaturesKHR binaries = {
-            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR, .pNext = &wide_flags};
+            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR, .pNext = &maintenance5};
         VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
         if (control_offered)
             features.pNext = &control;
-        if (binaries_offered) {
-            wide_flags.sType = support.wide_flags->feature.own_struct;
+        if (binaries_offered)
             *(control_offered ? &control.pNext : &features.pNext) = &binaries;
-        }
         instance->get_features2(physical, &features);
         support.cache_control = control.pipelineCreationCacheControl;
-        support.binaries = binaries.pipelineBinaries && wide_flags.value;
+        support.binaries = binaries.pipelineBinaries && maintenance5.value;
     }
     if (support.pipeline_binary)
         query_binaries(instance, physical, &support);
@@ -353,21 +334,20 @@ static void add_binary_extension(DeviceRequest *request, const VkDeviceCreateInf
             return;
     add_extension(request, info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
     if (!support->maintenance5_core)
-        add_extension(request, info, support->wide_flags->extension);
+        add_extension(request, info, VK_KHR_MAINTENANCE_5_EXTENSION_NAME);
 }
 
 static void add_binaries(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
                          Edits *edits)
 {
-    const Feature *wide_flags = &support->wide_flags->feature;
-    if (!can_set(info, &binaries_feature) || !can_set(info, wide_flags)) {
+    if (!can_set(info, &binaries_feature) || !can_set(info, &maintenance5_feature)) {
         edits->given_up |= 1u << NO_BINARIES;
         return;
     }
     request->binaries = true;
     set_feature(edits, info, &binaries_feature, &request->binary_features, &request->binary_features.pipelineBinaries);
-    if (!enables_feature(info, wide_flags))
-        set_feature(edits, info, wide_flags, &request->wide_flags, &request->wide_flags.value);
+    if (!enables_feature(info, &maintenance5_feature))
+        set_feature(edits, info, &maintenance5_feature, &request->maintenance5, &request->maintenance5.value);
     add_binary_extension(request, info, support);
 }
 

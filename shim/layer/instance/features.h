@@ -11,8 +11,6 @@ typedef struct OneFeature {
     VkBool32 value;
 } OneFeature;
 
-typedef struct WideFlags WideFlags;
-
 typedef struct FeatureSupport {
     bool cache_control;           /* the driver has pipelineCreationCacheControl */
     bool cache_control_requested; /* the application enables it */
@@ -25,7 +23,6 @@ typedef struct FeatureSupport {
     bool binary_extension;        /* the application enables VK_KHR_pipeline_binary, with or without the feature */
     bool maintenance5_core;       /* Vulkan 1.4 */
     bool maintenance5_requested;  /* the application enables the extension or the feature */
-    const WideFlags *wide_flags;  /* the feature that lets pipelineBinaries be enabled; NULL if there is none */
     /* The struct with disableInternalCache in the application's chain; NULL if it is not there. */
     const VkDevicePipelineBinaryInternalCacheControlKHR *internal_cache_control;
     VkPhysicalDevicePipelineBinaryPropertiesKHR binary_properties;
@@ -47,7 +44,7 @@ typedef struct DeviceRequest {
     bool binaries;
     bool driver_cache_off;
     VkPhysicalDevicePipelineCreationCacheControlFeatures cache_control_features;
-    OneFeature wide_flags;
+    OneFeature maintenance5;
     VkPhysicalDevicePipelineBinaryFeaturesKHR binary_features;
     VkDevicePipelineBinaryInternalCacheControlKHR internal_cache_control;
     const char *added[MAX_ADDED_EXTENSIONS];

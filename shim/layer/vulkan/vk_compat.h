@@ -52,11 +52,6 @@ typedef struct VkPipelineCreateFlags2CreateInfoKHR {
 #define VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR ((VkPipelineCacheCreateFlagBits)8)
 #endif
 
-#ifndef VK_KHR_extended_flags
-#define VK_KHR_EXTENDED_FLAGS_EXTENSION_NAME "VK_KHR_extended_flags"
-#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTENDED_FLAGS_FEATURES_KHR ((VkStructureType)1000668004)
-#endif
-
 #ifndef VK_EXT_layer_settings
 #define VK_EXT_LAYER_SETTINGS_SPEC_VERSION 2u
 #define VK_EXT_LAYER_SETTINGS_EXTENSION_NAME "VK_EXT_layer_settings"
