@@ -9,8 +9,6 @@ keeps failing is replaced by ``Policy`` for the rest of the process (``watchdog`
 
 from __future__ import annotations
 
-import sys
-
 from .common.settings import DEFAULTS
 from .values import (
     CARRIER_BINARIES,
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 MS = 1_000_000
-
-#: Limit of binaries_mib in a 32-bit process, which has 2 to 4 GiB of addresses that the program needs itself.
-MOST_32_BIT_BINARIES_MIB = 128
 
 #: VkDriverId of drivers whose VkPipelineCache keeps nothing (measured: always 32 bytes of data).
 STUB_DRIVERS = {13: "Lavapipe"}
@@ -97,9 +92,6 @@ class Policy:
         attest_caches = settings["application_caches"] in ("attest", "strict")
         restore_binaries = settings["application_binaries"] == "restore"
         keep = attest_caches or (restore_binaries and facts.binaries_requested)
-        binaries_mib = int(settings["binaries_mib"])
-        if sys.maxsize < 1 << 32:
-            binaries_mib = min(binaries_mib, MOST_32_BIT_BINARIES_MIB)
         return Plan(
             adopt=settings["adopt_driver_cache"],
             answer_wait_ns=int(settings["answer_wait_ms"] * MS),
@@ -111,7 +103,7 @@ class Policy:
             compiles_unknown=facts.driver_id in TELLING_DRIVERS,
             driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
             fallback_carrier=fallback,
-            index_bytes=binaries_mib << 20,
+            index_bytes=int(settings["binaries_mib"]) << 20,
             keep_cache_bytes=int(settings["keep_cache_mib"]) << 20 if keep else 0,
             flush_wait_ns=int(settings["flush_wait_ms"] * MS),
             load_wait_ns=int(settings["load_wait_ms"] * MS),

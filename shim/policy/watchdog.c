@@ -15,8 +15,8 @@
 #include <Python.h>
 
 #include <pthread.h>
-#include <time.h>
 
+#include "../layer/process/clock.h"
 #include "interpreter.h"
 
 #define STACK_BYTES (256u << 10) /* enough to look up a class and raise it */
@@ -45,14 +45,12 @@ static int64_t limit(void)
 
 static int64_t clock_ns(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
+    return (int64_t)now_ns();
 }
 
 static void sleep_until_locked(int64_t time_ns)
 {
-    struct timespec wake = {.tv_sec = time_ns / 1000000000, .tv_nsec = time_ns % 1000000000};
+    struct timespec wake = deadline_at((uint64_t)time_ns);
     pthread_cond_timedwait(&woken, &mutex, &wake);
 }
 
@@ -157,11 +155,7 @@ static void *watch(void *unused)
 
 static void start(void)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&woken, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init_monotonic(&woken);
     policy_thread = PyThread_get_thread_ident();
     if (start_thread(watch) != 0)
         pylayer_shim()->log(

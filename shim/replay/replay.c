@@ -20,9 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../layer/process/clock.h"
 #include "replay.h"
 
 #define NOT_ASKED UINT32_MAX
@@ -152,13 +152,6 @@ static VkResult create(const Object *object, uint64_t *handle)
     if (object->kind < STATE_RAY_TRACING)
         return ((CreatePipelines)function)(device, VK_NULL_HANDLE, 1, object->image, NULL, handle);
     return ((CreateRayTracing)function)(device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, object->image, NULL, handle);
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
 static void replay(const Frame *frame, const Object *object)

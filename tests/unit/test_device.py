@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 from typing import Any
 
 import pytest
@@ -283,13 +282,6 @@ def test_caches_are_checked_without_a_carrier() -> None:
     """A program that wants no internal cache still gets its own caches and binaries checked."""
     plan = plan_with({}, internal_cache_disabled=True, binaries_requested=True)
     assert (plan.carrier, plan.check_caches, plan.check_binaries) == (CARRIER_OFF, True, True)
-
-
-def test_binaries_in_memory_of_a_32_bit_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program with few addresses keeps most of them, whatever the policy file says."""
-    monkeypatch.setattr(sys, "maxsize", (1 << 31) - 1)
-    assert plan_with({"binaries_mib": 4096}).index_bytes == 128 << 20
-    assert plan_with({"binaries_mib": 16}).index_bytes == 16 << 20
 
 
 # ---- values ------------------------------------------------------------------------------------------
