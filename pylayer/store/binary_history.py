@@ -17,7 +17,7 @@ import time
 import xxhash
 
 from ..common import file_kinds
-from ..common.files import remove
+from ..common.files import names_in, remove
 from ..values import Attested, BinaryRead
 from . import format
 from .ended import has_writer
@@ -79,13 +79,8 @@ def record_parts(read: BinaryRead | Attested, data: memoryview | None) -> list[b
 def _files(directory: str, program: int) -> list[str]:
     """Returns the paths of a program's files in an identity's folder, oldest first."""
     prefix = f"{program:016x}-"
-    try:
-        names = [
-            name for name in os.listdir(directory) if name.startswith(prefix) and name.endswith(file_kinds.BINARIES)
-        ]
-    except OSError:
-        return []
-    return [os.path.join(directory, name) for name in sorted(names)]
+    found = [name for name in names_in(directory) if name.startswith(prefix) and name.endswith(file_kinds.BINARIES)]
+    return [os.path.join(directory, name) for name in found]
 
 
 class BinaryHistory:

@@ -17,7 +17,7 @@ import time
 
 from ..common import file_kinds, flat, outcomes
 from ..common.file_kinds import FileName
-from ..common.files import AHEAD_SECONDS, remove, replace_file, unique_name
+from ..common.files import AHEAD_SECONDS, names_in, remove, replace_file, unique_name
 from ..common.identity import Identity
 from ..common.paths import make_private_below
 from . import ended, format, quarantine
@@ -157,11 +157,7 @@ def writer(root: str, program: int, application: str) -> Journal:
 
 def files(root: str, program: int | None = None) -> list[str]:
     """Returns the paths of a program's state, or of all programs', oldest first."""
-    try:
-        names = sorted(os.listdir(os.path.join(root, PLACE)))
-    except OSError:
-        return []
-    parsed = [(name, FileName.parse(name)) for name in names]
+    parsed = [(name, FileName.parse(name)) for name in names_in(os.path.join(root, PLACE))]
     return [
         os.path.join(root, PLACE, name)
         for name, it in parsed

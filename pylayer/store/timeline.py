@@ -11,7 +11,7 @@ import os
 import struct
 
 from ..common import file_kinds, flat
-from ..common.files import append, date_of_name, remove, replace_file
+from ..common.files import append, date_of_name, entries_in, remove, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES, Value
 from . import format, frames
@@ -388,18 +388,8 @@ def prune(root: str) -> int:
     returns how many."""
     from .ended import has_writer
 
-    directory = os.path.join(root, "runs")
-    found: list[tuple[str, int]] = []
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.name.endswith(file_kinds.EVENTS):
-                    try:
-                        found.append((entry.path, entry.stat(follow_symlinks=False).st_size))
-                    except OSError:
-                        continue
-    except OSError:
-        return 0
+    there = entries_in(os.path.join(root, "runs"), file_kinds.EVENTS)
+    found = [(entry.path, status.st_size) for entry, status in there]
     found.sort(key=lambda file: (date_of_name(file[0]), file[0]), reverse=True)
     total = removed = 0
     for number, (path, size) in enumerate(found):
