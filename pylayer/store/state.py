@@ -184,7 +184,8 @@ def application(root: str, program: int) -> str:
 
 def unused_files(root: str, program: int | None = None) -> list[str]:
     """Returns the files of a program's state, or of all programs', to which no process appends."""
-    return [path for path in files(root, program) if not _is_written(path)]
+    found = files(root, program)
+    return [path for path in found if not (path.endswith(file_kinds.OBJECTS) and ended.may_have_writer(path))]
 
 
 def removable(root: str, program: int | None = None) -> list[str]:
@@ -197,13 +198,6 @@ def removable(root: str, program: int | None = None) -> list[str]:
 def _is_newer(path: str) -> bool:
     """Returns whether a newer version wrote a file. Raises OSError."""
     return Reader(path).header()[1] == "foreign-version"
-
-
-def _is_written(path: str) -> bool:
-    try:
-        return path.endswith(file_kinds.OBJECTS) and ended.has_writer(path)
-    except OSError:
-        return True  # folded meanwhile, perhaps
 
 
 class State:

@@ -8,7 +8,7 @@ import struct
 from ..common.file_kinds import FileName, Kind
 from ..common.files import date_of, entries_in
 from . import format
-from .ended import has_writer
+from .ended import may_have_writer
 from .fold import STEP_ENTRIES
 from .folder import identity_names
 from .reader import parts_of
@@ -178,10 +178,7 @@ def _changed(path: str) -> int:
 def _may_be_folded(file: StoreFile) -> bool:
     if file.kind is None or not file.kind.folded:
         return False
-    try:
-        return not file.kind.appended or not has_writer(file.path)
-    except OSError:
-        return False  # gone
+    return not (file.kind.appended and may_have_writer(file.path))
 
 
 #: What a survey keeps of a record until all uses are known: fingerprint, last use, bytes on disk.
