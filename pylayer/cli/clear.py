@@ -12,7 +12,7 @@ import click
 from ..common.files import remove
 from ..common.identity import ABI
 from ..report.recorded import is_pattern
-from .devices import is_of, present_facts
+from .devices import described, is_of, present_facts
 from .output import (
     EXIT_PROBLEM,
     Failure,
@@ -43,11 +43,8 @@ if TYPE_CHECKING:
 
 
 def _removal_json(plan: Removal, names: Names) -> dict[str, Any]:
-    device, driver = names.device_and_driver(plan.shelf.identity, plan.shelf.name)
     return {
-        "identity": plan.shelf.name,
-        "device": device,
-        "driver": driver,
+        **names.as_json(plan.shelf.identity, plan.shelf.name),
         "why": plan.why,
         "whole_identity": plan.whole,
         "programs": list(plan.programs.values()),
@@ -98,7 +95,7 @@ def _stale(store: Store, shelves: list[Shelf]) -> tuple[list[Removal], list[dict
             kept.append({"identity": shelf.name, "reason": reason})
         elif not any(is_of(shelf.identity, facts) for facts in present):
             plans.append(_plan_whole(store, shelf, "no driver of this machine would use it"))
-    return plans, kept, [f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present]
+    return plans, kept, [described(facts) for facts in present]
 
 
 def _recorded(root: str, names: Names, app: str | None) -> list[str]:

@@ -11,7 +11,7 @@ from ..common.files import TEMPORARY, rename_to_new, unique_name
 from ..common.settings import top_setting
 from ..store.store import Refused
 from .complete import files, programs
-from .devices import is_of, present_facts
+from .devices import described, is_of, present_facts
 from .key import read_key
 from .names import numbered
 from .output import (
@@ -190,7 +190,7 @@ def _require_device(wanted: Import) -> None:
     if problem:
         raise Failure(f"nothing was imported: {problem}, so it is not known if {theirs} is here; see --any-device")
     if not any(is_of(wanted.identity, facts) for facts in present):
-        here = "; ".join(f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present)
+        here = "; ".join(map(described, present))
         raise Failure(
             f"nothing was imported: the file is for {theirs} ({fields['abi']}), and this machine has {here}; "
             "--any-device imports it for a device that is not here"
