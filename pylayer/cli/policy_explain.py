@@ -244,9 +244,7 @@ def _yaml(value: Any) -> str:
         return ", ".join(f"{key}: {_yaml(inner)}" for key, inner in value.items())
     if isinstance(value, list):
         return f"{len(value)} of them" if value else "none"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
+    return layer_settings.yaml_word(value)
 
 
 def _has(found: Explanation, condition: str) -> str:
