@@ -252,9 +252,7 @@ class RunLog:
             "cache_wait_ns": self._cache_wait_ns,
             "passed_ns": self._passed_ns,
             "feedback": self.feedback,
-            "queued": self._activity["queued"],
-            "queued_bytes": self._activity["queued_bytes"],
-            "queued_bytes_most": self._activity["queued_bytes_most"],
+            **{key: self._activity[key] for key in ("queued", "queued_bytes", "queued_bytes_most")},
             "timeline_events": self._timeline.events if self._timeline is not None else 0,
             "timeline_dropped": self._activity["untold"]
             + (self._timeline.dropped if self._timeline is not None else 0),

@@ -332,8 +332,6 @@ class Import:
 
     def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
         now = int(time.time())
-        if record.magic == format.NOTE:
-            return  # of an older version
         if record.magic == format.USED:
             section.last_run = max(section.last_run, min(record.last_used, now))
             return

@@ -298,17 +298,6 @@ def test_every_flipped_bit(tmp_path: Path) -> None:
         refused(path, tmp_path)
 
 
-def test_note_of_an_older_version(tmp_path: Path) -> None:
-    """What an older version noted about a driver is in no export, and an import of one that has it leaves it out."""
-    path = forged(tmp_path / "x", lambda forger: forger.add(format.NOTE, b"plain_kind=i:2\n"))
-    result = take(path, tmp_path / "root").result
-    assert result.records == result.pipelines > 0
-    for pack_file in (tmp_path / "root").rglob("*.pack"):
-        found = [one.magic for part in Reader(str(pack_file)).parts([]) for one in part.records]
-        assert found and format.NOTE not in found
-    assert b"plain_kind" not in small(tmp_path).read_bytes()
-
-
 def test_every_length(tmp_path: Path) -> None:
     """A file that is cut off anywhere, or that has bytes after its end, is refused."""
     path = small(tmp_path)
