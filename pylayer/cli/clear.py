@@ -36,6 +36,7 @@ from .selection import (
     require_store,
     yes_option,
 )
+from .state import with_state
 
 if TYPE_CHECKING:
     from ..store.removal import Removal
@@ -62,8 +63,11 @@ def _plan_whole(store: Store, shelf: Shelf, why: str) -> Removal:
     return plan
 
 
-def _selected(store: Store, shelves: list[Shelf], selection: Selection, names: Names) -> list[Removal]:
-    """Returns plans for what --app and --identity select, or for all. Raises Failure and WrongUse."""
+def _selected(
+    store: Store, shelves: list[Shelf], selection: Selection, names: Names, has_state: bool = False
+) -> list[Removal]:
+    """Returns plans for what --app and --identity select, or for all. ``has_state``: state of the program goes, too.
+    Raises Failure and WrongUse."""
     from ..store.removal import Removal
 
     if not selection.app:
@@ -74,7 +78,7 @@ def _selected(store: Store, shelves: list[Shelf], selection: Selection, names: N
         plan.add_programs({number: names.of(number) for number in taken})
     named = {number: name for plan in plans for number, name in plan.programs.items()}
     require_one(selection.app, named, "nothing was deleted")
-    if not named and not is_pattern(selection.app):
+    if not named and not has_state and not is_pattern(selection.app):
         raise Failure(f"nothing was deleted: {store.root} has nothing of {selection}; pylayer ls lists what is there")
     return plans
 
@@ -98,12 +102,11 @@ def _stale(store: Store, shelves: list[Shelf]) -> tuple[list[Removal], list[dict
     return plans, kept, [described(facts) for facts in present]
 
 
-def _recorded(root: str, names: Names, app: str | None) -> list[str]:
+def _recorded(store: Store, names: Names, app: str | None) -> list[str]:
     """Returns the files of state of programs of this name, or of all."""
-    from ..store import state
+    from ..store.state import removable
 
-    found = [program for program in state.programs(root) if app is None or names.matches(program, app)]
-    return [path for program in found for path in state.removable(root, program)]
+    return [path for program in with_state(store, names, app) for path in removable(store.root, program)]
 
 
 @dataclass
@@ -220,11 +223,14 @@ def clear(
         identity = one_identity(store, identity)
     names, selection, before = Names(store.root), Selection(app, identity), store.total_bytes()
     shelves = selection.shelves(store, names)
-    plans, kept, devices = _stale(store, shelves) if stale else (_selected(store, shelves, selection, names), [], [])
+    recorded = _recorded(store, names, app) if everything or (app and not identity) else []
+    if stale:
+        plans, kept, devices = _stale(store, shelves)
+    else:
+        plans, kept, devices = _selected(store, shelves, selection, names, bool(recorded)), [], []
     plans = [plan for plan in plans if not plan.is_empty]
     older = older_folders(store.root) if stale or everything else []
     kept_plans = copies(store.root) if everything else []
-    recorded = _recorded(store.root, names, app) if everything or (app and not identity) else []
     work = _Clearing(store, names, plans, kept, devices, older, kept_plans, recorded, before)
     if not as_json:
         work.print_plans(dry_run, yes)

@@ -34,10 +34,10 @@ STATE_FILE = file_kinds.OBJECTS.magic
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
-#: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text, of exports and timelines. BLOB is an
-#: application's cache as it read it, ABIN a pipeline binary as it read it, ATST an attestation. USED has fingerprints
-#: of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts. OBJT, CRTD
-#: and FAIL are state (state.py).
+#: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text, of exports, timelines and state. BLOB
+#: is an application's cache as it read it, ABIN a pipeline binary as it read it, ATST an attestation. USED has
+#: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts.
+#: OBJT, CRTD, FAIL and IDNT are state (state.py).
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
 EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"

@@ -257,7 +257,7 @@ def test_given_to_nobody(user: User, store: Store, export: Path, elsewhere: User
     do."""
     before = files(user.store)
     done = user.pylayer("import", export, "--any-device", "--for", "*")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert f"({program_id(*GAME):016x})" in done.stderr and f"({program_id(*TOOL):016x})" in done.stderr
     assert files(user.store) == before
     done = elsewhere.pylayer("import", export, "--any-device", "--for", "game")
