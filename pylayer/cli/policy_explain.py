@@ -107,8 +107,7 @@ def program_to_ask(name: str | None) -> Program:
 
 
 def _assumed() -> DeviceFacts:
-    known: dict[str, Any] = dict.fromkeys(DeviceFacts.__slots__, False)
-    known |= dict.fromkeys(("device_name", "driver_name", "driver_info"), "")
+    known: dict[str, Any] = dict.fromkeys(("device_name", "driver_name", "driver_info"), "")
     known |= dict.fromkeys(("device_id", "driver_id", "driver_version", "vendor_id"), 0)
     known |= dict.fromkeys(("cache_control_supported", "binaries_supported", "feedback_supported"), True)
     return DeviceFacts(**known | {"api_version": 1 << 22 | 3 << 12, "pipeline_cache_uuid": bytes(16)})

@@ -269,19 +269,12 @@ def padding(size: int) -> bytes:
 
 
 def record_parts(
-    magic: bytes,
-    data: bytes | memoryview,
-    digest: bytes | None = None,
-    kind: int = 0,
-    flags: int = 0,
-    create_ns: int = 0,
-    fingerprint: int = 0,
-    last_used: int = 0,
+    magic: bytes, data: bytes | memoryview, digest: bytes | None = None, *fields: int, **named: int
 ) -> list[bytes | memoryview]:
-    """Returns a record as the three pieces to write: header, data, padding. ``digest`` is the XXH3-128 of ``data``."""
+    """Returns a record as the three pieces to write: header, data, padding. ``digest`` is the XXH3-128 of ``data``. The
+    other fields are those of ``record_header``."""
     digest = xxhash.xxh3_128_digest(data) if digest is None else digest
-    head = record_header(magic, len(data), digest, kind, flags, create_ns, fingerprint, last_used)
-    return [head, data, padding(len(data))]
+    return [record_header(magic, len(data), digest, *fields, **named), data, padding(len(data))]
 
 
 def table_of(records: list[tuple[int, int]]) -> bytes:
