@@ -1,6 +1,6 @@
 """Writes docs/pylayer.1 from the commands' own help, docs/man-introduction.txt and the variables in
-docs/policy-reference.md, the table of metrics in docs/observe.md, the table of files in docs/internals/format.md, and
-the numbers of `pylayer stats` in docs/json.yaml.
+docs/policy-reference.md, the table of metrics in docs/observe.md, and the numbers of `pylayer stats` in
+docs/json.yaml.
 
 make docs
 .venv/bin/python docs/generate.py --check     # which of them is stale, and status 1 if one is
@@ -20,7 +20,6 @@ import click
 from pylayer import __version__
 from pylayer.cli.main import command
 from pylayer.cli.metrics import METRICS
-from pylayer.common import file_kinds
 from pylayer.report.counters import NUMBERS
 from pylayer.report.recorded import OF_COMPILES
 
@@ -213,24 +212,9 @@ def man() -> str:
     return "\n".join(lines) + "\n"
 
 
-# ---- the table of files --------------------------------------------------------------------------------
-
-
-def files() -> str:
-    """docs/internals/format.md with the table of files."""
-    text = (DOCS / "internals" / "format.md").read_text(encoding="utf-8")
-    rows = ["| file | holds | it is | bound | who deletes it | one of a newer version |", "|---|---|---|---|---|---|"]
-    for kind in file_kinds.TABLE:
-        flags = ", ".join(flag for flag in file_kinds.FLAGS if getattr(kind, flag)) or "-"
-        rows.append(f"| `{kind.pattern}` | {kind.what} | {flags} | {kind.bound} | {kind.deleted} | {kind.newer} |")
-    comment = "<!-- `make docs` writes this table from pylayer/common/file_kinds.py. -->\n"
-    before, rest = text.split(comment)
-    return before + comment + "\n" + "\n".join(rows) + "\n\n" + rest.split("\n\n", 1)[1]
-
-
 # ---- files ---------------------------------------------------------------------------------------------
 
-FILES = {"internals/format.md": files, "observe.md": metrics, "json.yaml": json_output, "pylayer.1": man}
+FILES = {"observe.md": metrics, "json.yaml": json_output, "pylayer.1": man}
 
 
 def main() -> int:

@@ -135,10 +135,7 @@ class DeviceFacts(Value):
     """
 
     api_version: int
-    binaries_requested: bool
     binaries_supported: bool
-    binary_data_compressed: bool
-    cache_control_requested: bool
     cache_control_supported: bool
     device_id: int
     device_name: str
@@ -147,13 +144,17 @@ class DeviceFacts(Value):
     driver_name: str
     driver_version: int
     feedback_supported: bool
-    internal_cache: bool
-    internal_cache_control: bool
-    internal_cache_disabled: bool
     pipeline_cache_uuid: bytes
-    precompiled_internal_cache: bool
-    prefers_internal_cache: bool
     vendor_id: int
+    # Commands do not ask for what no carrier depends on, and only a program can supply the rest.
+    binaries_requested: bool = False
+    binary_data_compressed: bool = False
+    cache_control_requested: bool = False
+    internal_cache: bool = False
+    internal_cache_control: bool = False
+    internal_cache_disabled: bool = False
+    precompiled_internal_cache: bool = False
+    prefers_internal_cache: bool = False
 
 
 class Plan(Value):

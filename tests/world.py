@@ -211,7 +211,7 @@ class World:
 
     def stored_files(self, *suffixes: str) -> list[Path]:
         """Returns the store's files with pipelines, oldest first, or only those with these suffixes."""
-        wanted = suffixes or file_kinds.VERIFIED
+        wanted = suffixes or tuple(kind for kind in file_kinds.TABLE if kind.verified)
         return sorted(path for path in self.store.glob("store/*/*") if path.suffix in wanted)
 
     def runs(self) -> list[dict[str, Any]]:

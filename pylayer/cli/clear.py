@@ -12,7 +12,7 @@ import click
 from ..common.files import remove
 from ..common.identity import ABI
 from ..report.recorded import is_pattern
-from .devices import is_of, present_facts
+from .devices import described, is_of, present_facts
 from .output import (
     EXIT_PROBLEM,
     Failure,
@@ -36,6 +36,7 @@ from .selection import (
     require_store,
     yes_option,
 )
+from .state import with_state
 
 if TYPE_CHECKING:
     from ..store.removal import Removal
@@ -43,11 +44,8 @@ if TYPE_CHECKING:
 
 
 def _removal_json(plan: Removal, names: Names) -> dict[str, Any]:
-    device, driver = names.device_and_driver(plan.shelf.identity, plan.shelf.name)
     return {
-        "identity": plan.shelf.name,
-        "device": device,
-        "driver": driver,
+        **names.as_json(plan.shelf.identity, plan.shelf.name),
         "why": plan.why,
         "whole_identity": plan.whole,
         "programs": list(plan.programs.values()),
@@ -65,8 +63,11 @@ def _plan_whole(store: Store, shelf: Shelf, why: str) -> Removal:
     return plan
 
 
-def _selected(store: Store, shelves: list[Shelf], selection: Selection, names: Names) -> list[Removal]:
-    """Returns plans for what --app and --identity select, or for all. Raises Failure and WrongUse."""
+def _selected(
+    store: Store, shelves: list[Shelf], selection: Selection, names: Names, has_state: bool = False
+) -> list[Removal]:
+    """Returns plans for what --app and --identity select, or for all. ``has_state``: state of the program goes, too.
+    Raises Failure and WrongUse."""
     from ..store.removal import Removal
 
     if not selection.app:
@@ -77,7 +78,7 @@ def _selected(store: Store, shelves: list[Shelf], selection: Selection, names: N
         plan.add_programs({number: names.of(number) for number in taken})
     named = {number: name for plan in plans for number, name in plan.programs.items()}
     require_one(selection.app, named, "nothing was deleted")
-    if not named and not is_pattern(selection.app):
+    if not named and not has_state and not is_pattern(selection.app):
         raise Failure(f"nothing was deleted: {store.root} has nothing of {selection}; pylayer ls lists what is there")
     return plans
 
@@ -98,15 +99,14 @@ def _stale(store: Store, shelves: list[Shelf]) -> tuple[list[Removal], list[dict
             kept.append({"identity": shelf.name, "reason": reason})
         elif not any(is_of(shelf.identity, facts) for facts in present):
             plans.append(_plan_whole(store, shelf, "no driver of this machine would use it"))
-    return plans, kept, [f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present]
+    return plans, kept, [described(facts) for facts in present]
 
 
-def _recorded(root: str, names: Names, app: str | None) -> list[str]:
+def _recorded(store: Store, names: Names, app: str | None) -> list[str]:
     """Returns the files of state of programs of this name, or of all."""
-    from ..store import state
+    from ..store.state import removable
 
-    found = [program for program in state.programs(root) if app is None or names.matches(program, app)]
-    return [path for program in found for path in state.removable(root, program)]
+    return [path for program in with_state(store, names, app) for path in removable(store.root, program)]
 
 
 @dataclass
@@ -223,11 +223,14 @@ def clear(
         identity = one_identity(store, identity)
     names, selection, before = Names(store.root), Selection(app, identity), store.total_bytes()
     shelves = selection.shelves(store, names)
-    plans, kept, devices = _stale(store, shelves) if stale else (_selected(store, shelves, selection, names), [], [])
+    recorded = _recorded(store, names, app) if everything or (app and not identity) else []
+    if stale:
+        plans, kept, devices = _stale(store, shelves)
+    else:
+        plans, kept, devices = _selected(store, shelves, selection, names, bool(recorded)), [], []
     plans = [plan for plan in plans if not plan.is_empty]
     older = older_folders(store.root) if stale or everything else []
     kept_plans = copies(store.root) if everything else []
-    recorded = _recorded(store.root, names, app) if everything or (app and not identity) else []
     work = _Clearing(store, names, plans, kept, devices, older, kept_plans, recorded, before)
     if not as_json:
         work.print_plans(dry_run, yes)

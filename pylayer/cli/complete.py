@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
-    import click
     from click.shell_completion import CompletionItem
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./+@%-]+", re.ASCII)
@@ -81,18 +82,9 @@ recorded_runs = _completer(_runs)
 presets_there = _completer(_presets)
 
 
-def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Lets the shell complete names of files."""
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(incomplete, type="file")]
-
-
-def directories(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Lets the shell complete names of directories."""
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(incomplete, type="dir")]
+#: The shell itself completes names of files, or of directories.
+files = click.Path().shell_complete
+directories = click.Path(file_okay=False).shell_complete
 
 
 def commands(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..common.files import names_in
 from ..common.paths import _base
 from . import installed, layer_files
 from .checks import OK, WARNING, Check
@@ -118,10 +119,7 @@ def _extensions() -> list[tuple[str, str]]:
 def check_flatpak() -> list[Check]:
     """Checks for Flatpak. Its programs, Steam among them, see only the layer of an extension."""
     home = os.path.expanduser("~")
-    try:
-        programs = sorted(os.listdir(f"{home}/.var/app"))
-    except OSError:
-        return []
+    programs = names_in(f"{home}/.var/app")
     if not programs or container() == "flatpak":
         return []
     example = os.path.basename(STEAM_FLATPAK) if os.path.isdir(f"{home}/{STEAM_FLATPAK}") else programs[0]

@@ -26,6 +26,11 @@ def present_facts() -> tuple[list[DeviceFacts], str]:
     return found, "" if found else "there is no Vulkan device"
 
 
+def described(facts: DeviceFacts) -> str:
+    """Returns a device and its driver for people."""
+    return f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip()
+
+
 def is_of(identity: Identity, facts: DeviceFacts) -> bool:
     """Returns whether an identity belongs to a device with its current driver, whatever a program enabled on it."""
     fields = {key: value for key, value in identity.fields.items() if key != "global_key"}

@@ -73,13 +73,10 @@ def require_fleet(url: str | None) -> Fleet:
 def open_backend(found: Fleet, writes: bool = False) -> Backend:
     """Returns the storage of a fleet. Raises Failure if it cannot be used."""
     from ..fleet import urls
-    from ..fleet.backend import NotInstalled, Unavailable
-    from ..fleet.bucket import NEEDS_OBSTORE
+    from ..fleet.backend import Unavailable
 
     try:
         return urls.open_backend(found.url, found.pull_seconds, writes)
-    except NotInstalled as error:
-        raise Failure(f"nothing was done: {NEEDS_OBSTORE}") from error
     except Unavailable as error:
         raise Failure(f"the fleet's URL cannot be used: {error}") from error
 

@@ -14,6 +14,7 @@ from ..store.runs import recorded_paths
 from .complete import programs
 from .output import Failure, WrongUse, human_bytes, json_option, plural, print_json, say
 from .selection import NAMES, Names, confirm, dry_run_option, require_one, require_store, yes_option
+from .state import with_state
 
 
 def _size(path: str) -> int:
@@ -21,14 +22,6 @@ def _size(path: str) -> int:
         return os.lstat(path).st_size
     except OSError:
         return 0  # gone
-
-
-def _with_state(root: str, name: str) -> dict[int, str]:
-    """Returns the programs of this name of which state is recorded."""
-    names = Names(root)
-    for program in state.programs(root):
-        names.learn(program, state.application(root, program))
-    return {program: names.of(program) for program in state.programs(root) if names.matches(program, name)}
 
 
 def _count(runs: list[recorded.Run], size: int) -> str:
@@ -59,7 +52,9 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
     runs = [run for run in recorded.read(store.root) if name is None or run.matches(name)]
     objects = state.removable(store.root) if everything else []
     if name is not None:
-        named = {run.program_id: run.title for run in runs} or _with_state(store.root, name)
+        names = Names(store.root)
+        named = {run.program_id: run.title for run in runs}
+        named = named or {program: names.of(program) for program in with_state(store, names, name)}
         if not named:
             raise Failure(f"nothing was forgotten: no run of {name} is recorded; pylayer stats lists the programs")
         require_one(name, named, "nothing was forgotten")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import LAYER_NAME
+from ..common.files import names_in
 from ..common.paths import _base
 from . import layer_files
 from .layer_files import MANIFEST_NAME
@@ -106,10 +107,7 @@ def find() -> list[Manifest]:
     for kind in KINDS:
         for place in _places():
             directory = Path(place, "vulkan", f"{kind}_layer.d")
-            try:
-                paths = sorted(path for path in directory.iterdir() if path.suffix == ".json")
-            except OSError:
-                continue
+            paths = [directory / name for name in names_in(str(directory)) if name.endswith(".json")]
             found += [manifest for path in paths if (manifest := read(path, kind))]
     return found
 

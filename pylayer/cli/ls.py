@@ -143,11 +143,8 @@ def _holding_json(names: Names, holding: Holding) -> dict[str, Any]:
 
 
 def _shelf_json(names: Names, shelf: Shelf, rows: list[Holding]) -> dict[str, Any]:
-    device, driver = names.device_and_driver(shelf.identity, shelf.name)
     return {
-        "identity": shelf.name,
-        "device": device,
-        "driver": driver,
+        **names.as_json(shelf.identity, shelf.name),
         "fields": shelf.identity.fields if shelf.identity is not None else None,
         "programs": [_holding_json(names, holding) for holding in rows],
         "other_bytes": shelf.other_bytes,

@@ -83,6 +83,11 @@ class Names:
         driver += f" ({', '.join(extra)})" if extra else ""
         return device or "unknown device", driver or known or "unknown driver"
 
+    def as_json(self, identity: Identity | None, name: str) -> dict[str, str]:
+        """Returns the name of an identity, and its device and driver in words, for --json."""
+        device, driver = self.device_and_driver(identity, name)
+        return {"identity": name, "device": device, "driver": driver}
+
     def target(self, identity: Identity | None, name: str) -> str:
         """Returns device, driver and name of an identity in one line."""
         return f"{', '.join(self.device_and_driver(identity, name))}; identity {name}"

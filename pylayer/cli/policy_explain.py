@@ -107,8 +107,7 @@ def program_to_ask(name: str | None) -> Program:
 
 
 def _assumed() -> DeviceFacts:
-    known: dict[str, Any] = dict.fromkeys(DeviceFacts.__slots__, False)
-    known |= dict.fromkeys(("device_name", "driver_name", "driver_info"), "")
+    known: dict[str, Any] = dict.fromkeys(("device_name", "driver_name", "driver_info"), "")
     known |= dict.fromkeys(("device_id", "driver_id", "driver_version", "vendor_id"), 0)
     known |= dict.fromkeys(("cache_control_supported", "binaries_supported", "feedback_supported"), True)
     return DeviceFacts(**known | {"api_version": 1 << 22 | 3 << 12, "pipeline_cache_uuid": bytes(16)})
@@ -244,9 +243,7 @@ def _yaml(value: Any) -> str:
         return ", ".join(f"{key}: {_yaml(inner)}" for key, inner in value.items())
     if isinstance(value, list):
         return f"{len(value)} of them" if value else "none"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
+    return layer_settings.yaml_word(value)
 
 
 def _has(found: Explanation, condition: str) -> str:

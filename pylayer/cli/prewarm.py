@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.file_kinds import PREWARM
-from ..common.files import Scratch
 from ..report import recorded
 from ..store.store import Store
-from . import layer_files
 from .complete import files, programs
-from .environment import DISABLE
 from .output import EXIT_PROBLEM, Failure, json_option, one_line, plural, print_json, progress, say
-from .replaying import give, scratch_environment
+from .replaying import give, room, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
 
@@ -153,23 +149,17 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
     tool = shutil.which(replayer or REPLAYER)
     if tool is None:
         raise Failure(f"{replayer or REPLAYER} is not there or not executable; {WHERE}")
-    if DISABLE in os.environ:
-        raise Failure(f"{DISABLE} is set, which keeps the layer out of every program; unset it")
     store = require_store()
     recipient = recipient_of(store, app, "nothing was replayed")
     names = Names(store.root)
-    try:
-        manifests = str(layer_files.run_directory(store.root))
-        with Scratch(store.root, PREWARM.place, parent_too=True) as scratch:
-            root = os.path.join(scratch, "store")
-            environment = scratch_environment(root, manifests)
-            if not _uses_identifiers(store, recipient[0]):
-                environment["PYLAYER_SHADER_IDENTIFIERS"] = "ignore"
-            command = [tool, "--progress", *(os.path.abspath(path) for path in recordings)]
-            replay = _replay(command, environment, as_json)
-            imports, _ = give(root, store, recipient, REPLAYER)
-    except OSError as error:
-        raise Failure(f"{store.root} cannot be used: {error.strerror or error}; nothing was stored") from error
+    with room(store, "nothing was stored") as (scratch, manifests):
+        root = os.path.join(scratch, "store")
+        environment = scratch_environment(root, manifests)
+        if not _uses_identifiers(store, recipient[0]):
+            environment["PYLAYER_SHADER_IDENTIFIERS"] = "ignore"
+        command = [tool, "--progress", *(os.path.abspath(path) for path in recordings)]
+        replay = _replay(command, environment, as_json)
+        imports, _ = give(root, store, recipient, REPLAYER)
     if as_json:
         print_json(_as_json(store.root, imports, recipient, replay, names))
     else:
@@ -192,11 +182,14 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
 def _as_json(
     root: str, imports: list[Import], recipient: tuple[int, str], replay: Replay, names: Names
 ) -> dict[str, Any]:
-    identities = []
-    for work in imports:
-        device, driver = names.device_and_driver(work.identity, work.identity.name)
-        counts = {"pipelines": work.result.pipelines, "known_records": work.result.known}
-        identities.append({"identity": work.identity.name, "device": device, "driver": driver, **counts})
+    identities = [
+        {
+            **names.as_json(work.identity, work.identity.name),
+            "pipelines": work.result.pipelines,
+            "known_records": work.result.known,
+        }
+        for work in imports
+    ]
     return {
         "store": root,
         "program": recipient[1],

@@ -40,17 +40,6 @@ SPIRV = b"".join(
 )
 CACHE_CONTROL_EXTENSION = "VK_EXT_pipeline_creation_cache_control"
 BINARY_EXTENSION = "VK_KHR_pipeline_binary"
-#: Facts that no carrier depends on, or that only a program can supply.
-NOT_ASKED = (
-    "binaries_requested",
-    "cache_control_requested",
-    "binary_data_compressed",
-    "internal_cache",
-    "internal_cache_control",
-    "internal_cache_disabled",
-    "precompiled_internal_cache",
-    "prefers_internal_cache",
-)
 FEEDBACK_EXTENSION = "VK_EXT_pipeline_creation_feedback"
 VULKAN_1_3 = 1 << 22 | 3 << 12
 #: The layer writes its first log line while the interpreter starts, which takes long on a loaded machine.
@@ -148,7 +137,6 @@ def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
     core = min(base.apiVersion, loader_version(vk)) >= VULKAN_1_3
     return {
         "api_version": base.apiVersion,
-        **dict.fromkeys(NOT_ASKED, False),
         "binaries_supported": BINARY_EXTENSION in extensions,  # the extension implies its feature, and maintenance5
         "cache_control_supported": cache_control_supported(vk, physical, core, extensions),
         "device_id": base.deviceID,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common import file_kinds
+from ..common.files import names_in
 from ..common.paths import _base, config_file, store_root
 from ..store.removal import left_in_memory
 from . import layer_files
@@ -121,10 +122,7 @@ class Purge:
             self.parts.append(Leftover(what, str(path)))
 
     def _add_store(self, root: str) -> None:
-        try:
-            names = sorted(os.listdir(root))
-        except OSError:
-            return  # there is none
+        names = names_in(root)
         others = [name for name in names if name not in OF_A_STORE]
         if others:
             self.kept.append((root, f"{others[0]} in it is not of a store; delete the directory yourself"))
@@ -148,10 +146,8 @@ class Purge:
         if own:
             self._add("your policy file", f"{own}/policy.yaml")
             self._emptied.append(own)
-            others = (
-                [entry.path for entry in os.scandir(own) if entry.name != "policy.yaml"] if os.path.isdir(own) else []
-            )
-            self.kept += [(path, "it is your own file") for path in sorted(others)]
+            others = [f"{own}/{name}" for name in names_in(own) if name != "policy.yaml"]
+            self.kept += [(path, "it is your own file") for path in others]
         if policy and own and os.path.lexists(policy) and os.path.dirname(policy) != own:
             self.kept.append((policy, "PYLAYER_CONFIG names this file, which may belong to something else"))
         for base, place in ((data, "bash-completion/completions/pylayer"), (config, "fish/completions/pylayer.fish")):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..report.words import minute
 from ..store.quarantine import empty as delete_all
 from ..store.quarantine import items
 from . import verdict_lines
@@ -45,7 +46,7 @@ def quarantine() -> None:
 def _lines(item: QuarantinedFile) -> str:
     """Returns two lines about a damaged file."""
     reason = printable(item.reason) or "no reason is known"
-    return f"{verdict_lines.when(item.time)}  {human_bytes(item.size)}  {printable(item.path)}\n  {reason}"
+    return f"{minute(item.time)}  {human_bytes(item.size)}  {printable(item.path)}\n  {reason}"
 
 
 def _print_verdicts(found: list[VerdictText]) -> None:

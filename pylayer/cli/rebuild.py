@@ -13,17 +13,14 @@ from typing import Any
 
 import click
 
-from ..common.file_kinds import PREWARM
-from ..common.files import Scratch
 from ..common.paths import system_store_root
 from ..common.settings import top_setting
 from ..report import recorded
 from ..store import state as states
 from ..store.store import Refused, Store
 from ..values import DeviceFacts
-from . import layer_files
 from .complete import programs
-from .environment import DISABLE
+from .devices import described
 from .output import (
     EXIT_PROBLEM,
     Failure,
@@ -36,7 +33,7 @@ from .output import (
     progress,
     say,
 )
-from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, shelves_of
+from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, room, shelves_of
 from .selection import NAMES, Names, require_store
 from .state import with_state
 from .trim import parse_size
@@ -131,20 +128,15 @@ def perform(
 ) -> None:
     """Does all of the work that there is. Raises Failure."""
     require_replayer()
-    if DISABLE in os.environ:
-        raise Failure(f"{DISABLE} is set, which keeps the layer out of every program; unset it")
     total = sum(len(work.wanted) for work in works)
     try:
-        manifests = str(layer_files.run_directory(store.root))
         with (
-            Scratch(store.root, PREWARM.place, parent_too=True) as scratch,
+            room(store, "the rest was not rebuilt") as (scratch, manifests),
             progress("rebuilding", total, quiet, remaining=True) as advance,
         ):
             for work in works:
                 if work.wanted and not is_enough():
                     work.run(effort, scratch, manifests, advance, is_enough)
-    except OSError as error:
-        raise Failure(f"{store.root} cannot be used: {error.strerror or error}; the rest was not rebuilt") from error
     except Refused as error:
         raise Failure(f"what was compiled is no data of this driver: {error}; the rest was not rebuilt") from error
 
@@ -212,7 +204,7 @@ def _print(works: list[Rebuild]) -> None:
             others = f"; {work.without_data} more have no data of their own" if work.without_data else ""
             done = f"{work.rebuilt} of {count} for {work.recipient[1]}"
             say(f"Rebuilt: {done}, which held it up for {waited} once{others}")
-        say(f"  {printable(f'{work.facts.device_name}, {work.facts.driver_name} {work.facts.driver_info}'.strip())}")
+        say(f"  {printable(described(work.facts))}")
         if reasons:
             table = Table("not rebuilt", "why", box=None)
             for why, number in reasons.most_common():

@@ -7,6 +7,7 @@ one slice, and memory that a driver does not give back is bounded.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -16,17 +17,18 @@ import subprocess
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..common.files import remove_tree
+from ..common.file_kinds import PREWARM
+from ..common.files import Scratch, remove_tree
 from ..common.identity import Identity
 from ..report import recorded
 from ..store.state import Unusable, record_again
 from ..store.store import Refused, Store
 from . import layer_files
-from .environment import with_layer
+from .environment import DISABLE, with_layer
 from .output import Failure
 
 if TYPE_CHECKING:
@@ -62,6 +64,20 @@ KEEPS_NOTHING = "the layer stores nothing for this device (pylayer doctor)"
 
 
 # ---- the room: a store of its own ----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def room(store: Store, undone: str) -> Iterator[tuple[str, str]]:
+    """Yields a directory for the stores of replayers, and that of the layer's manifest. Raises Failure if the layer is
+    kept out, or if the store cannot be used; ``undone`` says what was not done then."""
+    if DISABLE in os.environ:
+        raise Failure(f"{DISABLE} is set, which keeps the layer out of every program; unset it")
+    try:
+        manifests = str(layer_files.run_directory(store.root))
+        with Scratch(store.root, PREWARM.place, parent_too=True) as scratch:
+            yield scratch, manifests
+    except OSError as error:
+        raise Failure(f"{store.root} cannot be used: {error.strerror or error}; {undone}") from error
 
 
 def scratch_environment(root: str, manifests: str) -> dict[str, str]:

@@ -83,9 +83,10 @@ def meant(name: str | None, identity: str | None, known: Collection[str]) -> tup
     return Selection(identity=identity), name
 
 
-def require_one(name: str, found: dict[int, str], undone: str) -> None:
-    """Raises WrongUse if a name that is no pattern stands for several programs. ``undone`` says what was not done."""
-    if len(found) > 1 and not is_pattern(name):
+def require_one(name: str, found: dict[int, str], undone: str, patterns: bool = True) -> None:
+    """Raises WrongUse if a name stands for several programs. A pattern may, if ``patterns`` is set. ``undone`` says
+    what was not done."""
+    if len(found) > 1 and not (patterns and is_pattern(name)):
         listed = ", ".join(f"{shown} ({number:016x})" for number, shown in found.items())
         raise WrongUse(f"{undone}: {name} names {len(found)} programs: {listed}; give one whole name or number")
 

@@ -61,9 +61,7 @@ def export_command(file: str, app: str, key: str | None, as_json: bool) -> None:
     found = {number: names.of(number) for number in with_state(store, names, app)}
     if not found:
         raise Failure(f"{file} was not written: no state is recorded of a program named {app}")
-    require_one(app, found, "nothing was exported")
-    if len(found) > 1:
-        raise Failure(f"nothing was exported: {app} names {len(found)} programs; a file has one program's state")
+    require_one(app, found, "nothing was exported", patterns=False)
     ((number, name),) = found.items()
     path = unsigned(file, private)
     recorded = states.State(store.root, number)

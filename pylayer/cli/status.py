@@ -11,6 +11,7 @@ import click
 
 from ..common.paths import store_root
 from ..report import recorded
+from ..report.words import minute
 from ..store.store import EVERY, Store
 from ..values import Program
 from .complete import programs
@@ -28,7 +29,7 @@ from .output import (
 )
 from .policy_in_force import policies_in_force, read_policy
 from .selection import NAMES
-from .verdict_lines import line, when
+from .verdict_lines import line
 
 if TYPE_CHECKING:
     from ..report.recorded import Run
@@ -177,7 +178,7 @@ def _of_running(found: Status, name: str, runs: list[Run], process: Process | No
     found.pid = process.pid if process else runs[0].pid
     running = f"{found.program} is running (pid {found.pid}"
     if runs:
-        since = f"{running}, since {when(runs[0].started)})"
+        since = f"{running}, since {minute(runs[0].started)})"
         why = _off_carrier(runs)
         found.on = not why
         found.answer = f"{since} and the layer does nothing in it: {why}" if why else f"{since} under the layer"
@@ -201,7 +202,7 @@ def _of_ended(found: Status, name: str, runs: list[Run], off: list[str]) -> None
     layer off."""
     skipped = _skipped(name, None)
     carrier = _off_carrier(runs) if runs else ""
-    last = f"in the last run of {found.program}, {when(runs[0].started)}" if runs else ""
+    last = f"in the last run of {found.program}, {minute(runs[0].started)}" if runs else ""
     if skipped:
         found.answer = f"the {skipped} excludes {found.program}; pylayer on {name} includes it"
     elif off:
@@ -256,9 +257,9 @@ def of_environment() -> Status:
     runs = recorded.read(root) if root else []
     for run in runs:
         if run.state == "running":
-            found.facts.append(("running", f"{run.title} (pid {run.pid}, since {when(run.started)})"))
+            found.facts.append(("running", f"{run.title} (pid {run.pid}, since {minute(run.started)})"))
     if runs and not found.facts:
-        found.facts.append(("last run", f"{runs[-1].title}, {when(runs[-1].started)}"))
+        found.facts.append(("last run", f"{runs[-1].title}, {minute(runs[-1].started)}"))
     build = _build()
     if build:
         found.facts.append(build)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..report.words import FRAME_NS
+from ..report.words import FRAME_NS, local_time
 from .complete import programs
 from .live import LiveRun, Watch
 from .output import (
@@ -49,6 +49,7 @@ COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str], int], ...] = (
     ("queue", lambda run: human_bytes(run["queued_bytes"]) if run["queued"] else "-", 110),
     ("stored", lambda run: human_bytes(run["stored_bytes"]), 80),
 )
+CLOCK = "%H:%M:%S"
 STATE_STYLES = {"running": "", "died": "red"}
 
 #: The most compilations to show where output is no terminal. A terminal is filled.
@@ -113,13 +114,6 @@ def _latest(runs: list[LiveRun], most: int) -> list[dict[str, Any]]:
     return sorted((one for run in runs for one in run.compiles), key=lambda one: one["time_s"], reverse=True)[:most]
 
 
-def _clock(seconds: float) -> str:
-    try:
-        return time.strftime("%H:%M:%S", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return "?"
-
-
 def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
@@ -140,7 +134,7 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
         fingerprint = one["fingerprint"] if int(one["fingerprint"], 16) else "unknown"
         kind = " ".join(text for text in (one["kind"], one["entry_point"]) if text)
         table.add_row(
-            _clock(one["time_s"]),
+            local_time(one["time_s"], CLOCK),
             Text(human_time(one["duration_ns"]), style="bold yellow" if one["duration_ns"] > FRAME_NS else ""),
             *([fingerprint] if both else []),
             one["name"] or (kind if both else fingerprint),
@@ -203,7 +197,7 @@ class Screen:
         running = sum(run.state == "running" for run in runs)
         head = [f"{running} running"]
         if height is None or self._out.width >= NARROW:
-            head += [f"store {human_bytes(self._measure_store())}", _clock(time.time())]
+            head += [f"store {human_bytes(self._measure_store())}", local_time(time.time(), CLOCK)]
         title = Text(" · ".join([*head, *([hint] if hint else [])]), style="dim", no_wrap=True, overflow="ellipsis")
         room = len(runs) if height is None else max(1, height - 3)
         parts: list[RenderableType] = [title, _programs(self._out, runs[:room])]

@@ -11,7 +11,7 @@ from ..common.files import TEMPORARY, rename_to_new, unique_name
 from ..common.settings import top_setting
 from ..store.store import Refused
 from .complete import files, programs
-from .devices import is_of, present_facts
+from .devices import described, is_of, present_facts
 from .key import read_key
 from .names import numbered
 from .output import (
@@ -190,7 +190,7 @@ def _require_device(wanted: Import) -> None:
     if problem:
         raise Failure(f"nothing was imported: {problem}, so it is not known if {theirs} is here; see --any-device")
     if not any(is_of(wanted.identity, facts) for facts in present):
-        here = "; ".join(f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present)
+        here = "; ".join(map(described, present))
         raise Failure(
             f"nothing was imported: the file is for {theirs} ({fields['abi']}), and this machine has {here}; "
             "--any-device imports it for a device that is not here"
@@ -276,7 +276,7 @@ def _print_import(
 
 def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
     """Returns number and name of the single program of this store that ``--for`` selects. Raises Failure if it selects
-    none, or several; ``undone`` says what was not done."""
+    none, and WrongUse if several; ``undone`` says what was not done."""
     names = Names(store.root)
     Selection().shelves(store, names)
     found = names.known(app)
@@ -285,9 +285,7 @@ def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
             f"{undone}: this store knows no program named {app}. Start it once under pylayer, so that its "
             "name is known; pylayer ls and pylayer stats list programs"
         )
-    if len(found) > 1:
-        listed = ", ".join(f"{names.of(number)} ({number:016x})" for number in found)
-        raise Failure(f"{undone}: {app} names {len(found)} programs: {listed}; give one name or number")
+    require_one(app, {number: names.of(number) for number in found}, undone, patterns=False)
     return found[0], names.of(found[0])
 
 

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..common.files import names_in
 from . import layer_files
 from .layer_files import CURRENT, PACKAGE, TREE
 from .output import Failure, reason
@@ -212,10 +213,7 @@ class Tree:
 
 def names(place: Path) -> list[str]:
     """Returns the names of the trees in a place."""
-    try:
-        return sorted(name for name in os.listdir(place) if TREE.fullmatch(name))
-    except OSError:
-        return []
+    return [name for name in names_in(str(place)) if TREE.fullmatch(name)]
 
 
 def current(place: Path) -> str:

@@ -112,6 +112,31 @@ def open_foreign(path: str) -> int:
     return fd
 
 
+def names_in(directory: str) -> list[str]:
+    """Returns the names in a directory, in order; none if it cannot be read."""
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
+
+
+def entries_in(directory: str, ending: str = "") -> list[tuple[os.DirEntry[str], os.stat_result]]:
+    """Returns what is in a directory, each with its own status, not that of what a link leads to. ``ending``: only what
+    has a name that ends so. What cannot be read or is deleted meanwhile is left out."""
+    found = []
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                try:
+                    if entry.name.endswith(ending):
+                        found.append((entry, entry.stat(follow_symlinks=False)))
+                except OSError:
+                    continue
+    except OSError:
+        pass
+    return found
+
+
 def create_temporary(path: str, anywhere: bool = False) -> tuple[int, str]:
     """Creates a temporary file beside ``path``, to be renamed to it; returns its descriptor and name. ``anywhere``: the
     file is not in the store and may be in a directory that others may write to. Raises OSError."""
@@ -227,17 +252,12 @@ class Scratch:
 def prune_oldest(directory: str, kind: Kind, most: int, dated: bool = False) -> int:
     """Deletes the files of a kind in a directory that were written longest ago, a quarter at a time, if there are more
     than ``most``; returns how many. ``dated``: their names say when they were made."""
-    found: list[tuple[float, str]] = []
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.name.endswith(kind):
-                    date = date_of_name(entry.name) if dated else date_of(entry.stat(follow_symlinks=False).st_mtime)
-                    found.append((date, entry.path))
-    except OSError:
-        return 0  # there are none, or another process prunes too
-    if len(found) <= most:
+    paths = [os.path.join(directory, name) for name in names_in(directory) if name.endswith(kind)]
+    if len(paths) <= most:
         return 0
+    found = [(date_of_name(path), path) for path in paths]
+    if not dated:
+        found = [(date_of(status.st_mtime), entry.path) for entry, status in entries_in(directory, kind)]
     return sum(remove(path) for _, path in sorted(found)[: len(found) - most * 3 // 4])
 
 
@@ -246,16 +266,9 @@ def remove_left_temporaries(directory: str, beginning: str = "", trees: bool = F
     whose names begin with it. ``trees``: also directories that are not empty."""
     removed = 0
     now = time.time()
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.name.endswith(TEMPORARY) and entry.name.startswith(beginning):
-                    maker = entry.name[: -len(TEMPORARY)].rpartition(".")[2]
-                    try:
-                        left = owner.maker_has_ended(maker, now - entry.stat(follow_symlinks=False).st_mtime)
-                    except OSError:
-                        continue
-                    removed += left and (remove(entry.path) or (remove_tree if trees else remove_directory)(entry.path))
-    except OSError:
-        pass
+    for entry, status in entries_in(directory, TEMPORARY):
+        if entry.name.startswith(beginning):
+            maker = entry.name[: -len(TEMPORARY)].rpartition(".")[2]
+            left = owner.maker_has_ended(maker, now - status.st_mtime)
+            removed += left and (remove(entry.path) or (remove_tree if trees else remove_directory)(entry.path))
     return removed

@@ -147,11 +147,6 @@ def open_directory(path: str, below: int | None = None, follow: bool = True, sti
     return fd
 
 
-def _with_path(error: OSError, path: str) -> OSError:
-    """Returns the error with the whole path, for a call that got only the last part of ``path``."""
-    return type(error)(error.errno, error.strerror, path)
-
-
 def _open_root(path: str) -> int:
     """As ``open_directory``. ``path`` may be a link of the user or of root, but not of anybody else, who could put one
     into a directory like /tmp."""
@@ -213,34 +208,33 @@ def _plain(path: str, fd: int) -> int:
     return fd
 
 
-def open_below(directory: int, path: str, flags: int = posix.O_RDONLY, mode: int = 0o600) -> int:
-    """Returns a descriptor of the file ``path``. ``directory`` is the descriptor of its directory in the store, from
-    ``open_directory``. Opens for reading or as ``flags`` say. Never opens a link, and does not wait if a pipe is there.
+def _open_below(directory: int, path: str, flags: int) -> int:
+    """Opens the file ``path``, whose directory has this descriptor, and closes that. Does not wait if a pipe is there.
+    Raises OSError with the whole path."""
+    try:
+        name = path.rpartition("/")[2]
+        return posix.open(name, flags | posix.O_CLOEXEC | posix.O_NONBLOCK, 0o600, dir_fd=directory)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, path) from None
+    finally:
+        posix.close(directory)
+
+
+def open_in_store(path: str, flags: int = posix.O_RDONLY) -> int:
+    """Returns a descriptor of the file ``path`` for reading, or as ``flags`` say. Neither the file nor its directory
+    may be a link, or writable by anybody else.
 
     Raises OSError, and UntrustedDirectory if somebody else could have written the file.
     """
-    name = path.rpartition("/")[2]
-    try:
-        fd = posix.open(name, flags | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK, mode, dir_fd=directory)
-    except OSError as error:
-        raise _with_path(error, path) from None
+    fd = _open_below(open_directory(path.rpartition("/")[0], follow=False), path, flags | posix.O_NOFOLLOW)
     if not flags & posix.O_EXCL:  # otherwise this user has just created it
         _plain(path, fd)
     if flags & posix.O_CREAT:
         try:
-            posix.fchmod(fd, mode)  # a umask such as 0777 would keep the user's later processes out
+            posix.fchmod(fd, 0o600)  # a umask such as 0777 would keep the user's later processes out
         except OSError:
             pass  # root's file, or a file system without modes
     return fd
-
-
-def open_in_store(path: str, flags: int = posix.O_RDONLY, mode: int = 0o600) -> int:
-    """As ``open_below``, in the directory part of ``path``, which must not be a link or writable by anybody else."""
-    directory = open_directory(path.rpartition("/")[0], follow=False)
-    try:
-        return open_below(directory, path, flags, mode)
-    finally:
-        posix.close(directory)
 
 
 def open_own_file(path: str) -> int:
@@ -251,13 +245,7 @@ def open_own_file(path: str) -> int:
     UntrustedDirectory included.
     """
     directory = open_directory(path.rpartition("/")[0] or "/", sticky_is_fine=True)
-    try:
-        fd = posix.open(path.rpartition("/")[2], posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK, dir_fd=directory)
-    except OSError as error:
-        raise _with_path(error, path) from None
-    finally:
-        posix.close(directory)
-    return _plain(path, fd)
+    return _plain(path, _open_below(directory, path, posix.O_RDONLY))
 
 
 def read_own_file(path: str, limit: int) -> bytes:

@@ -34,16 +34,8 @@ class Missing(Denied):
     """There is no such object."""
 
 
-class NoRanges(Denied):
-    """The server sends whole objects only."""
-
-
 class Unchanged(Exception):
     """The object is the one that the caller has."""
-
-
-class NotInstalled(Exception):
-    """obstore is not installed."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +55,7 @@ class Backend:
 
     def _open(self, path: str, start: int, etag: str | None) -> tuple[int | None, str | None, Iterator[bytes]]:
         """Returns an object's size, None if it is not known in advance, its ETag, and its bytes from ``start`` on as
-        they arrive. Raises Missing, NoRanges, and Unchanged if the object still has the ETag ``etag``."""
+        they arrive. Raises Missing, and Unchanged if the object still has the ETag ``etag``."""
         raise NotImplementedError
 
     def read(self, path: str, most_bytes: int, etag: str | None = None) -> tuple[bytes, str | None]:
@@ -83,7 +75,7 @@ class Backend:
 
     def stream(self, path: str, start: int, size: int) -> Iterator[bytes]:
         """Yields the bytes of an object of ``size`` bytes from ``start`` on, as they arrive, and at most one piece more
-        than the object may have. Raises NoRanges."""
+        than the object may have. Raises Denied if the server does not begin there."""
         found, _, pieces = self._open(path, start, None)
         if found is not None and found != size:
             raise Denied(f"{path} has {found} bytes, and not {size}")
@@ -94,7 +86,7 @@ class Backend:
             if at > size:
                 return
         if at < size and at == start > 0:
-            raise NoRanges(f"{self.url} does not continue a download, so the next pull begins it anew")
+            raise Denied(f"{self.url} does not continue a download, so the next pull begins it anew")
         if at < size:
             raise Unavailable(f"{self.url}/{path}: the connection ended early")
 

@@ -13,9 +13,8 @@ from .backend import (
     RETRIES,
     STALL_SECONDS,
     Backend,
+    Denied,
     Missing,
-    NoRanges,
-    NotInstalled,
     StoredObject,
     Unavailable,
     Unchanged,
@@ -48,7 +47,7 @@ def _one_line(error: Exception) -> str:
 
 
 class Bucket(Backend):
-    """A bucket, or a folder in it. ``seconds`` bounds each request with its retries. Raises NotInstalled."""
+    """A bucket, or a folder in it. ``seconds`` bounds each request with its retries."""
 
     def __init__(self, url: str, seconds: float) -> None:
         super().__init__(url)
@@ -56,7 +55,7 @@ class Bucket(Backend):
             import obstore
             from obstore.store import from_url
         except ImportError as error:
-            raise NotInstalled from error
+            raise Unavailable(NEEDS_OBSTORE) from error
         self._obstore = obstore
         client: Any = {
             "allow_http": True,  # signatures protect what is read, not the connection
@@ -80,7 +79,7 @@ class Bucket(Backend):
         except NotModifiedError as error:
             raise Unchanged from error
         except NotSupportedError as error:
-            raise NoRanges(f"{self.url} cannot continue a download, so the next pull begins it anew") from error
+            raise Denied(f"{self.url} cannot continue a download, so the next pull begins it anew") from error
         except (BaseError, OSError, ValueError) as error:
             where = path if path == self.url else f"{self.url}/{path}"
             raise Unavailable(f"{where}: {_one_line(error)}") from error

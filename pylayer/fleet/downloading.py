@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator
 
 from ..common.file_kinds import PART
-from ..common.files import remove, remove_left_temporaries
+from ..common.files import entries_in, remove, remove_left_temporaries
 from ..common.paths import open_in_store
 from .backend import Backend, Denied
 from .index import Pack
@@ -77,11 +77,6 @@ def remove_left_parts(folder: str) -> None:
     """Deletes unfinished downloads that nobody continued, and temporary files of processes that have ended."""
     remove_left_temporaries(folder)
     now = time.time()
-    for name in os.listdir(folder):
-        path = os.path.join(folder, name)
-        try:
-            idle = now - os.lstat(path).st_mtime
-        except FileNotFoundError:
-            continue
-        if name.endswith(PART) and idle > PART_SECONDS:
-            remove(path)
+    for entry, status in entries_in(folder, PART):
+        if now - status.st_mtime > PART_SECONDS:
+            remove(entry.path)

@@ -28,7 +28,7 @@ from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
 from ..common import file_kinds, flat
-from ..common.files import Scratch, read_small, remove, remove_left_temporaries, replace_file
+from ..common.files import Scratch, names_in, read_small, remove, remove_left_temporaries, replace_file
 from ..common.paths import make_private_below, open_in_store
 from .index import MAX_INDEX_BYTES, Pack, is_hex
 
@@ -246,9 +246,6 @@ def _is_line(value: Any) -> bool:
 
 def remembered(root: str, url: str) -> list[Memory]:
     """Returns what is remembered of each identity under a URL."""
-    try:
-        names = os.listdir(folder_of(root, url))
-    except OSError:
-        return []
-    found = {name.removesuffix(file_kinds.FLEET_STATE) for name in names if name.endswith(file_kinds.FLEET_STATE)}
-    return [Memory(root, url, name) for name in sorted(found) if is_hex(name, 32)]
+    there = names_in(folder_of(root, url))
+    found = [name.removesuffix(file_kinds.FLEET_STATE) for name in there if name.endswith(file_kinds.FLEET_STATE)]
+    return [Memory(root, url, name) for name in found if is_hex(name, 32)]

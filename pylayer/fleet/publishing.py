@@ -17,7 +17,6 @@ is older, it puts there again. What neither has leaves the index, so that machin
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -35,7 +34,7 @@ from .downloading import Budget, download, remove_left_parts
 from .incoming import Incoming
 from .index import FULL, MAX_PACK_BYTES, Index, IndexedProgram, Pack, is_hex
 from .memory import Memory, make_folder, scratch
-from .signatures import index_payload, public_of, signed_index
+from .signatures import index_payload, public_of, sha256_of, signed_index
 from .trust import MAX_INDEX_BYTES, Trust, Untrusted
 
 if TYPE_CHECKING:
@@ -236,7 +235,7 @@ class Publication:
             path, copy = f"{self._place}/{pack.name}", os.path.join(self._folder, pack.name)
             if sizes.get(path) == pack.bytes and not self._terms.again:
                 continue
-            if os.path.exists(copy) and _digest(copy) == pack.sha256:
+            if os.path.exists(copy) and sha256_of(copy) == pack.sha256:
                 self._backend.write(path, Path(copy))
                 self.result.repaired += 1
             elif sizes.get(path) != pack.bytes:
@@ -349,7 +348,7 @@ class Publication:
     def _copy_of(self, pack: Pack) -> Generator[int, None, str]:
         """Returns the path of this machine's copy of a published pack, whose bytes are those that the index says."""
         path = os.path.join(self._folder, pack.name)
-        if not os.path.exists(path) or _digest(path) != pack.sha256:
+        if not os.path.exists(path) or sha256_of(path) != pack.sha256:
             part = yield from download(self._backend, self._folder, self.result.identity, pack, self._budget)
             os.rename(part, path)
         return path
@@ -357,7 +356,7 @@ class Publication:
     def _upload(self, bound: Bound, program: str, first: int, last: int) -> Pack:
         """Uploads a pack and keeps a copy of it."""
         pack = Pack(
-            sha256=_digest(bound.path),
+            sha256=sha256_of(bound.path),
             bytes=os.path.getsize(bound.path),
             records=bound.records,
             program=program,
@@ -396,8 +395,3 @@ class Publication:
             stale -= {f"{self._place}/{pack.name}" for pack in found[0].packs} if found else set()
         self._backend.remove([*sorted(stale), *(numbers[number].path for number in sorted(old))])
         self.result.removed = len(stale) + len(old)
-
-
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

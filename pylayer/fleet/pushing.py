@@ -6,7 +6,6 @@ next one pushes the same records again, and the publisher drops those that it ha
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..store.store import Store
 from .backend import Backend, Missing, Unavailable
 from .memory import Memory, scratch
-from .signatures import append_signature
+from .signatures import append_signature, sha256_of
 from .trust import MAX_INDEX_BYTES, Trust, Untrusted
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ class Push:
             yield from self._export.steps(f"{directory}/export")
             for path in self.result.paths:
                 append_signature(path, key)
-                with open(path, "rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
-                self._backend.write(f"incoming/{self._memory.identity}/{digest}.pack", Path(path))
+                name = f"incoming/{self._memory.identity}/{sha256_of(path)}.pack"
+                self._backend.write(name, Path(path))
                 self._memory.add_pushed(self.result.names)

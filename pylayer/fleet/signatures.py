@@ -149,6 +149,12 @@ def append_signature(path: str, key: Ed25519PrivateKey) -> str:
     return public_text(public)
 
 
+def sha256_of(path: str) -> str:
+    """Returns the SHA-256 of a file, by which packs are named. Raises OSError."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 # ---- verifying ---------------------------------------------------------------------------------------
 
 

@@ -18,8 +18,8 @@ def require_url(url: str) -> None:
 
 def open_backend(url: str, seconds: float, writes: bool = False) -> Backend:
     """Returns the storage behind a URL. What is read over HTTP ends ``seconds`` from now at the latest; with object
-    storage this bounds each request. ``writes``: makes the directory of a file URL. Raises NotInstalled, and
-    Unavailable for a URL that cannot be used."""
+    storage this bounds each request. ``writes``: makes the directory of a file URL. Raises Unavailable for a URL that
+    cannot be used, also because a library is missing."""
     if url.startswith("http"):
         from .web import Web
 

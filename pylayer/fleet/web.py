@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from .backend import CONNECT_SECONDS, RETRIES, STALL_SECONDS, Backend, Denied, Missing, NoRanges, Unavailable, Unchanged
+from .backend import CONNECT_SECONDS, RETRIES, STALL_SECONDS, Backend, Denied, Missing, Unavailable, Unchanged
 
 #: Value of the Authorization header, such as "Bearer TOKEN". Sent to the host of the fleet's URL alone.
 AUTHORIZATION = "PYLAYER_FLEET_AUTHORIZATION"
@@ -206,7 +206,7 @@ class Web(Backend):
         if answer.status != (206 if start else 200) or (start and not _begins_at(answer, start)):
             self._close()
             if start:
-                raise NoRanges(f"{self.url} cannot continue a download, so the next pull begins it anew")
+                raise Denied(f"{self.url} cannot continue a download, so the next pull begins it anew")
             raise Unavailable(f"{self.url}/{path}: status {answer.status}")
         size = None if answer.length is None else answer.length + start
         found = answer.headers.get("ETag", "")

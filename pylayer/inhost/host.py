@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.layer_settings import LayerSettings
-    from ..values import DeviceFacts, Plan, Program
+    from ..values import Cell, DeviceFacts, Plan, Program
     from .loading import StoreLoad
     from .maintaining import Maintaining
     from .session import DeviceSession
@@ -434,21 +434,16 @@ class Host:
     def records(self, first: boundary.Message) -> boundary.Message | None:
         """Stores successive messages of one device that bring data, each kind with one write. Returns the message that
         follows them, or None."""
-        takes = {
-            boundary.CELL: self._take_cell,
-            boundary.BINARY_READ: self._take_binary,
-            boundary.STATE: self._take_state,
-        }
         session = self.sessions.get(first.device)
         messages: list[boundary.Message] = []
         views: list[memoryview] = []
         parts: dict[int, list[bytes | memoryview]] = {}
         message: boundary.Message | None = first
         try:
-            while message is not None and message.type in takes and message.device == first.device:
+            while message is not None and message.type in BRINGS_DATA and message.device == first.device:
                 messages.append(message)
                 if session is not None:
-                    self._guard(takes[message.type], message, session, parts.setdefault(message.type, []), views)
+                    self._guard(self._take, message, session, parts.setdefault(message.type, []), views)
                 if len(messages) == WRITE_RECORDS:
                     return None
                 message = boundary.next_message(0)
@@ -470,47 +465,32 @@ class Host:
             for taken in messages:
                 taken.release()
 
-    def _take_cell(
+    def _take(
         self,
         message: boundary.Message,
         session: DeviceSession,
         parts: list[bytes | memoryview],
         views: list[memoryview],
     ) -> None:
-        cell = message.cell()
-        kept: list[bytes | memoryview] = []
+        """Adds the pieces to write of a message that brings data, and the view of its memory."""
+        brought = getattr(message, BRINGS_DATA[message.type])()
+        if isinstance(brought.data, memoryview):
+            views.append(brought.data)
+        if message.type == boundary.CELL:
+            parts += self._new_of_cell(brought, session)
+        else:
+            part = session.binaries if message.type == boundary.BINARY_READ else session.recording
+            parts += part.new(brought)
+
+    def _new_of_cell(self, cell: Cell, session: DeviceSession) -> list[bytes | memoryview]:
+        new: list[bytes | memoryview] = []
         try:
-            if isinstance(cell.data, memoryview):
-                views.append(cell.data)
             if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
-                kept = session.pipelines.new(cell)
-                parts.extend(kept)
+                new = session.pipelines.new(cell)
         finally:
             if session.run_log is not None:
-                session.run_log.creation(cell, len(cell.data) if kept else 0)
-
-    def _take_binary(
-        self,
-        message: boundary.Message,
-        session: DeviceSession,
-        parts: list[bytes | memoryview],
-        views: list[memoryview],
-    ) -> None:
-        read = message.binary_read()
-        if read.data is not None:
-            views.append(read.data)
-        parts.extend(session.binaries.new(read))
-
-    def _take_state(
-        self,
-        message: boundary.Message,
-        session: DeviceSession,
-        parts: list[bytes | memoryview],
-        views: list[memoryview],
-    ) -> None:
-        recorded = message.recorded()
-        views.append(recorded.data)
-        parts.extend(session.recording.new(recorded))
+                session.run_log.creation(cell, len(cell.data) if new else 0)
+        return new
 
     def flush_device(self, message: boundary.Message) -> None:
         """FLUSH_DEVICE: the device is about to be destroyed. All its earlier messages were taken from the queue."""
@@ -567,7 +547,7 @@ class Host:
         boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
 
     def handle(self, message: boundary.Message) -> None:
-        """Handles one message of any type except CELL and BINARY_READ."""
+        """Handles one message of any type that is not in ``BRINGS_DATA``."""
         handler = HANDLERS.get(message.type)
         if handler is not None:
             handler(self, message)
@@ -646,7 +626,7 @@ class Host:
             waited_in_vain = message is None and not busy
             while message is not None:
                 self._dirty, self._settled = True, False
-                if message.type in (boundary.CELL, boundary.BINARY_READ, boundary.STATE):
+                if message.type in BRINGS_DATA:
                     message = self.records(message)
                 else:
                     try:
@@ -689,6 +669,8 @@ class Host:
                 boundary.load_done(serial)
 
 
+#: The methods of ``Message`` that return what a message with data to store brings. ``HANDLERS`` has the other messages.
+BRINGS_DATA = {boundary.CELL: "cell", boundary.BINARY_READ: "binary_read", boundary.STATE: "recorded"}
 HANDLERS = {
     boundary.CREATE_INSTANCE: Host.create_instance,
     boundary.PLAN_DEVICE: Host.plan_device,

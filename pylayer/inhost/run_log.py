@@ -12,6 +12,7 @@ import time
 from .. import __version__
 from ..common import owner, paths
 from ..common.file_kinds import LIVE, FileName
+from ..common.files import entries_in
 from ..store import runs
 from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile, path_of
 from ..values import CARRIER_NAMES, CELL_ADOPTED, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell
@@ -50,21 +51,6 @@ def _outcome(cell: Cell) -> str:
     if cell.flags & CELL_ADOPTED:
         return "adopted"
     return "uncacheable" if cell.flags & CELL_EMPTY else "compiled"
-
-
-def _bytes_in(path: str) -> int:
-    """Returns the total size of the files in a folder of the store. 0 if the folder cannot be read."""
-    total = 0
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                try:
-                    total += entry.stat(follow_symlinks=False).st_size
-                except OSError:
-                    continue
-    except OSError:
-        pass
-    return total
 
 
 def described(program: Program, facts: DeviceFacts, identity: Identity) -> dict[str, Any]:
@@ -245,7 +231,7 @@ class RunLog:
         OSError."""
         self._look(counters)
         if self._ended or self._store_bytes < 0:
-            self._store_bytes = _bytes_in(folder)
+            self._store_bytes = sum(status.st_size for _, status in entries_in(folder))
         failed = None if early else self._flush_timeline()
         machine, pid, pid_namespace, start_ticks = owner.this_process()
         live = str(FileName(self._device.program_id, self.name, LIVE))
@@ -265,9 +251,7 @@ class RunLog:
             "cache_wait_ns": self._cache_wait_ns,
             "passed_ns": self._passed_ns,
             "feedback": self.feedback,
-            "queued": self._activity["queued"],
-            "queued_bytes": self._activity["queued_bytes"],
-            "queued_bytes_most": self._activity["queued_bytes_most"],
+            **{key: self._activity[key] for key in ("queued", "queued_bytes", "queued_bytes_most")},
             "timeline_events": self._timeline.events if self._timeline is not None else 0,
             "timeline_dropped": self._activity["untold"]
             + (self._timeline.dropped if self._timeline is not None else 0),

@@ -15,7 +15,7 @@ from .origin import origin_json
 from .recorded import WAITED, Run, number_in
 from .remarks import remarks
 from .totals import Total, mean_compile_ns
-from .words import FRAME_NS, printable
+from .words import FRAME_NS, local_time, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,10 +63,7 @@ HELD_UP = {"wait": "waiting for the store", "cache": "cache data judged"}
 
 def moment(seconds: float, short: bool = False) -> str:
     """Returns the local time of a moment; ``short`` omits year and seconds."""
-    try:
-        return time.strftime("%m-%d %H:%M" if short else "%Y-%m-%d %H:%M:%S", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return "unknown time"
+    return local_time(seconds, "%m-%d %H:%M" if short else "%Y-%m-%d %H:%M:%S", "unknown time")
 
 
 def stages_of(bits: int) -> list[str]:

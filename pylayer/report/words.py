@@ -17,14 +17,22 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
+def local_time(seconds: float, form: str, unknown: str = "?") -> str:
+    """Returns a moment in local time, in a form of strftime(3); ``unknown`` if there is no such moment."""
+    try:
+        return time.strftime(form, time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return unknown
+
+
 def day(seconds: float) -> str:
     """Returns a calendar day, in local time."""
-    if seconds <= 0:
-        return "never"
-    try:
-        return time.strftime("%Y-%m-%d", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return "?"
+    return local_time(seconds, "%Y-%m-%d") if seconds > 0 else "never"
+
+
+def minute(seconds: float) -> str:
+    """Returns a moment in local time, without seconds."""
+    return local_time(seconds, "%Y-%m-%d %H:%M") if seconds > 0 else "?"
 
 
 def plural(count: int, noun: str) -> str:

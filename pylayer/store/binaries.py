@@ -18,7 +18,8 @@ _ALIGNMENT = 16
 assert HEADER.size == 48 and ENTRY.size == 48
 
 
-def _is_key(size: int, key: bytes) -> bool:
+def is_key(size: int, key: bytes) -> bool:
+    """Returns whether a key has a possible size, and zeros behind it."""
     return 0 < size <= MAX_KEY_BYTES and not any(key[size:])
 
 
@@ -27,14 +28,14 @@ def problem(data: bytes | bytearray | memoryview) -> str:
     if len(data) < HEADER.size:
         return "binaries shorter than their header"
     count, key_size, zero, key = HEADER.unpack_from(data)
-    if zero or not _is_key(key_size, key):
+    if zero or not is_key(key_size, key):
         return "binaries of a pipeline without a key"
     place = HEADER.size + count * ENTRY.size
     if place > len(data):
         return "more binaries than fit into it"
     for at in range(HEADER.size, place, ENTRY.size):
         size, key_size, zero, key = ENTRY.unpack_from(data, at)
-        if zero or not _is_key(key_size, key):
+        if zero or not is_key(key_size, key):
             return "a binary without a key"
         end = place + size + -size % _ALIGNMENT
         if end > len(data):

@@ -17,9 +17,10 @@ import time
 import xxhash
 
 from ..common import file_kinds
-from ..common.files import remove
+from ..common.files import names_in, remove
 from ..values import Attested, BinaryRead
 from . import format
+from .binaries import MAX_KEY_BYTES, is_key
 from .ended import has_writer
 from .folder import Folder, identity_names
 from .format import Damage
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 #: Key size, whether data follows, size of the data, key, digest of the data.
 HEAD = struct.Struct("<IIQ32s16s")
 assert HEAD.size == 64
-#: VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR
-MAX_KEY_BYTES = 32
 #: Most binaries that are known of one program under one identity, and under its other identities together. The newest
 #: are kept.
 MAX_BINARIES = 65536
@@ -54,7 +53,7 @@ def parse(data: bytes | bytearray | memoryview) -> Attested | None:
     if len(data) < HEAD.size:
         return None
     key_size, has_data, size, key, digest = HEAD.unpack_from(data)
-    if not 0 < key_size <= MAX_KEY_BYTES or any(key[key_size:]) or has_data > 1:
+    if not is_key(key_size, key) or has_data > 1:
         return None
     if len(data) != HEAD.size + (size if has_data else 0):
         return None
@@ -79,13 +78,8 @@ def record_parts(read: BinaryRead | Attested, data: memoryview | None) -> list[b
 def _files(directory: str, program: int) -> list[str]:
     """Returns the paths of a program's files in an identity's folder, oldest first."""
     prefix = f"{program:016x}-"
-    try:
-        names = [
-            name for name in os.listdir(directory) if name.startswith(prefix) and name.endswith(file_kinds.BINARIES)
-        ]
-    except OSError:
-        return []
-    return [os.path.join(directory, name) for name in sorted(names)]
+    found = [name for name in names_in(directory) if name.startswith(prefix) and name.endswith(file_kinds.BINARIES)]
+    return [os.path.join(directory, name) for name in found]
 
 
 class BinaryHistory:

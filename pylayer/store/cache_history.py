@@ -13,13 +13,11 @@ from __future__ import annotations
 import os
 import time
 
-import xxhash
-
 from ..common import file_kinds
 from ..common.files import date_of, remove
 from ..values import Value
 from . import format, sketch
-from .ended import has_writer
+from .ended import may_have_writer
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
 from .reader import Reader, parts_of
@@ -152,13 +150,10 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
         return None
     try:
         header, _ = reader.header(identity_digest)
-        head = reader.bytes_at(format.FILE_HEADER.size, format.RECORD_HEADER.size)
-        if header is None or len(head) < format.RECORD_HEADER.size:
+        head = reader.header_at(format.FILE_HEADER.size) if header is not None else None
+        if head is None or head[0] != format.BLOB:
             return None
-        magic, slot, _, size, _, digest, _, _, hashed = format.RECORD_HEADER.unpack(head)
-        found = xxhash.xxh3_64_intdigest(head[: format.HASHED_RECORD_HEADER], header.salt)
-        if magic != format.BLOB or found != hashed:
-            return None
+        _, slot, _, size, _, digest, *_ = head
         return Blob(path, slot, digest, size)
     except OSError:
         return None
@@ -304,7 +299,7 @@ class Attestations:
 
     def compact(self) -> None:
         """Combines the files whose writers have ended into one that has the newest attestations. Raises OSError."""
-        ended = [path for path in self.folder.files(self.program, (file_kinds.ATTEST,)) if not _is_written(path)]
+        ended = [path for path in self.folder.files(self.program, (file_kinds.ATTEST,)) if not may_have_writer(path)]
         if len(ended) <= MAX_FILES:
             return
         # Read the files again: a writer that has ended may have appended after this process read them.
@@ -343,10 +338,3 @@ class Attestations:
 
 def _without_key(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name != "global_key"}
-
-
-def _is_written(path: str) -> bool:
-    try:
-        return has_writer(path)
-    except OSError:
-        return True  # deleted or unreadable: not ours to delete

@@ -55,9 +55,9 @@ class Checked:
             detail = f" ({what.detail})" if what.detail else ""
             raise Refused(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail} at byte {what.offset}")
 
-    def wrong(self, detail: str, offset: int = 0, size: int = -1, outcome: str = "impossible") -> None:
+    def wrong(self, detail: str, offset: int = 0, size: int = -1) -> None:
         """Records damage."""
-        self.damage.append(Damage(self.path, outcome, offset, size, detail))
+        self.damage.append(Damage(self.path, "impossible", offset, size, detail))
 
 
 def check_file(

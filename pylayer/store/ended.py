@@ -21,6 +21,14 @@ def has_writer(path: str) -> bool:
     return not owner.has_ended(header.process, idle)
 
 
+def may_have_writer(path: str) -> bool:
+    """As ``has_writer``. Returns True for a file that is gone or cannot be read: it is not to be folded or deleted."""
+    try:
+        return has_writer(path)
+    except OSError:
+        return True
+
+
 def close_ended_journals(folder: Folder, program: int | None) -> int:
     """Renames journals whose writers have ended to closed ones, of one program or of all with ``program`` None; returns
     how many."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds
-from ..common.files import sync_file, unique_name
+from ..common.files import entries_in, sync_file, unique_name
 from . import checking, deaths, format, judging
 from .folder import Folder, read_identity
 from .format import Refused
@@ -67,16 +67,8 @@ def sync_packs(root: str, identity: str) -> None:
 
 def pack_files(root: str, identity: str) -> set[tuple[str, int, int]]:
     """Returns name, size and time of change of each pack under an identity."""
-    found = set()
-    try:
-        with os.scandir(os.path.join(root, "store", identity)) as entries:
-            for entry in entries:
-                if entry.name.endswith(file_kinds.PACK):
-                    status = entry.stat(follow_symlinks=False)
-                    found.add((entry.name, status.st_size, status.st_mtime_ns))
-    except OSError:
-        return set()  # none, or another process deletes some: whoever asks reads them
-    return found
+    found = entries_in(os.path.join(root, "store", identity), file_kinds.PACK)
+    return {(entry.name, status.st_size, status.st_mtime_ns) for entry, status in found}
 
 
 def present(root: str, identity: str, programs: Container[int]) -> dict[int, set[bytes]]:

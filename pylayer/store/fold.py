@@ -17,7 +17,7 @@ from ..common import file_kinds
 from ..common.files import remove, remove_left_temporaries
 from . import binaries, format, pack, quarantine
 from .claim import Claim
-from .ended import close_ended_journals, has_writer
+from .ended import close_ended_journals, may_have_writer
 from .folder import Folder
 from .format import Damage
 from .journal import CLOSED, OPEN
@@ -209,12 +209,7 @@ class Fold:
         first."""
         journals = self.folder.files(self.program, (CLOSED,))
         if self._dry_run:
-            for path in self.folder.files(self.program, (OPEN,)):
-                try:
-                    if not has_writer(path):
-                        journals.append(path)
-                except OSError:
-                    continue  # gone
+            journals += [path for path in self.folder.files(self.program, (OPEN,)) if not may_have_writer(path)]
         return journals
 
     def _read(self, path: str) -> Iterator[None]:

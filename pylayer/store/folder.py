@@ -11,7 +11,7 @@ import time
 
 from ..common import file_kinds, flat
 from ..common.file_kinds import FOLDED, LOADED, FileName, Kind
-from ..common.files import AHEAD_SECONDS, read_small, replace_file, unique_name
+from ..common.files import AHEAD_SECONDS, names_in, read_small, replace_file, unique_name
 from ..common.identity import Identity
 from ..common.paths import UntrustedDirectory, exists, make_private_below, require_own_below, system_store_root
 from . import format
@@ -153,10 +153,7 @@ class Folder:
     def files(self, program: int | None, kinds: tuple[str, ...] = LOADED) -> list[str]:
         """Returns paths of the files of one program, or of all programs with None: by kind in the order given, then
         oldest first."""
-        try:
-            names = os.listdir(self.path)
-        except OSError:
-            return []
+        names = names_in(self.path)
         prefix = "" if program is None else f"{program:016x}-"
         found = []
         for kind in kinds:
@@ -349,11 +346,8 @@ def _read_used(data: bytes | memoryview, when: int, loaded: Loaded) -> None:
 
 def identity_names(root: str) -> list[str]:
     """Returns the names of the identities' folders."""
-    try:
-        names = os.listdir(os.path.join(root, "store"))
-    except OSError:
-        return []
-    return sorted(name for name in names if len(name) == 32 and all(c in "0123456789abcdef" for c in name))
+    names = names_in(os.path.join(root, "store"))
+    return [name for name in names if len(name) == 32 and all(c in "0123456789abcdef" for c in name)]
 
 
 def _version(root: str, name: str) -> int | None:

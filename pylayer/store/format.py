@@ -34,10 +34,10 @@ STATE_FILE = file_kinds.OBJECTS.magic
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
-#: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text; in journals and packs only older
-#: versions wrote it. BLOB is an application's cache as it read it, ABIN a pipeline binary as it read it, ATST an
-#: attestation. USED has fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its
-#: frames, VRDT has verdicts. OBJT, CRTD and FAIL are state (state.py).
+#: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text, of exports, timelines and state. BLOB
+#: is an application's cache as it read it, ABIN a pipeline binary as it read it, ATST an attestation. USED has
+#: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts.
+#: OBJT, CRTD, FAIL and IDNT are state (state.py).
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
 EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
@@ -269,19 +269,12 @@ def padding(size: int) -> bytes:
 
 
 def record_parts(
-    magic: bytes,
-    data: bytes | memoryview,
-    digest: bytes | None = None,
-    kind: int = 0,
-    flags: int = 0,
-    create_ns: int = 0,
-    fingerprint: int = 0,
-    last_used: int = 0,
+    magic: bytes, data: bytes | memoryview, digest: bytes | None = None, *fields: int, **named: int
 ) -> list[bytes | memoryview]:
-    """Returns a record as the three pieces to write: header, data, padding. ``digest`` is the XXH3-128 of ``data``."""
+    """Returns a record as the three pieces to write: header, data, padding. ``digest`` is the XXH3-128 of ``data``. The
+    other fields are those of ``record_header``."""
     digest = xxhash.xxh3_128_digest(data) if digest is None else digest
-    head = record_header(magic, len(data), digest, kind, flags, create_ns, fingerprint, last_used)
-    return [head, data, padding(len(data))]
+    return [record_header(magic, len(data), digest, *fields, **named), data, padding(len(data))]
 
 
 def table_of(records: list[tuple[int, int]]) -> bytes:

@@ -5,7 +5,6 @@ Hashes show that a record is undamaged. They do not show that it belongs to the 
 
 from __future__ import annotations
 
-from ..common import flat
 from ..common.cache_header import HEADER, HEADER_VERSION_ONE
 from ..common.identity import Identity
 from ..values import KIND_NAMES
@@ -55,7 +54,7 @@ def problem(record: Record, data: memoryview, identity: Identity) -> str:
         reason = _cell_problem(data, identity) if record.magic == format.CELL else _binaries_problem(identity)
         return f"a pipeline {reason}" if reason else ""
     if record.magic == format.NOTE:
-        return _note_problem(data)
+        return "a note with unknown content"
     return "a malformed list of uses" if len(data) % 8 else ""
 
 
@@ -76,13 +75,3 @@ def _cell_problem(data: memoryview, identity: Identity) -> str:
 
 def _binaries_problem(identity: Identity) -> str:
     return "" if identity.fields.get("global_key") else "of binaries, for a driver without a global key"
-
-
-def _note_problem(data: memoryview) -> str:
-    try:
-        note = flat.loads(bytes(data[:MAX_NOTE_BYTES]).decode())
-    except ValueError:
-        note = {}
-    kind = note.get("plain_kind")
-    known = type(kind) is int and 0 <= kind < len(KIND_NAMES) if "plain_kind" in note else note.get("stub") is True
-    return "" if len(note) == 1 and known and len(data) <= MAX_NOTE_BYTES else "a note with unknown content"

@@ -11,7 +11,7 @@ import time
 
 from ..common import compiled, file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import remove_left_temporaries, remove_tree
+from ..common.files import names_in, remove_left_temporaries, remove_tree
 from . import binary_history, bounds, ended, fold, plans, quarantine, runs, state, timeline
 from .folder import Folder, identity_names
 from .format import Damage
@@ -149,14 +149,11 @@ def prune(root: str) -> None:
 def _prune_fleets(root: str) -> None:
     """Deletes what is remembered of fleets that were not used for long."""
     directory = os.path.join(root, file_kinds.FLEET_STATE.place)
-    try:
-        paths = [os.path.join(directory, name) for name in os.listdir(directory)]
-    except OSError:
-        return
-    for path in paths:
+    for name in names_in(directory):
+        path = os.path.join(directory, name)
         try:
             found = [os.path.join(below, name) for below, _, names in os.walk(path) for name in names]
-            newest = max(os.lstat(name).st_mtime for name in (path, *found))
+            newest = max(os.lstat(one).st_mtime for one in (path, *found))
         except OSError:
             continue  # in use just now
         if time.time() - newest > FLEET_SECONDS:

@@ -226,9 +226,8 @@ class Import:
         if header.size != reader.size:
             outcome = "truncated" if header.size > reader.size else "extended"
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))
-        head = format.RECORD_HEADER.size
-        size = format.RECORD_HEADER.unpack(reader.bytes_at(format.FILE_HEADER.size, head).ljust(head, b"\0"))[3]
-        found = reader.record_at(format.FILE_HEADER.size) if size <= judging.MAX_NOTE_BYTES else None
+        head = reader.header_at(format.FILE_HEADER.size)
+        found = reader.record_at(format.FILE_HEADER.size) if head and head[3] <= judging.MAX_NOTE_BYTES else None
         if found is None or found[0].magic != format.NOTE:
             raise self._refuse("the identity's fields are missing, or do not verify", format.FILE_HEADER.size)
         identity = self._identity_of(found[1])
@@ -333,8 +332,6 @@ class Import:
 
     def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
         now = int(time.time())
-        if record.magic == format.NOTE:
-            return  # of an older version
         if record.magic == format.USED:
             section.last_run = max(section.last_run, min(record.last_used, now))
             return

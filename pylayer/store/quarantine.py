@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds
-from ..common.files import date_of, read_small, remove, replace_file, unique_name
+from ..common.files import date_of, names_in, read_small, remove, replace_file, unique_name
 from ..common.paths import make_private_below
 
 TYPE_CHECKING = False
@@ -56,12 +56,10 @@ def move_file(root: str, path: str, damage: list[Damage]) -> bool:
 def items(root: str) -> list[QuarantinedFile]:
     """Returns everything in quarantine, oldest first."""
     directory = os.path.join(root, "quarantine")
-    try:
-        names = sorted(name for name in os.listdir(directory) if name.endswith(DATA))
-    except OSError:
-        return []
     found = []
-    for name in names:
+    for name in names_in(directory):
+        if not name.endswith(DATA):
+            continue
         base = os.path.join(directory, name.removesuffix(DATA))
         try:
             size = os.stat(base + DATA).st_size

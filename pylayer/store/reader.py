@@ -191,20 +191,19 @@ class Reader:
 
     def record_at(self, offset: int) -> tuple[Record, bytes] | None:
         """Returns a verified record and its data, by its place; None if it does not verify."""
+        header, start = self.header_at(offset), offset + RECORD_HEADER.size
+        if header is None or start + header[3] > self.size or header[3] > self._most:
+            return None
+        data = self.bytes_at(start, header[3])
+        return (Record(header, RECORD_HEADER.size), data) if xxhash.xxh3_128_digest(data) == header[5] else None
+
+    def header_at(self, offset: int) -> tuple[Any, ...] | None:
+        """Returns the fields of a record's header, by its place; None if it does not verify."""
         head = self.bytes_at(offset, RECORD_HEADER.size)
         if len(head) < RECORD_HEADER.size:
             return None
-        size = RECORD_HEADER.unpack(head)[3]
-        if xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER], self.salt) != RECORD_HEADER.unpack(head)[8]:
-            return None
-        if offset + RECORD_HEADER.size + size > self.size or size > self._most:
-            return None
-        data = head + self.bytes_at(offset + RECORD_HEADER.size, size)
-        found: list[Record] = []
-        Scan(self.path, [], self.salt).part(data, len(data), 0, None, found)
-        if len(found) != 1 or found[0].size != size:
-            return None
-        return found[0], data[RECORD_HEADER.size :]
+        fields = RECORD_HEADER.unpack(head)
+        return fields if xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER], self.salt) == fields[8] else None
 
 
 def parts_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds
-from ..common.files import FULL, remove
+from ..common.files import FULL, names_in, remove
 from ..common.identity import Identity
 from . import ended, runs, sentinel
 from .claim import Claim
@@ -130,17 +130,11 @@ def copies(root: str) -> list[str]:
     found = []
     for kind in (file_kinds.PLAN, file_kinds.FLAT):
         directory = os.path.join(root, kind.place)
-        try:
-            found += sorted(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(kind))
-        except OSError:
-            continue  # there are none
+        found += [os.path.join(directory, name) for name in names_in(directory) if name.endswith(kind)]
     return found
 
 
 def older_folders(root: str) -> list[str]:
     """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
-    try:
-        names = sorted(name for name in os.listdir(os.path.join(root, "store")) if name.endswith(file_kinds.OLDER))
-    except OSError:
-        return []
-    return [os.path.join(root, "store", name) for name in names]
+    directory = os.path.join(root, "store")
+    return [os.path.join(directory, name) for name in names_in(directory) if name.endswith(file_kinds.OLDER)]

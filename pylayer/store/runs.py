@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds, flat
-from ..common.files import prune_oldest, read_small, replace_file, unique_name
+from ..common.files import entries_in, names_in, prune_oldest, read_small, replace_file, unique_name
 from ..common.paths import make_private_below
 
 TYPE_CHECKING = False
@@ -46,11 +46,8 @@ class RunFile:
 
 def _names(root: str) -> list[str]:
     """Returns the names of all runs, oldest first."""
-    try:
-        found = os.listdir(os.path.join(root, "runs"))
-    except OSError:
-        return []
-    return sorted(name.removesuffix(file_kinds.RUN) for name in found if name.endswith(file_kinds.RUN))
+    found = names_in(os.path.join(root, "runs"))
+    return [name.removesuffix(file_kinds.RUN) for name in found if name.endswith(file_kinds.RUN)]
 
 
 def prune(root: str) -> int:
@@ -126,16 +123,8 @@ def files(root: str) -> dict[str, os.stat_result]:
             found[name] = os.stat(path, follow_symlinks=False)
         except OSError:
             continue  # it has ended
-    try:
-        with os.scandir(os.path.join(root, "runs")) as entries:
-            for entry in entries:
-                if entry.name.endswith(file_kinds.RUN):
-                    try:
-                        found[entry.name.removesuffix(file_kinds.RUN)] = entry.stat(follow_symlinks=False)
-                    except OSError:
-                        continue  # pruned meanwhile
-    except OSError:
-        pass  # nothing was recorded yet
+    for entry, status in entries_in(os.path.join(root, "runs"), file_kinds.RUN):
+        found[entry.name.removesuffix(file_kinds.RUN)] = status
     return found
 
 
@@ -147,13 +136,8 @@ def recorded_paths(root: str, names: Container[str] | None) -> list[str]:
 
     for path in live_runs.find(root).values():
         keep_dead(root, path)
-
-    try:
-        there = sorted(os.listdir(os.path.join(root, "runs")))
-    except OSError:
-        return []  # nothing was recorded yet
     found = []
-    for file in there:
+    for file in names_in(os.path.join(root, "runs")):
         name, suffix = os.path.splitext(file)
         path = os.path.join(root, "runs", file)
         try:

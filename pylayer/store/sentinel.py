@@ -17,7 +17,7 @@ import time
 
 from ..common import file_kinds, owner, paths
 from ..common.file_kinds import FileName
-from ..common.files import read_small, remove, unique_name, write_all
+from ..common.files import names_in, read_small, remove, unique_name, write_all
 from ..common.identity import Identity
 from ..common.paths import make_private
 from ..values import Value
@@ -81,11 +81,7 @@ def _places(folder: str) -> list[tuple[str, str]]:
 def files(folder: str) -> Iterator[str]:
     """Yields the path of each sentinel of an identity's folder, wherever it is."""
     for directory, beginning in _places(folder):
-        try:
-            names = os.listdir(directory)
-        except OSError:
-            continue
-        for name in names:
+        for name in names_in(directory):
             if name.endswith(file_kinds.LIVE) and name.startswith(beginning):
                 yield os.path.join(directory, name)
 
@@ -93,7 +89,7 @@ def files(folder: str) -> Iterator[str]:
 def left_in_memory() -> list[str]:
     """Returns the paths of sentinels in the runtime directory whose process has ended, whatever their store."""
     directory, found = _runtime_directory() or "", []
-    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+    for name in names_in(directory):
         path = os.path.join(directory, name)
         try:
             if not is_alive(path):

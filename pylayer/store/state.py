@@ -17,7 +17,7 @@ import time
 
 from ..common import file_kinds, flat, outcomes
 from ..common.file_kinds import FileName
-from ..common.files import AHEAD_SECONDS, remove, replace_file, unique_name
+from ..common.files import AHEAD_SECONDS, names_in, remove, replace_file, unique_name
 from ..common.identity import Identity
 from ..common.paths import make_private_below
 from . import ended, format, quarantine
@@ -157,11 +157,7 @@ def writer(root: str, program: int, application: str) -> Journal:
 
 def files(root: str, program: int | None = None) -> list[str]:
     """Returns the paths of a program's state, or of all programs', oldest first."""
-    try:
-        names = sorted(os.listdir(os.path.join(root, PLACE)))
-    except OSError:
-        return []
-    parsed = [(name, FileName.parse(name)) for name in names]
+    parsed = [(name, FileName.parse(name)) for name in names_in(os.path.join(root, PLACE))]
     return [
         os.path.join(root, PLACE, name)
         for name, it in parsed
@@ -188,7 +184,8 @@ def application(root: str, program: int) -> str:
 
 def unused_files(root: str, program: int | None = None) -> list[str]:
     """Returns the files of a program's state, or of all programs', to which no process appends."""
-    return [path for path in files(root, program) if not _is_written(path)]
+    found = files(root, program)
+    return [path for path in found if not (path.endswith(file_kinds.OBJECTS) and ended.may_have_writer(path))]
 
 
 def removable(root: str, program: int | None = None) -> list[str]:
@@ -201,13 +198,6 @@ def removable(root: str, program: int | None = None) -> list[str]:
 def _is_newer(path: str) -> bool:
     """Returns whether a newer version wrote a file. Raises OSError."""
     return Reader(path).header()[1] == "foreign-version"
-
-
-def _is_written(path: str) -> bool:
-    try:
-        return path.endswith(file_kinds.OBJECTS) and ended.has_writer(path)
-    except OSError:
-        return True  # folded meanwhile, perhaps
 
 
 class State:

@@ -6,9 +6,9 @@ import os
 import struct
 
 from ..common.file_kinds import FileName, Kind
-from ..common.files import date_of
+from ..common.files import date_of, entries_in
 from . import format
-from .ended import has_writer
+from .ended import may_have_writer
 from .fold import STEP_ENTRIES
 from .folder import identity_names
 from .reader import parts_of
@@ -42,18 +42,8 @@ class StoreFile:
 
 def files_of(root: str, identity_name: str) -> list[StoreFile]:
     """Returns every file in an identity's folder, whatever it is."""
-    found = []
-    try:
-        with os.scandir(os.path.join(root, "store", identity_name)) as entries:
-            for entry in entries:
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue
-                found.append(StoreFile(entry.path, status.st_size, status.st_mtime))
-    except OSError:
-        pass
-    return found
+    found = entries_in(os.path.join(root, "store", identity_name))
+    return [StoreFile(entry.path, status.st_size, status.st_mtime) for entry, status in found]
 
 
 def all_files(root: str) -> list[StoreFile]:
@@ -188,10 +178,7 @@ def _changed(path: str) -> int:
 def _may_be_folded(file: StoreFile) -> bool:
     if file.kind is None or not file.kind.folded:
         return False
-    try:
-        return not file.kind.appended or not has_writer(file.path)
-    except OSError:
-        return False  # gone
+    return not (file.kind.appended and may_have_writer(file.path))
 
 
 #: What a survey keeps of a record until all uses are known: fingerprint, last use, bytes on disk.

@@ -11,7 +11,7 @@ import os
 import struct
 
 from ..common import file_kinds, flat
-from ..common.files import append, date_of_name, remove, replace_file
+from ..common.files import append, date_of_name, entries_in, remove, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES, Value
 from . import format, frames
@@ -386,27 +386,14 @@ class Follower:
 def prune(root: str) -> int:
     """Deletes the oldest timelines beyond ``MAX_FILES`` and ``MAX_TOTAL_BYTES``, except those of running processes;
     returns how many."""
-    from .ended import has_writer
+    from .ended import may_have_writer
 
-    directory = os.path.join(root, "runs")
-    found: list[tuple[str, int]] = []
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.name.endswith(file_kinds.EVENTS):
-                    try:
-                        found.append((entry.path, entry.stat(follow_symlinks=False).st_size))
-                    except OSError:
-                        continue
-    except OSError:
-        return 0
+    there = entries_in(os.path.join(root, "runs"), file_kinds.EVENTS)
+    found = [(entry.path, status.st_size) for entry, status in there]
     found.sort(key=lambda file: (date_of_name(file[0]), file[0]), reverse=True)
     total = removed = 0
     for number, (path, size) in enumerate(found):
         total += size
         if number >= MAX_FILES or total > MAX_TOTAL_BYTES:
-            try:
-                removed += not has_writer(path) and remove(path)
-            except OSError:
-                continue  # gone
+            removed += not may_have_writer(path) and remove(path)
     return removed

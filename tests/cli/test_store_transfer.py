@@ -257,7 +257,7 @@ def test_given_to_nobody(user: User, store: Store, export: Path, elsewhere: User
     do."""
     before = files(user.store)
     done = user.pylayer("import", export, "--any-device", "--for", "*")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert f"({program_id(*GAME):016x})" in done.stderr and f"({program_id(*TOOL):016x})" in done.stderr
     assert files(user.store) == before
     done = elsewhere.pylayer("import", export, "--any-device", "--for", "game")
@@ -296,17 +296,6 @@ def test_every_flipped_bit(tmp_path: Path) -> None:
         path.write_bytes(whole)
         stores.flip(path, offset, offset % 8)
         refused(path, tmp_path)
-
-
-def test_note_of_an_older_version(tmp_path: Path) -> None:
-    """What an older version noted about a driver is in no export, and an import of one that has it leaves it out."""
-    path = forged(tmp_path / "x", lambda forger: forger.add(format.NOTE, b"plain_kind=i:2\n"))
-    result = take(path, tmp_path / "root").result
-    assert result.records == result.pipelines > 0
-    for pack_file in (tmp_path / "root").rglob("*.pack"):
-        found = [one.magic for part in Reader(str(pack_file)).parts([]) for one in part.records]
-        assert found and format.NOTE not in found
-    assert b"plain_kind" not in small(tmp_path).read_bytes()
 
 
 def test_every_length(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def _file_field(rng: random.Random, data: bytearray) -> None:
     value = _place(rng, data) if name == "size" and rng.random() < 0.5 else _number(rng, len(data))
     data[offset : offset + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     if rng.random() < 0.2:
-        data[16:20] = rng.choice([kind.magic for kind in file_kinds.VERIFIED])
+        data[16:20] = rng.choice([kind.magic for kind in file_kinds.TABLE if kind.verified])
     fit_file_header(data)
 
 

@@ -191,7 +191,7 @@ def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPat
     """Many runs leave few files with the newest attestations. What was dropped is unknown, and so is a damaged copy of
     it."""
     monkeypatch.setattr(cache_history, "MAX_ATTESTATIONS", 10)
-    monkeypatch.setattr(cache_history, "has_writer", lambda path: False)
+    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
     for number in range(30):
         session = make()
@@ -208,7 +208,7 @@ def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPat
 def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If sketches would take too much room, the older ones are dropped. The digests stay."""
     monkeypatch.setattr(cache_history, "MAX_SKETCH_BYTES", 200)
-    monkeypatch.setattr(cache_history, "has_writer", lambda path: False)
+    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
     for number in range(cache_history.MAX_FILES + 1):
         session = make()
@@ -224,7 +224,7 @@ def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyP
 def test_what_cannot_be_read_is_not_deleted(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Combining files leaves one of a newer version and one whose data the disk does not give: nobody knows what is in
     them."""
-    monkeypatch.setattr(cache_history, "has_writer", lambda path: False)
+    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
     for number in range(cache_history.MAX_FILES):
         session = make()
         session.caches.read(cache_read(blob(5000, seed=number)))
@@ -260,7 +260,7 @@ def test_what_a_writer_added_before_it_ended_is_not_lost(
     assert reader.caches.history(cache_data(b"early 0")) == "attested"
     for number, writer in enumerate(writers):
         writer.caches.read(cache_read(b"late %d" % number, slot=number))
-    monkeypatch.setattr(cache_history, "has_writer", lambda path: False)
+    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
     reader.close()
     assert len(files(root, ".attest")) == 1
     session = make()

@@ -45,7 +45,14 @@ def test_file_name() -> None:
         assert FileName.parse(other) is None
 
 
-def test_every_file_has_a_bound() -> None:
-    """Each kind says how much of it there can be, who deletes it, and what becomes of one of a newer version."""
-    columns = ("what", "bound", "deleted", "newer")
-    lints.none(kind.pattern for kind in file_kinds.TABLE for column in columns if not getattr(kind, column))
+def test_every_file_is_described() -> None:
+    """docs/internals/format.md has a row for each kind, in this order: what it holds, its flags, its bound, who deletes
+    it, and what becomes of one of a newer version."""
+    text = (ROOT / "docs/internals/format.md").read_text()
+    table = re.search(r"\| file \|.*\n\|[-|]+\n((?:\|.*\n)+)", text)
+    assert table is not None
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
+    flags = [", ".join(flag for flag in file_kinds.FLAGS if getattr(kind, flag)) for kind in file_kinds.TABLE]
+    described = zip(file_kinds.TABLE, flags, strict=True)
+    assert [(row[0], row[2]) for row in rows] == [(f"`{kind.pattern}`", flag or "-") for kind, flag in described]
+    lints.none(row[0] for row in rows if len(row) != 6 or not all(row))

@@ -97,7 +97,7 @@ def test_a_writer_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     alive = put(tmp_path, range(3))
     put(tmp_path, range(3, 6))
     put(tmp_path, range(6, 9))
-    monkeypatch.setattr(state, "_is_written", lambda path: path == alive)
+    monkeypatch.setattr(state.ended, "may_have_writer", lambda path: path == alive)
     fold(tmp_path)
     found = state.read(str(tmp_path), PROGRAM)
     assert alive in found.paths and len(found.paths) == 2 and fingerprints(found) == list(range(1, 10))

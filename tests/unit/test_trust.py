@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import others
 import pytest
@@ -99,14 +100,15 @@ def test_directory_that_is_swapped(folder: Folder, tmp_path: Path, monkeypatch: 
     path = journal_in(folder)
     (tmp_path / "evil").mkdir()
     (tmp_path / "evil" / path.name).write_bytes(b"evil")
-    real = paths.open_below
+    real = paths.open_directory
 
-    def swap(directory: int, name: str, *arguments: int) -> int:
+    def swap(path: str, **arguments: Any) -> int:
+        checked = real(path, **arguments)
         Path(folder.path).rename(tmp_path / "aside")
         (tmp_path / "evil").rename(folder.path)
-        return real(directory, name, *arguments)
+        return checked
 
-    monkeypatch.setattr(paths, "open_below", swap)
+    monkeypatch.setattr(paths, "open_directory", swap)
     reader = Reader(str(path))
     assert Path(folder.path, path.name).read_bytes() == b"evil"
     with pytest.raises(FileNotFoundError):
