@@ -174,8 +174,12 @@ class Replayer:
             return rest or "the replayer gave no answer"
         number = rest.partition(" ")[0]
         result = int(number) if number.removeprefix("-").isdecimal() else -13
-        lacking = f" (without {', '.join(self.lacks[:3])})" if result and self.lacks else ""
-        return f"{RESULTS.get(result, f'VkResult {result}')}{lacking}" if result else ""
+        return f"{RESULTS.get(result, f'VkResult {result}')}{self._lacking}" if result else ""
+
+    @property
+    def _lacking(self) -> str:
+        """What the device lacks, which may be the reason of a failure."""
+        return f" (without {', '.join(self.lacks[:3])})" if self.lacks else ""
 
     def _exchange(self, data: bytes, seconds: float) -> tuple[str, str, str]:
         """Sends ``data`` and returns the two first words of the answer, and the rest."""
@@ -230,7 +234,7 @@ class Replayer:
             return Ended(f"the driver ended the process with status {status}")
         name = signal.Signals(-status).name
         if -status in CRASHES:
-            return Ended(f"the driver crashed ({name})")
+            return Ended(f"the driver crashed ({name}){self._lacking}")
         return Ended(f"the process was killed ({name})", again=True)
 
     def close(self, seconds: float) -> bool:

@@ -204,14 +204,17 @@ def test_device_that_cannot_be_created(updater: User) -> None:
 
 
 def test_features_of_a_structure_that_the_driver_leaves_out(user: User) -> None:
-    """An older driver refuses what is enabled in a structure that it does not fill in. It is left out then."""
+    """An older driver refuses what is enabled in a structure that it does not fill in. It is left out then, and reasons
+    say so."""
     assert play(user, "plain") == (0, COUNT)
     program, fingerprints = stored_in_order(user)
     features = recorded.Tree("VkPhysicalDeviceRobustness2FeaturesEXT", sType=1000286000, nullDescriptor=1)
     record(user, recorded.pipelines(COUNT, True), fingerprints, program, recorded.plain_device(pNext=features))
-    old = driver("create-device=error:feature-not-present?unanswered")
-    assert numbers(rebuilt(user, **old)) == (COUNT, COUNT)
-    assert play(user, "plain", **old) == (COUNT, 0)
+    refuses = "create-device=error:feature-not-present?unanswered"
+    one = rebuilt(user, status=1, **driver(refuses, "pipeline=crash?compile"))
+    assert one["not_rebuilt"] == {"the driver crashed (SIGSEGV) (without structure 1000286000)": COUNT}
+    assert numbers(rebuilt(user, "--all", **driver(refuses))) == (COUNT, COUNT)
+    assert play(user, "plain", **driver(refuses)) == (COUNT, 0)
 
 
 def test_nothing_is_stored(updater: User) -> None:

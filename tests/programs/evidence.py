@@ -1,9 +1,10 @@
-"""Programs that nobody here wrote, without the layer and twice under it: ``make evidence``.
+"""Programs that nobody here wrote, without the layer, twice under it and rebuilt for another card: ``make evidence``.
 
 On RADV, which compiles for a GPU that is not there, over the test layer of tests/null_hardware, nothing is executed.
 What a program draws or computes is compared on Lavapipe, without the layer and under it. As root, Debian's programs run
 as nobody. What is not installed is named and left out; packages of PyPI and npm are fetched to build/evidence. Words on
-the command line choose programs. Exit status 1 if the last run of a program compiled something, or something differed.
+the command line choose programs. Exit status 1 if the last run of a program compiled something, or the one after
+``pylayer rebuild`` something that was recorded, or if something differed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import radv
 from world import LAYER_NAME, NULL_HARDWARE, ROOT, World
+
+from pylayer.store import state, timeline
 
 PROGRAMS = ROOT / "tests" / "programs"
 FETCHED = ROOT / "build" / "evidence"
@@ -42,6 +46,7 @@ CUBE = "vkcube --c 30 --suppress_popups"
 #: Mesa's disk cache: off, and in a directory that is filled by runs without the layer.
 OFF = {"MESA_SHADER_CACHE_DISABLE": "1"}
 FILLED = {"MESA_SHADER_CACHE_DISABLE": "false"}
+NEW_CARD = OFF | radv.gpu("navi31")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +118,13 @@ TABLE = [
         on_lavapipe=SOFTWARE,
     ),
     Program("vkcube", "deb:vulkan-tools", CUBE, drivers="radv"),
+    Program(
+        "vkd3d, gears and a triangle",
+        "deb:vkd3d-demos",
+        "for one in gears triangle; do timeout 3 vkd3d-$one; done",
+        drivers="radv",
+        status=(0, 124),
+    ),
     *beside("MangoHud", "mangohud", "MangoHud.json"),
     *beside("vkBasalt", "vkbasalt", "vkBasalt.json"),
     *beside("validation", "vulkan-validationlayers", "VkLayer_khronos_validation.json"),
@@ -135,6 +147,15 @@ TABLE = [
     script("wgpu_compute.py", "pypi:wgpu"),
     script("wgpu_render.py", "pypi:wgpu"),
     script("qt_quick.py", "pypi:PySide6-Essentials"),
+    # It finds a driver itself where a variable names one, past all layers (README.md).
+    Program(
+        "ncnn_inference",
+        "pypi:ncnn",
+        f"env -u VK_DRIVER_FILES -u VK_ICD_FILENAMES XDG_DATA_DIRS=$PREPARED/data {sys.executable} "
+        f"{PROGRAMS}/ncnn_inference.py",
+        drivers="radv",
+        prepare="mkdir -p $PREPARED/data/vulkan/icd.d && cp $VK_DRIVER_FILES $PREPARED/data/vulkan/icd.d",
+    ),
     script("dawn.mjs", "npm:webgpu", str(FETCHED)),
     script("llama_vulkan.py", "npm:@node-llama-cpp/linux-x64-vulkan", str(FETCHED)),
     script("taichi_julia.py", "pypi+:taichi", compared="^picture .*"),
@@ -297,6 +318,12 @@ class Runner:
     def run(self, pylayer: bool, cache: dict[str, str]) -> Result:
         return self.shell(self.program.command.replace("{python}", str(PYTHON)), self.layers(pylayer), cache)
 
+    def counted(self, environment: dict[str, str]) -> tuple[Result, Counter[str]]:
+        """Runs the program under the layer. Returns what its processes counted, too."""
+        before = len(self.world.runs())
+        result = self.run(True, environment)
+        return result, sum((Counter(run["counters"]) for run in self.world.runs()[before:]), Counter())
+
     def shell(self, command: str, layers: str, cache: dict[str, str] = OFF) -> Result:
         """Runs a command to its end, or for two minutes. Nothing of it is left."""
         environment = {**self.world.environment, "VK_INSTANCE_LAYERS": layers, **cache}
@@ -391,9 +418,9 @@ def compile_twice(program: Program, screen: Screen) -> tuple[list[str], bool]:
     with runner(program, "radv", screen) as running:
         seconds, counters = [running.run(False, OFF).seconds], [Counter[str]()]
         while len(counters) < 3 or (counters[-1]["compiled"] and len(counters) < 4):
-            before = len(running.world.runs())
-            seconds.append(running.run(True, OFF).seconds)
-            counters.append(sum((Counter(run["counters"]) for run in running.world.runs()[before:]), Counter()))
+            result, counter = running.counted(OFF)
+            seconds.append(result.seconds)
+            counters.append(counter)
         del seconds[3:]
         running.run(False, FILLED)
         seconds += [running.run(pylayer, FILLED).seconds for pylayer in (False, True)]
@@ -403,24 +430,71 @@ def compile_twice(program: Program, screen: Screen) -> tuple[list[str], bool]:
     return [str(last["pipelines"]), compiled, *(f"{one:.1f}" for one in seconds)], again
 
 
+def recorded(world: World) -> set[tuple[int, bytes]]:
+    """Returns fingerprint and digest of each pipeline whose state is recorded."""
+    root = str(world.store)
+    found = [it for program in state.programs(root) for it in state.read(root, program).created.values()]
+    return {(it.fingerprint, it.pipeline) for it in found}
+
+
+def compiled_since(world: World, since: int) -> set[int]:
+    """Fingerprints of what these runs compiled."""
+    names = sorted(path.stem for path in world.store.glob("runs/*.run"))[since:]
+    timelines = [timeline.read(str(world.store), name) for name in names]
+    events = [event for one in timelines if one for event in one.events if event.type == "pipeline"]
+    return {event.fingerprint for event in events if event.outcome in timeline.COMPILES}
+
+
+def rebuild_for_another_card(program: Program, screen: Screen) -> tuple[list[str], bool]:
+    """Three columns: what is compiled on another card, without a rebuild and with it; what of the latter was recorded
+    before, and not only asked for there; what was rebuilt. And whether something was compiled again."""
+    with runner(program, "radv", screen) as running:
+        _, without = running.counted(NEW_CARD)
+    with runner(program, "radv", screen) as running:
+        running.run(True, OFF)
+        environment = {**NEW_CARD, "VK_INSTANCE_LAYERS": "", **dict.fromkeys(program.environment)}
+        command = [sys.executable, "-m", "pylayer", "rebuild", "--json"]
+        works = json.loads(running.world.run(command, check=False, **environment).stdout)["rebuilds"]
+        before, runs = recorded(running.world), len(running.world.runs())
+        _, after = running.counted(NEW_CARD)
+        again = {it for it, _ in before} & compiled_since(running.world, runs)
+        if again:  # the next run records what that one compiled: pipelines that differ may share a fingerprint
+            running.run(True, NEW_CARD)
+            again -= {it for it, _ in recorded(running.world) - before}
+    numbers = {key: sum(work[key] for work in works) for key in ("wanted", "rebuilt", "without_data")}
+    reasons = Counter[str]()
+    for work in works:
+        reasons.update(work["not_rebuilt"])
+        reasons.update({f"not recorded: {why}": count for why, count in work["not_recorded"].items()})
+    said = [f"{numbers['rebuilt']} of {numbers['wanted'] - numbers['without_data']}"]
+    said += [f"{count} {why}" for why, count in reasons.items()]
+    columns = [f"{without['compiled']}, {after['compiled']}", str(len(again)), "; ".join(said)]
+    return columns, bool(again)
+
+
 def row(program: Program, screen: Screen) -> tuple[str, bool]:
     """The program's line, and whether something is wrong."""
-    columns, again, look = ["-"] * 7, False, "-"
+    columns, rebuilt, again, look = ["-"] * 7, ["-"] * 3, False, "-"
     try:
         if "radv" in program.drivers:
             columns, again = compile_twice(program, screen)
+            rebuilt, left = rebuild_for_another_card(program, screen)
+            again |= left
         if program.compared:
             look = compare(program, screen)
     except RuntimeError as error:
         return str(error), True
-    return " | ".join([*columns, look]), again or look not in ("-", "same")
+    return " | ".join([*columns, *rebuilt, look]), again or look not in ("-", "same")
 
 
 def main() -> None:
     missing = fetch()
     screen = Screen()
     wrong = []
-    print("program | version | pipelines | compiled | without | first | second | driver's cache filled | under | looks")
+    print(
+        "program | version | pipelines | compiled | without | first | second | driver's cache filled | under | "
+        "compiled on another card, without a rebuild and with it | of that recorded | rebuilt | looks"
+    )
     try:
         for program in TABLE:
             if sys.argv[1:] and not any(word in program.name for word in sys.argv[1:]):
