@@ -32,8 +32,8 @@ def state() -> None:
 
     \b
     Example:
-      pylayer state export game.state --app game
-      pylayer state import game.state && pylayer rebuild game
+      pylayer state export game.recorded --app game
+      pylayer state import game.recorded && pylayer rebuild game
     """
 
 
@@ -51,7 +51,7 @@ def export_command(file: str, app: str, key: str | None, as_json: bool) -> None:
 
     \b
     Example:
-      pylayer state export game.state --app game
+      pylayer state export game.recorded --app game
     """
     store = require_store()
     if os.path.lexists(file):
@@ -106,7 +106,7 @@ def import_command(file: str, app: str | None, require_signature: bool, as_json:
 
     \b
     Example:
-      pylayer state import game.state && pylayer rebuild game
+      pylayer state import game.recorded && pylayer rebuild game
     """
     from ..fleet.signatures import verified
 
