@@ -203,7 +203,7 @@ def _print(works: list[Rebuild]) -> None:
             count = plural(len(work.wanted), "pipeline")
             others = f"; {work.without_data} more have no data of their own" if work.without_data else ""
             done = f"{work.rebuilt} of {count} for {work.recipient[1]}"
-            say(f"Rebuilt: {done}, which held it up for {waited} once{others}")
+            say(f"Rebuilt: {done}, which once waited {waited} for them{others}")
         say(f"  {printable(described(work.facts))}")
         if reasons:
             table = Table("not rebuilt", "why", box=None)
@@ -231,6 +231,18 @@ def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
         for work in works
     ]
     return {"store": root, "rebuilds": rebuilds}
+
+
+def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]:
+    names = Names(store.root)
+    chosen = with_state(store, names, program)
+    if program is not None and not chosen:
+        raise Failure(f"nothing was rebuilt: no state is recorded of a program named {program}")
+    if not chosen:
+        say("Nothing to rebuild: no state of a program is recorded.")
+        return []
+    plan = Plan(store, names, everything)
+    return [work for number in chosen for work in plan.rebuilds(number)]
 
 
 @click.command(short_help="Compile pipelines for a new driver.")
@@ -273,29 +285,19 @@ def rebuild(
       pylayer rebuild game --jobs 4
     """
     store = require_store()
-    names = Names(store.root)
     end = time.monotonic() + (seconds or 0)
     default = default_effort()
     effort = Effort(jobs or default.jobs, max_memory or default.most_bytes, float(timeout))
-    chosen = with_state(store, names, program)
-    if program is not None and not chosen:
-        raise Failure(f"nothing was rebuilt: no state is recorded of a program named {program}")
-    if not chosen:
-        say("Nothing to rebuild: no state of a program is recorded.")
-        works = []
-    else:
-        plan = Plan(store, names, everything)
-        works = [work for number in chosen for work in plan.rebuilds(number)]
-        interrupted = False
-        try:
-            perform(store, works, effort, as_json, lambda: seconds is not None and time.monotonic() > end)
-        except KeyboardInterrupt:
-            interrupted = True
+    works = _works(store, program, everything)
+    try:
+        perform(store, works, effort, as_json, lambda: seconds is not None and time.monotonic() > end)
+    except KeyboardInterrupt:
         if not as_json:
             _print(works)
-        if interrupted:
-            raise KeyboardInterrupt
+        raise
     if as_json:
         print_json(_as_json(store.root, works))
+    else:
+        _print(works)
     if any(work.failures for work in works):
         raise click.exceptions.Exit(EXIT_PROBLEM)

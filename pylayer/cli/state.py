@@ -24,6 +24,15 @@ def with_state(store: Store, names: Names, app: str | None) -> list[int]:
     return [number for number in found if app is None or names.matches(number, app)]
 
 
+def _one_program(store: Store, app: str, file: str) -> tuple[int, str]:
+    names = Names(store.root)
+    found = {number: names.of(number) for number in with_state(store, names, app)}
+    if not found:
+        raise Failure(f"{file} was not written: no state is recorded of a program named {app}")
+    require_one(app, found, "nothing was exported", patterns=False)
+    return next(iter(found.items()))
+
+
 @click.group
 def state() -> None:
     """Move a program's recorded state to a machine that compiles it for its own driver.
@@ -57,12 +66,7 @@ def export_command(file: str, app: str, key: str | None, as_json: bool) -> None:
     if os.path.lexists(file):
         raise Failure(f"{file} already exists and was not changed; name a new file")
     private = None if key is None else read_key(key)
-    names = Names(store.root)
-    found = {number: names.of(number) for number in with_state(store, names, app)}
-    if not found:
-        raise Failure(f"{file} was not written: no state is recorded of a program named {app}")
-    require_one(app, found, "nothing was exported", patterns=False)
-    ((number, name),) = found.items()
+    number, name = _one_program(store, app, file)
     path = unsigned(file, private)
     recorded = states.State(store.root, number)
     try:
@@ -74,17 +78,17 @@ def export_command(file: str, app: str, key: str | None, as_json: bool) -> None:
         public = sign_export(path, file, private)
     except OSError as error:
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
+    count = len(recorded.created) - recorded.gaps
     if as_json:
         values = {"file": os.path.abspath(file), "program": name, "program_id": f"{number:016x}"}
-        complete = not recorded.has_gaps
-        print_json({**values, "pipelines": len(recorded.created), "complete": complete, "signed_by": public})
+        print_json({**values, "pipelines": count, "left_out": recorded.gaps, "signed_by": public})
         return
-    say(f"Exported: the state of {plural(len(recorded.created), 'pipeline')} of {name}, with its shaders")
+    say(f"Exported: the state of {plural(count, 'pipeline')} of {name}, with its shaders")
     say(f"  into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}")
     if public:
         say(f"  signed by {public}")
-    if recorded.has_gaps:
-        say("  without pipelines of which something is missing or damaged (pylayer verify)")
+    if recorded.gaps:
+        say(f"  without {plural(recorded.gaps, 'pipeline')} of which something is missing or damaged (pylayer verify)")
 
 
 @state.command("import", short_help="Add the state in a file to the store.")

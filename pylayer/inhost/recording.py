@@ -53,19 +53,15 @@ class Recording:
     def new(self, recorded: Recorded) -> list[bytes | memoryview]:
         """Returns the pieces to write for an object, for the pipeline that was created from it, and for pipelines that
         came before the device's own object."""
-        device = self._device
-        if device.folder is None or device.read_only:
+        folder = self._device.folder
+        if folder is None or self._device.read_only:
             return []
         if recorded.unrecorded:
-            name = UNRECORDED[recorded.unrecorded]
-            self._count(f"{name} {recorded.structure}" if recorded.structure else name)
-            if recorded.unrecorded in UNRECORDED_ONCE:
-                self._incomplete = True
-                self._mark()
+            self._note_unrecorded(recorded)
             return []
         if self._journal is None and not self._lost:
             self._mark()
-            self._open(device.folder.root)
+            self._open(folder.root)
         if self._lost:
             return []
         is_pipeline = recorded.fingerprint and recorded.kind != state.SHADER_MODULE
@@ -94,6 +90,13 @@ class Recording:
         if parts:
             self._mark()
         return parts
+
+    def _note_unrecorded(self, recorded: Recorded) -> None:
+        name = UNRECORDED[recorded.unrecorded]
+        self._count(f"{name} {recorded.structure}" if recorded.structure else name)
+        if recorded.unrecorded in UNRECORDED_ONCE:
+            self._incomplete = True
+            self._mark()
 
     def _named(self, data: memoryview) -> tuple[bytes | memoryview | None, bytes]:
         """Returns an object that names only other objects, and its digest. None: one of them is not known."""

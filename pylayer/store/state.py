@@ -219,8 +219,8 @@ class State:
         #: Objects of shader modules, by the names that their identifiers give them.
         self.identified: dict[bytes, bytes] = {}
         self.damage: list[format.Damage] = []
-        #: Of some pipelines, objects are missing.
-        self.has_gaps = False
+        #: Number of pipelines that lack objects, or files that could not be used, as far as writing has found them.
+        self.gaps = 0
         self.bytes = 0
         #: File and offset of each object.
         self._objects: dict[bytes, tuple[Reader, int]] = {}
@@ -361,9 +361,9 @@ def fold(root: str, program: int, limit: int, everything: bool = False) -> Itera
         if not mine:
             remove(source)
         elif all(what.outcome != "unreadable" for what in mine):
-            state.has_gaps = True
+            state.gaps += 1
             quarantine.move_file(root, source, mine)
-    if state.has_gaps:
+    if state.gaps:
         record_again(root, program)
 
 
@@ -379,7 +379,7 @@ def _write_file(
     pack = PackWriter(path, NO_IDENTITY, state.program, state.application, kind)
     try:
         yield from _write(state, pack, room)
-        if whole and state.has_gaps:
+        if whole and state.gaps:
             raise Refused("objects that its pipelines are made of are missing")
         yield from pack.finishing() if pack.count else ()
     finally:
@@ -398,7 +398,7 @@ def _write(state: State, pack: PackWriter, room: int) -> Iterator[None]:
                 data, inputs = state.with_inputs(digest, have)
                 new |= {**inputs, digest: data}
         except Unusable:
-            state.has_gaps = True
+            state.gaps += 1
             continue
         new = {digest: data for digest, data in new.items() if digest not in have}
         have.update(new)

@@ -239,7 +239,7 @@ def test_order_of_pipelines_that_were_stored_before(user: User) -> None:
     user.demo(COUNT, **slow, VK_PYLAYER_PIPELINE_CACHE_RECORD_STATE="false")
     user.demo(COUNT, **slow)
     assert user.json("stats", "--last")["programs"][0]["compiled"] == 0
-    found = re.search(rf"{COUNT} pipelines .* held it up for (\d+) ms", user.pylayer("rebuild", **driver()).stdout)
+    found = re.search(rf"{COUNT} pipelines .* once waited (\d+) ms", user.pylayer("rebuild", **driver()).stdout)
     assert found and int(found[1]) >= 40 * COUNT
 
 

@@ -20,9 +20,9 @@ COUNT = 6
 def exported(user: User) -> Path:
     """The state of a program that ran on one machine."""
     user.demo(COUNT)
-    path = user.directory / "demo.state"
+    path = user.directory / "demo.recorded"
     done = user.json("state", "export", path, "--app", "pipelines")
-    assert (done["pipelines"], done["complete"], done["signed_by"]) == (COUNT, True, None)
+    assert (done["pipelines"], done["left_out"], done["signed_by"]) == (COUNT, 0, None)
     return path
 
 
@@ -115,7 +115,7 @@ def test_pipelines_are_something_else(exported: Path, user: User, elsewhere: Use
 
 def test_signatures(exported: Path, user: User, elsewhere: User) -> None:
     """A signed export is taken if its key is trusted or no signature is required, and never if it was changed."""
-    key, signed = user.directory / "my.key", user.directory / "signed.state"
+    key, signed = user.directory / "my.key", user.directory / "signed.recorded"
     public = user.json("key", "new", key)["public_key"]
     assert user.json("state", "export", signed, "--app", "pipelines", "--sign", key)["signed_by"] == public
     assert "not signed" in refused(elsewhere, exported, "--require-signature")
@@ -128,10 +128,21 @@ def test_signatures(exported: Path, user: User, elsewhere: User) -> None:
     assert "invalid" in refused(elsewhere, signed)
 
 
+def test_what_is_left_out(exported: Path, user: User, elsewhere: User) -> None:
+    """A pipeline of which something is missing is left out and counted. The others are taken."""
+    (program,) = state.programs(str(user.store))
+    missing = state.Created(state.CREATED.pack(b"p" * 16, b"d" * 16, b"i" * 16, 99, 1, 1))
+    state.writer(str(user.store), program, "pipelines").append(state.created_parts(missing))
+    path = user.directory / "rest.recorded"
+    done = user.json("state", "export", path, "--app", "pipelines")
+    assert (done["pipelines"], done["left_out"]) == (COUNT, 1)
+    assert elsewhere.json("state", "import", path)["pipelines"] == COUNT
+
+
 def test_what_cannot_be_exported(exported: Path, user: User) -> None:
     """An existing file stays as it is, and a program without state has none."""
     before = exported.read_bytes()
     assert user.pylayer("state", "export", exported, "--app", "pipelines").returncode == 1
     assert exported.read_bytes() == before
-    done = user.pylayer("state", "export", user.directory / "new.state", "--app", "nobody")
+    done = user.pylayer("state", "export", user.directory / "new.recorded", "--app", "nobody")
     assert done.returncode == 1 and "no state is recorded" in done.stderr
