@@ -6,7 +6,7 @@
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
 # make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
-# make evidence  programs that people use, without the layer and twice under it, as a table; some ten minutes
+# make evidence  programs that people use, without the layer, twice under it and rebuilt, as a table; some ten minutes
 # make bench  what the layer costs and saves, with the driver's disk cache as installed and without; some eight minutes
 # make bench-more  stores of any size, identifiers, threads, skipped processes, memory
 # make gain   what a player gains whose driver cache is too small: three programs take turns, with and without the layer
