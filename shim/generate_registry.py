@@ -39,13 +39,13 @@ ROOTS = (
 )
 #: Of these, whose chain nobody visits: an instance is recorded without it.
 WITHOUT_CHAIN = ("VkInstanceCreateInfo",)
-#: Where C begins a walk (walk.h), with its names.
+#: Where C begins a walk (walk.h), with its names: those of objects are their kinds (layer/state/object.h).
 NAMED = {
     "VkInstanceCreateInfo": "INSTANCE",
     "VkDeviceCreateInfo": "DEVICE",
     "VkSamplerCreateInfo": "SAMPLER",
-    "VkSamplerYcbcrConversionCreateInfo": "SAMPLER_YCBCR_CONVERSION",
-    "VkDescriptorSetLayoutCreateInfo": "DESCRIPTOR_SET_LAYOUT",
+    "VkSamplerYcbcrConversionCreateInfo": "YCBCR_CONVERSION",
+    "VkDescriptorSetLayoutCreateInfo": "SET_LAYOUT",
     "VkPipelineLayoutCreateInfo": "PIPELINE_LAYOUT",
     "VkRenderPassCreateInfo": "RENDER_PASS",
     "VkRenderPassCreateInfo2": "RENDER_PASS_2",

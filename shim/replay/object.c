@@ -7,33 +7,9 @@
 /* More than the largest structure that a driver writes to or reads: a structure that ends early ends in zeros. */
 #define SLACK 4096
 
-#define KIND(type, structure, object, create, destroy)                                                                 \
-    {VK_STRUCTURE_TYPE_##type, sizeof(structure), VK_OBJECT_TYPE_##object, create, destroy}
-
-const Kind kinds[STATE_KIND_COUNT] = {
-    [STATE_INSTANCE] = KIND(INSTANCE_CREATE_INFO, VkInstanceCreateInfo, INSTANCE, NULL, NULL),
-    [STATE_DEVICE] = KIND(DEVICE_CREATE_INFO, VkDeviceCreateInfo, DEVICE, NULL, NULL),
-    [STATE_SAMPLER] = KIND(SAMPLER_CREATE_INFO, VkSamplerCreateInfo, SAMPLER, "vkCreateSampler", "vkDestroySampler"),
-    [STATE_YCBCR_CONVERSION] =
-        KIND(SAMPLER_YCBCR_CONVERSION_CREATE_INFO, VkSamplerYcbcrConversionCreateInfo, SAMPLER_YCBCR_CONVERSION,
-             "vkCreateSamplerYcbcrConversion", "vkDestroySamplerYcbcrConversion"),
-    [STATE_SET_LAYOUT] = KIND(DESCRIPTOR_SET_LAYOUT_CREATE_INFO, VkDescriptorSetLayoutCreateInfo, DESCRIPTOR_SET_LAYOUT,
-                              "vkCreateDescriptorSetLayout", "vkDestroyDescriptorSetLayout"),
-    [STATE_PIPELINE_LAYOUT] = KIND(PIPELINE_LAYOUT_CREATE_INFO, VkPipelineLayoutCreateInfo, PIPELINE_LAYOUT,
-                                   "vkCreatePipelineLayout", "vkDestroyPipelineLayout"),
-    [STATE_RENDER_PASS] =
-        KIND(RENDER_PASS_CREATE_INFO, VkRenderPassCreateInfo, RENDER_PASS, "vkCreateRenderPass", "vkDestroyRenderPass"),
-    [STATE_RENDER_PASS_2] = KIND(RENDER_PASS_CREATE_INFO_2, VkRenderPassCreateInfo2, RENDER_PASS, "vkCreateRenderPass2",
-                                 "vkDestroyRenderPass"),
-    [STATE_SHADER_MODULE] = KIND(SHADER_MODULE_CREATE_INFO, VkShaderModuleCreateInfo, SHADER_MODULE,
-                                 "vkCreateShaderModule", "vkDestroyShaderModule"),
-    [STATE_GRAPHICS] = KIND(GRAPHICS_PIPELINE_CREATE_INFO, VkGraphicsPipelineCreateInfo, PIPELINE,
-                            "vkCreateGraphicsPipelines", "vkDestroyPipeline"),
-    [STATE_COMPUTE] = KIND(COMPUTE_PIPELINE_CREATE_INFO, VkComputePipelineCreateInfo, PIPELINE,
-                           "vkCreateComputePipelines", "vkDestroyPipeline"),
-    [STATE_RAY_TRACING] = KIND(RAY_TRACING_PIPELINE_CREATE_INFO_KHR, VkRayTracingPipelineCreateInfoKHR, PIPELINE,
-                               "vkCreateRayTracingPipelinesKHR", "vkDestroyPipeline"),
-};
+#define ROW(kind, type, structure, makes, create, destroy)                                                             \
+    [STATE_##kind] = {VK_STRUCTURE_TYPE_##type, sizeof(structure), VK_OBJECT_TYPE_##makes, create, destroy},
+const Kind kinds[STATE_KIND_COUNT] = {STATE_KINDS(ROW)};
 
 /* Returns whether 8 bytes at place, which must be after the place before, are in the image. */
 static bool is_place(uint32_t place, int64_t before, uint32_t image)

@@ -99,12 +99,12 @@ static void begin(const Object *object)
         destroys[kind] = get_device_proc(device, kinds[kind].destroy);
     }
     /* Extensions that are part of 1.1 and 1.2. */
-    if (!creates[4]) {
-        creates[4] = get_device_proc(device, "vkCreateSamplerYcbcrConversionKHR");
-        destroys[4] = get_device_proc(device, "vkDestroySamplerYcbcrConversionKHR");
+    if (!creates[STATE_YCBCR_CONVERSION]) {
+        creates[STATE_YCBCR_CONVERSION] = get_device_proc(device, "vkCreateSamplerYcbcrConversionKHR");
+        destroys[STATE_YCBCR_CONVERSION] = get_device_proc(device, "vkDestroySamplerYcbcrConversionKHR");
     }
-    if (!creates[8])
-        creates[8] = get_device_proc(device, "vkCreateRenderPass2KHR");
+    if (!creates[STATE_RENDER_PASS_2])
+        creates[STATE_RENDER_PASS_2] = get_device_proc(device, "vkCreateRenderPass2KHR");
     tell("ready");
 }
 

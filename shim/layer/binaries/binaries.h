@@ -15,7 +15,6 @@ struct Binaries {
 
     /* enabled: pipelineBinaries is enabled. app_enabled: the application enabled it. */
     bool enabled, app_enabled;
-    bool multiview; /* the application enabled it */
     /* The application asked for a pipeline's key or, by its create info, for its binaries: it keeps binaries itself. It
      * may get them from the driver's internal cache, which lacks what went through a VkPipelineCache. So from then on the
      * layer adds no cache, and stores no binaries. */

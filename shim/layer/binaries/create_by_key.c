@@ -15,33 +15,13 @@
 #define MAX_HANDLES 65536u
 
 /*
- * NVIDIA's driver (580.159.04, H200) crashes in vkGetPipelineKeyKHR on some pipelines with several views, and in
+ * Driver faults because of which some pipelines are created with cells instead of binaries.
+ *
+ * NVIDIA's driver (580.159.04, H200) crashes in vkGetPipelineKeyKHR on some graphics pipelines with several views, and in
  * vkCreatePipelineBinariesKHR on some libraries. The layer does not know the views of a render pass, nor those of linked
- * libraries, so it bypasses all that may have views.
- */
-static bool crashes_nvidia(const Binaries *binaries, const PipelineCall *call, uint32_t index, const Element *element)
-{
-    switch (element->kind) {
-    case PYLAYER_KIND_GRAPHICS_LIBRARY:
-        return true;
-    case PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK:
-        return binaries->multiview;
-    case PYLAYER_KIND_GRAPHICS:
-        break;
-    default:
-        return false;
-    }
-    const VkGraphicsPipelineCreateInfo *info = create_info_at(call, index);
-    const VkPipelineRenderingCreateInfo *rendering =
-        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO);
-    bool may_have_views = info->renderPass != VK_NULL_HANDLE || (rendering && rendering->viewMask);
-    return (binaries->multiview && may_have_views) ||
-           (element->flags & VK_PIPELINE_CREATE_VIEW_INDEX_FROM_DEVICE_INDEX_BIT);
-}
-
-/*
- * Driver faults because of which some pipelines are created with cells instead of binaries. All were seen with RADV
- * 25.0.7:
+ * libraries, and with that driver cells are faster than binaries, too.
+ *
+ * All others were seen with RADV 25.0.7:
  * - vkGetPipelineKeyKHR crashes on fast-linked pipelines. After Mesa's 044e7f60 all of them have one key.
  * - A library with RETAIN_LINK_TIME_OPTIMIZATION_INFO that is created from binaries loses what it should retain: the
  *   optimized link has the sizes of the unoptimized one, and another key.
@@ -49,10 +29,9 @@ static bool crashes_nvidia(const Binaries *binaries, const PipelineCall *call, u
  * - Creation from binaries omits the capture and replay of shader group handles.
  * - Pipelines linked from ray-tracing libraries that were created from binaries are compiled again in each run.
  */
-static bool is_bypassed(const Binaries *binaries, const PipelineCall *call, uint32_t index, const Element *element)
+static bool is_bypassed(const Binaries *binaries, const PipelineCall *call, const Element *element)
 {
-    if (binaries->run->info.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY &&
-        crashes_nvidia(binaries, call, index, element))
+    if (binaries->run->info.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY && call->point == BIND_GRAPHICS)
         return true;
     if (element->flags & (CAPTURE_STATISTICS | CAPTURE_REPRESENTATIONS | CAPTURE_REPLAY))
         return true;
@@ -81,7 +60,7 @@ bool binaries_key(Binaries *binaries, PipelineCall *call, uint32_t index, Elemen
 {
     bool off = call_is_off(&binaries->crash->added_calls, PYLAYER_MARK_KEY, element->kind);
     /* RADV crashes when it makes the key of a stage without code (measured). */
-    if (off || is_bypassed(binaries, call, index, element) || !create_info_has_code(call, index, element->kind))
+    if (off || is_bypassed(binaries, call, element) || !create_info_has_code(call, index, element->kind))
         return false;
     static const VkPipelineBinaryInfoKHR none = {.binaryCount = 0};
     /* Keys may depend on flags, and these flags say nothing about the pipeline. An empty VkPipelineBinaryInfoKHR of the

@@ -10,8 +10,6 @@
 #include "mailbox/mailbox.h"
 #include "process/process.h"
 
-#define FEW_BINARIES 16
-
 static Device *find_device(VkDevice handle)
 {
     return dispatch_find(&device_table, dispatch_key(handle));
@@ -52,43 +50,7 @@ static bool admit(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, VkPipel
     return true;
 }
 
-/* The admitted binaries, in the application's order, and their places in its arrays. */
-typedef struct Admitted {
-    uint32_t count;
-    uint32_t *places;
-    VkPipelineBinaryKeyKHR *keys;
-    VkPipelineBinaryDataKHR *data;
-    VkPipelineBinaryKHR *handles;
-} Admitted;
-
-static void *admit_all(Binaries *binaries, const VkPipelineBinaryKeysAndDataKHR *from, uint32_t room,
-                       Admitted *admitted)
-{
-    size_t each = sizeof *admitted->keys + sizeof *admitted->data + sizeof *admitted->handles + sizeof(uint32_t);
-    char *memory = malloc(room ? room * each : 1);
-    if (!memory)
-        return NULL;
-    admitted->count = 0;
-    admitted->handles = (void *)memory;
-    admitted->data = (void *)(admitted->handles + room);
-    admitted->keys = (void *)(admitted->data + room);
-    admitted->places = (void *)(admitted->keys + room);
-    for (uint32_t i = 0; i < room; i++) {
-        VkPipelineBinaryDataKHR data = from->pPipelineBinaryData[i];
-        if (!admit(binaries, &from->pPipelineBinaryKeys[i], &data)) {
-            count(&counters_of(binaries->run)->totals.binaries_refused, 1);
-            continue;
-        }
-        admitted->places[admitted->count] = i;
-        admitted->keys[admitted->count] = from->pPipelineBinaryKeys[i];
-        admitted->data[admitted->count] = data;
-        admitted->handles[admitted->count++] = VK_NULL_HANDLE;
-    }
-    return memory;
-}
-
-/* Creates all binaries that are admitted. The others become VK_NULL_HANDLE, and the result is that of the first binary
- * that was not created (Vulkan, vkCreatePipelineBinariesKHR). */
+/* Creates all binaries, or none if the driver must not get one of them. */
 static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInfoKHR *info,
                                  const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
 {
@@ -100,36 +62,25 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
     uint32_t room = out->pipelineBinaryCount < from->binaryCount ? out->pipelineBinaryCount : from->binaryCount;
     /* The load of the store brings the digests of earlier runs. */
     loading_wait(&device->caches);
-    Admitted admitted;
-    void *memory = admit_all(&device->binaries, from, room, &admitted);
-    if (!memory)
+    VkPipelineBinaryDataKHR *data = calloc(room + 1u, sizeof *data);
+    if (!data)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    VkResult result = VK_SUCCESS;
-    if (admitted.count) {
-        VkPipelineBinaryKeysAndDataKHR both = {admitted.count, admitted.keys, admitted.data};
-        VkPipelineBinaryCreateInfoKHR create = *info;
-        VkPipelineBinaryHandlesInfoKHR made = *out;
-        create.pKeysAndDataInfo = &both;
-        made.pipelineBinaryCount = admitted.count;
-        made.pPipelineBinaries = admitted.handles;
-        result = device->driver.create_pipeline_binaries(device->driver.handle, &create, allocator, &made);
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i < room; i++) {
+        data[i] = from->pPipelineBinaryData[i];
+        refused += !admit(&device->binaries, &from->pPipelineBinaryKeys[i], &data[i]);
     }
+    count(&counters_of(&device->run)->totals.binaries_refused, refused);
     memset(out->pPipelineBinaries, 0, room * sizeof *out->pPipelineBinaries);
-    for (uint32_t i = 0; i < admitted.count; i++)
-        out->pPipelineBinaries[admitted.places[i]] = admitted.handles[i];
-    if (admitted.count < room) {
-        uint32_t refused = 0;
-        while (refused < admitted.count && admitted.places[refused] == refused)
-            refused++;
-        /* If a failure of the driver's precedes the first refusal, the driver's result stands. */
-        bool driver_first = false;
-        for (uint32_t i = 0; i < refused && result < 0; i++)
-            driver_first |= admitted.handles[i] == VK_NULL_HANDLE;
-        if (!driver_first)
-            result = VK_ERROR_INITIALIZATION_FAILED;
-    }
     out->pipelineBinaryCount = room;
-    free(memory);
+    VkResult result = VK_ERROR_INITIALIZATION_FAILED;
+    if (refused == 0) {
+        VkPipelineBinaryKeysAndDataKHR both = {room, from->pPipelineBinaryKeys, data};
+        VkPipelineBinaryCreateInfoKHR create = *info;
+        create.pKeysAndDataInfo = &both;
+        result = device->driver.create_pipeline_binaries(device->driver.handle, &create, allocator, out);
+    }
+    free(data);
     return result == VK_SUCCESS && room < from->binaryCount ? VK_INCOMPLETE : result;
 }
 

@@ -438,7 +438,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         device->run.sees_frames =
             (device->run.plan.carrier != PYLAYER_CARRIER_OFF || device->run.plan.tell_creations) &&
             features_swapchain(info);
-        device->binaries.multiview = features_multiview(info);
         if (features_shader_module_identifiers(info))
             identifiers_open(&device->driver);
         open_carrier(device, info);

@@ -126,15 +126,6 @@ bool features_swapchain(const VkDeviceCreateInfo *info)
     return requests_extension(info, VK_KHR_SWAPCHAIN_EXTENSION_NAME);
 }
 
-bool features_multiview(const VkDeviceCreateInfo *info)
-{
-    const VkPhysicalDeviceMultiviewFeatures *alone =
-        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MULTIVIEW_FEATURES);
-    const VkPhysicalDeviceVulkan11Features *core =
-        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
-    return (alone && alone->multiview) || (core && core->multiview);
-}
-
 bool features_partial_cache_data(const VkDeviceCreateInfo *info)
 {
     const VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC *mode = (const void *)pnext_find(

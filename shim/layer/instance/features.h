@@ -60,8 +60,6 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info);
 /* Returns true if the application enables VK_KHR_swapchain. */
 bool features_swapchain(const VkDeviceCreateInfo *info);
-/* Returns true if the application enables multiview. */
-bool features_multiview(const VkDeviceCreateInfo *info);
 /* Returns true if the application enables pipelineCacheIncrementalMode (VK_SEC_pipeline_cache_incremental_mode).
  * vkGetPipelineCacheData then returns only what was added since the last call. */
 bool features_partial_cache_data(const VkDeviceCreateInfo *info);
