@@ -46,6 +46,10 @@ ALONE_DRIVERS = {4}
 #: that it found.
 TELLING_DRIVERS = {3}
 
+#: The first version of RADV whose vkMergePipelineCaches leaves its sources alone: Mesa 23.3. With 22.3.6 (Debian 12) a
+#: program's cache was empty after its first run, because each cell goes into it and into the layer's.
+RADV_COPIES = 23 << 22 | 3 << 12
+
 
 def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, int, str]:
     """Returns the carrier, the carrier to fall back to, and the reason in words."""
@@ -101,6 +105,7 @@ class Policy:
             check_binaries=settings["application_binaries"] != "pass",
             check_caches=settings["application_caches"] != "pass",
             compiles_unknown=facts.driver_id in TELLING_DRIVERS,
+            merge_moves=facts.driver_id == 3 and facts.driver_version < RADV_COPIES,
             driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
             fallback_carrier=fallback,
             index_bytes=int(settings["binaries_mib"]) << 20,

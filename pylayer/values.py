@@ -170,9 +170,10 @@ class Plan(Value):
     ``index_bytes``: limit of the binaries in memory. ``cells_alone``: where the layer reads the store itself, the
     driver gets a stored cell by itself for its pipeline's first creation, and merged with others when that is
     created again. ``compiles_unknown``: a pipeline that neither the store nor the run knows is compiled without a
-    probe; the driver's feedback on its stages must say whether the driver's own cache had it. ``tell_creations``: the
-    layer also sends a Cell for pipelines that leave nothing to store. ``record_state``: it also sends what pipelines
-    are made of, in runs that record.
+    probe; the driver's feedback on its stages must say whether the driver's own cache had it. ``merge_moves``: the
+    driver takes entries out of the sources of vkMergePipelineCaches, so the layer merges copies. ``tell_creations``:
+    the layer also sends a Cell for pipelines that leave nothing to store. ``record_state``: it also sends what
+    pipelines are made of, in runs that record.
     """
 
     adopt: bool
@@ -195,6 +196,7 @@ class Plan(Value):
     attest_caches: bool = False
     cells_alone: bool = False
     compiles_unknown: bool = False
+    merge_moves: bool = False
     record_state: bool = False
     report_caches: bool = False
     strict_caches: bool = False

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 23
+#define PYLAYER_BOUNDARY_VERSION 24
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -158,6 +158,7 @@ typedef struct PylayerPlan {
     /* A pipeline that neither the store nor this run knows is compiled without a probe. The driver's feedback on its stages
      * says whether the driver's own cache had it. */
     uint8_t compiles_unknown;
+    uint8_t merge_moves;    /* vkMergePipelineCaches takes entries out of its sources */
     uint8_t tell_creations; /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
     uint8_t record_state;   /* send STATE messages, what pipelines are made of, in runs that record */
     int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */

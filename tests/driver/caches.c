@@ -301,6 +301,18 @@ static SharedEntry **list_entries(Cache *of)
     return all;
 }
 
+static void empty_cache(Cache *cache)
+{
+    pthread_mutex_lock(&cache->mutex);
+    for (size_t i = 0; i < cache->room; i++) {
+        if (cache->table[i])
+            entry_leave(cache->table[i]);
+        cache->table[i] = NULL;
+    }
+    cache->used = 0;
+    pthread_mutex_unlock(&cache->mutex);
+}
+
 static VkResult merge_sources(VkDevice device, Cache *target, uint32_t source_count, const VkPipelineCache *sources)
 {
     unsigned traits = 0;
@@ -317,7 +329,7 @@ static VkResult merge_sources(VkDevice device, Cache *target, uint32_t source_co
         pthread_mutex_unlock(&source->mutex);
     }
     Verdict verdict = act(DO_MERGE, traits, NULL, 0);
-    if (verdict.action != ACT_NOTHING)
+    if (verdict.action != ACT_NOTHING && verdict.action != ACT_MOVE)
         return verdict.result;
     VkResult result = VK_SUCCESS;
     for (uint32_t i = 0; i < source_count; i++) {
@@ -330,6 +342,8 @@ static VkResult merge_sources(VkDevice device, Cache *target, uint32_t source_co
             entry_leave(*at);
         }
         free(all);
+        if (verdict.action == ACT_MOVE)
+            empty_cache(cache_of(sources[i]));
     }
     return result;
 }

@@ -50,6 +50,7 @@
  *          null               returns VK_SUCCESS and VK_NULL_HANDLE: create-cache, pipeline
  *          ignore             returns VK_SUCCESS without using the initial data (create-cache), without merging
  *                             (merge), or without adding the pipeline to the cache (pipeline)
+ *          move               for merge: the sources are empty afterwards
  *          for get-data:  empty (no bytes at all), grow (the cache has more when it is read than when asked its size),
  *                        incomplete (always VK_INCOMPLETE, and one entry is missing), overstate (reports 64 bytes more
  *                        than the buffer has room for), shrink (writes less than the size it reported),
@@ -177,7 +178,8 @@ uint32_t script_number(const char *text);
     X(PARTIAL, "partial")                                                                                              \
     X(ZERO, "zero")                                                                                                    \
     X(LONG, "long")                                                                                                    \
-    X(LATE, "late")
+    X(LATE, "late")                                                                                                    \
+    X(MOVE, "move")
 
 #define TRAITS(X)                                                                                                      \
     X(DATA, "data")                                                                                                    \

@@ -50,7 +50,7 @@ static const unsigned more_actions[COMMAND_COUNT] = {
     [DO_CREATE_CACHE] = 1u << ACT_NULL_HANDLE | 1u << ACT_IGNORE,
     [DO_GET_DATA] = 1u << ACT_EMPTY | 1u << ACT_GROW | 1u << ACT_INCOMPLETE | 1u << ACT_OVERSTATE | 1u << ACT_SHRINK |
                     1u << ACT_HEADER | 1u << ACT_GARBAGE | 1u << ACT_STUB,
-    [DO_MERGE] = 1u << ACT_IGNORE,
+    [DO_MERGE] = 1u << ACT_IGNORE | 1u << ACT_MOVE,
     [DO_PIPELINE] = 1u << ACT_NULL_HANDLE | 1u << ACT_IGNORE,
     [DO_GET_KEY] = 1u << ACT_ZERO | 1u << ACT_LONG,
     [DO_CREATE_BINARIES] = 1u << ACT_MISSING | 1u << ACT_INCOMPLETE | 1u << ACT_PARTIAL,

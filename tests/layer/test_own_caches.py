@@ -301,6 +301,35 @@ def test_an_empty_cache_that_is_saved(real: World, file: Path, threads: int) -> 
     assert found["feedback"]["application_cache_hit"] == 25
 
 
+#: RADV of Mesa 22.3.6.
+OLD_RADV = f"driver-id=3;driver-version={22 << 22 | 3 << 12 | 6};merge=move"
+
+
+def test_a_driver_that_moves_what_it_merges(scripted: ScriptedDriver, tmp_path: Path) -> None:
+    """RADV before Mesa 23.3 empties the sources of a merge. A program's cache has all that it compiles in its first run
+    and all that the store has in its second one, as without the layer."""
+    alone, file = tmp_path / "alone.bin", tmp_path / "own.bin"
+    words = ("--count", 12, "--cache", "object", "--cache-save")
+    scripted.demo(*words, alone, script=OLD_RADV, layered=False)
+    for compiled in (12, 0):
+        scripted.demo(*words, file, script=OLD_RADV)
+        assert (scripted.world.last()["compiled"], file.stat().st_size) == (compiled, alone.stat().st_size)
+
+
+def test_stored_pipelines_in_several_caches(scripted: ScriptedDriver) -> None:
+    """On such a driver, too, each cache of a program gets what the store has, where policy hands it over."""
+    env = scripted.world.policy_class("class Mine(Policy):\n    pass\n")
+    caches = "".join(
+        f"cache{cache}: cache C{cache}\n"
+        + "".join(f"c{cache}-{n}: compute C{cache}: P{2 * cache + n} shader=kernel spec={n}\n" for n in range(2))
+        for cache in range(3)
+    )
+    for compiled in (2, 0):
+        scripted.world.environment.update(env)
+        scripted.recipe(f"device all modules\n{caches}", script=OLD_RADV)
+        assert (scripted.world.last()["pipelines"], scripted.world.last()["compiled"]) == (6, compiled)
+
+
 def test_created_again_with_an_empty_cache(world: World, file: Path) -> None:
     """A pipeline that is created again with a cache that was empty is a hit in the program's cache, as without the
     layer."""

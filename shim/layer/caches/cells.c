@@ -48,7 +48,9 @@ static void merge_cell(Caches *caches, VkPipelineCache cell, AppCache *app_cache
     if (!patient_lock(&caches->merge_mutex))
         return;
     bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&caches->generation);
-    merge_into_layer_locked(caches, 1, &cell);
+    const VkPipelineCache source = app_cache ? cache_source(caches, cell) : cell;
+    merge_into_layer_locked(caches, 1, &source);
+    cache_source_end(caches, cell, source);
     if (app_cache) {
         cache_merge_locked(caches, &app_cache->use, atomic_load(&app_cache->handle), 1, &cell);
         if (up_to_date)
@@ -149,10 +151,12 @@ void cells_seed(Caches *caches, AppCache *app_cache)
     /* Not while a thread compiles with the cache: the next miss tries again. */
     if (cache_try_alone_locked(&app_cache->use)) {
         Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
-        const VkPipelineCache sources[] = {caches->merged, caches->merged_use.annex};
-        uint32_t source_count = caches->merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
-        caches->driver->merge_pipeline_caches(caches->driver->handle, atomic_load(&app_cache->handle), source_count,
-                                              sources);
+        const VkPipelineCache annex = caches->merged_use.annex;
+        const VkPipelineCache sources[] = {cache_source(caches, caches->merged), cache_source(caches, annex)};
+        caches->driver->merge_pipeline_caches(caches->driver->handle, atomic_load(&app_cache->handle),
+                                              annex != VK_NULL_HANDLE ? 2 : 1, sources);
+        cache_source_end(caches, caches->merged, sources[0]);
+        cache_source_end(caches, annex, sources[1]);
         mark_end(mark);
         cache_alone_end_locked(&app_cache->use);
         atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
@@ -207,10 +211,13 @@ void cells_absorb(Caches *caches, AppCache *app_cache, bool at_its_end)
     VkPipelineCache source = atomic_load_explicit(&app_cache->handle, memory_order_acquire);
     if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
         bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&caches->generation);
-        const VkPipelineCache sources[] = {source, app_cache->use.annex};
+        const VkPipelineCache annex = app_cache->use.annex;
         fingerprints_note_merged(&caches->run->seen, 0, 0);
         Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
-        merge_into_layer_locked(caches, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
+        const VkPipelineCache sources[] = {cache_source(caches, source), cache_source(caches, annex)};
+        merge_into_layer_locked(caches, annex != VK_NULL_HANDLE ? 2 : 1, sources);
+        cache_source_end(caches, source, sources[0]);
+        cache_source_end(caches, annex, sources[1]);
         mark_end(mark);
         count(&counters_of(caches->run)->totals.absorbed, at_its_end);
         /* What was added came from this cache, so it need not be seeded with it. */

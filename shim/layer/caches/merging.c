@@ -10,6 +10,8 @@
  * Caches::merge_mutex is held for every merge of the device. So nobody merges into the sources meanwhile, and they need
  * no lock.
  */
+#include <stdlib.h>
+
 #include "caches/caches.h"
 #include "caches/driver_cache.h"
 #include "crash/sentinel.h"
@@ -71,6 +73,23 @@ VkResult cache_merge_locked(Caches *caches, CacheUse *use, VkPipelineCache cache
     /* The thread that was in the way may have left before it could see the flag. */
     take_over_annex_locked(caches, use, cache);
     return result;
+}
+
+VkPipelineCache cache_source(Caches *caches, VkPipelineCache cache)
+{
+    if (!caches->run->plan.merge_moves || cache == VK_NULL_HANDLE)
+        return cache;
+    size_t size = 0;
+    uint8_t *data = driver_cache_read(caches->driver, cache, &size);
+    VkPipelineCache copy = data ? driver_cache_create_from(caches->driver, data, size) : VK_NULL_HANDLE;
+    free(data);
+    return copy != VK_NULL_HANDLE ? copy : cache;
+}
+
+void cache_source_end(Caches *caches, VkPipelineCache cache, VkPipelineCache source)
+{
+    if (source != cache)
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, source, NULL);
 }
 
 void cache_drop_annex(Caches *caches, CacheUse *use)

@@ -32,6 +32,10 @@ void cache_alone_end_locked(CacheUse *use);
 /* Merges into the cache or, if somebody uses it for long, into its annex. */
 VkResult cache_merge_locked(Caches *caches, CacheUse *use, VkPipelineCache cache, uint32_t source_count,
                             const VkPipelineCache *sources);
+/* Some drivers move what they merge (Plan.merge_moves). Returns what to merge instead of a cache that must keep its content:
+ * a copy, or the cache itself. Give it to cache_source_end. */
+VkPipelineCache cache_source(Caches *caches, VkPipelineCache cache);
+void cache_source_end(Caches *caches, VkPipelineCache cache, VkPipelineCache source);
 /* Merges the annex into its cache, unless somebody uses the cache for long. */
 void cache_take_over_annex(Caches *caches, CacheUse *use, VkPipelineCache cache);
 /* Destroys the annex of a cache that is about to be destroyed. */

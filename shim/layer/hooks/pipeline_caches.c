@@ -100,7 +100,9 @@ static void merge_annex_of(Caches *caches, VkPipelineCache destination, VkPipeli
     if (!from || from->use.annex == VK_NULL_HANDLE || call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0))
         return;
     Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
-    caches->driver->merge_pipeline_caches(caches->driver->handle, destination, 1, &from->use.annex);
+    const VkPipelineCache annex = cache_source(caches, from->use.annex);
+    caches->driver->merge_pipeline_caches(caches->driver->handle, destination, 1, &annex);
+    cache_source_end(caches, from->use.annex, annex);
     mark_end(mark);
 }
 
