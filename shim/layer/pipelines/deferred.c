@@ -245,7 +245,7 @@ static void add_time(DeferredOperations *all, uint64_t serial, uint64_t duration
 
 typedef struct Wishes {
     bool untouchable; /* or EARLY_RETURN: VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 forbids it */
-    bool plain;       /* one of the pipelines cannot be probed, or not be kept in a cell */
+    bool plain;       /* the pipelines cannot be probed, or not be kept in one cell */
 } Wishes;
 
 static Wishes read_wishes(const PipelineCall *call)
@@ -257,32 +257,14 @@ static Wishes read_wishes(const PipelineCall *call)
         AnyCreateInfo info;
         element_read(&element, call, i);
         wishes.untouchable |= element_is_untouchable(&element) || (element.flags & EARLY_RETURN);
-        wishes.plain |= call_is_off(calls, PYLAYER_MARK_PROBE, element.kind) ||
+        /* basePipelineIndex counts within a call, and the driver's call may have fewer elements. */
+        wishes.plain |= create_info_derives_within_call(call, i, element.flags) ||
+                        call_is_off(calls, PYLAYER_MARK_PROBE, element.kind) ||
                         call_is_off(calls, PYLAYER_MARK_CELL, element.kind) ||
                         !element_build(&element, call, i, (Change){.set = FAIL_ON_COMPILE}, &info);
         element_release(&element);
     }
     return wishes;
-}
-
-/* basePipelineIndex counts within a call, and the driver's call may have fewer elements than the application's. A
- * parent that was found in a cache exists already and is named by its handle. */
-static void move_base(const DeferredOperation *operation, uint32_t place)
-{
-    const PipelineCall *call = &operation->call;
-    VkRayTracingPipelineCreateInfoKHR *info = &operation->infos[place];
-    if (!create_info_derives_within_call(call, operation->indices[place], operation->elements[place].flags))
-        return;
-    uint32_t parent = (uint32_t)info->basePipelineIndex;
-    if (call->pipelines[parent] != VK_NULL_HANDLE) {
-        info->basePipelineHandle = call->pipelines[parent];
-        info->basePipelineIndex = -1;
-        return;
-    }
-    uint32_t at = 0;
-    while (operation->indices[at] != parent)
-        at++;
-    info->basePipelineIndex = (int32_t)at;
 }
 
 static bool allocate(DeferredOperation *operation)
@@ -309,7 +291,6 @@ static bool collect_missing(DeferredOperation *operation)
         element->fingerprint = fingerprint_of(&call->device->shaders, call, i, element->kind);
         element_build(element, call, i, (Change){.feedback = true}, &info);
         operation->infos[place] = info.ray_tracing;
-        move_base(operation, place);
     }
     operation->pipelines =
         operation->count == call->count ? call->pipelines : calloc(operation->count, sizeof *operation->pipelines);
