@@ -306,6 +306,8 @@ class Rebuild:
         self._number = 0
         self._groups: dict[tuple[bytes, bytes], deque[Created]] = {}
         self._errors: list[OSError | Refused] = []
+        #: Called with the number of pipelines that are done.
+        self._advance: Callable[..., None] = lambda number: None
 
     @property
     def identity(self) -> Identity:
@@ -328,8 +330,8 @@ class Rebuild:
             os.chmod(path, 0o700)
         for created in self.wanted:
             self._groups.setdefault((created.instance, created.device), deque()).append(created)
-        arguments = (effort, path, manifests, advance)
-        threads = [threading.Thread(target=self._work, args=arguments) for _ in range(effort.jobs)]
+        self._advance = advance
+        threads = [threading.Thread(target=self._work, args=(effort, path, manifests)) for _ in range(effort.jobs)]
         for thread in threads:
             thread.start()
         try:
@@ -344,14 +346,14 @@ class Rebuild:
         if self._errors:
             raise self._errors[0]
 
-    def _work(self, effort: Effort, path: str, manifests: str, advance: Callable[..., None]) -> None:
+    def _work(self, effort: Effort, path: str, manifests: str) -> None:
         try:
             while not self.stop.is_set() and (group := self._next_group()):
                 with self._lock:
                     self._number += 1
                     root = f"{path}.{self._number}.store"
                 try:
-                    self._slice(group, effort, path, scratch_environment(root, manifests), advance)
+                    self._slice(group, effort, path, scratch_environment(root, manifests))
                 finally:
                     remove_tree(root)
         except (OSError, Refused) as error:
@@ -378,20 +380,13 @@ class Rebuild:
         for created in lost:
             self._fail(created, why, again)
 
-    def _fail_all(self, key: tuple[bytes, bytes] | None, why: str, advance: Callable[..., None]) -> None:
+    def _fail_all(self, key: tuple[bytes, bytes] | None, why: str) -> None:
         for group in [key] if key else list(self._groups):
             while created := self._next(group):
                 self._fail(created, why, again=True)
-                advance(1)
+                self._advance(1)
 
-    def _slice(
-        self,
-        key: tuple[bytes, bytes],
-        effort: Effort,
-        path: str,
-        environment: dict[str, str],
-        advance: Callable[..., None],
-    ) -> None:
+    def _slice(self, key: tuple[bytes, bytes], effort: Effort, path: str, environment: dict[str, str]) -> None:
         """Replays pipelines of one device's creation until the slice is over, and imports what was stored."""
         from .examination import KEEPING
 
@@ -401,9 +396,9 @@ class Rebuild:
             try:
                 replayer.begin(self.state, *key, effort.seconds)
             except (NoDevice, Ended, Unusable) as error:
-                self._fail_all(key, f"its device cannot be created: {error}", advance)
+                self._fail_all(key, f"its device cannot be created: {error}")
                 return
-            is_whole = self._feed(replayer, key, effort, made, advance)
+            is_whole = self._feed(replayer, key, effort, made)
         finally:
             ends = replayer.close(effort.seconds)
         root = environment["PYLAYER_STORE"]
@@ -413,10 +408,10 @@ class Rebuild:
         if not is_whole:  # the layer had not written them when the process died over another one
             with self._lock:
                 self._groups[key].extendleft(reversed(lost))
-            advance(-len(lost))
+            self._advance(-len(lost))
         elif lost and ends and not any(run.texts["carrier"] in KEEPING for run in runs):
             self._fail_each(lost, KEEPS_NOTHING, again=True)
-            self._fail_all(None, KEEPS_NOTHING, advance)
+            self._fail_all(None, KEEPS_NOTHING)
         elif ends and (not others or are_renamed):
             with self._lock:
                 of_them = len({created.fingerprint for created in lost})
@@ -429,14 +424,7 @@ class Rebuild:
         else:
             self._fail_each(lost, OTHER_NAME if ends else NOT_ENDED, again=not ends)
 
-    def _feed(
-        self,
-        replayer: Replayer,
-        key: tuple[bytes, bytes],
-        effort: Effort,
-        made: list[Created],
-        advance: Callable[..., None],
-    ) -> bool:
+    def _feed(self, replayer: Replayer, key: tuple[bytes, bytes], effort: Effort, made: list[Created]) -> bool:
         """Creates pipelines one by one, and adds those that could be created to ``made``. Returns False if the process
         died over one."""
         end = time.monotonic() + SLICE_SECONDS
@@ -451,7 +439,7 @@ class Rebuild:
                 self._fail(created, str(error), again=True)
                 continue
             finally:
-                advance(1)
+                self._advance(1)
             if why:
                 self._fail(created, why)
             else:

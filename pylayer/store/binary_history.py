@@ -211,21 +211,14 @@ def _beginnings(path: str) -> Iterator[Attested]:
     """Yields the ABIN records of a file without their data, up to the first damaged one."""
     try:
         reader = Reader(path)
-    except OSError:
-        return
-    try:
         header, _ = reader.header()
         at = format.FILE_HEADER.size
-        while header is not None:
-            head = reader.bytes_at(at, format.RECORD_HEADER.size + HEAD.size)
-            if len(head) < format.RECORD_HEADER.size + HEAD.size:
-                return
-            fields = format.RECORD_HEADER.unpack_from(head)
-            if xxhash.xxh3_64_intdigest(head[: format.HASHED_RECORD_HEADER], header.salt) != fields[8]:
-                return
-            key_size, _, size, key, digest = HEAD.unpack_from(head, format.RECORD_HEADER.size)
-            if fields[0] == format.APPLICATION_BINARY and 0 < key_size <= MAX_KEY_BYTES:
-                yield Attested(data=None, digest=digest, key=key[:key_size], size=size, stale=True)
+        while header is not None and (fields := reader.header_at(at)) is not None:
+            head = reader.bytes_at(at + format.RECORD_HEADER.size, HEAD.size)
+            if fields[0] == format.APPLICATION_BINARY and len(head) == HEAD.size:
+                key_size, _, size, key, digest = HEAD.unpack(head)
+                if 0 < key_size <= MAX_KEY_BYTES:
+                    yield Attested(data=None, digest=digest, key=key[:key_size], size=size, stale=True)
             at += format.record_size(fields[3])
     except OSError:
         return

@@ -100,10 +100,10 @@ def test_installed_in_usr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     for variable in ("VK_LAYER_PATH", "VK_ADD_LAYER_PATH"):
         monkeypatch.delenv(variable, raising=False)
-    there = run._environment(str(tmp_path / "store"), {})[0]
+    there = run._environment(str(tmp_path / "store"))[0]
     assert "VK_ADD_LAYER_PATH" in there
     monkeypatch.setattr(layer_files, "package_directory", lambda: package)
-    environment, is_on = run._environment(str(tmp_path / "store"), {})
+    environment, is_on = run._environment(str(tmp_path / "store"))
     assert is_on and environment["VK_INSTANCE_LAYERS"] == there["VK_INSTANCE_LAYERS"]
     assert "VK_ADD_LAYER_PATH" not in environment and "VK_LAYER_PATH" not in environment
     (check,) = containers.check_steam(str(tmp_path / "store"))
