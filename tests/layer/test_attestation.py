@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import radv
 from world import Run, World
 
 COUNT = 12
@@ -96,18 +95,6 @@ def test_not_known_to_be_damaged(world: World, file: Path, change: Change) -> No
     assert world.last()["caches_emptied"] == 0
 
 
-@pytest.mark.parametrize("change", (DAMAGED | OTHER).values(), ids=(DAMAGED | OTHER).keys())
-def test_strict(world: World, file: Path, change: Change) -> None:
-    """With application_caches: strict only data that the program read passes. All other data becomes an empty cache."""
-    world.configure(application_caches="strict")
-    good = file.read_bytes()
-    with_file(world, file)
-    assert outcomes(world) == {"attested": 1}
-    file.write_bytes(change(good))
-    with_file(world, file)
-    assert sum(outcomes(world).values()) == world.last()["caches_emptied"] == 1
-
-
 def test_gone(world: World, file: Path) -> None:
     """A program that lost its cache file gets its pipelines back, and the file that it saves then is complete."""
     with_file(world, file)
@@ -140,26 +127,6 @@ def test_never_loaded(world: World, file: Path) -> None:
     for _ in range(2):
         world.demo("--count", COUNT, "--cache", "object", "--cache-save", file)
         assert (world.runs()[-1]["restored_caches"], outcomes(world)) == (0, {})
-
-
-def test_stale(world: World, file: Path) -> None:
-    """A cache file from another device is stale. Back on the first device, the file saved there is attested."""
-    kept = file.read_bytes()
-    with_file(world, file, **radv.gpu("navi31"))
-    assert outcomes(world) == {"stale": 1}
-    assert world.last()["compiled"] == COUNT
-    file.write_bytes(kept)
-    with_file(world, file)
-    assert outcomes(world) == {"attested": 1}
-
-
-def test_unknown(world: World, tmp_path: Path) -> None:
-    """A file saved without the layer passes as unknown, because there is no record to compare it with."""
-    path = tmp_path / "from before"
-    world.demo("--count", COUNT, "--cache", "object", "--cache-save", path, layers=None)
-    with_file(world, path)
-    assert outcomes(world) == {"unknown": 1}
-    assert (world.last()["application_hits"], world.last()["compiled"]) == (COUNT, 0)
 
 
 def test_snapshot_carrier_restores_too(world: World, file: Path) -> None:

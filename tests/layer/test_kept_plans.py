@@ -230,16 +230,6 @@ def test_damaged_plans_are_not_taken(world: World) -> None:
         assert path.read_bytes() == good, "the plan was made and kept again"
 
 
-def test_plan_of_others_is_not_taken(world: World) -> None:
-    """A plan that other users could have written is not used: policy makes and keeps a new one."""
-    world.demo("--count", 1)
-    (path,) = plans(world)
-    good = path.read_bytes()
-    path.chmod(0o666)
-    world.demo("--count", 1)
-    assert path.stat().st_mode & 0o777 == 0o600 and path.read_bytes() == good
-
-
 def test_kept_plan_and_no_python(world: World, tmp_path: Path) -> None:
     """With a kept plan and a missing Python the program goes on and does not wait for the store."""
     copy = tmp_path / "site" / "pylayer"
