@@ -99,16 +99,6 @@ def test_file_system_that_is_read_only(world: World, rules: str) -> None:
     assert "loaded 12 records" in result.stderr
 
 
-def test_rule_may_choose_who_writes(world: World) -> None:
-    """With a rule, one program can write to a store that all others only read."""
-    config = world.directory / "policy.yaml"
-    rule = {"match": {"executable": "pipelines"}, "set": {"store": "read-write"}}
-    config.write_text(json.dumps({"settings": {"store": "read-only"}, "rules": [rule]}))
-    world.environment["PYLAYER_CONFIG"] = str(config)
-    world.demo("--count", 8)
-    assert world.runs()[-1]["stored_records"] == 8
-
-
 def test_attestations_are_used_and_not_added_to(world: World) -> None:
     """A program's cache data is compared with the existing history, and nothing is added to the history."""
     cache = world.directory / "program.cache"
