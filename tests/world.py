@@ -144,9 +144,7 @@ class World:
     def configure(self, **settings: Any) -> None:
         """Writes policy settings for later runs. The wait for an answer is long, because a busy machine checks a
         program's data later than programs wait by default."""
-        config = self.directory / "policy.yaml"
-        config.write_text(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
-        self.environment["PYLAYER_CONFIG"] = str(config)
+        self.environment |= self.policy(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
 
     def policy(self, text: str) -> dict[str, str]:
         """Writes a policy file. Returns the variable that selects it."""
@@ -191,6 +189,12 @@ class World:
         if check:
             assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
         return process
+
+    def pylayer(
+        self, *arguments: str | Path, check: bool = True, **environment: str | None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command of pylayer."""
+        return self.run([sys.executable, "-m", "pylayer", *map(str, arguments)], check=check, **environment)
 
     def recipe(
         self, lines: str, *options: str, check: bool = True, **environment: str | None

@@ -414,19 +414,19 @@ def test_forget(world: World, marked: bool) -> None:
     fill(world)
     kill(world)
     (path,) = live_files(world)
-    forget = [sys.executable, "-m", "pylayer", "forget", "host", "--yes"]
+    forget = ("forget", "host", "--yes")
     if marked:
         data = bytearray(path.read_bytes())
         data[sentinel.OFFSET : sentinel.OFFSET + 8] = b"\5\0\0\0\0\0\1\0"
         path.write_bytes(data)
-        world.run(forget)
+        world.pylayer(*forget)
         assert path.exists() and world.runs() == []
         run(world, *WARM, *END)
         assert not path.exists() and len(world.runs()) == 1
-        assert "host" in world.run([sys.executable, "-m", "pylayer", "quarantine", "ls"]).stdout
+        assert "host" in world.pylayer("quarantine", "ls").stdout
         return
     with going_on(world, *WARM) as program:
-        world.run(forget)
+        world.pylayer(*forget)
         assert [one["pid"] for one in world.runs()] == [program.pid] and not path.exists()
 
 
@@ -435,7 +435,7 @@ def test_clear(world: World) -> None:
     fill(world)
     kill(world)
     before = len(world.runs())
-    world.run([sys.executable, "-m", "pylayer", "clear", "--all", "--yes"])
+    world.pylayer("clear", "--all", "--yes")
     assert live_files(world) == [] and len(world.runs()) == before and world.runs()[-1]["died"] is True
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 
 from world import BUILD, World
 
@@ -21,19 +20,15 @@ def create(world: World, program: str, count: int) -> dict[str, int]:
     return counters
 
 
-def pylayer(world: World, *arguments: str) -> str:
-    return world.run([sys.executable, "-m", "pylayer", *arguments], VK_INSTANCE_LAYERS=None).stdout
-
-
 def test_pipelines_given_to_the_game(world: World) -> None:
     """By default a game finds only what it compiled itself. It finds the other program's pipelines once they are
     exported and imported for the game. Pipelines that the game had compiled itself are not imported again."""
     create(world, "replayer", COUNT)
     assert create(world, "game", 5)["compiled"] == 5
-    pylayer(world, "export", "replayed.pylayer", "--app", "replayer*")
-    done = json.loads(pylayer(world, "import", "replayed.pylayer", "--for", "game*", "--json"))
+    world.pylayer("export", "replayed.pylayer", "--app", "replayer*")
+    done = json.loads(world.pylayer("import", "replayed.pylayer", "--for", "game*", "--json").stdout)
     assert (done["pipelines"], done["known_records"]) == (COUNT - 5, 5)
     for _ in range(2):  # from the imported pack, and from the pack that it was folded into
         counters = create(world, "game", COUNT)
         assert (counters["hits"], counters["compiled"]) == (COUNT, 0)
-        pylayer(world, "trim")
+        world.pylayer("trim")

@@ -22,9 +22,7 @@ QUICK = True
 
 
 def read_only(world: World, **settings: Any) -> None:
-    config = world.directory / "policy.yaml"
-    config.write_text(json.dumps({"settings": {"store": "read-only", **settings}}))
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.environment |= world.policy(json.dumps({"settings": {"store": "read-only", **settings}}))
 
 
 def contents(world: World) -> dict[str, str]:

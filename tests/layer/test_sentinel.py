@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -111,16 +110,11 @@ def test_suspects_are_not_exported(world: World) -> None:
     warm(world)
     poison(world, 3)
     dies(world)
-
-    def pylayer(*arguments: str, **environment: str) -> str:
-        command = [sys.executable, "-m", "pylayer", *arguments]
-        return world.run(command, VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None, **environment).stdout
-
     for elsewhere in ("unreviewed", "reviewed"):
-        text = pylayer("export", f"{elsewhere}.pylayer", "--app", "pipelines")
+        text = world.pylayer("export", f"{elsewhere}.pylayer", "--app", "pipelines").stdout
         assert f"Exported: {COUNT - 1} pipelines" in text
         assert "\n  without 1 record set aside after a crash (pylayer quarantine ls)\n" in text
-        pylayer("import", f"{elsewhere}.pylayer", "--any-device", PYLAYER_STORE=elsewhere)
+        world.pylayer("import", f"{elsewhere}.pylayer", "--any-device", PYLAYER_STORE=elsewhere)
         again(world, PYLAYER_STORE=elsewhere)
         reviewed(world)
 

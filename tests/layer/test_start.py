@@ -91,9 +91,7 @@ def test_no_thread_without_a_device(world: World) -> None:
 def test_no_thread_where_the_layer_does_nothing(world: World, policy: str, variables: dict[str, str]) -> None:
     """Where the layer does nothing, no thread starts either, not even in a program that compiles. The first run of a
     policy file makes the plan, or reads the rules."""
-    config = world.directory / "policy.yaml"
-    config.write_text(policy)
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.environment |= world.policy(policy)
     run_host(world, "instance", "device", "pipelines", 3, *END, **variables)
     process = run_host(world, "instance", "device", "pipelines", 4, *SANDBOX, *END, **variables)
     assert "threads: 1\n" in process.stdout
@@ -123,9 +121,7 @@ def test_without_a_plan_it_starts_with_the_device(world: World) -> None:
     """The first run of all, and one after a change of the policy file, start the interpreter in vkCreateDevice."""
     assert starts(world, "instance", "device")
     fill(world)
-    config = world.directory / "policy.yaml"
-    config.write_text("settings: {fsync_interval_ms: 5}\n")
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.environment |= world.policy("settings: {fsync_interval_ms: 5}\n")
     assert not starts(world, "instance")
     assert starts(world, "instance", "device")
 
@@ -171,10 +167,8 @@ def test_one_instance_after_another(world: World) -> None:
 def test_a_skip_rule_holds_in_the_next_run(world: World) -> None:
     """A program with a new policy file waits in vkCreateDevice for what policy decides. By then the file's compiled
     copy is written, so that its rules hold in the next program, however short."""
-    config = world.directory / "policy.yaml"
-    world.environment["PYLAYER_CONFIG"] = str(config)
     for number in range(3):
-        config.write_text(f"skip: [{{executable: host}}]\n# {number}\n")
+        world.environment |= world.policy(f"skip: [{{executable: host}}]\n# {number}\n")
         assert not starts(world, "instance")
         assert starts(world, "instance", "device")
         assert len(list(world.store.glob("policy/*.flat"))) == number + 1

@@ -7,7 +7,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -165,14 +164,8 @@ def test_people_are_told(scripted: ScriptedDriver) -> None:
     world = scripted.world
 
     def pylayer(*arguments: str, script: str = "") -> subprocess.CompletedProcess[str]:
-        return world.run(
-            [sys.executable, "-m", "pylayer", *arguments],
-            check=False,
-            VK_INSTANCE_LAYERS=None,
-            VK_ADD_LAYER_PATH=None,
-            PYLAYER_LOG=None,
-            PYLAYER_TEST_DRIVER=script,
-        )
+        environment = {"VK_INSTANCE_LAYERS": None, "PYLAYER_LOG": None, "PYLAYER_TEST_DRIVER": script}
+        return world.pylayer(*arguments, check=False, **environment)
 
     demo = [str(BUILD / "demo" / "pipelines"), "--count", str(COUNT)]
     for _ in range(2):
