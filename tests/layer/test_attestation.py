@@ -35,16 +35,11 @@ def forget_pipelines(world: World) -> None:
         path.unlink()
 
 
-def outcomes(world: World) -> dict[str, int]:
-    run = world.runs()[-1]
-    return {**run["cache_outcomes"], **run["refused"]}
-
-
 def test_attested(world: World, file: Path) -> None:
     """Data that the program saved is attested, and its pipelines are hits without the store."""
     forget_pipelines(world)
     result = with_file(world, file)
-    assert outcomes(world) == {"attested": 1}
+    assert world.outcomes() == {"attested": 1}
     assert (world.last()["application_hits"], world.last()["compiled"]) == (COUNT, 0)
     assert result["cache_loaded_bytes"] > 25_000
 
@@ -54,7 +49,7 @@ def test_attested_after_many_runs(world: World, file: Path) -> None:
     config = world.policy("settings: {fsync_interval_ms: 0}\n")  # else a process may end before the old blob is deleted
     for _ in range(4):
         with_file(world, file, **config)
-        assert outcomes(world) == {"attested": 1}
+        assert world.outcomes() == {"attested": 1}
     assert len(world.stored_files(".blob")) == 1
 
 
@@ -78,12 +73,12 @@ def test_altered(world: World, file: Path, change: Change) -> None:
     forget_pipelines(world)
     file.write_bytes(change(file.read_bytes()))
     result = with_file(world, file)
-    assert outcomes(world) == {"altered": 1}
+    assert world.outcomes() == {"altered": 1}
     assert (result["created"], world.last()["compiled"]) == (COUNT, 0)
     assert world.runs()[-1]["restored_caches"] == 1
     assert "the program gets an empty cache, and the last good data is merged into it" in result.stderr
     with_file(world, file)
-    assert outcomes(world) == {"attested": 1}
+    assert world.outcomes() == {"attested": 1}
 
 
 @pytest.mark.parametrize("change", OTHER.values(), ids=OTHER.keys())
@@ -91,7 +86,7 @@ def test_not_known_to_be_damaged(world: World, file: Path, change: Change) -> No
     """Data that the program never read, and that is no damaged copy of such data, passes unchanged."""
     file.write_bytes(change(file.read_bytes()))
     with_file(world, file)
-    assert outcomes(world) == {"unknown": 1}
+    assert world.outcomes() == {"unknown": 1}
     assert world.last()["caches_emptied"] == 0
 
 
@@ -106,7 +101,7 @@ def test_gone(world: World, file: Path) -> None:
     assert file.stat().st_size > size * 0.9
     forget_pipelines(world)
     with_file(world, file)
-    assert (outcomes(world), world.last()["application_hits"]) == ({"attested": 1}, COUNT)
+    assert (world.outcomes(), world.last()["application_hits"]) == ({"attested": 1}, COUNT)
 
 
 def test_gone_and_all_is_stored(world: World, file: Path) -> None:
@@ -126,7 +121,7 @@ def test_never_loaded(world: World, file: Path) -> None:
     """A program that saves its cache and never loads it does not count as one that lost its cache."""
     for _ in range(2):
         world.demo("--count", COUNT, "--cache", "object", "--cache-save", file)
-        assert (world.runs()[-1]["restored_caches"], outcomes(world)) == (0, {})
+        assert (world.runs()[-1]["restored_caches"], world.outcomes()) == (0, {})
 
 
 def test_snapshot_carrier_restores_too(world: World, file: Path) -> None:
@@ -137,7 +132,7 @@ def test_snapshot_carrier_restores_too(world: World, file: Path) -> None:
     data[1000] ^= 4
     file.write_bytes(data)
     result = world.demo("--count", COUNT, "--cache", file, "--feedback")
-    assert outcomes(world) == {"altered": 1}
+    assert world.outcomes() == {"altered": 1}
     assert result["feedback"]["application_cache_hit"] >= COUNT - 2
 
 
