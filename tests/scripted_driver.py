@@ -52,10 +52,8 @@ class ScriptedDriver:
     def settings(self, **settings: Any) -> None:
         """Writes policy settings for later runs. The waits are long, because a busy machine loads and writes the store,
         and checks a program's data, later than programs wait by default."""
-        config = self.directory / "policy.yaml"
         patient = {"load_wait_ms": 60000, "answer_wait_ms": 10000, "flush_wait_ms": 60000}
-        config.write_text(json.dumps({"settings": {**patient, **settings}}))
-        self.world.environment["PYLAYER_CONFIG"] = str(config)
+        self.world.environment |= self.world.policy(json.dumps({"settings": {**patient, **settings}}))
 
     def environment(self, script: str) -> dict[str, str]:
         """Returns the environment of one process. Read its counters with ``take_counts``."""

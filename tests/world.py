@@ -23,6 +23,7 @@ import warm_command
 import pylayer
 from pylayer import LAYER_NAME
 from pylayer.common import file_kinds
+from pylayer.store.folder import Folder, read_identity
 from pylayer.store.runs import read_all
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -144,9 +145,7 @@ class World:
     def configure(self, **settings: Any) -> None:
         """Writes policy settings for later runs. The wait for an answer is long, because a busy machine checks a
         program's data later than programs wait by default."""
-        config = self.directory / "policy.yaml"
-        config.write_text(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
-        self.environment["PYLAYER_CONFIG"] = str(config)
+        self.environment |= self.policy(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
 
     def policy(self, text: str) -> dict[str, str]:
         """Writes a policy file. Returns the variable that selects it."""
@@ -192,6 +191,12 @@ class World:
             assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
         return process
 
+    def pylayer(
+        self, *arguments: str | Path, check: bool = True, **environment: str | None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command of pylayer."""
+        return self.run([sys.executable, "-m", "pylayer", *map(str, arguments)], check=check, **environment)
+
     def recipe(
         self, lines: str, *options: str, check: bool = True, **environment: str | None
     ) -> subprocess.CompletedProcess[str]:
@@ -214,11 +219,27 @@ class World:
         wanted = suffixes or tuple(kind for kind in file_kinds.TABLE if kind.verified)
         return sorted(path for path in self.store.glob("store/*/*") if path.suffix in wanted)
 
+    def live_files(self) -> list[Path]:
+        """Returns the crash sentinels in the store."""
+        return self.stored_files(file_kinds.LIVE)
+
+    def folder(self) -> Folder:
+        """Returns the store's only folder."""
+        (path,) = (self.store / "store").iterdir()
+        identity = read_identity(str(self.store), path.name)
+        assert identity is not None
+        return Folder(str(self.store), identity)
+
     def runs(self) -> list[dict[str, Any]]:
         """Returns the statistics of every run, oldest first. What only policy counts is 0 in a run without policy, and
         not in its file."""
         policy = {"refused": {}, "cache_outcomes": {}, "restored_caches": 0}
         return [policy | run for run in read_all(str(self.store))]
+
+    def outcomes(self) -> dict[str, int]:
+        """Returns what became of initial data of the newest run's caches, and how often."""
+        run = self.runs()[-1]
+        return {**run["cache_outcomes"], **run["refused"]}
 
     def last(self) -> dict[str, int]:
         """Returns the counters of the newest run."""

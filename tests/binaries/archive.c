@@ -177,15 +177,6 @@ uint64_t archive_digest(const Archive *archive)
     return digest;
 }
 
-uint64_t archive_bytes(const Archive *archive)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < archive->count; ++i)
-        for (uint32_t j = 0; j < archive->entries[i].count; ++j)
-            bytes += archive->entries[i].data[j].dataSize;
-    return bytes;
-}
-
 void archive_destroy(Archive *archive)
 {
     for (uint32_t i = 0; i < archive->count; ++i) {

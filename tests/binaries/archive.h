@@ -34,7 +34,6 @@ const Entry *archive_find(const Archive *archive, const VkPipelineBinaryKeyKHR *
 void archive_add(Archive *archive, const Entry *entry);
 // Of every byte in it, in order.
 uint64_t archive_digest(const Archive *archive);
-uint64_t archive_bytes(const Archive *archive);
 void archive_destroy(Archive *archive);
 
 #endif

@@ -33,13 +33,12 @@ typedef struct {
 
 typedef struct {
     uint64_t pipelines, created, failed;
-    uint64_t from_archive, from_internal, captured, compiled, without_binaries;
-    uint64_t missing; // VK_PIPELINE_BINARY_MISSING_KHR
+    uint64_t from_archive, from_internal, captured, compiled;
     uint64_t import_failed, from_binaries_failed, read_failed;
-    uint64_t feedback_valid, feedback_cache_hit, feedback_untouched;
-    uint64_t key_ns, lookup_ns, import_ns, create_ns, probe_ns, read_ns, destroy_ns;
+    uint64_t feedback_untouched;
+    uint64_t key_ns, lookup_ns, import_ns, create_ns;
     uint64_t executables_digest;
-    VkResult import_result, from_binaries_result, create_result; // the last that was no success
+    VkResult import_result; // the last that was no success
 } Tally;
 
 // Binaries that a pipeline was made from live as long as it does: nothing in the specification allows less.
@@ -100,8 +99,6 @@ static VkResult create(Program *program, Recipe *recipe, Call call, VkPipeline *
         result = program->context.create_ray_tracing_pipelines(device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, &recipe->rays,
                                                                NULL, pipeline);
     program->tally.create_ns += now_ns() - start;
-    if (result != VK_SUCCESS)
-        program->tally.create_result = result;
     return result;
 }
 
@@ -244,11 +241,7 @@ static VkResult probe(Program *program, Recipe *recipe, Call call, Made *out)
     const VkPipelineCreateInfoKHR keyed = {VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, head_of(recipe, call)};
     const VkPipelineBinaryCreateInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                                 .pPipelineCreateInfo = &keyed};
-    uint64_t start = now_ns();
-    VkResult result = fetch_binaries(program, &info, out);
-    program->tally.probe_ns += now_ns() - start;
-    program->tally.missing += result == VK_PIPELINE_BINARY_MISSING_KHR;
-    return result;
+    return fetch_binaries(program, &info, out);
 }
 
 // ---- One pipeline ----------------------------------------------------------------------------------------------
@@ -256,10 +249,8 @@ static VkResult probe(Program *program, Recipe *recipe, Call call, Made *out)
 static bool make_from_archive(Program *program, Recipe *recipe, Call call, const Entry *entry, Made *made)
 {
     Tally *tally = &program->tally;
-    if (entry->count == 0) {
-        ++tally->without_binaries;
+    if (entry->count == 0)
         return create(program, recipe, call, &made->pipeline) == VK_SUCCESS;
-    }
     VkResult result = import_binaries(program, entry, made);
     if (result != VK_SUCCESS) {
         ++tally->import_failed;
@@ -269,7 +260,6 @@ static bool make_from_archive(Program *program, Recipe *recipe, Call call, const
     result = create_from(program, recipe, call, made->binaries, made->count, &made->pipeline);
     if (result != VK_SUCCESS) {
         ++tally->from_binaries_failed;
-        tally->from_binaries_result = result;
         destroy_binaries(program, made->binaries, made->count);
         *made = (Made){.pipeline = VK_NULL_HANDLE};
         return false;
@@ -303,14 +293,12 @@ static void make_with_capture(Program *program, Recipe *recipe, Call call, const
                                                 .pipeline = made->pipeline};
     const VkReleaseCapturedPipelineDataInfoKHR release = {
         .sType = VK_STRUCTURE_TYPE_RELEASE_CAPTURED_PIPELINE_DATA_INFO_KHR, .pipeline = made->pipeline};
-    uint64_t start = now_ns();
     if (fetch_binaries(program, &info, &captured) == VK_SUCCESS)
         keep_binaries(program, key, &captured);
     else
         ++program->tally.read_failed;
     destroy_binaries(program, captured.binaries, captured.count);
     program->extension.release_captured(program->context.device, &release, NULL);
-    program->tally.read_ns += now_ns() - start;
     ++program->tally.captured;
 }
 
@@ -397,16 +385,6 @@ static void look_at_executables(Program *program, VkPipeline pipeline)
 
 // ---- All pipelines ---------------------------------------------------------------------------------------------
 
-static void note_feedback(Tally *tally, const Recipe *recipe)
-{
-    VkPipelineCreationFeedbackFlags flags = recipe->feedback.flags;
-    tally->feedback_untouched += flags == FEEDBACK_UNTOUCHED;
-    if (flags == FEEDBACK_UNTOUCHED || !(flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT))
-        return;
-    ++tally->feedback_valid;
-    tally->feedback_cache_hit += (flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT) != 0;
-}
-
 static VkPipeline add(Program *program, Recipe *recipe, Call call, bool may_be_keyed, bool shows_executables)
 {
     Made made = {.pipeline = VK_NULL_HANDLE};
@@ -419,8 +397,7 @@ static VkPipeline add(Program *program, Recipe *recipe, Call call, bool may_be_k
     make(program, recipe, call, may_be_keyed, &made);
     if (shows && made.pipeline)
         look_at_executables(program, made.pipeline);
-    if (program->options.feedback)
-        note_feedback(&program->tally, recipe);
+    program->tally.feedback_untouched += program->options.feedback && recipe->feedback.flags == FEEDBACK_UNTOUCHED;
     ++program->tally.pipelines;
     ++*(made.pipeline ? &program->tally.created : &program->tally.failed);
     program->made[program->made_count++] = made;
@@ -467,12 +444,10 @@ static void create_all(Program *program)
 
 static void destroy_all(Program *program)
 {
-    uint64_t start = now_ns();
     for (uint32_t i = 0; i < program->made_count; ++i) {
         vkDestroyPipeline(program->context.device, program->made[i].pipeline, NULL);
         destroy_binaries(program, program->made[i].binaries, program->made[i].count);
     }
-    program->tally.destroy_ns = now_ns() - start;
     free(program->made);
 }
 
@@ -481,19 +456,12 @@ static void destroy_all(Program *program)
 static void print(const Program *program, const VkPipelineBinaryKeyKHR *global_key)
 {
     const Tally *t = &program->tally;
-    const VkPhysicalDevicePipelineBinaryPropertiesKHR *p = &program->extension.properties;
     static const char *const states[] = {"absent", "loaded", "stale"};
-    printf("{\"device\": \"%s\", \"internal_cache\": %u, \"internal_cache_control\": %u, "
-           "\"prefers_internal_cache\": %u, \"precompiled_internal_cache\": %u, \"compressed\": %u, \"global_key\": \"",
-           program->context.properties.deviceName, p->pipelineBinaryInternalCache,
-           p->pipelineBinaryInternalCacheControl, p->pipelineBinaryPrefersInternalCache,
-           p->pipelineBinaryPrecompiledInternalCache, p->pipelineBinaryCompressedData);
+    printf("{\"internal_cache\": %u, \"global_key\": \"", program->extension.properties.pipelineBinaryInternalCache);
     for (uint32_t i = 0; i < global_key->keySize; ++i)
         printf("%02x", global_key->key[i]);
-    printf("\", \"archive\": \"%s\", \"archive_digest\": \"%016" PRIx64 "\", \"archive_entries\": %u, "
-           "\"archive_bytes\": %" PRIu64,
-           states[program->archive_state], archive_digest(&program->archive), program->archive.count,
-           archive_bytes(&program->archive));
+    printf("\", \"archive\": \"%s\", \"archive_digest\": \"%016" PRIx64 "\"", states[program->archive_state],
+           archive_digest(&program->archive));
     const struct {
         const char *name;
         uint64_t value;
@@ -505,28 +473,19 @@ static void print(const Program *program, const VkPipelineBinaryKeyKHR *global_k
         {"from_internal", t->from_internal},
         {"captured", t->captured},
         {"compiled", t->compiled},
-        {"without_binaries", t->without_binaries},
-        {"missing", t->missing},
         {"import_failed", t->import_failed},
         {"from_binaries_failed", t->from_binaries_failed},
         {"read_failed", t->read_failed},
-        {"feedback_valid", t->feedback_valid},
-        {"feedback_cache_hit", t->feedback_cache_hit},
         {"feedback_untouched", t->feedback_untouched},
         {"key_ns", t->key_ns},
         {"lookup_ns", t->lookup_ns},
         {"import_ns", t->import_ns},
         {"create_ns", t->create_ns},
-        {"probe_ns", t->probe_ns},
-        {"read_ns", t->read_ns},
-        {"destroy_ns", t->destroy_ns},
-        {"create_device_ns", program->context.create_device_ns},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
         printf(", \"%s\": %" PRIu64, numbers[i].name, numbers[i].value);
-    printf(", \"executables_digest\": \"%016" PRIx64 "\", \"import_result\": %d, \"from_binaries_result\": %d, "
-           "\"create_result\": %d}\n",
-           t->executables_digest, t->import_result, t->from_binaries_result, t->create_result);
+    printf(", \"executables_digest\": \"%016" PRIx64 "\", \"import_result\": %d}\n", t->executables_digest,
+           t->import_result);
 }
 
 static const char usage[] =
@@ -546,8 +505,7 @@ static const char usage[] =
     "  --disable-internal-cache  VkDevicePipelineBinaryInternalCacheControlKHR\n"
     "  --executables             capture and ask for statistics and internal representations\n"
     "  --capture-replay          handles of shader groups for capture and replay\n"
-    "  --feedback                chain VkPipelineCreationFeedbackCreateInfo\n"
-    "  --device INDEX|NAME       as the demo does\n";
+    "  --feedback                chain VkPipelineCreationFeedbackCreateInfo\n";
 
 static _Noreturn void wrong(const char *text)
 {
@@ -566,7 +524,7 @@ static Source parse_source(const char *text)
 
 static void parse(int argc, char **argv, Settings *settings, Options *options)
 {
-    enum { COUNT = 1, SEED, ARCHIVE, ANY, SOURCE, NO_MODULES, DISABLE, EXECUTABLES, REPLAY, FEEDBACK, DEVICE };
+    enum { COUNT = 1, SEED, ARCHIVE, ANY, SOURCE, NO_MODULES, DISABLE, EXECUTABLES, REPLAY, FEEDBACK };
     int kind = KIND_MIXED;
     const struct option table[] = {{"count", required_argument, NULL, COUNT},
                                    {"compute", no_argument, &kind, KIND_COMPUTE},
@@ -582,7 +540,6 @@ static void parse(int argc, char **argv, Settings *settings, Options *options)
                                    {"executables", no_argument, NULL, EXECUTABLES},
                                    {"capture-replay", no_argument, NULL, REPLAY},
                                    {"feedback", no_argument, NULL, FEEDBACK},
-                                   {"device", required_argument, NULL, DEVICE},
                                    {NULL, 0, NULL, 0}};
     settings->source = SOURCE_INTERNAL;
     *options = (Options){.count = 12, .batch = 1, .threads = 1, .seed = 1, .api = VK_API_VERSION_1_3};
@@ -619,9 +576,6 @@ static void parse(int argc, char **argv, Settings *settings, Options *options)
             break;
         case FEEDBACK:
             options->feedback = true;
-            break;
-        case DEVICE:
-            options->device = optarg;
             break;
         default:
             wrong("wrong option");

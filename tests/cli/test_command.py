@@ -121,7 +121,7 @@ def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pylayer: {says}\n")
 
 
-@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "verify", "trim"])
+@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "verify", "trim", "top"])
 def test_no_home(user: User, words: str) -> None:
     """Without any home directory a command ends with one line that names the variables to set."""
     empty = {"HOME": "", "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
@@ -172,14 +172,6 @@ def test_quiet(user: User) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), words
     assert "pipelines" in user.pylayer("-q", "stats").stdout and "Store:" not in user.pylayer("-q", "stats").stdout
     assert user.pylayer("-q", "import", "nothing").stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("words", ["ls game", "stats game", "export game.pylayer --app game"])
-@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
-def test_error_is_one_line(user: User, words: str, as_json: list[str]) -> None:
-    """An error is one line on standard error, with --json too."""
-    done = user.pylayer(*words.split(), *as_json)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
 
 # ---- how it ends ---------------------------------------------------------------------------------------

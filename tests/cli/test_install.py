@@ -133,12 +133,6 @@ def test_kinds(user: User) -> None:
     assert files(user.home) == [manifest(user)]
 
 
-def test_install_changes_nothing_else(user: User) -> None:
-    """install --in-place writes one file for each kind and leaves no temporary file behind."""
-    user.pylayer("install", "--in-place", "--implicit")
-    assert files(user.home) == [manifest(user), manifest(user, "implicit")]
-
-
 def test_install_twice(user: User) -> None:
     """A second install says that the layer is installed already, and changes nothing."""
     assert user.json("install")["changed"] is True

@@ -60,14 +60,6 @@ def test_policy_texts_give_a_terminal_no_orders(user: User) -> None:
     assert "it failed:" in done.stdout
 
 
-def test_last(user: User) -> None:
-    """--last shows only the newest run, which compiled nothing."""
-    user.demo(20)
-    user.demo(20)
-    (program,) = user.json("stats", "--last")["programs"]
-    assert (program["runs"], program["pipelines"], program["hits"], program["compiled"]) == (1, 20, 20, 0)
-
-
 def test_saved_from_stored_cells(user: User) -> None:
     """The estimate of the time saved prefers a run's own mean over the stored cells."""
     write_run(user, counters={"compiled": 1, "compile_ns": 9_000_000})

@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -243,12 +242,6 @@ def test_frames_a_second(written_every: int, monkeypatch: pytest.MonkeyPatch) ->
             assert per_second == pytest.approx(60)
         elif second >= 55:
             assert per_second == 0
-
-
-def test_no_store(tmp_path: Path, user: User) -> None:
-    """If no variable tells where the store is, one line says what to set."""
-    done = user.pylayer("top", HOME="", XDG_CACHE_HOME="")
-    assert done.returncode == 1 and "PYLAYER_STORE" in done.stderr
 
 
 def test_filter_and_sort(user: User) -> None:

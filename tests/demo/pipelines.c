@@ -78,21 +78,20 @@ int main(int argc, char **argv)
     Objects objects;
     objects_create(&objects, &context, &options);
     Report report = {.context = &context, .objects = &objects, .options = &options};
-    Tally tally = run(&context, &objects, &options, &report.create_wall_ns);
+    Tally tally = run(&context, &objects, &options);
     report.tally = &tally;
     report.cache_bytes = cache_size(&objects, context.device);
     if (options.cache_save && !is_child)
         cache_save(&objects, context.device, options.cache_save);
-    report.forked = child > 0;
-    report.child_status = child_result(child);
+    int ended = child_result(child);
     if (!is_child)
         report_print(&report);
 
-    int status = tally.failed > 0 || report.child_status != 0;
+    int status = tally.failed > 0 || ended != 0;
     if (tally.failed > 0)
         fprintf(stderr, "pipelines: %llu pipelines failed\n", (unsigned long long)tally.failed);
-    if (report.child_status != 0)
-        fprintf(stderr, "pipelines: the child ended with status 0x%x\n", (unsigned)report.child_status);
+    if (ended != 0)
+        fprintf(stderr, "pipelines: the child ended with status 0x%x\n", (unsigned)ended);
     if (options.exit_mode != EXIT_DESTROY) {
         leave(options.exit_mode, status);
         return status;

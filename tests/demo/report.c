@@ -76,7 +76,7 @@ static void print_json(const Report *r, Times times)
            r->context->create_instance_ns, r->context->create_device_ns, r->objects->read_cache_ns,
            r->objects->create_cache_ns);
     printf(", \"cache_loaded_bytes\": %zu, \"cache_bytes\": %zu", r->objects->cache_loaded_bytes, r->cache_bytes);
-    printf(", \"create_ns_total\": %" PRIu64 ", \"create_wall_ns\": %" PRIu64, t->create_ns, r->create_wall_ns);
+    printf(", \"create_ns_total\": %" PRIu64, t->create_ns);
     printf(", \"per_pipeline_ns\": {\"median\": %.0f, \"mean\": %.0f, \"p99\": %.0f}", times.median, times.mean,
            times.p99);
     printf(", \"calls\": %" PRIu64 ", \"results\": [", t->calls);
@@ -84,10 +84,7 @@ static void print_json(const Report *r, Times times)
         printf(i ? ", " : "");
         print_result(t->results[i]);
     }
-    printf("]");
-    if (r->forked)
-        printf(", \"child_status\": %d", r->child_status);
-    printf("}\n");
+    printf("]}\n");
 }
 
 static void print_line(const Report *r, Times times)

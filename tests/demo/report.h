@@ -9,10 +9,7 @@ typedef struct {
     const Objects *objects;
     const Options *options;
     Tally *tally; // its samples get sorted
-    uint64_t create_wall_ns;
     size_t cache_bytes;
-    bool forked;
-    int child_status; // of waitpid, with --fork
 } Report;
 
 void report_print(const Report *report);

@@ -375,21 +375,19 @@ static void check_count(const Options *options)
         die("there are only %llu distinct pipelines of this kind", (unsigned long long)limits[options->kind]);
 }
 
-Tally run(const Context *context, const Objects *objects, const Options *options, uint64_t *wall_ns)
+Tally run(const Context *context, const Objects *objects, const Options *options)
 {
     check_count(options);
     Worker *workers = allocate(options->threads, sizeof *workers);
     pthread_t *threads = allocate(options->threads, sizeof *threads);
     for (uint32_t i = 0; i < options->threads; ++i)
         worker_create(&workers[i], context, objects, options, i);
-    uint64_t start = now_ns();
     for (uint32_t i = 1; i < options->threads; ++i)
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
             die("no more threads");
     work(&workers[0]);
     for (uint32_t i = 1; i < options->threads; ++i)
         pthread_join(threads[i], NULL);
-    *wall_ns = now_ns() - start;
     uint64_t most = most_pipelines(options, options->count);
     Tally sum = {.samples = allocate(most, sizeof(double)), .handles = allocate(most, sizeof(VkPipeline))};
     for (uint32_t i = 0; i < options->threads; ++i) {

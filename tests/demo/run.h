@@ -25,8 +25,7 @@ typedef struct {
     VkPipeline *handles; // `pipelines` of them, VK_NULL_HANDLE where there is none
 } Tally;
 
-// The time from the first call to the last, all threads at work, is stored in wall_ns.
-Tally run(const Context *context, const Objects *objects, const Options *options, uint64_t *wall_ns);
+Tally run(const Context *context, const Objects *objects, const Options *options);
 
 void tally_destroy(Tally *tally, VkDevice device);
 

@@ -97,9 +97,8 @@ def record(world: World, extra: str = "", settings: str = "{}") -> Record:
     source = SOURCE.replace("{output!r}", repr(str(output))).replace("{extra}", extra)
     source = source.replace("{properties!r}", repr(list(PROPERTIES)))
     (directory / "layer_recorder.py").write_text(source)
-    config = world.directory / "policy.yaml"
-    config.write_text(f"policy: layer_recorder:Recorder\npolicy_path: {directory}\nsettings: {settings}\n")
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    text = f"policy: layer_recorder:Recorder\npolicy_path: {directory}\nsettings: {settings}\n"
+    world.environment |= world.policy(text)
     return Record(output)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -94,7 +93,7 @@ def test_pipelines_that_come_back(scripted: ScriptedDriver, folded: bool) -> Non
     left = MANY - scripted.world.last()["adopted"]
     assert 0 < left < MANY
     if folded:
-        scripted.world.run([sys.executable, "-m", "pylayer", "trim"])
+        scripted.world.pylayer("trim")
     scripted.demo("--count", MANY, script=DEAR)
     assert scripted.world.last()["adopted"] == left
     assert scripted.counts["internal-hits"] == 2 * left + scripted.world.last()["driver_asked"]
@@ -106,17 +105,13 @@ def test_what_is_missing_is_said(scripted: ScriptedDriver, tmp_path: Path) -> No
     """Until all pipelines that the program created are stored, ls and export say how many are missing."""
     world = scripted.world
 
-    def pylayer(*arguments: str) -> str:
-        return world.run([sys.executable, "-m", "pylayer", *arguments]).stdout
-
     scripted.demo("--count", MANY, script=DEAR)
     stored = scripted.world.last()["adopted"]
-    assert f"{stored} of {MANY} " in pylayer("ls")
-    assert f"{MANY - stored} known pipelines not stored yet" in pylayer(
-        "export", "--app", "pipelines", str(tmp_path / "export")
-    )
+    assert f"{stored} of {MANY} " in world.pylayer("ls").stdout
+    exported = world.pylayer("export", "--app", "pipelines", tmp_path / "export").stdout
+    assert f"{MANY - stored} known pipelines not stored yet" in exported
     scripted.demo("--count", MANY, script=DEAR)
-    (identity,) = json.loads(pylayer("ls", "--json"))["identities"]
+    (identity,) = json.loads(world.pylayer("ls", "--json").stdout)["identities"]
     assert [(one["pipelines"], one["missing_pipelines"]) for one in identity["programs"]] == [(MANY, 0)]
 
 

@@ -25,10 +25,6 @@ PYLAYER = str(Path(sys.executable).parent / "pylayer")
 CRASH = "pipeline=crash?hit@3"
 
 
-def live_files(world: World) -> list[Path]:
-    return sorted(world.store.glob("store/*/*.live"))
-
-
 def run(world: World, around: tuple[str, ...] = (), script: str = "", *arguments: str) -> int:
     """Runs the demo below another command. Returns its exit status."""
     command = [*around, DEMO, "--json", "--count", str(COUNT), *arguments]
@@ -44,9 +40,9 @@ def running(world: World, *around: str, before: tuple[str, ...] = ()) -> Iterato
     """Runs a program that has a device and does nothing more."""
     steps = (*before, "instance", "device", "pipelines", "1", "sleep", "60000")
     environment = {**world.environment, "VK_INSTANCE_LAYERS": LAYER_NAME}
-    there = set(live_files(world))
+    there = set(world.live_files())
     with subprocess.Popen([*around, str(BUILD / "tests" / "host"), *steps], env=environment, stdout=-1) as program:
-        while set(live_files(world)) <= there:
+        while set(world.live_files()) <= there:
             assert program.poll() is None
             os.sched_yield()
         yield program
@@ -58,7 +54,7 @@ def crash_is_found(world: World, first: tuple[str, ...], then: tuple[str, ...]) 
     world.demo("--count", COUNT)
     world.demo("--count", COUNT)
     assert has_crashed(run(world, first, CRASH))
-    (left,) = live_files(world)
+    (left,) = world.live_files()
     assert run(world, then) == 0
     assert not left.exists() and world.last()["compiled"] == 1, "the crash was not found"
     assert run(world, then) == 0 and world.last()["hits"] == COUNT
@@ -82,13 +78,13 @@ def test_container_beside(world: World) -> None:
     world.demo("--count", COUNT)
     with running(world, *container()) as program:
         world.demo("--count", COUNT)
-        assert world.last()["fetched"] == COUNT and len(live_files(world)) == 1
+        assert world.last()["fetched"] == COUNT and len(world.live_files()) == 1
         assert run(world, container()) == 0 and world.last()["fetched"] == COUNT
         (inside,) = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
         os.kill(int(inside), signal.SIGKILL)
         program.wait()
         world.demo("--count", COUNT)
-        assert world.last()["fetched"] == COUNT and live_files(world) == []
+        assert world.last()["fetched"] == COUNT and world.live_files() == []
 
 
 @pytest.fixture
@@ -115,7 +111,7 @@ def test_other_process_numbers_on_an_overlay(world: World, state: str) -> None:
     for _ in range(2):
         world.demo("--count", COUNT)
     with running(world, *container()):
-        (path,) = live_files(world)
+        (path,) = world.live_files()
         if state == "in the driver":
             mark = sentinel.MARK.pack(marks.PROBE, 1, 1, 0, 7, *[0] * 13)
             with path.open("r+b") as file:
@@ -139,7 +135,7 @@ def test_program_without_its_main_thread(world: World) -> None:
     world.demo("--count", COUNT)
     world.demo("--count", COUNT)
     with running(world, before=("main-thread-ends",)) as program:
-        (path,) = live_files(world)
+        (path,) = world.live_files()
         stat = Path(f"/proc/{program.pid}/stat")
         while stat.read_text().rpartition(")")[2].split()[0] != "Z":
             os.sched_yield()
@@ -165,8 +161,8 @@ def test_runtime_directory_of_another_user(world: World, tmp_path: Path) -> None
     """What lies in a runtime directory that others can write to is not believed: it does not start the interpreter."""
     world.demo("--count", COUNT)
     world.demo("--count", COUNT)
-    assert run(world, (), CRASH, "--exit", "_exit") and live_files(world)
-    (left,) = live_files(world)
+    assert run(world, (), CRASH, "--exit", "_exit") and world.live_files()
+    (left,) = world.live_files()
     (folder,) = (world.store / "store").iterdir()
     runtime = tmp_path / "runtime" / "pylayer-live"
     runtime.mkdir(parents=True)
@@ -183,7 +179,7 @@ def test_clear_beside_a_running_program(world: World) -> None:
     """``pylayer clear`` keeps the sentinel of a program that runs, so that its crash is found."""
     world.demo("--count", COUNT)
     with running(world) as program:
-        (path,) = live_files(world)
+        (path,) = world.live_files()
         world.run([PYLAYER, "clear", "--all", "--yes"], check=False)
         assert path.exists()
         program.kill()
@@ -197,7 +193,7 @@ def test_programs_name(world: World) -> None:
     names = []
     for _ in ("policy", "the layer"):
         run(world, (), "", "--exit", "_exit")
-        (path,) = live_files(world)
+        (path,) = world.live_files()
         head = format.read_file_header(path.read_bytes())[0]
         assert head is not None
         names.append(head.application)

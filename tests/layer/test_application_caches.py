@@ -32,43 +32,24 @@ def change(path: Path, **fields: object) -> None:
 
 
 def test_good_data_reaches_the_driver(world: World, saved: Path) -> None:
-    """An application's intact cache reaches the driver: every pipeline is an application cache hit."""
+    """An application's intact cache reaches the driver, even if it was saved without the layer and there is no record
+    to compare it with: every pipeline is an application cache hit."""
     result = world.demo("--count", 20, "--cache", saved, "--feedback")
     assert result["feedback"]["application_cache_hit"] == 20
     counters = world.last()
     assert (counters["application_hits"], counters["compiled"], counters["caches_emptied"]) == (20, 0, 0)
+    assert world.runs()[-1]["cache_outcomes"] == {"unknown": 1}
 
 
-@pytest.mark.parametrize(
-    ("fields", "outcome"),
-    [
-        ({"length": 0}, "wrong-length"),
-        ({"length": 31}, "wrong-length"),
-        ({"length": 0xFFFFFFFF}, "wrong-length"),
-        ({"version": 0}, "wrong-version"),
-        ({"version": 2}, "wrong-version"),
-        ({"vendor": 0x10DE}, "wrong-vendor"),
-        ({"device": 0xFFFF}, "wrong-device"),
-        ({"uuid": bytes(16)}, "wrong-uuid"),
-    ],
-)
-def test_wrong_header(world: World, saved: Path, fields: dict[str, object], outcome: str) -> None:
+def test_wrong_header(world: World, saved: Path) -> None:
     """Data with a wrong header becomes an empty cache, which is logged and counted."""
-    change(saved, **fields)
+    change(saved, length=31)
     result = world.demo("--count", 20, "--cache", saved)
     assert result["created"] == 20
-    assert f"{outcome}; the program gets an empty cache" in result.stderr
+    assert "wrong-length; the program gets an empty cache" in result.stderr
     run = world.runs()[-1]
     assert run["counters"]["caches_emptied"] == 1 and run["counters"]["compiled"] == 20
-    assert run["refused"] == {outcome: 1}
-
-
-@pytest.mark.parametrize("size", [1, 16, 31])
-def test_truncated_header(world: World, saved: Path, size: int) -> None:
-    """Data too short for a header becomes an empty cache."""
-    saved.write_bytes(saved.read_bytes()[:size])
-    result = world.demo("--count", 4, "--cache", saved)
-    assert result["created"] == 4 and "truncated; the program gets an empty cache" in result.stderr
+    assert run["refused"] == {"wrong-length": 1}
 
 
 def test_header_only(world: World, saved: Path) -> None:

@@ -33,11 +33,10 @@ def recorded(world: World) -> Timeline:
 
 
 @pytest.mark.parametrize("carrier", ["cells", "binaries", "snapshot"])
-def test_names_are_recorded(world: World, tmp_path: Path, carrier: str) -> None:
+def test_names_are_recorded(world: World, carrier: str) -> None:
     """The timeline has the shaders of each compiled pipeline, with their hashes and names, and the pipelines' names. A
     name that was replaced before a pipeline was created is not there, nor does a destroyed module pass its name on."""
-    (tmp_path / "policy.yaml").write_text(f"settings: {{carrier: '{carrier}'}}\n")
-    world.run([PROGRAM, EXTENSION], PYLAYER_CONFIG=str(tmp_path / "policy.yaml"), **AWAKE)
+    world.run([PROGRAM, EXTENSION], **world.policy(f"settings: {{carrier: '{carrier}'}}\n"), **AWAKE)
     line = recorded(world)
     main, twin = [event.fingerprint for event in line.events if event.is_compile][:2]
     assert list(line.shaders) == [main, twin]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,7 +55,7 @@ def lose_driver_cache(world: World) -> None:
 
 
 def stats(world: World) -> str:
-    return world.run([sys.executable, "-m", "pylayer", "stats"], COLUMNS="400").stdout
+    return world.pylayer("stats", COLUMNS="400").stdout
 
 
 def test_driver_has_all(world: World) -> None:

@@ -138,7 +138,7 @@ def test_beside_frames(driver: ScriptedDriver) -> None:
     told.check_times()
     assert [event.type for event in told.line.events].count("pipeline") == 1
     assert told.by_pipelines == {}
-    text = driver.world.run([sys.executable, "-m", "pylayer", "report"]).stdout
+    text = driver.world.pylayer("report").stdout
     (row,) = (line for line in text.splitlines() if " water-" in line and "compute" in line)
     assert " no frame " in row
 
@@ -221,10 +221,9 @@ def test_off(driver: ScriptedDriver, settings: dict[str, Any]) -> None:
 def test_report(driver: ScriptedDriver) -> None:
     """`pylayer report` prints each late frame, and --json has the same numbers."""
     told = MeasuredFrames(driver, 40)
-    command = [sys.executable, "-m", "pylayer", "report"]
-    text = driver.world.run(command).stdout
+    text = driver.world.pylayer("report").stdout
     assert "late frames" in text and "compiling water-" in text and "Longest stalls" not in text
-    (own,) = json.loads(driver.world.run([*command, "--json"]).stdout)["runs"]
+    (own,) = json.loads(driver.world.pylayer("report", "--json").stdout)["runs"]
     assert own["frames"] == 40 and own["frames_all_seen"] is True
     # A present ends a stall, however soon the next frame creates pipelines.
     assert 0 < own["longest_stall_ns"] < own["longest_frame_ns"]
@@ -236,7 +235,7 @@ def test_report(driver: ScriptedDriver) -> None:
 def test_without_frames(world: World) -> None:
     """A run without a swapchain has no numbers of frames."""
     world.demo("--count", 4)
-    (own,) = json.loads(world.run([sys.executable, "-m", "pylayer", "report", "--json"]).stdout)["runs"]
+    (own,) = json.loads(world.pylayer("report", "--json").stdout)["runs"]
     assert own["frames"] is own["late_frames"] is own["longest_frame_ns"] is None and own["late"] == []
 
 
@@ -270,7 +269,7 @@ def test_limits(driver: ScriptedDriver) -> None:
 
     def reported(*limits: str) -> tuple[int, str]:
         options = [word for limit in limits for word in ("--fail-on", limit)]
-        done = driver.world.run([sys.executable, "-m", "pylayer", "report", *options], check=False)
+        done = driver.world.pylayer("report", *options, check=False)
         return done.returncode, done.stderr
 
     assert reported("late-frames>1000", "compiled > 1000", "longest-stall>50s") == (0, "")
@@ -285,7 +284,7 @@ def test_limits(driver: ScriptedDriver) -> None:
 def test_trace(driver: ScriptedDriver) -> None:
     """A trace for Perfetto has a row of frames, of which late ones have their sentence, and names of pipelines."""
     told = MeasuredFrames(driver, 40)
-    out = driver.world.run([sys.executable, "-m", "pylayer", "report", "--trace", "-"]).stdout
+    out = driver.world.pylayer("report", "--trace", "-").stdout
     events = json.loads(out)["traceEvents"]
     shown = [event for event in events if "frame" in event.get("cat", "")]
     assert len(shown) == 39 and {event["args"]["number"] for event in shown if event["name"] != "frame"} == {
@@ -303,7 +302,7 @@ def test_top(driver: ScriptedDriver) -> None:
     told = MeasuredFrames(driver, 40)
     for path in driver.world.store.glob("runs/*.run"):
         os.utime(path, (time.time() + 60,) * 2)  # on a slow machine, too, the run has ended just now
-    out = driver.world.run([sys.executable, "-m", "pylayer", "top", "--json"]).stdout
+    out = driver.world.pylayer("top", "--json").stdout
     (shown,) = (own for own in json.loads(out)["programs"] if own["pid"] == told.values["pid"])
     assert (shown["frames"], shown["late_frames"]) == (40, len(told.late))
     assert shown["last_late"] == late_frames.sentence(told.late[-1], told.line)

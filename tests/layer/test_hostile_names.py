@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -85,7 +84,7 @@ def test_names(world: World) -> None:
         for more in ((), ("--json",)):
             if arguments[0] == "export":
                 Path(world.directory, "out").unlink(missing_ok=True)
-            told = world.run([sys.executable, "-m", "pylayer", *arguments, *more])
+            told = world.pylayer(*arguments, *more)
             assert_harmless(told.stdout + told.stderr)
 
 
@@ -98,7 +97,7 @@ def test_names_of_files(world: World) -> None:
     for arguments in COMMANDS[:-1]:
         for more in ((), ("--json",)):
             Path(world.directory, "out").unlink(missing_ok=True)
-            told = world.run([sys.executable, "-m", "pylayer", *arguments, *more], check=False)
+            told = world.pylayer(*arguments, *more, check=False)
             assert "Traceback" not in told.stderr
             assert_harmless(told.stdout + told.stderr)
     told = world.run([str(BUILD / "demo" / "pipelines"), "--count", "2"], PYLAYER_LOG="debug")
@@ -108,6 +107,6 @@ def test_names_of_files(world: World) -> None:
 @pytest.mark.parametrize("arguments", [("ls", EVIL), ("run", "--", EVIL), (EVIL,)])
 def test_names_on_the_command_line(world: World, arguments: tuple[str, ...]) -> None:
     """An error that repeats the user's arguments prints nothing that a terminal would obey."""
-    told = world.run([sys.executable, "-m", "pylayer", *arguments], check=False)
+    told = world.pylayer(*arguments, check=False)
     assert told.returncode != 0
     assert_harmless(told.stdout + told.stderr)

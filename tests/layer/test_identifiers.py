@@ -35,9 +35,7 @@ EACH_CARRIER = pytest.mark.parametrize("carrier", WAYS_OF_CARRIERS, indirect=Tru
 
 @pytest.fixture
 def carrier(world: World, request: pytest.FixtureRequest) -> str:
-    config = world.directory / "policy.yaml"
-    config.write_text(f"settings: {{carrier: {request.param}}}\n")
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.environment |= world.policy(f"settings: {{carrier: {request.param}}}\n")
     return str(request.param)
 
 

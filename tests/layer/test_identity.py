@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
-import radv
 from recipes.small import GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE, key_in
-from world import World, icd_file
+from world import World
 
 from pylayer.common.identity import Identity
 from pylayer.store.folder import read_identity
@@ -19,28 +18,6 @@ def identity(world: World) -> str:
 
 def compiled_and_hits(world: World) -> tuple[int, int]:
     return world.last()["compiled"], world.last()["hits"]
-
-
-def test_other_device(world: World) -> None:
-    """Another GPU starts with an empty store. Once the old GPU is back, its pipelines are hits."""
-    world.demo("--count", 12)
-    first = identity(world)
-    world.demo("--count", 12, **radv.gpu("navi31"))
-    assert compiled_and_hits(world) == (12, 0) and identity(world) != first
-    world.demo("--count", 12)
-    assert compiled_and_hits(world) == (0, 12) and identity(world) == first
-
-
-def test_two_devices_in_one_machine(world: World) -> None:
-    """On a machine with two drivers each device has an identity of its own, and their pipelines are kept apart."""
-    drivers = f"{icd_file('radeon')}:{icd_file('lvp')}"
-    both = {"VK_DRIVER_FILES": drivers, "VK_ICD_FILENAMES": drivers}
-    world.demo("--count", 12, "--device", "NAVI21", **both)
-    navi = identity(world)
-    world.demo("--count", 12, "--device", "llvmpipe", **both)
-    assert identity(world) != navi
-    world.demo("--count", 12, "--device", "NAVI21", **both)
-    assert compiled_and_hits(world) == (0, 12) and identity(world) == navi
 
 
 def test_moved_home(world: World) -> None:

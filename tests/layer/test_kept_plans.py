@@ -19,10 +19,6 @@ from world import BUILD, PACKAGE, ROOT, World
 QUICK = True
 
 
-def pylayer(world: World, *arguments: str | Path) -> None:
-    world.run([sys.executable, "-m", "pylayer", *map(str, arguments)])
-
-
 def plans(world: World) -> list[Path]:
     return sorted(world.store.glob("plans/*.plan"))
 
@@ -147,12 +143,12 @@ def test_image_carries_a_plan(world: World, tmp_path: Path) -> None:
     steps = ["instance", "device", "pipelines", "4", "threads", *END]
     world.run([str(HOST), *steps])
     exported = tmp_path / "pipelines"
-    pylayer(world, "export", exported, "--app", "host")
+    world.pylayer("export", exported, "--app", "host")
     kept = world.store / "plans"
     for carried in (True, False):
         world.store = tmp_path / f"carried {carried}"
         world.environment["PYLAYER_STORE"] = str(world.store)
-        pylayer(world, "import", exported, "--any-device")
+        world.pylayer("import", exported, "--any-device")
         if carried:
             shutil.copytree(kept, world.store / "plans")
         stdout = world.run([str(HOST), *steps]).stdout
@@ -228,16 +224,6 @@ def test_damaged_plans_are_not_taken(world: World) -> None:
         result = world.demo("--count", 1)
         assert result["created"] == 1
         assert path.read_bytes() == good, "the plan was made and kept again"
-
-
-def test_plan_of_others_is_not_taken(world: World) -> None:
-    """A plan that other users could have written is not used: policy makes and keeps a new one."""
-    world.demo("--count", 1)
-    (path,) = plans(world)
-    good = path.read_bytes()
-    path.chmod(0o666)
-    world.demo("--count", 1)
-    assert path.stat().st_mode & 0o777 == 0o600 and path.read_bytes() == good
 
 
 def test_kept_plan_and_no_python(world: World, tmp_path: Path) -> None:

@@ -48,12 +48,6 @@ def settings_file(path: Path, *lines: str) -> Path:
     return path
 
 
-def policy(world: World, text: str) -> None:
-    path = world.directory / "policy.yaml"
-    path.write_text(text)
-    world.environment["PYLAYER_CONFIG"] = str(path)
-
-
 def home_file(world: World) -> Path:
     return world.directory / "home" / ".local" / "share" / "vulkan" / "settings.d" / "vk_layer_settings.txt"
 
@@ -223,7 +217,7 @@ def test_file_that_is_too_long(world: World) -> None:
 
 def test_defaults_in_a_file_say_nothing(world: World) -> None:
     """vkconfig writes every setting. Those with their default value do not override the policy file."""
-    policy(world, "settings: {carrier: snapshot, adopt_driver_cache: false}\n")
+    world.environment |= world.policy("settings: {carrier: snapshot, adopt_driver_cache: false}\n")
     settings_file(
         home_file(world), f"{PREFIX}carrier = auto", f"{PREFIX}adopt_driver_cache = true", f"{PREFIX}queue_mib = 7"
     )
@@ -296,9 +290,10 @@ def test_precedence(real: World) -> None:
 
     assert carrier() == "cells"
     assert carrier(*asked) == "off"
-    policy(real, "settings: {carrier: snapshot}\n")
+    real.environment |= real.policy("settings: {carrier: snapshot}\n")
     assert carrier(*asked) == "snapshot"
-    policy(real, "settings: {carrier: snapshot}\nrules: [{match: {executable: layer*}, set: {carrier: cells}}]\n")
+    rules = "rules: [{match: {executable: layer*}, set: {carrier: cells}}]\n"
+    real.environment |= real.policy(f"settings: {{carrier: snapshot}}\n{rules}")
     assert carrier(*asked) == "cells"
     settings_file(home_file(real), f"{PREFIX}carrier = snapshot")
     assert carrier(*asked) == "snapshot"
@@ -333,6 +328,6 @@ def test_log_level(world: World) -> None:
 def test_skipped_process_reads_none(world: World) -> None:
     """In a process that a skip rule leaves alone, the layer reads no settings."""
     settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}log_level = debug", f"{PREFIX}x = 1")
-    policy(world, "skip: [{executable: layer_settings}]\n")
+    world.environment |= world.policy("skip: [{executable: layer_settings}]\n")
     run(world)
     assert "layer setting " not in run(world).stderr

@@ -44,10 +44,6 @@ def fill(world: World) -> None:
         assert run(world, *WARM, *END) == 0
 
 
-def live_files(world: World) -> list[Path]:
-    return sorted(world.store.glob("store/*/*.live"))
-
-
 @contextmanager
 def going_on(
     world: World, *steps: str, around: tuple[str, ...] = (), **environment: str
@@ -115,12 +111,12 @@ def test_the_next_start_keeps_it(world: World) -> None:
     deletes the sentinel. It needs no interpreter for that."""
     fill(world)
     kill(world)
-    (left,) = live_files(world)
+    (left,) = world.live_files()
     counted = live_runs.read(str(left))
     assert counted["counters"]["hits"] == COUNT
     process = world.run([HOST, *WARM, "mapped", "_policy.", *END])
     assert "_policy. is not mapped" in process.stderr
-    assert live_files(world) == []
+    assert world.live_files() == []
     found = runs.read(str(world.store), live_runs.name_of(str(left)))
     assert found.pop("died") is True
     assert counted.pop("alive") is False
@@ -141,10 +137,10 @@ def test_each_command_shows_it(world: World, steps: tuple[str, ...], compiled: i
     fill(world)
     before = told(world, "stats")["total"]
     kill(world, *steps, **FailingDisk(world, "open:ENOSPC:path=/runs/").environment)
-    assert not list(world.store.glob(f"runs/{live_runs.name_of(str(live_files(world)[0]))}.*"))
+    assert not list(world.store.glob(f"runs/{live_runs.name_of(str(world.live_files()[0]))}.*"))
     if counted == "by the next start":
         run(world, "instance", "device", *END)
-        assert live_files(world) == []
+        assert world.live_files() == []
     numbers = (COUNT + compiled, COUNT, compiled)
     keys = ("pipelines", "hits", "compiled")
     total = told(world, "stats")["total"]
@@ -165,7 +161,7 @@ def test_sentinel_without_a_run(world: World) -> None:
     """The sentinel of a program that was killed before its first plan counts no run, and no command shows one."""
     steps = ("instance", "device", "pipelines", "3", "await-journal", "3")
     kill(world, *steps, **FailingDisk(world, "open:ENOSPC:path=/runs/").environment)
-    assert len(live_files(world)) == 1 and world.runs() == []
+    assert len(world.live_files()) == 1 and world.runs() == []
     assert told(world, "top")["programs"] == [] and told(world, "stats")["total"]["runs"] == 0
 
 
@@ -184,7 +180,7 @@ def test_a_kill_of_each_run(world: World) -> None:
     before = len(world.runs())
     for number in range(5):
         kill(world)
-        assert len(world.runs()) == before + number + 1 and len(live_files(world)) == 1
+        assert len(world.runs()) == before + number + 1 and len(world.live_files()) == 1
     assert [one["counters"]["hits"] for one in world.runs()[-5:]] == [COUNT] * 5
 
 
@@ -206,7 +202,7 @@ def test_crash_that_policy_judges(scripted: ScriptedDriver) -> None:
     run(world, *WARM, **scripted.environment("pipeline=crash?hit@3"))
     assert world.runs()[-1]["counters"]["hits"] == 2
     run(world, *WARM, *END, **scripted.environment(""))
-    assert live_files(world) == [] and world.runs()[-2]["died"] is True
+    assert world.live_files() == [] and world.runs()[-2]["died"] is True
     assert world.runs()[-2]["counters"]["hits"] == 2
 
 
@@ -216,7 +212,7 @@ def test_policy_goes_on_with_the_run(world: World) -> None:
     fill(world)
     before = len(world.runs())
     with going_on(world, *WARM, "pipelines", "3", "await-journal", "3") as program:
-        (path,) = live_files(world)
+        (path,) = world.live_files()
         recorded = world.store / "runs" / f"{live_runs.name_of(str(path))}.run"
         while not recorded.exists():
             assert program.poll() is None
@@ -225,7 +221,7 @@ def test_policy_goes_on_with_the_run(world: World) -> None:
         assert len(world.runs()) == before + 1
     assert newest(world) == (program.pid, "died", COUNT) and len(world.runs()) == before + 1
     run(world, *WARM, *END)
-    assert len(world.runs()) == before + 2 and live_files(world) == []
+    assert len(world.runs()) == before + 2 and world.live_files() == []
 
 
 def test_two_devices(world: World) -> None:
@@ -251,7 +247,7 @@ def test_two_identities(scripted: ScriptedDriver) -> None:
         kill(world, **driver)
     assert [one["hits"] for one in told(world, "stats")["programs"]] == [2 * COUNT, 2 * COUNT]
     run(world, *WARM, *END, **drivers[0])
-    assert len(live_files(world)) == 1 and [one["hits"] for one in told(world, "stats")["programs"]] == [24, 16]
+    assert len(world.live_files()) == 1 and [one["hits"] for one in told(world, "stats")["programs"]] == [24, 16]
 
 
 @pytest.mark.parametrize("fork", ["fork", "fork-exit", "raw-fork"])
@@ -271,7 +267,7 @@ def test_after_a_reboot(world: World, tmp_path: Path) -> None:
     around = rebooted(tmp_path)
     assert newest(world, *around)[1:] == ("died", COUNT)
     run(world, *WARM, *END, around=around)
-    assert live_files(world) == [] and world.runs()[-2]["died"] is True
+    assert world.live_files() == [] and world.runs()[-2]["died"] is True
 
 
 @pytest.mark.parametrize("steps", [WARM, (*WARM, "pipelines", "3", "await-journal", "3")], ids=["warm", "with policy"])
@@ -289,7 +285,7 @@ def test_killed_container(world: World, steps: tuple[str, ...]) -> None:
         assert newest(world)[1:] == ("died", COUNT)
         assert told(world, "top")["programs"][0]["state"] == "died"
     run(world, *WARM, *END)
-    assert live_files(world) == []
+    assert world.live_files() == []
     states = [own["state"] for own in told(world, "report", "--list")["processes"]]
     assert states.count("died") == 1 and "running" not in states
 
@@ -326,7 +322,7 @@ def test_no_room_for_the_file(world: World, fault: str) -> None:
     kill(world)
     disk = FailingDisk(world, fault)
     assert run(world, *WARM, *END, **disk.environment) == 0 and disk.struck
-    assert live_files(world) == []
+    assert world.live_files() == []
     assert run(world, *WARM, *END) == 0 and world.last()["hits"] == COUNT
 
 
@@ -336,7 +332,7 @@ def test_umask(world: World) -> None:
     run(world, *WARM, "end", "kill", around=("sh", "-c", 'umask 0777; exec "$@"', "sh"))
     assert world.last()["hits"] == COUNT
     run(world, *WARM, *END, around=("sh", "-c", 'umask 0777; exec "$@"', "sh"))
-    assert [one["counters"]["hits"] for one in world.runs()[-2:]] == [COUNT, COUNT] and live_files(world) == []
+    assert [one["counters"]["hits"] for one in world.runs()[-2:]] == [COUNT, COUNT] and world.live_files() == []
 
 
 def wound(path: Path, how: str) -> None:
@@ -365,14 +361,14 @@ def test_damaged_sentinel(world: World, how: str) -> None:
     fill(world)
     before = len(world.runs())
     kill(world)
-    (path,) = live_files(world)
+    (path,) = world.live_files()
     wound(path, how)
     assert len(world.runs()) == before and told(world, "top")["programs"] is not None
     assert told(world, "stats")["total"]["runs"] == before
     run(world, *WARM, *END)
     assert world.last()["hits"] == COUNT
     run(world, *WARM, *END, PYLAYER_LOG="info")
-    assert live_files(world) == []
+    assert world.live_files() == []
 
 
 def test_another_build_counted(world: World) -> None:
@@ -380,16 +376,16 @@ def test_another_build_counted(world: World) -> None:
     to policy, which keeps it."""
     fill(world)
     kill(world)
-    (path,) = live_files(world)
+    (path,) = world.live_files()
     data = path.read_bytes()
     assert data.count(b"counted=s:pipelines ") == 1
     path.write_bytes(data.replace(b"counted=s:pipelines ", b"counted=s:gathering "))
     assert world.runs()[-1]["counters"]["gathering"] == COUNT
     run(world, *WARM, *END)
-    assert live_files(world) == [path] and world.runs()[-2]["alive"] is False
+    assert world.live_files() == [path] and world.runs()[-2]["alive"] is False
     world.configure(fsync_interval_ms=7)
     run(world, *WARM, *END)
-    assert live_files(world) == []
+    assert world.live_files() == []
     (kept,) = [one for one in world.runs() if "gathering" in one["counters"]]
     assert kept["died"] is True and kept["counters"]["hits"] == COUNT
 
@@ -398,7 +394,7 @@ def test_sentinel_of_a_newer_version(world: World) -> None:
     """The sentinel of a newer version stays, and keeps nobody from reading the store."""
     fill(world)
     kill(world)
-    (path,) = live_files(world)
+    (path,) = world.live_files()
     data = bytearray(path.read_bytes())
     data[8] += 1
     path.write_bytes(data)
@@ -413,20 +409,20 @@ def test_forget(world: World, marked: bool) -> None:
     What the driver was working on when the program died is still found."""
     fill(world)
     kill(world)
-    (path,) = live_files(world)
-    forget = [sys.executable, "-m", "pylayer", "forget", "host", "--yes"]
+    (path,) = world.live_files()
+    forget = ("forget", "host", "--yes")
     if marked:
         data = bytearray(path.read_bytes())
         data[sentinel.OFFSET : sentinel.OFFSET + 8] = b"\5\0\0\0\0\0\1\0"
         path.write_bytes(data)
-        world.run(forget)
+        world.pylayer(*forget)
         assert path.exists() and world.runs() == []
         run(world, *WARM, *END)
         assert not path.exists() and len(world.runs()) == 1
-        assert "host" in world.run([sys.executable, "-m", "pylayer", "quarantine", "ls"]).stdout
+        assert "host" in world.pylayer("quarantine", "ls").stdout
         return
     with going_on(world, *WARM) as program:
-        world.run(forget)
+        world.pylayer(*forget)
         assert [one["pid"] for one in world.runs()] == [program.pid] and not path.exists()
 
 
@@ -435,8 +431,8 @@ def test_clear(world: World) -> None:
     fill(world)
     kill(world)
     before = len(world.runs())
-    world.run([sys.executable, "-m", "pylayer", "clear", "--all", "--yes"])
-    assert live_files(world) == [] and len(world.runs()) == before and world.runs()[-1]["died"] is True
+    world.pylayer("clear", "--all", "--yes")
+    assert world.live_files() == [] and len(world.runs()) == before and world.runs()[-1]["died"] is True
 
 
 def test_summary(world: World) -> None:

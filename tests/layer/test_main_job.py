@@ -102,17 +102,6 @@ def test_abrupt_end_loses_little(world: World, ending: str) -> None:
     assert world.last()["compiled"] == 0
 
 
-def test_what_the_application_saves_is_complete(world: World, tmp_path: Path) -> None:
-    """An application's own cache holds every pipeline that the application created, including those from the store."""
-    world.demo("--count", 30)
-    saved = tmp_path / "saved.bin"
-    world.demo("--count", 30, "--cache", "object", "--cache-save", saved)
-    counters = world.last()
-    assert (counters["hits"], counters["compiled"]) == (30, 0)
-    alone = world.demo("--count", 30, "--cache", saved, "--feedback", layers=None)
-    assert alone["feedback"]["application_cache_hit"] == 30
-
-
 def test_cold_application_cache_is_complete(world: World, tmp_path: Path) -> None:
     """When the application saves its own cache, the cache holds the pipelines that were compiled into cells."""
     saved = tmp_path / "saved.bin"
@@ -129,12 +118,3 @@ def test_two_processes_at_once_lose_nothing(world: World) -> None:
     for seed in (1, 2):
         world.demo("--count", 40, "--seed", seed)
         assert world.last()["compiled"] == 0
-
-
-def test_program_whose_own_device_is_lavapipe(lavapipe: World) -> None:
-    """With a driver whose caches keep nothing, the layer says so, stores nothing, and the program gets its
-    pipelines."""
-    result = lavapipe.demo("--count", 8, PYLAYER_LOG="info")
-    assert "stub" in result.stderr
-    assert result["created"] == 8
-    assert lavapipe.stored_files() == []

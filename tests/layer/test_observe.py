@@ -4,8 +4,6 @@ nothing."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -16,11 +14,6 @@ from world import AWAKE, World, seen
 OBSERVE: dict[str, Any] = {"carrier": "observe", "application_caches": "report", "application_binaries": "pass"}
 #: Prefixes of queries, which the layer may add without changing the program's work.
 QUESTIONS = ("vkGet", "vkEnumerate")
-
-
-def pylayer(world: World, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pylayer", *arguments]
-    return world.run(command, check=check, VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None)
 
 
 MODES = modes(
@@ -42,9 +35,7 @@ MODES = modes(
 
 
 def observing(world: World, **settings: Any) -> None:
-    config = world.directory / "policy.yaml"
-    config.write_text(json.dumps({"settings": {**OBSERVE, **settings}}))
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.environment |= world.policy(json.dumps({"settings": {**OBSERVE, **settings}}))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -103,17 +94,17 @@ def test_without_feedback(world: World) -> None:
         assert (counters["pipelines"], counters["plain"], counters["plain_compiled"]) == (12, 12, 0)
         assert counters["plain_ns"] > 0
         for words in (("stats", "--last"), ("report",)):
-            known = json.loads(pylayer(world, *words, "--json").stdout)
+            known = json.loads(world.pylayer(*words, "--json").stdout)
             told = (known["programs"] if words[0] == "stats" else known["runs"])[0]
             assert (told["compiled"], told["unknown_pipelines"]) == (None, 12)
-            text = pylayer(world, *words).stdout
+            text = world.pylayer(*words).stdout
             assert (
                 "unknown of 12 pipelines whether the driver compiled them, because the program's device has no" in text
             )
-        failed = pylayer(world, "report", "--fail-on", "compiled>0", check=False)
+        failed = world.pylayer("report", "--fail-on", "compiled>0", check=False)
         assert failed.returncode == 1 and "unknown, because of 12 pipelines it is not known" in failed.stderr
-    assert pylayer(world, "report", "--list").stdout.count("?") >= 3
-    assert "pylayer_pipelines_unknown_total{" in pylayer(world, "metrics").stdout
+    assert world.pylayer("report", "--list").stdout.count("?") >= 3
+    assert "pylayer_pipelines_unknown_total{" in world.pylayer("metrics").stdout
 
 
 def test_altered_cache_is_reported(world: World) -> None:

@@ -46,11 +46,6 @@ def fill(world: World, file: Path, count: int = COUNT, **environment: str) -> No
         run(world, file, count=count, **environment)
 
 
-def outcomes(world: World) -> dict[str, int]:
-    last = world.runs()[-1]
-    return {**last["cache_outcomes"], **last["refused"]}
-
-
 def has_asked(output: str) -> bool:
     """Returns whether policy's library was in the process at the end."""
     return "_policy. is mapped" in output
@@ -70,7 +65,7 @@ def test_known_data_needs_no_interpreter(scripted: ScriptedDriver, file: Path, p
     assert file.stat().st_size > COUNT * payload * 0.8
     for _ in range(2):
         assert "threads: 1\n" in run(world, file, *SANDBOX, **environment)
-        assert outcomes(world) == {"attested": 1}
+        assert world.outcomes() == {"attested": 1}
         assert (world.last()["application_hits"], world.last()["compiled"]) == (COUNT, 0)
 
 
@@ -80,7 +75,7 @@ def test_each_kind_of_check(world: World, file: Path, settings: dict[str, str]) 
     world.configure(**settings)
     fill(world, file)
     assert "threads: 1\n" in run(world, file, "threads")
-    assert outcomes(world) == {"attested": 1}
+    assert world.outcomes() == {"attested": 1}
 
 
 def test_data_in_another_order_each_time(real: World, file: Path) -> None:
@@ -89,7 +84,7 @@ def test_data_in_another_order_each_time(real: World, file: Path) -> None:
     fill(real, file, MANY)
     for _ in range(file_kinds.MANY_ATTEST_FILES + 8):
         output = run(real, file, "threads", count=MANY)
-        assert "threads: 1\n" in output and outcomes(real) == {"attested": 1}
+        assert "threads: 1\n" in output and real.outcomes() == {"attested": 1}
         assert len(attestations(real)) <= file_kinds.MANY_ATTEST_FILES + 2
     assert len(attestations(real)) < file_kinds.MANY_ATTEST_FILES
 
@@ -108,7 +103,7 @@ def test_what_the_layer_writes(real: World, file: Path) -> None:
     assert (one.slot, one.flags & INCOMPLETE) == (0, 0) and abs(one.time - time.time()) < 3600
     file.write_bytes(data[:-8] + bytes(8))
     assert has_asked(run(real, file, "mapped", "_policy.", count=MANY))
-    assert outcomes(real) == {"altered": 1}
+    assert real.outcomes() == {"altered": 1}
 
 
 def flipped(data: bytes, at: int) -> bytes:
@@ -122,7 +117,7 @@ def test_a_changed_byte(world: World, file: Path, at: int) -> None:
     fill(world, file)
     file.write_bytes(flipped(file.read_bytes(), at))
     assert has_asked(run(world, file, "mapped", "_policy."))
-    assert "attested" not in outcomes(world) and world.last()["caches_emptied"] == 1
+    assert "attested" not in world.outcomes() and world.last()["caches_emptied"] == 1
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0"], ids=["shorter", "longer"])
@@ -132,7 +127,7 @@ def test_another_length(world: World, file: Path, change: object) -> None:
     assert callable(change)
     file.write_bytes(change(file.read_bytes()))
     assert has_asked(run(world, file, "mapped", "_policy."))
-    assert "attested" not in outcomes(world)
+    assert "attested" not in world.outcomes()
 
 
 def test_data_from_without_the_layer(world: World, file: Path) -> None:
@@ -140,21 +135,21 @@ def test_data_from_without_the_layer(world: World, file: Path) -> None:
     fill(world, file)
     run(world, file, count=COUNT + 1, VK_INSTANCE_LAYERS="")
     assert has_asked(run(world, file, "mapped", "_policy.", count=COUNT + 1))
-    assert outcomes(world) == {"unknown": 1}
+    assert world.outcomes() == {"unknown": 1}
 
 
 def test_another_driver(scripted: ScriptedDriver, file: Path) -> None:
     """Data of another build of the driver is asked about, and refused."""
     fill(scripted.world, file, **scripted.environment(""))
     run(scripted.world, file, **scripted.environment("driver-version=2"))
-    assert outcomes(scripted.world) == {"stale": 1}
+    assert scripted.world.outcomes() == {"stale": 1}
 
 
 def test_a_header_that_does_not_fit(scripted: ScriptedDriver, file: Path) -> None:
     """Data whose header is not this device's does not pass because a driver once returned it."""
     script = "get-data=header:vendor"
     fill(scripted.world, file, **scripted.environment(script))
-    assert outcomes(scripted.world) == {"wrong-vendor": 1}
+    assert scripted.world.outcomes() == {"wrong-vendor": 1}
 
 
 def test_a_history_of_others(world: World, file: Path) -> None:
@@ -163,7 +158,7 @@ def test_a_history_of_others(world: World, file: Path) -> None:
     for path in attestations(world):
         path.chmod(0o666)
     assert has_asked(run(world, file, "mapped", "_policy."))
-    assert outcomes(world) == {"unknown": 1}
+    assert world.outcomes() == {"unknown": 1}
 
 
 @pytest.mark.parametrize("at", [20, 60, 250, 256 + 30, 256 + 60, 256 + 64, 256 + 64 + 10, 256 + 64 + 20])
@@ -173,7 +168,7 @@ def test_a_damaged_history(world: World, file: Path, at: int) -> None:
     for path in attestations(world):
         path.write_bytes(flipped(path.read_bytes(), at))
     run(world, file)
-    assert "attested" not in outcomes(world)
+    assert "attested" not in world.outcomes()
 
 
 def test_a_process_that_is_killed(real: World, file: Path) -> None:
@@ -184,7 +179,7 @@ def test_a_process_that_is_killed(real: World, file: Path) -> None:
         check=False,
     )
     assert "threads: 1\n" in run(real, file, "threads", count=MANY)
-    assert outcomes(real) == {"attested": 1}
+    assert real.outcomes() == {"attested": 1}
 
 
 def test_a_program_that_is_always_killed(real: World, file: Path) -> None:
@@ -203,7 +198,7 @@ def test_a_program_that_is_always_killed(real: World, file: Path) -> None:
             break
     assert len(attestations(real)) < 8
     assert "threads: 1\n" in run(real, file, "threads", count=MANY)
-    assert outcomes(real) == {"attested": 1}
+    assert real.outcomes() == {"attested": 1}
 
 
 def test_other_data_than_a_process_died_over(scripted: ScriptedDriver, file: Path) -> None:
@@ -218,10 +213,10 @@ def test_other_data_than_a_process_died_over(scripted: ScriptedDriver, file: Pat
     fill(world, file, COUNT + 2, **environment)
     for _ in range(2):
         assert "threads: 1\n" in run(world, file, "threads", count=COUNT + 2, **environment)
-        assert outcomes(world) == {"attested": 1}
+        assert world.outcomes() == {"attested": 1}
     file.write_bytes(suspected)
     run(world, file, **environment)
-    assert outcomes(world) == {"suspect": 1}
+    assert world.outcomes() == {"suspect": 1}
 
 
 def test_a_cache_that_grows(world: World, file: Path) -> None:
@@ -232,7 +227,7 @@ def test_a_cache_that_grows(world: World, file: Path) -> None:
     assert world.last()["compiled"] == 2
     run(world, file, count=COUNT + 2)
     assert "threads: 1\n" in run(world, file, "threads", count=COUNT + 2)
-    assert outcomes(world) == {"attested": 1}
+    assert world.outcomes() == {"attested": 1}
 
 
 def test_a_file_that_was_lost(real: World, file: Path) -> None:

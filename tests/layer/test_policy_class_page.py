@@ -42,9 +42,7 @@ def policies(world: World) -> Path:
 def use(world: World, policies: Path, module: str) -> None:
     (text,) = (text for text in FILES if f"policy: {module}:" in text)
     assert PLACE in text
-    config = world.directory / "policy.yaml"
-    config.write_text(text.replace(PLACE, str(policies)))
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.environment |= world.policy(text.replace(PLACE, str(policies)))
 
 
 def unharmed(world: World) -> None:
@@ -126,7 +124,7 @@ def test_class_is_explained(world: World, policies: Path) -> None:
     use(world, policies, "slow_only")
     unset = {"VK_INSTANCE_LAYERS": None, "VK_ADD_LAYER_PATH": None}
     for arguments, says in ((["check"], "is valid"), (["explain", "anything"], "slow_only")):
-        assert says in world.run([sys.executable, "-m", "pylayer", "policy", *arguments], **unset).stdout
+        assert says in world.pylayer("policy", *arguments, **unset).stdout
 
 
 def test_everything_is_listed() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,7 @@ from pylayer.common import config
 
 def choose(world: World, preset: str, **own: Any) -> None:
     """Writes a policy file with this preset and with the user's own keys."""
-    path = world.directory / "policy.yaml"
-    path.write_text(json.dumps({"preset": preset, **own}))
-    world.environment["PYLAYER_CONFIG"] = str(path)
-
-
-def pylayer(world: World, *arguments: str | Path, check: bool = True) -> str:
-    """Runs the command on the world's store. Returns its output, including errors."""
-    command = [sys.executable, "-m", "pylayer", *map(str, arguments)]
-    done = world.run(command, check=check, VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None)
-    return done.stdout + done.stderr
+    world.environment |= world.policy(json.dumps({"preset": preset, **own}))
 
 
 @pytest.mark.parametrize("preset", config.preset_names())
@@ -77,18 +67,18 @@ def test_engine_developers(world: World, driver: ScriptedDriver) -> None:
 def test_fleets(world: World, tmp_path: Path) -> None:
     """A store of imported pipelines gives hits from a read-only file system, and only exports signed with the fleet's
     key can be imported."""
-    pylayer(world, "key", "new", tmp_path / "farm.key")
-    shown = pylayer(world, "key", "show", tmp_path / "farm.key")
+    world.pylayer("key", "new", tmp_path / "farm.key")
+    shown = world.pylayer("key", "show", tmp_path / "farm.key").stdout
     (key,) = (word for word in shown.split() if word.startswith("pylayer-ed25519:"))
     world.demo("--count", 16)
-    pylayer(world, "export", tmp_path / "signed.pylayer", "--app", "*", "--sign", tmp_path / "farm.key")
-    pylayer(world, "export", tmp_path / "unsigned.pylayer", "--app", "*")
+    world.pylayer("export", tmp_path / "signed.pylayer", "--app", "*", "--sign", tmp_path / "farm.key")
+    world.pylayer("export", tmp_path / "unsigned.pylayer", "--app", "*")
     shutil.rmtree(world.store)
 
     choose(world, "fleets", trusted_keys=[{"name": "farm", "key": key}])
-    assert "signature" in pylayer(world, "import", tmp_path / "unsigned.pylayer", check=False)
+    assert "signature" in world.pylayer("import", tmp_path / "unsigned.pylayer", check=False).stderr
     assert world.stored_files() == []
-    pylayer(world, "import", tmp_path / "signed.pylayer")
+    world.pylayer("import", tmp_path / "signed.pylayer")
     before = {path: path.read_bytes() for path in world.stored_files()}
     assert before
     for rules in ("change:EROFS", ""):

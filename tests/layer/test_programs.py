@@ -23,7 +23,7 @@ def twice(
     recorded, but for the ``others`` that the program creates only there."""
     for _ in range(2):
         world.run(command, VK_INSTANCE_LAYERS=UNDER_BOTH, **environment)
-    world.run([sys.executable, "-m", "pylayer", "rebuild"], **{**environment, **NEW_CARD})
+    world.pylayer("rebuild", **{**environment, **NEW_CARD})
     world.run(command, VK_INSTANCE_LAYERS=UNDER_BOTH, **{**environment, **NEW_CARD})
     first, second, elsewhere = (run["counters"] for run in world.runs())
     assert (elsewhere["compiled"], elsewhere["plain_compiled"]) == (others, 0) and elsewhere["hits"] > others

@@ -22,9 +22,7 @@ QUICK = True
 
 
 def read_only(world: World, **settings: Any) -> None:
-    config = world.directory / "policy.yaml"
-    config.write_text(json.dumps({"settings": {"store": "read-only", **settings}}))
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.environment |= world.policy(json.dumps({"settings": {"store": "read-only", **settings}}))
 
 
 def contents(world: World) -> dict[str, str]:
@@ -97,16 +95,6 @@ def test_file_system_that_is_read_only(world: World, rules: str) -> None:
         assert result["created"] == 12 and warnings(result) == []
         assert contents(world) == before
     assert "loaded 12 records" in result.stderr
-
-
-def test_rule_may_choose_who_writes(world: World) -> None:
-    """With a rule, one program can write to a store that all others only read."""
-    config = world.directory / "policy.yaml"
-    rule = {"match": {"executable": "pipelines"}, "set": {"store": "read-write"}}
-    config.write_text(json.dumps({"settings": {"store": "read-only"}, "rules": [rule]}))
-    world.environment["PYLAYER_CONFIG"] = str(config)
-    world.demo("--count", 8)
-    assert world.runs()[-1]["stored_records"] == 8
 
 
 def test_attestations_are_used_and_not_added_to(world: World) -> None:

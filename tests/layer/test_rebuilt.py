@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from pylayer.store.folder import read_identity
 from pylayer.store.reader import parts_of
 
 NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
-PYLAYER = [sys.executable, "-m", "pylayer"]
 
 
 def way(name: str) -> list[Path]:
@@ -57,7 +55,7 @@ def run(world: World, command: list[Path | str], **environment: str) -> None:
 
 
 def rebuild(world: World, **environment: str) -> dict[str, Any]:
-    (one,) = json.loads(world.run([*PYLAYER, "rebuild", "--json"], **environment).stdout)["rebuilds"]
+    (one,) = json.loads(world.pylayer("rebuild", "--json", **environment).stdout)["rebuilds"]
     return one
 
 

@@ -91,9 +91,7 @@ def test_no_thread_without_a_device(world: World) -> None:
 def test_no_thread_where_the_layer_does_nothing(world: World, policy: str, variables: dict[str, str]) -> None:
     """Where the layer does nothing, no thread starts either, not even in a program that compiles. The first run of a
     policy file makes the plan, or reads the rules."""
-    config = world.directory / "policy.yaml"
-    config.write_text(policy)
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.environment |= world.policy(policy)
     run_host(world, "instance", "device", "pipelines", 3, *END, **variables)
     process = run_host(world, "instance", "device", "pipelines", 4, *SANDBOX, *END, **variables)
     assert "threads: 1\n" in process.stdout
@@ -123,9 +121,7 @@ def test_without_a_plan_it_starts_with_the_device(world: World) -> None:
     """The first run of all, and one after a change of the policy file, start the interpreter in vkCreateDevice."""
     assert starts(world, "instance", "device")
     fill(world)
-    config = world.directory / "policy.yaml"
-    config.write_text("settings: {fsync_interval_ms: 5}\n")
-    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.environment |= world.policy("settings: {fsync_interval_ms: 5}\n")
     assert not starts(world, "instance")
     assert starts(world, "instance", "device")
 
@@ -171,10 +167,8 @@ def test_one_instance_after_another(world: World) -> None:
 def test_a_skip_rule_holds_in_the_next_run(world: World) -> None:
     """A program with a new policy file waits in vkCreateDevice for what policy decides. By then the file's compiled
     copy is written, so that its rules hold in the next program, however short."""
-    config = world.directory / "policy.yaml"
-    world.environment["PYLAYER_CONFIG"] = str(config)
     for number in range(3):
-        config.write_text(f"skip: [{{executable: host}}]\n# {number}\n")
+        world.environment |= world.policy(f"skip: [{{executable: host}}]\n# {number}\n")
         assert not starts(world, "instance")
         assert starts(world, "instance", "device")
         assert len(list(world.store.glob("policy/*.flat"))) == number + 1
@@ -196,19 +190,6 @@ def test_uses_are_written_once_a_day(world: World, ago: int) -> None:
     assert header.identity_digest.hex() == new.parent.name and header.application == "host"
     assert [len(fingerprints) for fingerprints, _ in records] == [8]
     assert abs(records[0][1] - time.time()) < 3600
-
-
-def test_caches_of_the_program(world: World, tmp_path: Path) -> None:
-    """A program that passes data of its own to vkCreatePipelineCache has policy check what it did not read under the
-    layer."""
-    file = tmp_path / "cache"
-    for _ in range(2):
-        world.demo("--count", 4, "--cache", file, "--cache-save", file)
-    assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}
-    data = file.read_bytes()
-    file.write_bytes(data[:-4] + bytes(byte ^ 1 for byte in data[-4:]))  # within one word of the sketch
-    world.demo("--count", 4, "--cache", file)
-    assert world.runs()[-1]["refused"] == {"altered": 1}
 
 
 def test_one_process_of_64_prunes(scripted: ScriptedDriver) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,11 +23,10 @@ def fill(world: World, count: int = COUNT) -> Path:
     """Fills the system's store as an administrator does, with pipelines that another machine compiled. Returns its
     root."""
     builder, root = str(world.directory / "builder"), Path(world.environment["PYLAYER_SYSTEM_STORE"])
-    command = [sys.executable, "-m", "pylayer"]
     world.run([str(HOST), "instance", "device", "pipelines", str(count), *END], PYLAYER_STORE=builder)
     exported = world.directory / "app.pylayer"
-    world.run([*command, "export", str(exported), "--app", "host"], PYLAYER_STORE=builder)
-    world.run([*command, "import", str(exported)], PYLAYER_STORE=str(root))
+    world.pylayer("export", exported, "--app", "host", PYLAYER_STORE=builder)
+    world.pylayer("import", exported, PYLAYER_STORE=str(root))
     return root
 
 
@@ -167,7 +165,7 @@ def test_commands_write_nothing(world: World, system: Path) -> None:
     before = tree(system)
     world.run([str(HOST), "instance", "device", "pipelines", str(2 * COUNT), *END])
     for words in (("trim", "--max-size", "1K"), ("verify",), ("clear", "--all", "--yes")):
-        world.run([sys.executable, "-m", "pylayer", *words])
+        world.pylayer(*words)
     assert tree(system) == before
     world.run([str(HOST), *STEPS])
     assert world.last()["compiled"] == 0
@@ -182,9 +180,8 @@ def test_pipeline_that_crashes_the_driver(scripted: ScriptedDriver, script: str,
     scripted.demo("--count", 8, script="guilty=3")
     world.store.rename(builder)
     exported, system = world.directory / "app.pylayer", Path(world.environment["PYLAYER_SYSTEM_STORE"])
-    command = [sys.executable, "-m", "pylayer"]
-    world.run([*command, "export", str(exported), "--app", "pipelines"], PYLAYER_STORE=str(builder))
-    world.run([*command, "import", "--any-device", str(exported)], PYLAYER_STORE=str(system))
+    world.pylayer("export", exported, "--app", "pipelines", PYLAYER_STORE=str(builder))
+    world.pylayer("import", "--any-device", exported, PYLAYER_STORE=str(system))
     before = tree(system)
     if first == "the layer reads":
         scripted.demo("--count", 8)

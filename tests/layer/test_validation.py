@@ -50,10 +50,9 @@ def test_validation_has_nothing_to_say(world: World, tmp_path: Path, mode: str) 
 
 def test_validation_of_the_snapshot_carrier(world: World, tmp_path: Path) -> None:
     """With the snapshot carrier validation reports nothing, with an empty store and a full one."""
-    config = tmp_path / "policy.yaml"
-    config.write_text("settings: {carrier: snapshot}\n")
+    config = world.policy("settings: {carrier: snapshot}\n")
     for _ in range(2):
-        assert messages(world, MODES["own cache, threads"], tmp_path, PYLAYER_CONFIG=str(config)) == ""
+        assert messages(world, MODES["own cache, threads"], tmp_path, **config) == ""
     assert world.runs()[-1]["carrier"] == "snapshot"
 
 
@@ -107,8 +106,7 @@ def validated(
 ) -> str:
     """Runs the program with validation above or below the layer; ``script`` is the scripted driver's. Returns what
     validation reported."""
-    log, config = tmp_path / "validation.txt", tmp_path / "policy.yaml"
-    config.write_text(f"settings: {settings}\n")
+    log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log)]
     if above:
         command += ["--below", LAYER_NAME]
@@ -116,7 +114,7 @@ def validated(
         [*command, "--", *program],
         PYLAYER_TEST_DRIVER=script,
         VK_INSTANCE_LAYERS=LAYER_NAME if layered and not above else None,
-        PYLAYER_CONFIG=str(config),
+        **world.policy(f"settings: {settings}\n"),
     )
     return without_mistakes(log.read_text())
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ from scripted_driver import ScriptedDriver
 from world import BUILD, World
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from pylayer.common.identity import Identity
 from pylayer.store import deaths, format
-from pylayer.store.folder import Folder, read_identity
 from pylayer.store.verdicts import DAY, ENTRY
 
 COUNT = 8
@@ -165,14 +162,8 @@ def test_people_are_told(scripted: ScriptedDriver) -> None:
     world = scripted.world
 
     def pylayer(*arguments: str, script: str = "") -> subprocess.CompletedProcess[str]:
-        return world.run(
-            [sys.executable, "-m", "pylayer", *arguments],
-            check=False,
-            VK_INSTANCE_LAYERS=None,
-            VK_ADD_LAYER_PATH=None,
-            PYLAYER_LOG=None,
-            PYLAYER_TEST_DRIVER=script,
-        )
+        environment = {"VK_INSTANCE_LAYERS": None, "PYLAYER_LOG": None, "PYLAYER_TEST_DRIVER": script}
+        return world.pylayer(*arguments, check=False, **environment)
 
     demo = [str(BUILD / "demo" / "pipelines"), "--count", str(COUNT)]
     for _ in range(2):
@@ -201,13 +192,6 @@ def test_program_that_always_ends_by_a_kill(scripted: ScriptedDriver) -> None:
     assert all(run["carrier"] == "cells" for run in world.runs())
 
 
-def folder(world: World) -> Folder:
-    (path,) = (world.store / "store").iterdir()
-    identity = read_identity(str(world.store), path.name)
-    assert isinstance(identity, Identity)
-    return Folder(str(world.store), identity)
-
-
 def test_too_many_deaths_cost_nothing_more(scripted: ScriptedDriver) -> None:
     """Once the layer is off for a program, its runs start no interpreter, and another program keeps the layer."""
     world = scripted.world
@@ -215,7 +199,7 @@ def test_too_many_deaths_cost_nothing_more(scripted: ScriptedDriver) -> None:
     for number in (1, 2, 3):
         died = scripted.demo("--count", 24, script=f"pipeline=crash?hit@{number}", check=False)
         assert died.returncode == -signal.SIGSEGV
-        deaths.review(folder(world))
+        deaths.review(world.folder())
     for _ in range(3):
         scripted.demo("--count", 24)
         assert world.last()["passed"] == 24 and "died repeatedly" in world.runs()[-1]["reason"]
@@ -256,7 +240,7 @@ def test_damaged_file_of_verdicts(scripted: ScriptedDriver, damage: bytes) -> No
     world = scripted.world
     for _ in range(2):
         scripted.demo("--count", COUNT)
-    path = folder(world).new_path(int(world.stored_files()[0].name[:16], 16), format.file_kinds.VERDICT)
+    path = world.folder().new_path(int(world.stored_files()[0].name[:16], 16), format.file_kinds.VERDICT)
     Path(path).write_bytes(damage)
     scripted.demo("--count", COUNT)
     assert (world.last()["hits"], world.last()["fetched"]) == (COUNT, COUNT)

@@ -46,26 +46,4 @@ void signal_fence(VkFence fence);
 /* layer.c: the loader's own data that every dispatchable object begins with. */
 VkResult set_loader_data(VkDevice device, void *object);
 
-/* layer.c: the driver's functions that log.c calls. */
-typedef struct {
-    PFN_vkGetDeviceProcAddr GetDeviceProcAddr;
-    PFN_vkCreatePipelineCache CreatePipelineCache;
-    PFN_vkDestroyPipelineCache DestroyPipelineCache;
-    PFN_vkGetPipelineCacheData GetPipelineCacheData;
-    PFN_vkMergePipelineCaches MergePipelineCaches;
-    PFN_vkCreateGraphicsPipelines CreateGraphicsPipelines;
-    PFN_vkCreateComputePipelines CreateComputePipelines;
-    PFN_vkCreateRayTracingPipelinesKHR CreateRayTracingPipelines;
-    PFN_vkVoidFunction CreatePipelineBinaries;
-    PFN_vkVoidFunction GetPipelineKey;
-} driver_functions;
-const driver_functions *driver_of(VkDevice device);
-
-/* log.c: what reaches the driver, one line a call.  NULL_HARDWARE_LOG=1 writes to stderr, any other value names
- * a file that is appended to.  Without it, log_entry_points are not used at all. */
-extern const entry_point log_entry_points[];
-int log_enabled(void);
-void log_instance(const VkInstanceCreateInfo *info, VkResult result);
-void log_device(const VkDeviceCreateInfo *info, VkResult result);
-
 #endif

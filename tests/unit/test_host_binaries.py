@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, message, own
-from unit.things import facts, scan, write_journal
+from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, message
+from unit.things import facts, scan
 
 from pylayer.common.identity import Identity, program_id
 from pylayer.store import format, journal
@@ -34,12 +34,6 @@ def device(carrier: int = CARRIER_BINARIES, key: bytes = KEY, **changes: Any) ->
 @pytest.fixture
 def wants_binaries(host: Any) -> None:
     host.document = {"settings": {"carrier": "binaries"}}
-
-
-def in_folder(root: str, identity: Identity, *records: bytes) -> Path:
-    folder = Folder(root, identity)
-    folder.prepare()
-    return write_journal(Path(folder.path, own("1")), identity, *records, program_id=PROGRAM)
 
 
 @pytest.mark.parametrize("requested", [True, False])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, policy_of, stored
+from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, policy_of
 
 import pylayer.common
 from pylayer.common.settings import TOP_DEFAULTS
@@ -50,14 +50,6 @@ def test_failing_policy(send: Send, host: Any, boundary: FakeBoundary, error: Ba
     assert all(type(error).__name__ in line and "test_host_policy.py, line" in line for line in failures)
 
 
-def test_failure_is_one_line(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """The text of an exception cannot forge lines of the log."""
-    host.policy = Broken()
-    send(message("PLAN_DEVICE"))
-    (line,) = boundary.lines(LOG_INFO)
-    assert line.startswith("policy failed and does nothing for this call: RuntimeError: broken on purpose (test_host")
-
-
 @pytest.mark.parametrize("answer", [None, 5, object()])
 def test_plan_of_another_type(send: Send, host: Any, boundary: FakeBoundary, answer: Any) -> None:
     """A plan_device that returns no Plan counts as a failure, which is logged. The device runs without the layer."""
@@ -85,17 +77,6 @@ def test_policy_that_fails_too_often(send: Send, host: Any, boundary: FakeBounda
         "last: plan_device: RuntimeError: broken on purpose (test_host_policy.py, line "
     )
     assert "; the built-in one is in force. " in line
-
-
-def test_policy_that_fails_on_every_cell(send: Send, host: Any, root: str) -> None:
-    """A keep_cell that always fails is replaced too, even if storing succeeds between the failures."""
-    host.policy = policy_of(keep_cell=lambda self, *_: 1 // 0)
-    messages: list[FakeMessage | None] = []
-    for number in range(FAILURES + 2):
-        messages += [message("CELL", data=b"%d" % number), None]
-    send(*device(), *messages)
-    assert type(host.policy) is Policy
-    assert len(stored(root)) == 2
 
 
 def test_policy_that_fails_sometimes(send: Send, host: Any) -> None:

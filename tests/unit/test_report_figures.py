@@ -204,12 +204,6 @@ def test_a_run_that_died_lasted_until_its_last_frame(tmp_path: Path) -> None:
     assert (run["state"], run["duration_ns"]) == ("died", 60_000 * MS)
 
 
-def test_frame_of_another_length(tmp_path: Path) -> None:
-    """For a display at 120 Hz, shorter pauses count as stalls."""
-    recorded_runs.write(tmp_path, [pipeline(0, 10)])
-    assert only(tmp_path)["stalls"] == 0 and only(tmp_path, frame_ns=8_300_000)["stalls"] == 1
-
-
 def test_run_without_timeline(tmp_path: Path) -> None:
     """If a run's timeline is gone, its totals remain, with the number of verdicts."""
     counters = {"pipelines": 1, "compiled": 1, "compile_ns": 30 * MS}

@@ -214,17 +214,6 @@ def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple
         assert set(known) <= set(outcomes.STORE)
 
 
-@few
-@given(st.integers(0, format.FILE_HEADER.size * 8 - 1))
-def test_damaged_file_header(bit: int) -> None:
-    """With one flipped bit in the file's header, nothing of the file is used, and the reason is reported."""
-    data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, "program", salt=0))
-    data[bit // 8] ^= 1 << bit % 8
-    header, outcome = format.read_file_header(bytes(data), IDENTITY.digest)
-    assert header is None
-    assert outcome in outcomes.STORE
-
-
 # ---- packs -------------------------------------------------------------------------------------------
 
 

@@ -162,21 +162,6 @@ def test_call_that_takes_too_long(send: Send, host: Any, boundary: FakeBoundary,
     assert host.policy_facts["switched_off"] == "device_created took 501 ms, more than watchdog.call_ms"
 
 
-def test_call_that_is_broken_off(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """PolicyTimeout ends the call and switches the class off. The next messages are answered."""
-
-    def keep_cell(self: Policy, *_: Any) -> bool:
-        raise PolicyTimeout
-
-    host.policy = policy_of(keep_cell=keep_cell)
-    send(*device(), *cells(3))
-    assert warning(boundary).startswith(
-        "keep_cell did not return within 500 ms, PolicyTimeout (test_watchdog.py, line "
-    )
-    assert host.policy_facts["broken_off"] == 1
-    assert len(stored(root)) == 2
-
-
 def test_each_call_is_told_to_the_layer(send: Send, host: Any, boundary: FakeBoundary) -> None:
     """The layer is told when the policy thread calls the user's class, under which name and for how long."""
     inside = []

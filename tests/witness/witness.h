@@ -12,11 +12,6 @@
 #include "../driver/driver.h"
 
 typedef struct Watched {
-    struct Watched *next;
-    void *key;
-    VkDevice handle;
-    PFN_vkGetDeviceProcAddr get_proc_addr;
-    PFN_vkDestroyDevice destroy;
     PFN_vkCreatePipelineCache create_cache;
     PFN_vkGetPipelineCacheData get_cache_data;
     PFN_vkMergePipelineCaches merge_caches;
