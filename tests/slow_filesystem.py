@@ -38,9 +38,12 @@ class SlowFilesystem:
         new.write_text(str(milliseconds))
         new.rename(self._control)
 
-    def command(self, milliseconds: float) -> str:
-        """Returns a shell command that does the same."""
-        return f"echo {milliseconds} > {self._control}.new && mv {self._control}.new {self._control}"
+    def step(self, milliseconds: float) -> tuple[str, str, str]:
+        """Returns a step of tests/hosts that does the same, without a new process: as long as an operation waits, the
+        kernel may let none begin or end."""
+        new = self._control.with_suffix(f".{milliseconds}")
+        new.write_text(str(milliseconds))
+        return "replace", str(self._control), str(new)
 
     def operations(self) -> int:
         """Returns how many operations programs have asked for."""

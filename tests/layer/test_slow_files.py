@@ -46,7 +46,7 @@ def run_stuck(world: World, slow: SlowFilesystem, *steps: str | int) -> str:
     timer = threading.Timer(STUCK_SECONDS, give_up)
     timer.start()
     try:
-        process = run_host(world, *steps, "spawn", slow.command(0))
+        process = run_host(world, *steps, *slow.step(0))
     finally:
         timer.cancel()
     assert not gave_up.is_set(), "the program waited for the file system"
@@ -83,14 +83,14 @@ def test_no_answer(world: World, slow: SlowFilesystem, moment: int, filled: bool
         fill(world)
     steps: list[str | int] = ["instance", "device", "pipelines", 8, *END]
     at = (0, 1, 2, 4)[moment]
-    run_stuck(world, slow, *steps[:at], "spawn", slow.command(FOR_EVER), *steps[at:])
+    run_stuck(world, slow, *steps[:at], *slow.step(FOR_EVER), *steps[at:])
 
 
 def test_it_is_said(world: World, slow: SlowFilesystem) -> None:
     """A device that runs without the layer because the store does not answer has a line in the log. Once the store
     answers, the next run finds everything."""
     fill(world)
-    steps = ("spawn", slow.command(FOR_EVER), "instance", "device", "pipelines", 8, "device", "pipelines", 8, *END)
+    steps = (*slow.step(FOR_EVER), "instance", "device", "pipelines", 8, "device", "pipelines", 8, *END)
     said = [line for line in run_stuck(world, slow, *steps).splitlines() if line.startswith("pylayer: warn:")]
     assert said and all("did not answer within 250 ms" in line for line in said)
     fill(world)
@@ -103,7 +103,7 @@ def test_through_a_link(world: World, slow: SlowFilesystem, tmp_path: Path) -> N
     (tmp_path / "near" / "link").symlink_to("../far")
     (tmp_path / "far").symlink_to(world.directory)
     world.environment["PYLAYER_STORE"] = str(tmp_path / "near" / "link" / ".." / world.directory.name / "store")
-    run_stuck(world, slow, "spawn", slow.command(FOR_EVER), "instance", "device", "pipelines", 8, *END)
+    run_stuck(world, slow, *slow.step(FOR_EVER), "instance", "device", "pipelines", 8, *END)
 
 
 def test_policy_file(world: World, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_policy_file(world: World, tmp_path: Path) -> None:
         world.environment["PYLAYER_CONFIG"] = str(far / "policy.yaml")
         run_host(world, "instance", "device", "pipelines", 8, *END)
         count = len(world.runs())
-        run_stuck(world, slow, "spawn", slow.command(FOR_EVER), "instance", "device", "pipelines", 8, *END)
+        run_stuck(world, slow, *slow.step(FOR_EVER), "instance", "device", "pipelines", 8, *END)
         assert len(world.runs()) == count
 
 
@@ -127,4 +127,4 @@ def test_no_answer_to_a_policy(scripted: ScriptedDriver, tmp_path: Path) -> None
     with mounted(tmp_path, world.store) as slow:
         for _ in range(2):
             run_host(world, "instance", "device", "pipelines", 8, *END)
-        run_stuck(world, slow, "instance", "device", "spawn", slow.command(FOR_EVER), "pipelines", 8, *END)
+        run_stuck(world, slow, "instance", "device", *slow.step(FOR_EVER), "pipelines", 8, *END)
