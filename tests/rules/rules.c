@@ -1,12 +1,15 @@
 /*
- * rules.c - what the layer reads without an interpreter, by itself: skip.c, program_name.c and layer_settings.c of
- * shim/layer, under sanitizers.
+ * rules.c - what the layer reads without an interpreter, by itself: skip.c, program_name.c, layer_settings.c and trusted.c
+ * of shim/layer, under sanitizers.
  *
  * Commands on standard input, a letter and byte strings, each with its length in front (4 bytes, little-endian); for
  * each a line on standard output. libFuzzer calls one of them with what it made (built with -DFUZZER).
  *    g PATTERN TEXT                             1 or 0: whether the glob matches
  *    n EXECUTABLE COMMAND_LINE                  the program's name, as hexadecimal digits
  *    s FILE VARIABLE                            layer settings, as hexadecimal digits
+ *    o PATH -                                   1 or 0: whether open_own_file opens it
+ *    i DIRECTORY NAME                           whether open_in_store does
+ *    r PATH -, d PATH -                         is_own_root, is_own_directory
  *    c BUILT_IN EXECUTABLE APPLICATION ENGINE COPY    0, 1 or 2: SkipDecision by a compiled copy (BUILT_IN: "1" or "")
  */
 #define _GNU_SOURCE
@@ -158,6 +161,19 @@ static SkipDecision decide_by(const Bytes *parts)
     return skip_by_copy(parts[4].data, parts[4].size, &program, parts[0].size > 0);
 }
 
+static bool is_trusted(int command, const Bytes *parts)
+{
+    char path[PATH_BYTES], name[PATH_BYTES];
+    snprintf(path, sizeof path, "%.*s", (int)parts[0].size, parts[0].data);
+    snprintf(name, sizeof name, "%.*s", (int)parts[1].size, parts[1].data);
+    if (command == 'r' || command == 'd')
+        return command == 'r' ? is_own_root(path) : is_own_directory(path);
+    int fd = command == 'o' ? open_own_file(path) : open_in_store(path, name);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 static bool read_bytes(Bytes *bytes)
 {
     uint32_t size;
@@ -182,6 +198,8 @@ int main(void)
             print_name(&parts[0], &parts[1]);
         else if (command == 's')
             print_settings(&parts[0], &parts[1]);
+        else if (command != 'c')
+            printf("%d\n", is_trusted(command, parts));
         else
             printf("%d\n", decide_by(parts));
         for (size_t i = 0; i < count; i++)
