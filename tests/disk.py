@@ -21,9 +21,7 @@ LIBRARY = BUILD / "tests" / "libstorage.so"
 FOLD_EVERYTHING = """
 import sys
 from pylayer.store import fold, folder
-for name in folder.identity_names(sys.argv[1]):
-    identity = folder.read_identity(sys.argv[1], name)
-    found = folder.Folder(sys.argv[1], identity)
+for found in folder.folders(sys.argv[1]):  # one that is being made, or was when its maker was killed, has no identity
     for program in found.programs():
         work = fold.Fold(found, program, everything=True)
         for _ in work.steps():

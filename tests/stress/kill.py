@@ -298,6 +298,8 @@ class Killing:
                 self.counts["kills within the driver"] += count
             elif not GIVEN_AGAIN.search(line):
                 self.violation(f"{count} times in the log: {line}")
+        if "Traceback (most recent call last):" in warned:
+            print(*lines[lines.index("Traceback (most recent call last):") :][:30], sep="\n")
 
     def report(self, seconds: float) -> int:
         table = Table(title=f"{self.counts.pop('killed')} kills in {seconds:.0f} s, seed {self.options.seed}")
