@@ -272,12 +272,12 @@ def rebuild(
     seconds: int | None,
     as_json: bool,
 ) -> None:
-    """Compile what programs created on another driver or card for those of this machine, without the programs.
+    """Compile pipelines for this machine's drivers, from what programs asked for with another driver or card.
 
     This needs the recorded state of programs: what they asked for when they created pipelines. It creates the pipelines
     that the store lacks for the present driver, in processes of their own, the ones that programs waited for longest
-    first. A pipeline that crashes the driver, hangs or takes too much memory is not tried again until the driver
-    changes. After Ctrl-C or a kill, the next rebuild continues.
+    first. A pipeline that crashes the driver, hangs or takes too much memory is not tried again on this driver, except
+    with --all. After Ctrl-C or a kill, the next rebuild continues.
 
     \b
     Example:

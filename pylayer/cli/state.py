@@ -8,12 +8,12 @@ import os
 import click
 
 from ..store import state as states
-from ..store.store import Refused, Store
+from ..store.store import Store
 from .complete import files, programs
 from .key import read_key
-from .output import Failure, human_bytes, json_option, plural, print_json, printable, progress, reason, say
+from .output import Failure, human_bytes, json_option, plural, print_json, printable, progress, say
 from .selection import NAMES, Names, require_one, require_store
-from .transfer import recipient_of, sign_export, trust, unsigned
+from .transfer import importing, recipient_of, require_signature_option, say_signature, sign_export, unsigned
 
 
 def with_state(store: Store, names: Names, app: str | None) -> list[int]:
@@ -100,41 +100,33 @@ def export_command(file: str, app: str, key: str | None, as_json: bool) -> None:
     shell_complete=programs,
     help=f"Give the state to this program, {NAMES}, instead of the one that it was recorded of.",
 )
-@click.option("--require-signature", is_flag=True, help="Only if a key of trusted_keys in the policy file signed it.")
+@require_signature_option
 @json_option
 def import_command(file: str, app: str | None, require_signature: bool, as_json: bool) -> None:
     """Add the state in a file to the store, for pylayer rebuild.
 
-    Every record is verified first, and a file with any error is refused as a whole. The driver compiles what the file
-    asks for, in processes of their own. Import only files of somebody whose programs you would run.
+    Every record is verified first, and a file with any error is refused as a whole. pylayer rebuild then gives the
+    file's shaders to the driver, in processes of their own. Import only files of somebody whose programs you would run.
 
     \b
     Example:
       pylayer state import game.recorded && pylayer rebuild game
     """
-    from ..fleet.signatures import verified
-
     store = require_store()
-    trusted, required = trust(require_signature)
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
-    path = os.path.realpath(file)
-    try:
-        with verified(path, trusted, required) as (content, signature):
-            found = states.foreign(content)
-            with progress("importing", None, as_json):
-                for _ in states.take_over(found, store.root, recipient):
-                    pass
-    except Refused as error:
-        raise Failure(f"{file} was refused and nothing was imported: {error}") from error
-    except OSError as error:
-        raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
+    with importing(file, require_signature) as (content, signature), progress("importing", None, as_json):
+        found = states.foreign(content)
+        for _ in states.take_over(found, store.root, recipient):
+            pass
     if as_json:
         signed = None if signature is None else signature.as_json()
-        values = {"file": path, "program": printable(found.application), "program_id": f"{found.program:016x}"}
+        values = {
+            "file": os.path.realpath(file),
+            "program": printable(found.application),
+            "program_id": f"{found.program:016x}",
+        }
         print_json({**values, "pipelines": len(found.created), "signature": signed})
         return
     say(f"Imported: the state of {plural(len(found.created), 'pipeline')} of {printable(found.application)}")
-    if signature is not None:
-        known = "a key that is not trusted" if signature.name is None else printable(signature.name)
-        say(f"  signed by {known}, {signature.key}")
+    say_signature(signature)
     say("  pylayer rebuild compiles them")

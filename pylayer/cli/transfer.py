@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -197,6 +199,34 @@ def _require_device(wanted: Import) -> None:
         )
 
 
+require_signature_option = click.option(
+    "--require-signature", is_flag=True, help="Only if a key of trusted_keys in the policy file signed it."
+)
+
+
+@contextlib.contextmanager
+def importing(file: str, require_signature: bool) -> Iterator[tuple[str, Signature | None]]:
+    """Yields the path of what is in the file without its signature, and the signature. Raises Failure if it is refused
+    or cannot be read, also by what the block does with it."""
+    from ..fleet.signatures import verified
+
+    trusted, required = _trust(require_signature)
+    try:
+        with verified(os.path.realpath(file), trusted, required) as found:
+            yield found
+    except Refused as error:
+        raise Failure(f"{file} was refused and nothing was imported: {error}") from error
+    except OSError as error:
+        raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
+
+
+def say_signature(signature: Signature | None) -> None:
+    """Prints who signed an import."""
+    if signature is not None:
+        name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
+        say(f"  signed by {name}")
+
+
 @click.command("import")
 @click.argument("file", shell_complete=files, help="A file that pylayer export wrote.")
 @click.option("--any-device", is_flag=True, help="Also import pipelines that no driver of this machine would use.")
@@ -207,7 +237,7 @@ def _require_device(wanted: Import) -> None:
     shell_complete=programs,
     help=f"Give the pipelines to this program, {NAMES}, instead of the one that compiled them.",
 )
-@click.option("--require-signature", is_flag=True, help="Only if a key of trusted_keys in the policy file signed it.")
+@require_signature_option
 @dry_run_option
 @json_option
 def import_command(
@@ -227,24 +257,16 @@ def import_command(
       pylayer import blender.pylayer --dry-run
       pylayer import replayed.pylayer --for game
     """
-    from ..fleet.signatures import verified
-
     store = require_store()
-    trusted, required = trust(require_signature)
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
     path = os.path.realpath(file)
-    try:
-        with verified(path, trusted, required) as (content, signature):
-            work = store.import_from(content, recipient)
-            if not any_device:
-                _require_device(work)
-            with progress("importing", os.stat(content).st_size, as_json) as advance:
-                for amount in work.steps(store.root, dry_run):
-                    advance(amount)
-    except Refused as error:
-        raise Failure(f"{file} was refused and nothing was imported: {error}") from error
-    except OSError as error:
-        raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
+    with importing(file, require_signature) as (content, signature):
+        work = store.import_from(content, recipient)
+        if not any_device:
+            _require_device(work)
+        with progress("importing", os.stat(content).st_size, as_json) as advance:
+            for amount in work.steps(store.root, dry_run):
+                advance(amount)
     result = work.result
     names = Names(store.root)
     device, driver = names.device_and_driver(work.identity, work.identity.name)
@@ -269,9 +291,7 @@ def _print_import(
     if recipient is not None:
         say(f"  given to {recipient[1]}")
     say(f"  for {target}")
-    if signature is not None:
-        name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
-        say(f"  signed by {name}")
+    say_signature(signature)
 
 
 def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
@@ -289,7 +309,7 @@ def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
     return found[0], names.of(found[0])
 
 
-def trust(require_signature: bool) -> tuple[dict[str, str], str]:
+def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
     """Returns the names of the keys that the policy file trusts, by key, and why a signature by one of them is required
     (empty text if it is not). Raises Failure if the policy file cannot be used, because it may require one."""
     document, problem = read_policy()

@@ -3,9 +3,9 @@
  *
  * Policy reads the same compiled copy instead of YAML (pylayer/common/compiled.py). The copy's name contains the
  * digest of the policy files' bytes, so a copy can be missing but never out of date. Its first line is the digest of
- * the rest, its second has the rules. Policy writes the copy when it first reads a policy file. So after a change the interpreter starts once,
- * in whichever process comes first. It starts in every process if there can be no copy: the policy file has errors, or
- * the store cannot be written to.
+ * the rest, its second has the rules. Policy writes the copy when it first reads a policy file. So after a change the
+ * interpreter starts once, in whichever process comes first. It starts in every process if there can be no copy: the
+ * policy file has errors, or the store cannot be written to.
  */
 #define _GNU_SOURCE
 #include <string.h>

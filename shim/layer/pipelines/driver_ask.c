@@ -55,7 +55,7 @@ void driver_ask(Batch *batch, uint32_t index)
     Device *device = batch->call->device;
     if (!atomic_load_explicit(&device->store.may_ask, memory_order_relaxed) || device->binaries.driver_cache_off)
         return;
-    if (!is_switched_off() && is_unread(device, &batch->elements[index]) &&
-        atomic_exchange(&device->store.may_ask, false))
+    if (is_unread(device, &batch->elements[index]) && atomic_exchange(&device->store.may_ask, false) &&
+        !atomic_load(&device->crash.holds_stored) && !is_switched_off())
         ask(batch, index);
 }
