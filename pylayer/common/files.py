@@ -9,7 +9,7 @@ import time
 from . import owner
 from .file_kinds import TEMPORARY as TEMPORARY
 from .file_kinds import Kind
-from .paths import make_private_below, open_in_store
+from .paths import make_private_below, open_in_store, open_made
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def append(path: str, parts: list[bytes | memoryview]) -> int:
     """Appends to a file that this process made; returns the number of bytes. The file is open during this call only: a
     program may close every descriptor that it finds, and a number that we kept could then belong to a file of the
     program's own. Raises OSError; the file may then end in a part of the data."""
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+    fd = open_made(path, os.O_WRONLY | os.O_APPEND)
     try:
         return write_all(fd, parts)
     finally:
@@ -75,7 +75,7 @@ def append(path: str, parts: list[bytes | memoryview]) -> int:
 
 def write_at_start(path: str, data: bytes) -> None:
     """Overwrites the first bytes of a file that this process made. Raises OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    fd = open_made(path, os.O_WRONLY)
     try:
         write_all(fd, [data])
     finally:
@@ -141,10 +141,8 @@ def create_temporary(path: str, anywhere: bool = False) -> tuple[int, str]:
     """Creates a temporary file beside ``path``, to be renamed to it; returns its descriptor and name. ``anywhere``: the
     file is not in the store and may be in a directory that others may write to. Raises OSError."""
     temporary = f"{path}.{owner.maker()}{TEMPORARY}"
-    if anywhere:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        return os.open(temporary, flags, 0o600), temporary
-    return open_in_store(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL), temporary
+    opened = open_made if anywhere else open_in_store
+    return opened(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL), temporary
 
 
 def replace_file(

@@ -210,14 +210,27 @@ def _plain(path: str, fd: int) -> int:
 
 def _open_below(directory: int, path: str, flags: int) -> int:
     """Opens the file ``path``, whose directory has this descriptor, and closes that. Does not wait if a pipe is there.
-    Raises OSError with the whole path."""
+    Raises OSError with the whole path.
+
+    A file to write to never gets one of the numbers 0 to 2: a program that has closed these may write to them all the
+    same. Meanwhile they are the directory's, opened with O_PATH: writing to that fails as before."""
+    held = [directory]
     try:
+        while flags & (posix.O_WRONLY | posix.O_RDWR) and held[-1] < 3:
+            held.append(posix.dup(directory))
         name = path.rpartition("/")[2]
         return posix.open(name, flags | posix.O_CLOEXEC | posix.O_NONBLOCK, 0o600, dir_fd=directory)
     except OSError as error:
         raise type(error)(error.errno, error.strerror, path) from None
     finally:
-        posix.close(directory)
+        for fd in held:
+            posix.close(fd)
+
+
+def open_made(path: str, flags: int) -> int:
+    """Returns a descriptor of a file that this process made or makes, wherever it is. Raises OSError."""
+    directory, slash, _ = path.rpartition("/")
+    return _open_below(posix.open(directory or slash or ".", _DIRECTORY), path, flags | posix.O_NOFOLLOW)
 
 
 def open_in_store(path: str, flags: int = posix.O_RDONLY) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from others import become_another, pretend_to_be, without_private_group
 
-from pylayer.common import paths
+from pylayer.common import files, paths
 
 
 @pytest.fixture
@@ -153,3 +153,24 @@ def test_file_in_a_shared_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     become_another(path, monkeypatch)
     with pytest.raises(paths.UntrustedDirectory):
         paths.read_own_file(str(path), 1)
+
+
+def test_files_are_no_standard_streams(tmp_path: Path) -> None:
+    """In a program without standard streams no file to write to is open under the number of one, and all three are free
+    afterwards."""
+    journal = tmp_path / "a.journal"
+    journal.touch(mode=0o600)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.closerange(0, 3)
+            made, _ = files.create_temporary(str(tmp_path / "b"))
+            anywhere, _ = files.create_temporary(str(tmp_path / "c"), anywhere=True)
+            opened = paths.open_in_store(str(journal), os.O_WRONLY | os.O_APPEND)
+            appended = paths.open_made(str(journal), os.O_WRONLY)
+            free = [os.open("/dev/null", os.O_RDONLY) for _ in range(3)]
+            status = 0 if min(made, anywhere, opened, appended) > 2 and free == [0, 1, 2] else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
