@@ -212,7 +212,7 @@ class Host:
         session.load.layer_may_read = message.kept and session.layer_may_read
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
             self._keep_plan(message, session)
-        if plan.carrier in CARRIERS_THAT_KEEP or session.checks_binaries:
+        if plan.carrier in CARRIERS_THAT_KEEP:
             self.loading[message.device] = session.load
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
@@ -295,10 +295,6 @@ class Host:
             boundary.switch_off(message.device)
             return
         session.state = message.device_state()
-        if session.state.global_key:
-            session.use_global_key(session.state.global_key)
-            if message.device in self.loading:
-                self.loading[message.device] = session.load
         if session.state.off_by:
             session.obeyed_by_layer(session.state.off_by)
         if session.state.reads_store:
@@ -328,7 +324,7 @@ class Host:
         )
         if loading is not None:
             loading.device_exists = True
-            if session.state.carrier == CARRIER_OFF and not session.checks_binaries:
+            if session.state.carrier == CARRIER_OFF:
                 self.loading.pop(message.device)
         self._ask("device_created", session.program, session.facts, session.state)
 
@@ -424,6 +420,12 @@ class Host:
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
             f"the program gets an empty cache{', and the last good data is merged into it' if restored else ''}",
         )
+
+    def binaries_passed(self, message: boundary.Message) -> None:
+        """BINARIES_PASSED: the program waits until the layer knows what it read of its binaries in earlier runs."""
+        session = self.sessions.get(message.device)
+        if session is not None:
+            session.binaries.load()
 
     def store_damaged(self, message: boundary.Message) -> None:
         """STORE_DAMAGED: the layer could not use all of a file that it reads itself."""
@@ -680,6 +682,7 @@ HANDLERS = {
     boundary.CACHE_REFUSED: Host.cache_refused,
     boundary.CACHE_EMPTY: Host.cache_empty,
     boundary.CACHE_READ: Host.cache_read,
+    boundary.BINARIES_PASSED: Host.binaries_passed,
     boundary.FLUSH_DEVICE: Host.flush_device,
     boundary.FLUSH_PROCESS: Host.flush_process,
 }

@@ -23,10 +23,6 @@ from .format import Damage
 from .reader import Reader, parts_of
 from .syncing import SyncedJournal, Syncer
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 #: Newest attestations kept for each program, and total bytes of their sketches.
 MAX_ATTESTATIONS = 4096
 MAX_SKETCH_BYTES = 1 << 20
@@ -205,10 +201,8 @@ class Attestations:
         return ("altered", damage) if damage else ("unknown", "")
 
     def _outcome_elsewhere(self, data_digest: bytes, size: int) -> str:
-        """Returns ``attested`` if the program read the data on a device whose identity differs only in the global key
-        of pipeline binaries, which does not concern a VkPipelineCache. Returns ``stale`` if it read the data from
-        another driver, else an empty string."""
-        fields = _without_key(self.folder.identity.fields)
+        """Returns ``attested`` if the program read the data from the same driver under an identity of an earlier
+        pylayer, ``stale`` if it read the data from another driver, else an empty string."""
         found = ""
         for name in identity_names(self.folder.root):
             if name == self.folder.identity.name:
@@ -221,7 +215,7 @@ class Attestations:
                 history = self._others[name] = History(Folder(self.folder.root, identity), self.program)
             history.refresh([])
             if history.has(data_digest, size):
-                if _without_key(history.folder.identity.fields) == fields:
+                if history.folder.identity.is_same_driver(self.folder.identity):
                     return "attested"
                 found = "stale"
         return found
@@ -334,7 +328,3 @@ class Attestations:
     def close(self) -> None:
         """Closes the journal of this process."""
         self._journal.close()
-
-
-def _without_key(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != "global_key"}

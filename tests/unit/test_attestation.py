@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.things import SERIAL, FakeCommands, cache_data, cache_read, facts, flip, load, scan, sketch_of
 
+from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
 from pylayer.policy import Policy
@@ -279,17 +280,18 @@ def test_what_another_process_wrote_meanwhile_is_read(make: Make) -> None:
         assert session.caches.history(cache_data(data)) == "attested"
 
 
-def test_global_key_makes_no_other_driver(make: Make) -> None:
-    """What a program read of a VkPipelineCache is attested on a device with other features too. Only the global key of
-    pipeline binaries depends on features."""
-    first = make()
-    first.use_global_key(b"a key")
-    first.caches.read(cache_read(b"read on a device with binaries"))
-    first.close()
-    assert make().caches.history(cache_data(b"read on a device with binaries")) == "attested"
-    other = make()
-    other.use_global_key(b"another key")
-    assert other.caches.history(cache_data(b"read on a device with binaries")) == "attested"
+def test_read_under_an_identity_of_an_earlier_pylayer(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a program read of the same driver, under an identity with the global key of pipeline binaries, is
+    attested."""
+    with monkeypatch.context() as earlier:
+        of = Identity.of
+        earlier.setattr(Identity, "of", lambda facts: Identity({**of(facts).fields, "global_key": "00" * 32}))
+        first = make()
+        first.caches.read(cache_read(b"read on a device with binaries"))
+        first.close()
+    second = make()
+    assert second.identity.name != first.identity.name
+    assert second.caches.history(cache_data(b"read on a device with binaries")) == "attested"
 
 
 @pytest.mark.parametrize("history", ["attested", "unknown", "altered", "stale"])

@@ -45,7 +45,7 @@ def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
     fields = list(
         format.FILE_HEADER.unpack(format.file_header(file_kinds.LIVE.magic, folder.identity, PROGRAM, "a game", salt=0))
     )
-    fields[19:21] = [owner.this_process()[0] if machine is None else machine, pid]
+    fields[17:19] = [owner.this_process()[0] if machine is None else machine, pid]
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
 
@@ -368,7 +368,7 @@ def test_death_of_another_program(folder: Folder) -> None:
     data = bytearray(path.read_bytes())
     data[:256] = header(folder, GONE)
     fields = list(format.FILE_HEADER.unpack(data[:256]))
-    fields[15] = 77
+    fields[13] = 77
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     data[:256] = head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
     path.write_bytes(data)

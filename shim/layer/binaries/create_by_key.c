@@ -258,6 +258,7 @@ static bool keep(Binaries *binaries, const VkPipelineBinaryCreateInfoKHR *of, co
     BinaryRecord *record = binary_record_read(binaries->driver, key, handles.count, handles.all, &size);
     mark_end(mark);
     if (record) {
+        record->global_key = atomic_load(&binaries->global_key);
         bool known;
         BinaryEntry *entry = binary_index_add(binaries, key, size, handles.count, handles.all, &known);
         if (entry)
