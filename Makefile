@@ -3,6 +3,7 @@
 # make fleet-chroot  a chroot with nothing but the wheel, a driver and the URL pulls and runs; two minutes, as root
 # make containers  config/containers in podman: the image, and what Kubernetes would run; minutes, as root
 # make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
+# make wine  Windows programs under Wine, with the layer; a minute
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
 # make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
@@ -120,6 +121,12 @@ containers: programs-demo wheel $(VENV)/extra-test $(VENV)/extra-containers
 fleet-s3: setup $(VENV)/extra-test
 	@.ci/system-packages s3
 	$(BIN)/pytest -q tests/fleet/real_s3.py
+
+# A prefix and an X server of their own.
+wine: setup $(VENV)/extra-test
+	@.ci/system-packages wine
+	@$(MAKE) --no-print-directory programs-wine
+	$(BIN)/pytest -q tests/wine/programs.py
 
 # Debian testing has a Mesa with VK_EXT_descriptor_heap. TESTS= other tests for this chroot.
 TESTS ?= tests/layer/test_recipes.py "tests/layer/test_boundary.py::test_what_makes_a_fingerprint"
@@ -392,7 +399,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean containers
+.PHONY: descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif
