@@ -236,7 +236,8 @@ static bool tell_policy(Binaries *binaries, PylayerCell *about, BinaryRecord *re
         message->cell.unit = PYLAYER_UNIT_BINARIES;
         message->cell.size = size;
         message->cell.data = (const uint8_t *)record;
-        if (mailbox_post(message, binaries->run->plan.queue_bytes))
+        const PylayerPlan *plan = &binaries->run->plan;
+        if (mailbox_post_stored(message, plan->queue_bytes, stored_wait_ns(binaries->crash, plan)))
             return true;
     }
     count(&counters_of(binaries->run)->totals.events_dropped, 1);

@@ -81,7 +81,7 @@ static void read_store(Aside *aside)
     }
     opening->read = is_own_directory(opening->above) && is_own_directory(stored->directory) &&
                     index_read_folder(caches->store, &opening->found) &&
-                    !live_outside_may_be_dead(stored->outside, stored->program);
+                    !live_outside_may_be_dead(stored->outside, stored->program, &opening->found.ended);
 }
 
 static void discard_opening(Aside *aside)

@@ -338,7 +338,7 @@ static PylayerMessage *created_message(const Device *device, int carrier, bool r
     if (!message)
         return NULL;
     /* A program that is killed each time deletes no old statistics at its end. */
-    bool prunes = found->ended && store_is_local() && run_files_are_many();
+    bool prunes = found->ended.written && store_is_local() && run_files_are_many();
     message->created = (PylayerDeviceCreated){
         .carrier = (uint8_t)carrier,
         .cache_control = device->driver.cache_control,
@@ -373,6 +373,7 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
     if (device->run.plan.record_state && carrier_keeps(carrier) && wanted)
         state_begin(&device->state, device->instance->object, info);
     PylayerMessage *message = created_message(device, carrier, reads_store, &found);
+    device->crash.lost = found.ended.unknown || strcmp(found.ended.compiled, found.stored) > 0;
     device->store.used_recently = found.used_recently;
     device->store.has_undecided = found.undecided;
     device->store.wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
