@@ -126,7 +126,7 @@ fleet-s3: setup $(VENV)/extra-test
 wine: setup $(VENV)/extra-test
 	@.ci/system-packages wine
 	@$(MAKE) --no-print-directory programs-wine
-	$(BIN)/pytest -q tests/wine/programs.py
+	$(BIN)/pytest -q tests/wine/programs.py tests/wine/ends.py
 
 # Debian testing has a Mesa with VK_EXT_descriptor_heap. TESTS= other tests for this chroot.
 TESTS ?= tests/layer/test_recipes.py "tests/layer/test_boundary.py::test_what_makes_a_fingerprint"

@@ -395,7 +395,7 @@ typedef struct PylayerMessage {
  * Marks begin at PYLAYER_MARKS_OFFSET. Policy reads them with Python's struct, so do not change the layout alone.
  */
 #define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
-#define PYLAYER_MARK_IDS 14
+#define PYLAYER_MARK_IDS 13
 #define PYLAYER_MARK_COUNT 62
 #define PYLAYER_RUN_OFFSET 8192 /* the run, as long as only the layer records it: shim/layer/store/run_file.c */
 #define PYLAYER_LIVE_BYTES 24576
@@ -433,6 +433,7 @@ typedef struct PylayerMark {
     uint16_t id_count; /* at most PYLAYER_MARK_IDS; a longer call takes more marks, or its rest is not marked */
     uint64_t cache;    /* PIPELINES, COMPILE: the APPLICATION id of the cache that the application passed; 0: none */
     uint64_t ids[PYLAYER_MARK_IDS];
+    uint64_t used; /* pipelines that the driver created with stored data, in earlier calls with this mark */
 } PylayerMark;
 
 /* Totals of one device since its creation. Times are nanoseconds of wall clock time, summed over threads. How each is

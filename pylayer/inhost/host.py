@@ -539,7 +539,7 @@ class Host:
             if ended_ns or self._snapshots_due:
                 session.pipelines.snapshot(counters)
             session.pipelines.write_uses()
-            session.judge()
+            session.judge(bool(ended_ns))
             session.write_run()
             session.warn(counters)
         return counters

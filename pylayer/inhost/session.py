@@ -276,11 +276,11 @@ class DeviceSession(Device):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
             return False
 
-    def judge(self) -> None:
+    def judge(self, ended: bool = False) -> None:
         """Judges what the run has shown about the driver so far."""
         doing = self.commands.activity(self.serial)
         if doing is not None and self._totals:
-            self.learning.settle(self._totals, doing.kind_hits, bool(self.load.loaded.snapshots))
+            self.learning.settle(self._totals, doing.kind_hits, bool(self.load.loaded.snapshots), ended)
         self.learning.tell_ends()
         self.recording.settle()
 

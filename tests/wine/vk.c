@@ -7,9 +7,9 @@
  *   return          destroys all, and returns from main (the default)
  *   exit            calls ExitProcess while THREADS threads create the same pipelines again
  *   exit-compiling  the same, and each pipeline of the threads is a new one
- *   terminate       calls TerminateProcess at once
- *   terminate-late  after 200 ms
- *   loop            not by itself
+ *   terminate       calls TerminateProcess at once, while THREADS threads create the same pipelines again (none by default)
+ *   terminate-late  the same after 200 ms
+ *   loop            not by itself, with the same threads
  *   start ARGV0     starts COUNT pipelines in a process whose command line begins with ARGV0
  *
  * Without a Vulkan of Wine's or a device it says so and exits with 2. */
@@ -127,8 +127,8 @@ static void end(const char *how, int threads)
 {
     int exits = !strncmp(how, "exit", 4);
     next = (LONG)(first + count);
-    for (int i = 0; exits && i < threads; i++)
-        CreateThread(NULL, 0, strcmp(how, "exit") ? more : again, NULL, 0, NULL);
+    for (int i = 0; i < threads; i++)
+        CreateThread(NULL, 0, strcmp(how, "exit-compiling") ? again : more, NULL, 0, NULL);
     if (exits) {
         Sleep(100);
         ExitProcess(0);
@@ -170,7 +170,7 @@ int main(int argc, char **argv)
         create(first + i);
     printf("ready\n");
     fflush(stdout);
-    end(how, argc > 3 ? atoi(argv[3]) : 1);
+    end(how, argc > 3 ? atoi(argv[3]) : !strncmp(how, "exit", 4));
     DestroyPipelineLayout(device, layout, NULL);
     DestroyDescriptorSetLayout(device, set, NULL);
     DestroyShaderModule(device, module, NULL);
