@@ -164,7 +164,7 @@ typedef struct PylayerPlan {
     uint8_t record_state;   /* send STATE messages, what pipelines are made of, in runs that record */
     int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */
     int64_t answer_wait_ns; /* longest wait for a verdict */
-    int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */
+    int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit, and of a compile (stored_wait_ns) */
     uint64_t queue_bytes;   /* events beyond this many queued bytes are dropped and counted */
     /* Policy gets a copy of what the application reads from a cache or a VkPipelineBinaryKHR, up to this size. 0:
      * never. */
