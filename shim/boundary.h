@@ -40,8 +40,8 @@
 #define PYLAYER_FILE_HEADER_BYTES 256 /* docs/internals/format.md */
 #define PYLAYER_STORE_NAME_BYTES 80
 #define PYLAYER_RUN_NAME_BYTES 34 /* files.unique_name of Python */
-/* sketch.h: 32 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
-#define PYLAYER_SKETCH_BYTES 4384
+/* sketch.h: 40 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
+#define PYLAYER_SKETCH_BYTES 4392
 
 enum PylayerLogLevel {
     PYLAYER_LOG_ERROR = 1,
@@ -215,8 +215,8 @@ typedef struct PylayerCacheInfo {
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all initial data; zero if there is none */
     uint32_t slot;                        /* n-th vkCreatePipelineCache of the device, from 0 */
     uint8_t load_expected;                /* pipeline creations that miss wait for one more load_done or load_cancel */
-    /* Owned by the message. Set in an ADMIT_CACHE that follows VERDICT_SKETCH or that is an event (report_caches);
-     * otherwise NULL. */
+    /* Owned by the message. Set in each ADMIT_CACHE from the first VERDICT_SKETCH on, and in those that are events
+     * (report_caches); otherwise NULL. */
     uint64_t sketch_size;
     const uint8_t *sketch;
 } PylayerCacheInfo;

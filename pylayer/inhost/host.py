@@ -339,7 +339,7 @@ class Host:
             return  # the layer asks again, with a sketch
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if session.caches.reports:  # the message is an event: the program does not wait
-            session.caches.note_load(data)
+            session.caches.note_load(data, passed=False)
             session.caches.report(data, outcome, boundary.log)
             if session.run_log is not None:
                 session.run_log.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
@@ -352,7 +352,7 @@ class Host:
         if last_good is not None:
             boundary.load_begin(message.device)  # before the answer: the program's next pipeline must wait for the load
         self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
-        session.caches.note_load(data)
+        session.caches.note_load(data, passed=not refused)
         session.caches.count(outcome, refused)
         if session.run_log is not None:
             word = "emptied" if refused else "passed"
