@@ -79,6 +79,45 @@ def test_many_caches(world: World, caches: Path) -> None:
     assert refused(world) == {"altered": 200}
 
 
+DAMAGES: tuple[Callable[[bytes, int], bytes], ...] = (
+    lambda data, at: data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :],
+    lambda data, at: data[: len(data) // 2] + bytes(len(data) - len(data) // 2),
+    lambda data, at: data[: len(data) * 7 // 8],
+)
+
+
+def test_damaged_files_of_a_library(world: World, caches: Path) -> None:
+    """Of many caches, most of which differ in little, exactly the damaged ones are refused: in each run, until the program
+    saves them anew."""
+    assert run(world, caches, 300) == (0, 0)
+    for number in range(0, 300, 5):
+        path = caches / f"{number}.cache"
+        data = path.read_bytes()
+        path.write_bytes(DAMAGES[number % 3](data, 40 + 29 * number % (len(data) - 40)))
+    damaged = {path: path.read_bytes() for path in caches.iterdir()}
+    world.configure(seed_application_caches=False)  # else each empty cache would get all of the program's pipelines
+    for turn in (1, 2):
+        for path, data in damaged.items():
+            path.write_bytes(data)
+        assert run(world, caches, 300) == (300, 60)
+        assert refused(world) == {"altered": 60 * turn}
+    assert run(world, caches, 300) == (300, 0)
+
+
+def test_caches_from_before_the_layer(world: World, caches: Path) -> None:
+    """Many caches that the program saved without the layer are asked about in one run. In the next one the layer knows
+    them."""
+    assert run(world, caches, 50, VK_INSTANCE_LAYERS=None) == (0, 0)
+    before = {path: path.read_bytes() for path in caches.iterdir()}
+    world.configure(flush_wait_ms=60000)  # policy then writes all of the run's statistics
+    for known in (0, 50):
+        for path, data in before.items():
+            path.write_bytes(data)
+        assert run(world, caches, 50) == (50, 0)
+        assert world.last()["caches_attested"] == known
+        assert world.outcomes() == {"attested" if known else "unknown": 50}
+
+
 def test_processes_that_share_their_caches(world: World, caches: Path) -> None:
     """Eight processes that load and save the same caches at once get all of them, and none in which one byte was
     changed."""
