@@ -29,8 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Newest attestations kept for each program, and total bytes of their records. A record has 112 bytes. The sketch of 4 KB
-#: of data takes another 96, that of 64 KB 816. So 16,384 blobs of 64 KB have room.
+#: Newest attestations kept for each program, and total bytes of their records. A record has 112 bytes, with the sketch
+#: of 4 KB of data 208, with that of 64 KB 912. So 16,384 blobs of 64 KB have room.
 MAX_RECORDS = 1 << 15
 MAX_BYTES = 16 << 20
 #: In a history that has reached half of that, data that is used is dated again after this time, so that it stays.

@@ -38,7 +38,7 @@ class Sketches:
 
     def __init__(self) -> None:
         self._new: list[tuple[int, bytes]] = []
-        #: Size and head, by the sum of the even words and by that of the odd words. One changed word leaves one of both.
+        #: Size and head, by the sum of the even words and by that of the odd words. A changed word leaves one of both.
         self._by_sum: dict[int, tuple[int, bytes]] = {}
         #: Sorted, so that data that begins with given pieces follows the place of these pieces.
         self._by_start: list[tuple[bytes, int]] = []

@@ -87,8 +87,8 @@ DAMAGES: tuple[Callable[[bytes, int], bytes], ...] = (
 
 
 def test_damaged_files_of_a_library(real: World, tmp_path: Path) -> None:
-    """Of many caches of RADV's, which differ in little, exactly the damaged ones are refused: in each run, until the program
-    saves them anew."""
+    """Of many caches of RADV's, which differ in little, exactly the damaged ones are refused: in each run, until the
+    program saves them anew."""
     caches = tmp_path / "caches"
     caches.mkdir()
     real.configure(seed_application_caches=False)  # else each empty cache would get all of the program's pipelines
@@ -105,20 +105,6 @@ def test_damaged_files_of_a_library(real: World, tmp_path: Path) -> None:
         assert refused(real) == {"altered": 60 * turn}
     run(real, caches, 300)  # as the program saved them
     assert refused(real) == {"altered": 120}
-
-
-def test_caches_from_before_the_layer(world: World, caches: Path) -> None:
-    """Many caches that the program saved without the layer are asked about in one run. In the next one the layer knows
-    them."""
-    assert run(world, caches, 50, VK_INSTANCE_LAYERS=None) == (0, 0)
-    before = {path: path.read_bytes() for path in caches.iterdir()}
-    world.configure(flush_wait_ms=60000)  # policy then writes all of the run's statistics
-    for known in (0, 50):
-        for path, data in before.items():
-            path.write_bytes(data)
-        assert run(world, caches, 50) == (50, 0)
-        assert world.last()["caches_attested"] == known
-        assert world.outcomes() == {"attested" if known else "unknown": 50}
 
 
 def test_processes_that_share_their_caches(world: World, caches: Path) -> None:

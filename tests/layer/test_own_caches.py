@@ -139,8 +139,8 @@ def test_another_length(world: World, file: Path, change: object) -> None:
 
 
 def test_data_from_without_the_layer(world: World, file: Path) -> None:
-    """Data that the program read without the layer is asked about once, and passes as unknown. From then on it is known,
-    but not with application_caches: strict."""
+    """Data that the program read without the layer is asked about once, and passes as unknown. From then on it is
+    known, but not with application_caches: strict."""
     fill(world, file)
     run(world, file, count=COUNT + 1, VK_INSTANCE_LAYERS="")
     steps = ["instance", "device", "load-cache", file, "pipelines", COUNT, "threads", "destroy-cache", *END]
@@ -156,11 +156,14 @@ def test_data_from_without_the_layer(world: World, file: Path) -> None:
 
 
 def test_a_large_history(world: World, file: Path) -> None:
-    """In a history that has reached half of its bound, the layer itself dates data anew that a run loads, so that policy
-    does not delete it as one of the oldest. It does so once a day."""
+    """In a history that has reached half of its bound, the layer itself dates data anew that a run loads, so that
+    policy does not delete it as one of the oldest. It does so once a day."""
     fill(world, file)
     old = int(time.time()) - 2 * RENEW_SECONDS
-    digests = [xxhash.xxh3_128_digest(file.read_bytes()), *(n.to_bytes(16, "big") for n in range(1, MAX_RECORDS // 2 + 1))]
+    digests = [
+        xxhash.xxh3_128_digest(file.read_bytes()),
+        *(n.to_bytes(16, "big") for n in range(1, MAX_RECORDS // 2 + 1)),
+    ]
     records = [Attestation(digest, file.stat().st_size, old, 0, 0) for digest in digests]
     records.append(Attestation(bytes(16), 0, old, 0, LOADS))
     name = attestations(world)[0]

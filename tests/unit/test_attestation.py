@@ -108,8 +108,8 @@ def passes(session: DeviceSession, data: bytes) -> str:
 
 
 def test_what_passed_is_known_from_then_on(make: Make) -> None:
-    """Unknown data that passed is known in the same run and in later ones. With ``strict`` only what was read counts, and
-    ``report`` tells both apart."""
+    """Unknown data that passed is known in the same run and in later ones. With ``strict`` only what was read counts,
+    and ``report`` tells both apart."""
     assert [passes(make(), b"from before") for _ in range(3)] == ["unknown", "attested", "attested"]
     for setting in ("strict", "report"):
         session = make({"application_caches": setting})
@@ -121,7 +121,8 @@ def test_what_passed_is_known_from_then_on(make: Make) -> None:
 
 @pytest.mark.parametrize("combined", [False, True])
 def test_what_passed_is_no_evidence(make: Make, monkeypatch: pytest.MonkeyPatch, combined: bool) -> None:
-    """Data that passed as unknown may itself be the damaged copy. So good data that differs from it by little passes."""
+    """Data that passed as unknown may itself be the damaged copy. So good data that differs from it by little
+    passes."""
     good = blob(20_000)
     session = make()
     assert passes(session, good[:1000] + b"!" + good[1001:]) == "unknown"
@@ -194,7 +195,8 @@ def test_damage_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for number, good in enumerate(goods[::30]):
         at = 31 * number % len(good)
         changed = good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :]
-        for data, damage in ((changed, "one 64-bit"), (good[:2000], "cut off"), (good[:2000] + bytes(1052), "one byte")):
+        cut = good[:2000]
+        for data, damage in ((changed, "one 64-bit"), (cut, "cut off"), (cut + bytes(1052), "one byte")):
             compared = 0
             assert sketches.damage(len(data), sketch_of(data)).startswith(damage) and compared <= 2
     compared = 0

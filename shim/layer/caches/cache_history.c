@@ -161,8 +161,7 @@ static void read_locked(Caches *caches)
     if (reading.files > MANY_FILES)
         atomic_store(&caches->store->wants_work, true);
     history->scattered = reading.files > 2 * MANY_FILES;
-    history->large =
-        history->bytes > ATTESTATION_MAX_BYTES / 2 || history->known.used > ATTESTATION_MAX_RECORDS / 2;
+    history->large = history->bytes > ATTESTATION_MAX_BYTES / 2 || history->known.used > ATTESTATION_MAX_RECORDS / 2;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
@@ -318,11 +317,9 @@ bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void
     read_locked(caches);
     int bits = find(history, read->digest, read->size);
     bool known = bits >= 0 && bits & KNOWN_READ;
-    Attestation new = {
-        .size = read->size, .slot = read->slot, .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
+    Attestation new = {.size = read->size, .slot = read->slot, .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
     const void *sketched = caches->run->plan.strict_caches ? NULL : data;
-    bool done =
-        !lacks_copy(caches, read) && (known || (!is_new && write_locked(caches, read->digest, new, sketched)));
+    bool done = !lacks_copy(caches, read) && (known || (!is_new && write_locked(caches, read->digest, new, sketched)));
     if (done && !known)
         add(history, read->digest, read->size, KNOWN_READ);
     pthread_mutex_unlock(&history->mutex);

@@ -18,11 +18,11 @@ typedef struct Caches Caches;
 typedef struct CacheHistory {
     pthread_mutex_t mutex; /* guards what follows; held while the store is read and written */
     bool read;
-    bool loads;     /* the program passed data of its own in some run */
-    bool scattered; /* more files than one exit leaves: a program that is always killed; policy combines them */
-    bool large;     /* policy may soon delete the oldest records */
-    uint64_t bytes; /* of the records that were read */
-    uint64_t blobs; /* bit n: the store has a copy of what the program read from the n-th cache */
+    bool loads;      /* the program passed data of its own in some run */
+    bool scattered;  /* more files than one exit leaves: a program that is always killed; policy combines them */
+    bool large;      /* policy may soon delete the oldest records */
+    uint64_t bytes;  /* of the records that were read */
+    uint64_t blobs;  /* bit n: the store has a copy of what the program read from the n-th cache */
     NumberMap known; /* by digest_id: the size and KNOWN_... bits */
     char name[PYLAYER_STORE_NAME_BYTES]; /* of the file with what was read from this device's caches; empty: none yet */
     uint64_t salt;                       /* of that file */
