@@ -31,7 +31,7 @@ _Static_assert(sizeof(Attestation) == 40, "format.ATTESTATION");
 
 /* CacheHistory::known has the size above these bits. */
 #define KNOWN_READ 1u /* the program read it; otherwise it only passed it */
-#define KNOWN_OLD 2u  /* its record is older than ATTESTATION_RENEW_SECONDS */
+#define KNOWN_OLD 2u  /* its record is older than ATTESTATION_RENEW_SECONDS, or of the future */
 #define KNOWN_BITS 2u
 
 void cache_history_init(CacheHistory *history)
@@ -108,7 +108,7 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     else
         add(history, attestation.digest, attestation.size,
             (attestation.flags & ATTESTATION_PASSED ? 0 : KNOWN_READ) |
-                (attestation.time + ATTESTATION_RENEW_SECONDS < (uint64_t)time(NULL) ? KNOWN_OLD : 0));
+                ((uint64_t)time(NULL) - attestation.time > ATTESTATION_RENEW_SECONDS ? KNOWN_OLD : 0));
 }
 
 /* Notes of which cache the file has a copy. */
