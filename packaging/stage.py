@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pylayer.cli import installed, layer_features, layer_files, tree
+from pylayer.cli import installed, layer_files, tree
 from pylayer.cli.install import links_of, place_of
 
 PREFIX = Path("/usr")
@@ -81,7 +81,7 @@ def stage_all(root: Path) -> None:
     stage_tree(stage, place)
     library = place / layer_files.CURRENT / layer_files.PACKAGE / layer_files.LIBRARY_NAME
     for kind in installed.KINDS:
-        text = layer_features.with_features(layer_files.manifest_text(kind, library))
+        text = layer_files.manifest_text(kind, library)
         stage.write(installed.manifest_path(data, kind), text)
     for path, target in links_of(data, system=True).items():
         if path.parent.name == "bin":

@@ -382,9 +382,6 @@ typedef struct PylayerMessage {
     uint8_t kept;
     char plan_name[PYLAYER_PLAN_NAME_BYTES];
     char general_plan_name[PYLAYER_PLAN_NAME_BYTES];
-    /* PLAN_DEVICE: lines as layer_settings.h describes them; NULL if there are none. Owned by the
-     * message. */
-    const char *layer_settings;
     int32_t verdict; /* ADMIT_CACHE: the answer, zeroed when sent */
 } PylayerMessage;
 

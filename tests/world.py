@@ -71,10 +71,7 @@ def driver_environment(driver: str) -> dict[str, str]:
 
 #: Parts of a log line: the time, and after the sentence its facts as key=value, with the pid last.
 LOG_TIME = re.compile(r"^(pylayer: \w+: )\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.MULTILINE)
-#: The sentence about layer settings itself consists of key=value pairs.
-LOG_FIELDS = re.compile(
-    r"^(pylayer: \w+: (?:layer settings: .*|.*?))(?: \w+=(?:\"(?:[^\"\\\n]|\\.)*\"|[^\s\"]+))* pid=\d+$", re.MULTILINE
-)
+LOG_FIELDS = re.compile(r"^(pylayer: \w+: .*?)(?: \w+=(?:\"(?:[^\"\\\n]|\\.)*\"|[^\s\"]+))* pid=\d+$", re.MULTILINE)
 
 
 def sentences(text: str) -> str:

@@ -14,7 +14,7 @@ import click
 from .. import LAYER_NAME
 from ..common.files import TEMPORARY
 from ..common.paths import _base
-from . import installed, layer_features, layer_files, tree, units
+from . import installed, layer_files, tree, units
 from .complete import directories
 from .installed import EXPLICIT, IMPLICIT, KINDS, Manifest
 from .output import Failure, WrongUse, json_option, print_json, say
@@ -73,7 +73,7 @@ def write(path: Path, kind: str, library: Path, system: bool) -> tuple[bool, str
     """
     before = installed.read(path, kind)
     tree.make_directory(path.parent, system)
-    text = layer_features.with_features(layer_files.manifest_text(kind, library))
+    text = layer_files.manifest_text(kind, library)
     changed = layer_files.write_manifest(path, text)
     if system:
         path.chmod(tree.FILE_MODE)

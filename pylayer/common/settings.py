@@ -87,21 +87,14 @@ def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> 
     return by_default or any(holds(rule) for rule in document.get("skip") or [])
 
 
-def settings_for(
-    document: dict[str, Any],
-    program: Program,
-    facts: DeviceFacts,
-    by_application: dict[str, Any] | None = None,
-    by_user: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Returns the settings in force. Later sources override earlier ones: defaults, layer settings of the application,
-    ``settings``, every matching rule in the order of the file, layer settings of the user."""
-    result = {**DEFAULTS, **(by_application or {})}
-    result.update(document.get("settings") or {})
+def settings_for(document: dict[str, Any], program: Program, facts: DeviceFacts) -> dict[str, Any]:
+    """Returns the settings in force. Later sources override earlier ones: defaults, ``settings``, every matching rule in
+    the order of the file."""
+    result = {**DEFAULTS, **(document.get("settings") or {})}
     for rule in document.get("rules") or []:
         if rule_matches(rule["match"], program, facts):
             result.update(rule["set"])
-    return {**result, **(by_user or {})}
+    return result
 
 
 def top_setting(document: dict[str, Any], key: str) -> Any:

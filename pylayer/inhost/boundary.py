@@ -107,12 +107,6 @@ class Message:
         return None if self._c.skip == lib.PYLAYER_SKIP_NO else bool(self._c.skip == lib.PYLAYER_SKIP_ASK_BUILT_IN)
 
     @property
-    def layer_settings(self) -> str:
-        """PLAN_DEVICE: the text for pylayer.common.layer_settings.parse. Empty without layer settings."""
-        c = self._c.layer_settings
-        return ffi.string(c).decode("utf-8", "replace") if c else ""
-
-    @property
     def sent_ns(self) -> int:
         """When the message was sent, on the clock of ``time.monotonic_ns``."""
         return self._c.time_ns  # type: ignore[no-any-return]

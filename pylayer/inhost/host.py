@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..common.layer_settings import LayerSettings
     from ..values import Cell, DeviceFacts, Plan, Program
     from .loading import StoreLoad
     from .maintaining import Maintaining
@@ -69,8 +68,6 @@ class Host:
         self.executable = boundary.executable()
         self.root = store_root()
         self.document: dict[str, Any] = {}
-        #: Parsed layer settings, by the text that the layer sent.
-        self._layer_settings: dict[str, LayerSettings] = {}
         self.policy = Policy()
         self.sessions: dict[int, DeviceSession] = {}
         #: Loads in progress, by the device's serial number.
@@ -184,7 +181,7 @@ class Host:
         facts = message.device_facts()
         if self._is_skipped(message, program):
             return  # without an answer the layer does nothing
-        wanted = self._settings(message, program, facts)
+        wanted = settings.settings_for(self.document, program, facts)
         try:
             plan = self._ask("plan_device", program, facts, wanted)
             records = plan.record_state and self._is_unrecorded(program, facts, plan)
@@ -204,8 +201,6 @@ class Host:
             session.run_log.planned_ns = message.sent_ns
         session.policy = self.policy_facts
         carrier, _, reason = choose_carrier(wanted, facts)
-        if message.layer_settings:
-            reason = reason.replace("the policy file", "the policy file or a layer setting")
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         session.load.layer_may_read = message.kept and session.layer_may_read
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
@@ -230,22 +225,6 @@ class Host:
             names = []
         is_new = plan.carrier == CARRIER_CELLS and not paths.exists(f"{self.root}/store/{Identity.of(facts).name}")
         return not names or f"{own}{file_kinds.UNRECORDED}" in names or is_new
-
-    def _settings(self, message: boundary.Message, program: Program, facts: DeviceFacts) -> dict[str, Any]:
-        """Returns the settings in force for a device. Logs once what is wrong with layer settings."""
-        text = message.layer_settings
-        if text and text not in self._layer_settings:
-            from ..common import layer_settings
-
-            given = self._layer_settings[text] = layer_settings.parse(text)
-            for problem in given.problems:
-                boundary.log(LOG_WARN, problem)
-            if given.summary:
-                boundary.log(LOG_INFO, f"layer settings: {given.summary}")
-        layered = self._layer_settings.get(text)
-        by_application = layered.by_application if layered else None
-        by_user = layered.by_user if layered else None
-        return settings.settings_for(self.document, program, facts, by_application, by_user)
 
     def _is_skipped(self, message: boundary.Message, program: Program) -> bool:
         """Returns whether a skip rule applies. False if the layer already decided that none does."""

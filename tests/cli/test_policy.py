@@ -340,18 +340,6 @@ def test_origins(user: User, file: Path) -> None:
         assert words in " ".join(text.split())
 
 
-@pytest.mark.parametrize("wrong", ["much", "9" * 5000])
-def test_layer_settings(user: User, file: Path, wrong: str) -> None:
-    """If an environment variable sets a layer setting, explain shows it as the origin, and it takes precedence. An
-    invalid value does not."""
-    file.write_text("settings: {carrier: cells, queue_mib: 8}\n")
-    variables = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "snapshot", "VK_CARRIER": "off", "VK_QUEUE_MIB": wrong}
-    settings = user.json("policy", "explain", **variables)["devices"][0]["settings"]
-    source = {"source": "VK_PYLAYER_PIPELINE_CACHE_CARRIER", "line": 0, "rule": 0}
-    assert settings["carrier"] == {"value": "snapshot", **source}
-    assert (settings["queue_mib"]["value"], settings["queue_mib"]["line"]) == (8, 1)
-
-
 def test_skipped_programs(user: User, file: Path) -> None:
     """explain reports a program that the layer skips, with the rule. never_skip overrides the rule."""
     text = user.pylayer("policy", "explain", "vulkaninfo").stdout

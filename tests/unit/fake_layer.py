@@ -55,7 +55,6 @@ class FakeMessage:
         self.releases = 0
         self.plan: Plan | None = None
         self.kept: bool = content.get("kept", False)
-        self.layer_settings: str = content.get("layer_settings", "")
         self.skip_undecided: bool | None = content.get("skip_undecided")
         self.verdict: int | None = None
         self.sent_ns: int = content.get("sent_ns", 0)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.things import facts, program
 
-from pylayer.common import layer_settings
 from pylayer.common.settings import DEFAULTS, glob_matches, settings_for, top_setting
 
 
@@ -100,12 +99,3 @@ def test_top_settings() -> None:
     """policy, policy_path and share have defaults of their own."""
     assert [top_setting({}, key) for key in ("policy", "policy_path", "share")] == [None, None, "program"]
     assert top_setting({"share": "all"}, "share") == "all"
-
-
-@pytest.mark.parametrize("key", ["queue_mib", "load_wait_ms", "adopt_driver_cache"])
-def test_layer_setting_of_many_digits(key: str) -> None:
-    """A number with more digits than Python converts is one problem, like any other invalid value."""
-    found = layer_settings.parse(f"environment {key}={'9' * 5000}\nenvironment binaries_mib=7\n")
-    (problem,) = found.problems
-    assert problem.startswith(f"layer setting {key} from an environment variable is '999") and len(problem) < 250
-    assert found.by_user == {"binaries_mib": 7}

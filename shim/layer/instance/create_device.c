@@ -106,12 +106,6 @@ static void describe_device(PylayerDeviceInfo *out, const Instance *instance, Vk
     out->internal_cache_disabled = control && control->disableInternalCache;
 }
 
-static void describe_instance(PylayerMessage *message, const Instance *instance)
-{
-    message->skip = instance->skip;
-    message->layer_settings = instance->layer_settings ? strdup(instance->layer_settings) : NULL;
-}
-
 static void say_late(void)
 {
     log_line(
@@ -136,7 +130,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         return;
     describe_device(&message->info, device->instance, device->physical, info, support);
     device->run.info = message->info;
-    describe_instance(message, device->instance);
+    message->skip = device->instance->skip;
     kept_plans_describe(message);
     /* A kept plan may be one for a process that is not skipped, so use none while policy must still decide that. */
     message->kept =

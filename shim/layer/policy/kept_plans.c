@@ -19,7 +19,6 @@
 
 #include "policy/kept_plans.h"
 
-#include "policy/layer_settings.h"
 #include "policy/policy_files.h"
 #include "process/program_name.h"
 #include "process/aside.h"
@@ -29,7 +28,7 @@
 
 #include "../../../build/build_id.h"
 
-#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + 4 * PATH_BYTES)
+#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + 5 * PATH_BYTES)
 
 typedef struct Key {
     uint8_t *bytes;
@@ -68,8 +67,6 @@ void kept_plans_describe(PylayerMessage *message)
         add(&key, policy->files[which].path, strlen(policy->files[which].path) + 1);
         add(&key, &policy->files[which].state, sizeof policy->files[which].state);
     }
-    const char *settings = message->layer_settings ? message->layer_settings : "";
-    add(&key, settings, strlen(settings) + 1);
     size_t general_size = key.size;
     add(&key, &message->info.instance, sizeof message->info.instance);
     add(&key, executable, strlen(executable) + 1);

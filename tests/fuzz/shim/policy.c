@@ -5,12 +5,11 @@
 #include "shim/layer/policy/kept_plans.h"
 #include "shim/layer/policy/policy_thread.h"
 
-/* The layer looks for a policy file and layer settings in every vkCreateInstance: an input means the same everywhere. */
+/* The layer looks for a policy file in every vkCreateInstance: an input means the same everywhere. */
 __attribute__((constructor)) static void leave_home(void)
 {
     static const char *const variables[] = {
-        "HOME",          "PYLAYER_CONFIG",  "PYLAYER_STORE",         "XDG_CACHE_HOME",
-        "XDG_DATA_HOME", "XDG_CONFIG_HOME", "VK_LAYER_SETTINGS_PATH"};
+        "HOME", "PYLAYER_CONFIG", "PYLAYER_STORE", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"};
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
 }
@@ -89,7 +88,6 @@ void message_done(PylayerMessage *message)
         free((void *)(uintptr_t)message->cache.sketch);
     else if (message->type == PYLAYER_MSG_CACHE_READ)
         free((void *)(uintptr_t)message->read.sketch);
-    free((void *)(uintptr_t)message->layer_settings);
     free(message);
 }
 
