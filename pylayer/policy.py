@@ -3,8 +3,8 @@
 Every method runs on the one policy thread. During a request a thread of the program waits for the answer, until a
 deadline. An exception in a request means 'do nothing': the program goes on as if the layer were not there.
 
-A method gets copies of its arguments. A call that lasts too long is broken off with ``PolicyTimeout``. A class that
-keeps failing is replaced by ``Policy`` for the rest of the process (``watchdog`` in the policy file).
+A method gets copies of its arguments. A call that does not return holds up each later request until its deadline. A
+class that fails three times in a row is replaced by ``Policy`` for the rest of the process.
 """
 
 from __future__ import annotations
@@ -78,11 +78,6 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
     return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, f"the driver has no pipelineCreationCacheControl{missing}"
 
 
-class PolicyTimeout(BaseException):
-    """Raised in a method of a policy class that does not return in time. It is no Exception, so that a loop with
-    ``except Exception`` does not swallow it."""
-
-
 class Policy:
     """The built-in policy, configured by the settings in force for a program and device.
 
@@ -151,4 +146,4 @@ class Policy:
         """Event: a device is about to be destroyed, or the process ends. ``counters`` are the device's totals."""
 
 
-__all__ = ["CARRIER_NAMES", "DEFAULTS", "Policy", "PolicyTimeout", "choose_carrier"]
+__all__ = ["CARRIER_NAMES", "DEFAULTS", "Policy", "choose_carrier"]

@@ -88,8 +88,8 @@ def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> 
 
 
 def settings_for(document: dict[str, Any], program: Program, facts: DeviceFacts) -> dict[str, Any]:
-    """Returns the settings in force. Later sources override earlier ones: defaults, ``settings``, every matching rule in
-    the order of the file."""
+    """Returns the settings in force. Later sources override earlier ones: defaults, ``settings``, every matching rule
+    in the order of the file."""
     result = {**DEFAULTS, **(document.get("settings") or {})}
     for rule in document.get("rules") or []:
         if rule_matches(rule["match"], program, facts):

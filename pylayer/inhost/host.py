@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .loading import StoreLoad
     from .maintaining import Maintaining
     from .session import DeviceSession
-    from .watchdog import Watchdog
+    from .user_class import UserClass
 
 #: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer top`.
 STATISTICS_INTERVAL_NS = 1_000_000_000
@@ -72,11 +72,10 @@ class Host:
         self.sessions: dict[int, DeviceSession] = {}
         #: Loads in progress, by the device's serial number.
         self.loading: dict[int, StoreLoad] = {}
-        #: Watchdog of the user's policy class. None until the class is first imported or called.
-        self.watchdog: Watchdog | None = None
+        #: The user's policy class. None until it is first imported or called.
+        self.user_class: UserClass | None = None
         #: What the statistics of runs say about that class. Empty without one.
         self.policy_facts: dict[str, Any] = {}
-        self._switched_off: list[Policy] = []
         self._dirty = False
         self._last_statistics = self._last_settled = time.monotonic_ns()
         self._snapshots_due = True
@@ -123,55 +122,38 @@ class Host:
                 from ..common import user_policy
 
                 directory = settings.top_setting(self.document, "policy_path")
-                module = wanted.partition(":")[0]
-                self.policy = self._watched(wanted).load(module, lambda: user_policy.load(wanted, directory))
+                self.policy = self._users(wanted).run(user_policy.load, wanted, directory)
             except BaseException as error:
                 reason = describe(error)
                 boundary.log(LOG_WARN, f"policy {wanted} cannot be used: {reason}; the built-in one is in force")
-                self.policy_facts |= {"class": wanted, "switched_off": f"it cannot be used: {reason}"}
-                self.policy_facts["switched_off_at"] = time.time()
+                self._users(wanted).switch_off(f"it cannot be used: {reason}")
 
     # ---- messages --------------------------------------------------------------------------------
 
-    def _watched(self, name: str) -> Watchdog:
-        if self.watchdog is None:
-            from .watchdog import Watchdog
+    def _users(self, name: str) -> UserClass:
+        if self.user_class is None:
+            from .user_class import UserClass
 
-            limits = settings.top_setting(self.document, "watchdog")
-            self.watchdog = Watchdog(boundary, describe, name, limits, self.policy_facts)
-        return self.watchdog
+            self.user_class = UserClass(name, self.policy_facts)
+        return self.user_class
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the policy. The watchdog watches the user's class, and makes its answers plain values."""
+        """Calls a method of the policy. Those of the user's class get copies, and their answers become plain values."""
         if type(self.policy) is Policy:
             return getattr(self.policy, method)(*arguments)
         kind = type(self.policy)
-        return self._watched(f"{kind.__module__}:{kind.__qualname__}").ask(self.policy, method, *arguments)
-
-    def _carry_out(self, method: str, message: boundary.Message, answer: Any, *values: Any) -> bool:
-        """Gives policy's answer to the layer. Returns False if the program no longer waits for it."""
-        watchdog = self.watchdog if type(self.policy) is not Policy else None
-        try:
-            in_time = bool(answer(*values))
-        except Exception as error:  # a number that does not fit
-            if watchdog is not None:
-                watchdog.unusable(method, error)
-            raise
-        if not in_time and watchdog is not None:
-            watchdog.late(method, message.sent_ns)
-        return in_time
+        return self._users(f"{kind.__module__}:{kind.__qualname__}").ask(self.policy, method, *arguments)
 
     def _judge(self) -> None:
-        """Switches off a class that the watchdog condemned."""
-        watchdog = self.watchdog
-        if watchdog is None or not watchdog.condemned or type(self.policy) is Policy:
+        """Puts the built-in policy in the place of a class that keeps failing."""
+        reason = self.policy_facts.get("switched_off")
+        if not reason or type(self.policy) is Policy:
             return
-        self._switched_off.append(self.policy)  # keep a reference: deleting the object could run the user's __del__
         self.policy = Policy()
         boundary.log(
             LOG_WARN,
-            f"policy class {watchdog.name} is switched off for this process: {watchdog.condemned}; the built-in one is "
-            "in force. Correct the class, or raise its limits ('watchdog' in the policy file)",
+            f"policy class {self.policy_facts['class']} is switched off for this process: {reason}; the built-in one "
+            "is in force. Correct the class",
         )
 
     def plan_device(self, message: boundary.Message) -> None:
@@ -185,7 +167,7 @@ class Host:
         try:
             plan = self._ask("plan_device", program, facts, wanted)
             records = plan.record_state and self._is_unrecorded(program, facts, plan)
-            in_time = message.kept or self._carry_out("plan_device", message, message.answer_plan, plan, records)
+            in_time = message.kept or message.answer_plan(plan, records)
         except BaseException:
             self._note_unplanned(program, facts, "plan_device failed")
             raise
@@ -331,7 +313,7 @@ class Host:
         last_good = session.last_good(data.slot, any_slot=True) if refused else None
         if last_good is not None:
             boundary.load_begin(message.device)  # before the answer: the program's next pipeline must wait for the load
-        self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
+        message.answer_verdict(VERDICT_PASS_KEPT if kept else verdict)
         session.caches.note_load(data, passed=not refused)
         session.caches.count(outcome, refused)
         if session.run_log is not None:

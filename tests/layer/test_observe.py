@@ -150,7 +150,7 @@ def test_program_does_not_wait_for_the_verdict(world: World) -> None:
     world.demo("--count", 2, "--cache", cache, "--cache-save", cache)
     world.demo("--count", 2, "--cache", cache)
     run = world.runs()[-1]
-    assert run["counters"]["answers_late"] == 0 and run["policy"]["late"] == 0
+    assert run["counters"]["answers_late"] == 0
     assert run["cache_outcomes"] == {"attested": 1}
 
 

@@ -12,11 +12,9 @@ import pytest
 from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, policy_of
 
 import pylayer.common
-from pylayer.common.settings import TOP_DEFAULTS
+from pylayer.inhost.user_class import FAILURES
 from pylayer.policy import Policy
 from pylayer.values import CARRIER_OFF, CARRIER_SNAPSHOT, LOG_INFO, LOG_WARN, Plan
-
-FAILURES: int = TOP_DEFAULTS["watchdog"]["failures"]
 
 # ---- failures of a policy ----------------------------------------------------------------------------
 
@@ -73,7 +71,7 @@ def test_policy_that_fails_too_often(send: Send, host: Any, boundary: FakeBounda
     assert last.plan is not None
     (line,) = boundary.lines(LOG_WARN)
     assert line.startswith(
-        f"policy class {__name__}:Broken is switched off for this process: 8 failures in a row; the "
+        f"policy class {__name__}:Broken is switched off for this process: 3 failures in a row; the "
         "last: plan_device: RuntimeError: broken on purpose (test_host_policy.py, line "
     )
     assert "; the built-in one is in force. " in line

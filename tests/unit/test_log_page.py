@@ -98,8 +98,6 @@ def c_lines() -> Iterator[Line]:
             text = _literal(re.split(r'"\s*,', rest)[0] + '"' if '"' in rest else "")
             if text.strip(GAP):
                 yield named, text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
-        for text in re.findall(r'snprintf\(line, sizeof line,\s*((?:"[^"]*"\s*)+),\s*pylayer_call_name', source):
-            yield "warn", _literal(text)
 
 
 def of_tables() -> list[str]:
