@@ -3,8 +3,8 @@
 Every method runs on the one policy thread. During a request a thread of the program waits for the answer, until a
 deadline. An exception in a request means 'do nothing': the program goes on as if the layer were not there.
 
-A method gets copies of its arguments. A call that does not return holds up each later request until its deadline. A
-class that fails three times in a row is replaced by ``Policy`` for the rest of the process.
+A method gets copies of its arguments. If a call does not return, the program goes on without policy. A class that
+fails three times in a row is replaced by ``Policy`` for the rest of the process.
 """
 
 from __future__ import annotations

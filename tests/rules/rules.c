@@ -35,24 +35,6 @@ const char *environment_get(const char *name)
     return getenv(name);
 }
 
-bool store_is_local(void)
-{
-    return true;
-}
-
-bool config_is_local(void)
-{
-    return true;
-}
-
-bool aside_do(Aside *aside, bool local, uint64_t wait_ns)
-{
-    (void)local;
-    (void)wait_ns;
-    aside->work(aside);
-    return true;
-}
-
 #ifdef FUZZER
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

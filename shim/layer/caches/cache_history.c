@@ -9,7 +9,6 @@
 #include "caches/sketch.h"
 #include "crash/sentinel.h"
 #include "mailbox/mailbox.h"
-#include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "store/folder.h"
@@ -72,8 +71,7 @@ static bool is_suspected(const CacheHistory *history, const uint8_t digest[PYLAY
 /* Returns false if policy must see all data: it plans in each run, or a process died. */
 static bool is_usable(const Caches *caches)
 {
-    return atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed) &&
-           store_is_local(); /* policy reads another, while the program waits as long as answer_wait_ms says */
+    return atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed);
 }
 
 static void add(CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, unsigned bits)

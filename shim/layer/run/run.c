@@ -3,11 +3,9 @@
 
 #include "mailbox/mailbox.h"
 
-void run_open(Run *run, uint64_t serial, void (*free)(Run *run))
+void run_open(Run *run, uint64_t serial)
 {
     run->serial = serial;
-    run->free = free;
-    atomic_init(&run->holders, 1);
     atomic_store(&run->counters, run->own_counters);
     fingerprints_open(&run->seen);
 }
