@@ -32,8 +32,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MS = 1_000_000
-
 #: VkDriverId of drivers whose VkPipelineCache keeps nothing (measured: always 32 bytes of data).
 STUB_DRIVERS = {13: "Lavapipe"}
 
@@ -88,12 +86,9 @@ class Policy:
     def plan_device(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> Plan:
         """Request: returns what the layer shall do for a device about to be created."""
         carrier, fallback, _ = choose_carrier(settings, facts)
-        attest_caches = settings["application_caches"] in ("attest", "strict")
         restore_binaries = settings["application_binaries"] == "restore"
-        keep = attest_caches or (restore_binaries and facts.binaries_requested)
         return Plan(
             adopt=settings["adopt_driver_cache"],
-            answer_wait_ns=int(settings["answer_wait_ms"] * MS),
             attest_caches=settings["application_caches"] in ("attest", "strict", "report"),
             carrier=carrier,
             cells_alone=facts.driver_id in ALONE_DRIVERS,
@@ -103,19 +98,15 @@ class Policy:
             merge_moves=facts.driver_id == 3 and facts.driver_version < RADV_COPIES,
             driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
             fallback_carrier=fallback,
-            index_bytes=int(settings["binaries_mib"]) << 20,
-            keep_cache_bytes=int(settings["keep_cache_mib"]) << 20 if keep else 0,
-            flush_wait_ns=int(settings["flush_wait_ms"] * MS),
-            load_wait_ns=int(settings["load_wait_ms"] * MS),
+            keep_data=settings["application_caches"] == "attest" or (restore_binaries and facts.binaries_requested),
             may_be_kept=type(self) is Policy,
             plain_kinds=0,
-            queue_bytes=int(settings["queue_mib"]) << 20,
             record_state=settings["record_state"] and carrier in CARRIERS_THAT_KEEP,
             report_caches=settings["application_caches"] == "report",
             restore_binaries=restore_binaries,
             seed_caches=settings["seed_application_caches"],
             strict_caches=settings["application_caches"] == "strict",
-            tell_creations=settings["timeline_mib"] > 0 and settings["carrier"] != "off",
+            tell_creations=settings["carrier"] != "off",
         )
 
     def admit_cache(self, data: CacheData, facts: DeviceFacts, settings: dict[str, Any]) -> tuple[int, str]:

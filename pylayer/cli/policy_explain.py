@@ -143,14 +143,14 @@ def merged(sources: list[PolicySource]) -> dict[str, Any]:
     return document
 
 
-def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
+def _deciding(document: dict[str, Any], *files: str | None) -> tuple[Policy, str]:
     """Returns the policy that decides. If the user's policy class cannot be used, this is the built-in one, with the
     reason; otherwise the reason is empty."""
     wanted = document.get("policy")
     if not wanted:
         return Policy(), ""
     try:
-        return user_policy.load(wanted, document.get("policy_path")), ""
+        return user_policy.load(wanted, *files), ""
     except BaseException as error:
         why = f"{type(error).__name__}: {one_line(error)}"
         return Policy(), f"{wanted} cannot be used ({why}); the built-in one decides"
@@ -352,7 +352,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
     except PolicyFileError as error:
         instead = f"only {system}" if system else "the defaults"
         raise Failure(f"{error}; pylayer policy check shows where. The layer would use {instead}") from error
-    decider, problem = _deciding(merged(found_sources))
+    decider, problem = _deciding(merged(found_sources), path, system)
     about = [(program_to_ask(program), facts, note) for facts, note in devices_to_ask(device)]
     explained = [_explained(found_sources, decider, *one) for one in about]
     top = _top_settings(found_sources)

@@ -121,8 +121,7 @@ class Host:
             try:
                 from ..common import user_policy
 
-                directory = settings.top_setting(self.document, "policy_path")
-                self.policy = self._users(wanted).run(user_policy.load, wanted, directory)
+                self.policy = self._users(wanted).run(user_policy.load, wanted, user, system)
             except BaseException as error:
                 reason = describe(error)
                 boundary.log(LOG_WARN, f"policy {wanted} cannot be used: {reason}; the built-in one is in force")

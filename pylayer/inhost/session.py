@@ -61,8 +61,7 @@ class DeviceSession(Device):
         self.maintained_at: int | None = None
         self.run_log: RunLog | None = None
         if root:
-            mib = int(settings["timeline_mib"])
-            self.run_log = RunLog(self, root, mib)
+            self.run_log = RunLog(self, root)
         self._totals: dict[str, int] = {}
         self._warned: set[str] = set()
         self.writer = JournalWriter(self)

@@ -22,20 +22,8 @@ COUNT = 24
 NO_PLAN = "policy gave no plan for the device"
 
 
-#: The program waits for policy at vkDestroyDevice as long as it takes, in tests where policy comes back.
-PATIENT = "flush_wait_ms: 60000"
-
-
 #: What a policy class does to a program does not depend on the driver.
 QUICK = True
-
-
-def users(world: World, settings: str = PATIENT, **arguments: str) -> dict[str, str]:
-    """Returns an environment with a policy class and these settings."""
-    environment = write_policy(world, **arguments)
-    with open(world.directory / "policy.yaml", "a") as file:
-        file.write(f"settings: {{{settings}}}\n")
-    return environment
 
 
 def seen(run: Run) -> tuple[Any, ...]:
@@ -91,7 +79,7 @@ def test_class_that_hangs(tmp_path: Path) -> None:
     def run(way: str) -> tuple[World, Run]:
         (tmp_path / way).mkdir()
         world = quick_world(tmp_path / way)
-        return world, run_unharmed(world, users(world, keep_cell=STUCK[way]))
+        return world, run_unharmed(world, write_policy(world, keep_cell=STUCK[way]))
 
     seen_alone()
     with ThreadPoolExecutor(len(STUCK)) as pool:
@@ -107,9 +95,8 @@ def test_queue_is_full_while_policy_is_stuck(scripted: ScriptedDriver) -> None:
         "import time; from pylayer.inhost import boundary\n"
         "        while boundary.counters(1)['events_dropped'] == 0: time.sleep(0.01)\n        return True"
     )
-    settings = f"queue_mib: 1, load_wait_ms: 60000, {PATIENT}"
-    environment = users(scripted.world, settings, keep_cell=body)
-    large = "payload=65536"
+    environment = write_policy(scripted.world, keep_cell=body)
+    large = "payload=4194304"
     result = scripted.demo("--count", 40, script=large, **environment)
     assert (result["created"], result["results"]) == (40, ["VK_SUCCESS"])
     dropped, stored = scripted.world.last()["events_dropped"], scripted.world.runs()[-1]["stored_records"]
@@ -124,7 +111,7 @@ def test_hook_that_hangs_at_exit(world: World, body: str) -> None:
     """At exit() with a device alive, its pipelines are stored and their journal is closed before the class is
     called."""
     alone = world.demo("--count", COUNT, "--no-destroy", layers=None)
-    result = world.demo("--count", COUNT, "--no-destroy", **users(world, device_destroyed=body))
+    result = world.demo("--count", COUNT, "--no-destroy", **write_policy(world, device_destroyed=body))
     assert seen(result) == seen(alone)
     assert [path.suffix for path in world.stored_files()] == [".closed"]
     assert_next_run_hits(world, COUNT)
@@ -133,7 +120,7 @@ def test_hook_that_hangs_at_exit(world: World, body: str) -> None:
 def test_class_that_fails_always(world: World) -> None:
     """After three failures in a row one line says that the class is switched off, and the built-in policy stores the
     rest."""
-    result = run_unharmed(world, users(world, keep_cell="raise ValueError('no')"))
+    result = run_unharmed(world, write_policy(world, keep_cell="raise ValueError('no')"))
     (line,) = off_lines(result)
     assert "3 failures in a row; the last: keep_cell: ValueError: no (mine.py, line " in line
     assert warnings(result) == [line]
@@ -145,7 +132,7 @@ def test_class_that_fails_always(world: World) -> None:
 
 def test_import_that_blocks(world: World) -> None:
     """If an import blocks longer than vkCreateDevice waits, the program runs as without the layer."""
-    result = run_unharmed(world, users(world, top="import time; time.sleep(1000)"))
+    result = run_unharmed(world, write_policy(world, top="import time; time.sleep(1000)"))
     assert NO_PLAN in result.stderr
     assert world.stored_files() == []
     assert_next_run_hits(world, 0)
@@ -154,7 +141,7 @@ def test_import_that_blocks(world: World) -> None:
 @pytest.mark.parametrize("top", ["import os; os.fork()", "import os\nif os.fork() == 0: raise SystemExit(3)"])
 def test_import_that_forks(world: World, top: str) -> None:
     """A child forked during the import ends there, and the program and its policy go on."""
-    result = run_unharmed(world, users(world, top=top))
+    result = run_unharmed(world, write_policy(world, top=top))
     assert result.stdout.count('"created"') == 1
     assert world.runs()[-1]["policy"]["failures"] == 0
     assert_next_run_hits(world, COUNT)
@@ -203,14 +190,14 @@ def one_after_another(deeds: tuple[str, ...]) -> dict[str, str]:
 def test_deeds_that_fail(world: World) -> None:
     """Whatever keep_cell raises, the program sees what it sees without the layer, and each failure costs one cell."""
     deeds = tuple(deed for failing in FAILING for deed in (failing, "return True"))
-    result = run_unharmed(world, users(world, **one_after_another(deeds)), PYLAYER_LOG="info")
+    result = run_unharmed(world, write_policy(world, **one_after_another(deeds)), PYLAYER_LOG="info")
     assert off_lines(result) == [] and world.runs()[-1]["policy"]["failures"] == len(FAILING)
     assert_next_run_hits(world, COUNT - len(FAILING))
 
 
 def test_deeds_that_answer(world: World) -> None:
     """As long as keep_cell answers, every cell is stored, whatever it changes in the process."""
-    result = run_unharmed(world, users(world, **one_after_another(ANSWERING)), PYLAYER_LOG="info")
+    result = run_unharmed(world, write_policy(world, **one_after_another(ANSWERING)), PYLAYER_LOG="info")
     assert off_lines(result) == [] and world.runs()[-1]["policy"]["failures"] == 0
     assert_next_run_hits(world, COUNT)
 
@@ -231,7 +218,7 @@ LASTING = {
 def test_deeds_that_last(world: World, deed: str) -> None:
     """If the class goes on tracing, printing or computing, the program sees what it sees without the layer."""
     body, stored = LASTING[deed]
-    environment = users(world, keep_cell=body)
+    environment = write_policy(world, keep_cell=body)
     result = run_unharmed(world, environment, PYLAYER_LOG="info")
     assert len(off_lines(result)) == (1 if stored < COUNT else 0)
     assert len(result.stderr.splitlines()) < 1100
@@ -248,7 +235,7 @@ COMPARES_DATA = 'print(len(self.kept), "kept,", sum(bytes(data) == copy for data
 
 def test_data_that_is_kept(world: World) -> None:
     """Cell data that a class keeps, and slices and views of it, stay unchanged after the cells are gone."""
-    environment = users(world, keep_cell=KEEPS_DATA, device_destroyed=COMPARES_DATA)
+    environment = write_policy(world, keep_cell=KEEPS_DATA, device_destroyed=COMPARES_DATA)
     result = run_unharmed(world, environment, PYLAYER_LOG="info", MALLOC_PERTURB_="165")
     assert f"{5 * COUNT} kept, {5 * COUNT} unchanged" in result.stderr
     assert_next_run_hits(world, COUNT)
@@ -267,7 +254,7 @@ DAMAGE = {
 def test_damage_in_an_event(world: World, damage: str) -> None:
     """Damage that a class does to Python, to the process or to the store costs at most stored pipelines. The program
     goes on, and what is stored afterwards is whole."""
-    run_unharmed(world, users(world, keep_cell=f"{DAMAGE[damage]}; return True"))
+    run_unharmed(world, write_policy(world, keep_cell=f"{DAMAGE[damage]}; return True"))
     world.demo("--count", COUNT)
     assert world.last()["hits"] + world.last()["compiled"] == COUNT
     world.demo("--count", COUNT)
@@ -276,7 +263,7 @@ def test_damage_in_an_event(world: World, damage: str) -> None:
 
 def test_policy_ends_itself(world: World) -> None:
     """os._exit in a policy class ends policy for this process, not the program. The next run has policy again."""
-    run_unharmed(world, users(world, keep_cell="import os; os._exit(9)"))
+    run_unharmed(world, write_policy(world, keep_cell="import os; os._exit(9)"))
     for _ in range(2):
         world.demo("--count", COUNT)
     assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
@@ -287,7 +274,7 @@ def test_policy_ends_itself(world: World) -> None:
 
 def test_stats_say_it(world: World) -> None:
     """`pylayer stats` shows one line for a class that was switched off, and `--json` has all counts."""
-    world.demo("--count", COUNT, **users(world, keep_cell="raise ValueError('no')"))
+    world.demo("--count", COUNT, **write_policy(world, keep_cell="raise ValueError('no')"))
     command = [str(Path(os.sys.executable).parent / "pylayer"), "stats"]  # type: ignore[attr-defined]
     text = " ".join(world.run(command, VK_INSTANCE_LAYERS=None).stdout.split())
     assert (
@@ -302,7 +289,7 @@ def test_stats_say_it(world: World) -> None:
 
 def test_layer_is_silent(world: World) -> None:
     """Without PYLAYER_LOG the layer writes nothing to stderr, whatever the class does."""
-    environment = users(world, keep_cell="print('x'); raise SystemExit", top="print('top')")
+    environment = write_policy(world, keep_cell="print('x'); raise SystemExit", top="print('top')")
     alone = world.demo("--count", COUNT, layers=None)
     result = world.demo("--count", COUNT, PYLAYER_LOG=None, **environment)
     assert "pylayer" not in result.stderr

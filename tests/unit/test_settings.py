@@ -63,15 +63,15 @@ def test_rules_in_order() -> None:
     """Settings override defaults. Matching rules override settings key by key, and later rules override earlier
     ones."""
     document = {
-        "settings": {"carrier": "cells", "queue_mib": 8},
+        "settings": {"carrier": "cells", "record_state": False},
         "rules": [
-            {"match": {"vendor": 0x1002}, "set": {"carrier": "snapshot", "flush_wait_ms": 1}},
-            {"match": {"executable": "other"}, "set": {"queue_mib": 1}},
+            {"match": {"vendor": 0x1002}, "set": {"carrier": "snapshot", "driver_cache": "replace"}},
+            {"match": {"executable": "other"}, "set": {"record_state": True}},
             {"match": {"executable": "stutter"}, "set": {"carrier": "off"}},
         ],
     }
     in_force = settings_for(document, program(), facts())
-    assert in_force == {**DEFAULTS, "carrier": "off", "queue_mib": 8, "flush_wait_ms": 1}
+    assert in_force == {**DEFAULTS, "carrier": "off", "record_state": False, "driver_cache": "replace"}
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_conditions(match: dict[str, Any], holds: bool) -> None:
 
 
 def test_top_settings() -> None:
-    """policy, policy_path and share have defaults of their own."""
-    assert [top_setting({}, key) for key in ("policy", "policy_path", "share")] == [None, None, "program"]
+    """policy and share have defaults of their own."""
+    assert [top_setting({}, key) for key in ("policy", "share")] == [None, "program"]
     assert top_setting({"share": "all"}, "share") == "all"

@@ -299,8 +299,8 @@ uint64_t cache_history_restorable(Caches *caches)
 /* Returns true if the store should have a copy of the data and has none. */
 static bool lacks_copy(const Caches *caches, const PylayerCacheRead *read)
 {
-    return !read->incomplete && read->slot < 64 && read->size <= caches->run->plan.keep_cache_bytes &&
-           read->size <= caches->run->plan.queue_bytes && !(caches->history.blobs >> read->slot & 1);
+    return !read->incomplete && read->slot < 64 && caches->run->plan.keep_data && read->size <= KEPT_DATA_BYTES &&
+           !(caches->history.blobs >> read->slot & 1);
 }
 
 bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data, bool is_new)

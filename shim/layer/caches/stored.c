@@ -358,7 +358,7 @@ static void await_given_locked(Caches *caches, Place place)
 {
     Stored *stored = &caches->store->stored;
     uint64_t begin = now_ns();
-    struct timespec deadline = deadline_at(begin + (uint64_t)caches->run->plan.load_wait_ns);
+    struct timespec deadline = deadline_at(begin + LOAD_WAIT_NS);
     int waited = 0;
     while (waited != ETIMEDOUT && number_map_find(&stored->places, place) == GIVING) {
         if (now_ns() - begin > SPIN_NS) {

@@ -17,9 +17,9 @@ typedef struct Crash {
 
 /* Returns how long a compile waits until it is stored, so that the end that lost it, or set it aside, does not lose it again
  * in each run: 0, if that has not happened. */
-static inline int64_t stored_wait_ns(const Crash *crash, const PylayerPlan *plan)
+static inline int64_t stored_wait_ns(const Crash *crash)
 {
-    return crash->lost || atomic_load_explicit(&crash->suspects, memory_order_acquire) ? plan->flush_wait_ns : 0;
+    return crash->lost || atomic_load_explicit(&crash->suspects, memory_order_acquire) ? FLUSH_WAIT_NS : 0;
 }
 
 #endif

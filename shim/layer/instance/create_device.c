@@ -35,6 +35,8 @@
 
 /* Long enough for an interpreter that is still booting on a busy machine. A policy that hangs costs this wait once. */
 #define PLAN_WAIT_NS 2000000000ll
+/* How long vkDestroyDevice waits until policy has written what it has of the device. */
+#define FLUSH_WAIT_NS 3000000000ll
 
 /* One process of this many, by chance, has policy prune what the others left. */
 #define PRUNED_BY 64
@@ -420,7 +422,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
 static void wait_for_policy(Device *device)
 {
     PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->run.serial);
-    if (!mailbox_request(message, device->run.plan.flush_wait_ns))
+    if (!mailbox_request(message, FLUSH_WAIT_NS))
         log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
     /* It will store what the messages hold, but what was counted ends with the device. */
     if (process_links_late(0))

@@ -25,6 +25,6 @@ void run_tell_creation(Run *run, const PylayerCell *about, enum PylayerOutcome o
         message->cell.unit = PYLAYER_UNIT_NONE;
         message->cell.outcome = (uint8_t)outcome;
     }
-    if (!mailbox_post(message, run->plan.queue_bytes))
+    if (!mailbox_post(message, QUEUE_BYTES))
         count(&counters_of(run)->untold, 1);
 }

@@ -25,7 +25,7 @@ static void tell_damage(const Store *store, const char *name)
     if (!message)
         return;
     snprintf(message->file, sizeof message->file, "%s", name);
-    mailbox_post(message, store->run->plan.queue_bytes);
+    mailbox_post(message, QUEUE_BYTES);
 }
 
 /* Nobody here can repair the system's store, so no run starts policy for it: the first one, which policy reads for, and
@@ -38,9 +38,8 @@ static void tell_damage_of(const Store *store, const StoredFile *file)
 
 StoreRead index_read_of(const Stored *stored, const StoredFile *file)
 {
-    return (StoreRead){.directory = file->system ? stored->system : stored->directory,
-                       .name = file->name,
-                       .number = file->number};
+    return (StoreRead){
+        .directory = file->system ? stored->system : stored->directory, .name = file->name, .number = file->number};
 }
 
 /* ---- reading ----------------------------------------------------------------------------------- */
