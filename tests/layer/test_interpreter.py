@@ -180,8 +180,8 @@ def test_policy_that_imports_in_a_method(world: World) -> None:
     """A method can import a module from the directory of its class, but no module there hides one of the standard
     library."""
     environment = write_policy(world, keep_cell="import mine_too, colorsys; return mine_too.wants(colorsys.rgb_to_hsv)")
-    (world.directory / "policies" / "mine_too.py").write_text("def wants(function): return True\n")
-    (world.directory / "policies" / "colorsys.py").write_text("")
+    (world.directory / "mine_too.py").write_text("def wants(function): return True\n")
+    (world.directory / "colorsys.py").write_text("")
     result = world.demo("--count", 8, PYLAYER_LOG="info", **environment)
     assert "policy failed" not in result.stderr
     assert world.runs()[-1]["stored_records"] == 8
