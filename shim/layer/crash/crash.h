@@ -3,6 +3,7 @@
 #define PYLAYER_CRASH_H
 
 #include "crash/added_calls.h"
+#include "mailbox/mailbox.h"
 
 typedef struct Crash {
     AddedCalls added_calls;              /* which of them are switched off */

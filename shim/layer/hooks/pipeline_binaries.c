@@ -32,7 +32,7 @@ static void learn_history(Binaries *binaries)
     if (!history->asked) {
         binaries_global_key(binaries);
         PylayerMessage *message = message_new(PYLAYER_MSG_BINARIES_PASSED, binaries->run->serial);
-        mailbox_request(message, binaries->run->plan.load_wait_ns);
+        mailbox_request(message, LOAD_WAIT_NS);
         message_done(message);
         history->asked = true;
     }

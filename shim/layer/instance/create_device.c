@@ -35,8 +35,6 @@
 
 /* Long enough for an interpreter that is still booting on a busy machine. A policy that hangs costs this wait once. */
 #define PLAN_WAIT_NS 2000000000ll
-/* How long vkDestroyDevice waits until policy has written what it has of the device. */
-#define FLUSH_WAIT_NS 3000000000ll
 
 /* One process of this many, by chance, has policy prune what the others left. */
 #define PRUNED_BY 64

@@ -113,6 +113,12 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
     return accepted;
 }
 
+bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t timeout_ns)
+{
+    (void)timeout_ns;
+    return mailbox_post(message, queue_bytes);
+}
+
 static PylayerPlan make_plan(void)
 {
     return (PylayerPlan){
