@@ -27,7 +27,7 @@ COMMANDS = {
     "completion": ("completion", "", "Print the script with which a shell completes pylayer's commands."),
     "doctor": ("doctor", "", "Check whether the layer works here."),
     "export": ("transfer", "export_command", "Write a program's pipelines into one file."),
-    "fleet": ("fleet", "", "Pull, push and publish pipelines of other machines."),
+    "fleet": ("fleet", "", "Pull and publish pipelines of other machines."),
     "forget": ("forget", "", "Remove what was recorded about programs."),
     "import": ("transfer", "import_command", "Import pipelines from an exported file."),
     "install": ("install", "", "Install pylayer and register its layer, for this user."),

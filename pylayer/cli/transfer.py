@@ -14,10 +14,12 @@ from ..common.settings import top_setting
 from ..store.store import Refused
 from .complete import files, programs
 from .devices import described, is_of, present_facts
+from .fleet import failing, require_fleet, url_option
 from .key import read_key
 from .names import numbered
 from .output import (
     Failure,
+    WrongUse,
     human_bytes,
     json_option,
     picked,
@@ -64,36 +66,91 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
 
 
 @click.command("export")
-@click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
+@click.argument("file", required=False, shell_complete=files, help="The file to create. It must not exist yet.")
 @click.option(
     "--app",
     metavar="NAME",
-    required=True,
     shell_complete=programs,
-    help=f"This program, {NAMES}.",
+    help=f"This program, {NAMES}. Required with FILE.",
 )
 @identity_option
 @click.option(
     "--sign", metavar="KEYFILE", shell_complete=files, help="Sign it with this private key (pylayer key new makes one)."
 )
+@url_option
 @json_option
-def export_command(file: str, app: str, identity: str | None, sign: str | None, as_json: bool) -> None:
+def export_command(
+    file: str | None, app: str | None, identity: str | None, sign: str | None, url: str | None, as_json: bool
+) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
     FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It does not
     hold whole caches (snapshots), nor anything that the program itself read or wrote.
 
+    Without FILE, what this machine compiled goes to a fleet, for pylayer fleet publish: that of the policy file, or
+    --url.
+
     \b
     Example:
       pylayer export blender.pylayer --app blender
+      pylayer export --sign builder.key
     """
+    if file is not None and app is None:
+        raise WrongUse("nothing was exported: add --app NAME, which says whose pipelines the file gets")
+    if file is not None and url is not None:
+        raise WrongUse("nothing was exported: --url is for an export to a fleet, which has no FILE")
     store = require_store()
-    if os.path.lexists(file):
+    if file is not None and os.path.lexists(file):
         raise Failure(f"{file} already exists and was not changed; name a new file")
-    private = None
-    if sign is not None:
-        private = read_key(sign)
+    private = None if sign is None else read_key(sign)
     names = Names(store.root)
+    if file is None or app is None:
+        _export_to_fleet(store, names, Selection(app, identity), (url, private), as_json)
+        return
+    _export_to_file(store, names, file, (app, identity), private, as_json)
+
+
+def _export_to_fleet(
+    store: Store, names: Names, selection: Selection, to: tuple[str | None, Ed25519PrivateKey | None], as_json: bool
+) -> None:
+    from ..fleet.publishing import upload
+    from ..fleet.signatures import public_of
+    from ..fleet.storage import open_to_write
+
+    url, private = to
+    if private is None:
+        raise WrongUse("nothing was exported: name a file; or add --sign KEYFILE, because a fleet takes signed exports")
+    found, exported = require_fleet(url), []
+    shelves, size = selection.shelves(store, names), store.tree_bytes("store")[0]
+    with failing("nothing more was exported"), progress("exporting", size, as_json) as advance:
+        storage = open_to_write(found.url)
+        for shelf in shelves:
+            wanted = {number: names.of(number) for number in shelf.programs if selection.takes(number, names)}
+            if shelf.identity is None or not wanted:
+                continue
+            device, driver = names.device_and_driver(shelf.identity, shelf.name)
+            export = store.export(shelf.identity, wanted, names.recorded(shelf.name)[0], own=True)
+            for amount in upload(storage, store.root, export, shelf.name, private):
+                advance(amount)
+            if export.result.paths:
+                exported.append(_export_json(export.result, (shelf.name, device, driver), public_of(private)))
+                if not as_json:
+                    _print_export(found.url, export.result, f"{device}, {driver}; identity {shelf.name}", None)
+    if as_json:
+        print_json({"url": found.url, "exports": exported})
+    elif not exported:
+        say(f"Nothing to export: {store.root} has nothing of {selection} that was compiled here")
+
+
+def _export_to_file(
+    store: Store,
+    names: Names,
+    file: str,
+    selected: tuple[str, str | None],
+    private: Ed25519PrivateKey | None,
+    as_json: bool,
+) -> None:
+    app, identity = selected
     shelf, programs = _one_shelf(store, names, app, identity)
     assert shelf.identity is not None
     device, driver = names.device_and_driver(shelf.identity, shelf.name)
@@ -117,22 +174,25 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         raise Failure(f"{file} was not written: {app} has {there}")
     os.chmod(file, usual_mode())  # others may read it, as any file that the user writes
     if as_json:
-        values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
-        print_json(
-            {**values, "suspects_left_out": result.suspects, "missing_pipelines": result.missing, "signed_by": public}
-        )
+        print_json({"file": os.path.abspath(file), **_export_json(result, (shelf.name, device, driver), public)})
     else:
-        _print_export(file, result, f"{device}, {driver}; identity {shelf.name}", public)
+        into = f"{os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}"
+        _print_export(into, result, f"{device}, {driver}; identity {shelf.name}", public)
+
+
+def _export_json(result: Moved, target: tuple[str, str, str], public: str | None) -> dict[str, Any]:
+    about = {"suspects_left_out": result.suspects, "missing_pipelines": result.missing, "signed_by": public}
+    return _moved_json(result, *target) | about
 
 
 def _suspects(result: Moved) -> str:
     return f"{plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)"
 
 
-def _print_export(file: str, result: Moved, target: str, public: str | None) -> None:
+def _print_export(into: str, result: Moved, target: str, public: str | None) -> None:
     say(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}")
     say(f"  for {target}")
-    say(f"  into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}")
+    say(f"  into {into}")
     if public:
         say(f"  signed by {public}")
     if result.missing:

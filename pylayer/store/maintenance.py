@@ -148,7 +148,7 @@ def prune(root: str) -> None:
 
 def _prune_fleets(root: str) -> None:
     """Deletes what is remembered of fleets that were not used for long."""
-    directory = os.path.join(root, file_kinds.FLEET_STATE.place)
+    directory = os.path.join(root, file_kinds.INDEX.place)
     for name in names_in(directory):
         path = os.path.join(directory, name)
         try:

@@ -24,16 +24,15 @@ EVERY = "all programs"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container
+    from collections.abc import Collection
 
     from ..common.identity import Identity
-    from .fleet_packs import Bound as Bound
     from .format import Damage as Damage
     from .holdings import Holding as Holding
     from .holdings import Learn
     from .holdings import Shelf as Shelf
     from .holdings import Stored as Stored
-    from .portable import Export
+    from .portable import Export as Export
     from .portable import Import as Import
     from .portable import Moved as Moved
     from .room import Room as Room
@@ -135,14 +134,14 @@ class Store:
         identity: Identity,
         programs: dict[int, str],
         device: str,
-        pushed: Container[tuple[int, bytes, int]] | None = None,
+        own: bool = False,
     ) -> Export:
-        """Returns an export of programs, given by number with their names, which has not begun. ``pushed``: without
-        these records, given by program, digest and fingerprint, and without those that came from a fleet."""
+        """Returns an export of programs, given by number with their names, which has not begun. ``own``: without what
+        came from a fleet."""
         from .folder import Folder
-        from .portable import Export
+        from .portable import Export as Export
 
-        return Export(Folder(self.root, identity), programs, device, pushed)
+        return Export(Folder(self.root, identity), programs, device, own)
 
     def import_from(
         self, path: str, recipient: tuple[int, str] | None, sync: bool = True, rebuilt: bool = False

@@ -20,9 +20,8 @@ completion bash
 doctor
 export --app pipelines PLACE/new.pylayer
 fleet pull --url file://PLACE/fleet
-fleet push --key PLACE/key --url file://PLACE/fleet
+export --sign PLACE/key --url file://PLACE/fleet
 fleet publish --key PLACE/key --url file://PLACE/fleet
-fleet status --url file://PLACE/fleet
 forget --all --yes
 import PLACE/good.pylayer
 install --implicit
@@ -131,7 +130,7 @@ def test_uninstall_without_a_home(user: User, tmp_path: Path) -> None:
     ("words", "says"),
     [
         ("import PLACE/good.pylayer", "HOME/.cache/pylayer"),
-        ("fleet push --key PLACE/key --url file://PLACE/fleet", "HOME/.cache/pylayer"),
+        ("export --sign PLACE/key --url file://PLACE/fleet", "HOME/.cache/pylayer"),
         ("policy init", "HOME/.config/pylayer/policy.yaml"),
         ("install", "HOME/.local cannot be written"),
     ],

@@ -145,7 +145,10 @@ def test_everything_has_a_bound(user: User) -> None:
             path.write_bytes(b"x")
             os.utime(path, (NOW - DAY + number, NOW - DAY + number))
     dead = f"{owner._MAKER.pack(*owner.this_process()[:1], 1 << 22, *owner.this_process()[2:]).hex()}-{'0' * 16}.tmp"
-    for path in (user.store / "prewarm" / dead / "store" / "x.pack", user.store / "fleet" / ("0" * 16) / "1.state"):
+    for path in (
+        user.store / "prewarm" / dead / "store" / "x.pack",
+        user.store / "fleet" / ("0" * 16) / f"{'1' * 32}.index",
+    ):
         path.parent.mkdir(parents=True, mode=0o700)
         path.write_bytes(bytes(5000))
     for path in (user.store / "fleet").rglob("*"):

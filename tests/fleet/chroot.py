@@ -79,8 +79,8 @@ def main() -> None:
         builder, www = User(directory), directory / "www"
         builder.demo(COUNT)
         public = builder.json("key", "new", "key")["public_key"]
-        for command in ("push", "publish"):
-            builder.json("fleet", command, "--key", "key", "--url", f"file://{www}")
+        builder.json("export", "--sign", "key", "--url", f"file://{www}")
+        builder.json("fleet", "publish", "--key", "key", "--url", f"file://{www}")
         root = make_root(directory, wheels[-1])
         with nginx(directory / "nginx", www) as url:
             policy = root / "home" / ".config" / "pylayer" / "policy.yaml"

@@ -19,15 +19,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.fleets import Machine
 from world import BUILD
 
-from pylayer.fleet.publishing import Publication, Terms
-from pylayer.fleet.pushing import Push
+from pylayer.fleet.publishing import Publication, upload
 from pylayer.fleet.signatures import public_of
-from pylayer.fleet.urls import open_backend
+from pylayer.fleet.storage import open_to_write
 from pylayer.store.fold import Fold
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.store import Store
 
-SECONDS = 60
 #: Of which others is told what they do.
 COMMANDS = {"trim": ["trim"], "clear": ["clear", "--all", "--yes"], "verify": ["verify", "--repair"]}
 OTHERS = ("fold", "pull", "program", *COMMANDS)
@@ -41,12 +39,10 @@ def publish(store: Path, www: Path) -> None:
     (name,) = identity_names(str(store))
     identity = read_identity(str(store), name)
     assert identity is not None
-    backend = open_backend(f"file://{www}", SECONDS, writes=True)
+    storage = open_to_write(f"file://{www}")
     programs = {int(path.name[:16], 16): "pipelines" for path in store.glob("store/*/*.closed")}
-    for _ in Push(backend, face, identity, programs, "A device").steps(KEY):
-        pass
-    for _ in Publication(backend, face, name, KEY, Terms(KEYS, KEYS)).steps():
-        pass
+    list(upload(storage, str(store), face.export(identity, programs, "A device", own=True), name, KEY))
+    list(Publication(storage, face, name, KEY, (KEYS, KEYS)).steps())
 
 
 def pull(place: Path) -> None:

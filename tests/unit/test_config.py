@@ -259,13 +259,13 @@ def test_system_and_user() -> None:
     }
     user = {
         "skip": [{"executable": "b"}],
-        "fleet": {"keys": [{"name": "b", "key": key}], "pull_mib": 3},
+        "fleet": {"keys": [{"name": "b", "key": key}], "pull_on_run_seconds": 3},
         "settings": {"carrier": "snapshot"},
     }
     found = config.combined(system, user)
     assert found["skip"] == [{"executable": "a"}, {"executable": "b"}]
     keys = [{"name": "a", "key": key}, {"name": "b", "key": key}]
-    assert found["fleet"] == {"url": "https://a.example/", "keys": keys, "pull_mib": 3}
+    assert found["fleet"] == {"url": "https://a.example/", "keys": keys, "pull_on_run_seconds": 3}
     assert found["settings"]["carrier"] == "snapshot" and found["settings"]["driver_cache"] == "replace"
     assert found["preset"] == "players" and found["share"] == "program" and "max_store_mib" in found
     assert "max_store_mib" not in config.combined(system, {"preset": None})
