@@ -259,6 +259,21 @@ def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:
     assert set(range(100, 110)) <= set(kept) and len(kept) < 30
 
 
+@pytest.mark.parametrize("last_used", [0, 1 << 40])
+def test_pulled_goes_before_unknown(builder: Builder, machine: Machine, last_used: int) -> None:
+    """What this machine compiled while its clock was wrong is evicted after what was pulled and not used. A pull that
+    needs room does not evict it."""
+    builder.publish(*range(20))
+    machine.pull(builder.url)
+    store = Store(machine.root)
+    store.journal(GAME, *(cell(number, last_used=last_used) for number in range(100, 110)))
+    store.pack()
+    for keep in (None, {IDENTITY.name}, {"another"}):
+        list(bounds.enforce(str(machine.root), 20_000, 1 << 40, bounds.Trimmed(), keep=keep))
+        assert set(range(100, 110)) <= set(machine.numbers())
+    assert len(machine.numbers()) < 30
+
+
 @pytest.mark.parametrize("mask", [0o000, 0o777])
 def test_private_files(builder: Builder, machine: Machine, mask: int) -> None:
     """What a pull writes is for its user alone, and for the user's next pull, whatever the umask."""
