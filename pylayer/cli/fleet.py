@@ -13,7 +13,7 @@ import click
 from ..common.identity import Identity
 from ..common.settings import Limits, top_setting
 from .complete import files
-from .devices import is_of, present_facts
+from .devices import present_facts
 from .key import read_key
 from .output import (
     EXIT_PROBLEM,

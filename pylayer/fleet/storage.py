@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..common.layer_settings import schema
+from ..common.policy_errors import schema
 
 #: A connection that delivers nothing for this many seconds has failed.
 _STALL_SECONDS = 20
