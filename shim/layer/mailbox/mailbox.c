@@ -30,8 +30,9 @@
 #define WAITING_STATE_BYTES (4u << 20)
 
 /* Whoever starts policy waits at most this long for its libraries. If the program is inside of the dynamic linker, the
- * libraries are opened only afterwards. */
+ * libraries are opened only afterwards, so the wait ends when policy has waited for the linker that long. */
 #define LIBRARIES_WAIT_NS 100000000ull
+#define LINKER_WAIT_NS 10000000ull
 #define LIBRARIES_LOOK_NS 100000l
 
 typedef struct Envelope {
@@ -293,7 +294,7 @@ static void start(void)
     int cancellation = cancellation_off();
     if (start_policy()) {
         uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
-        while (!atomic_load(&libraries_open) && now_ns() < deadline)
+        while (!atomic_load(&libraries_open) && now_ns() < deadline && !process_links_for(LINKER_WAIT_NS))
             nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
     } else {
         pthread_mutex_lock(&mutex);
