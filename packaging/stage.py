@@ -88,8 +88,9 @@ def stage_all(root: Path) -> None:
             stage.link(path, target)
     stage.write(data / "man" / "man1" / "pylayer.1", (TOP / "docs" / "pylayer.1").read_text(encoding="utf-8"))
     for shell, name in COMPLETIONS.items():
-        command = [sys.executable, "-IB", "-m", "pylayer", "completion", shell]
-        stage.write(PREFIX / name, subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        command, asks = [sys.executable, "-IB", "-m", "pylayer"], {"_PYLAYER_COMPLETE": f"{shell}_source"}
+        done = subprocess.run(command, env=os.environ | asks, check=True, stdout=subprocess.PIPE, text=True)
+        stage.write(PREFIX / name, done.stdout)
     for name in UNITS:
         text = (TOP / "config" / name).read_text(encoding="utf-8").replace(USERS_COMMAND, str(PREFIX / "bin/pylayer"))
         stage.write(PREFIX / "lib" / "systemd" / "user" / name, text)

@@ -12,7 +12,6 @@ import click
 from ..report.origin import used_here
 from ..report.recorded import is_named
 from ..report.totals import sum_known
-from .complete import programs
 from .fleet_access import failing, identities_here, open_backend, require_fleet, url_option
 from .fleet_publish import publish, push
 from .names import Names
@@ -121,7 +120,6 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
 @click.option(
     "--program",
     metavar="NAME",
-    shell_complete=programs,
     help=f"Only pipelines of this program, {NAMES}.",
 )
 @click.option(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .complete import files
 from .fleet_access import failing, open_backend, require_fleet, url_option
 from .key import read_key
 from .output import (
@@ -15,6 +14,7 @@ from .output import (
     Failure,
     WrongUse,
     fail,
+    files,
     human_bytes,
     json_option,
     picked,

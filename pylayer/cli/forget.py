@@ -11,7 +11,6 @@ from ..common.files import remove
 from ..report import recorded
 from ..store import state
 from ..store.runs import recorded_paths
-from .complete import programs
 from .output import Failure, WrongUse, human_bytes, json_option, plural, print_json, say
 from .selection import NAMES, Names, confirm, dry_run_option, require_one, require_store, yes_option
 from .state import with_state
@@ -29,7 +28,7 @@ def _count(runs: list[recorded.Run], size: int) -> str:
 
 
 @click.command
-@click.argument("name", required=False, shell_complete=programs, help=f"This program, {NAMES}.")
+@click.argument("name", required=False, help=f"This program, {NAMES}.")
 @click.option("--all", "everything", is_flag=True, help="All programs.")
 @dry_run_option
 @yes_option

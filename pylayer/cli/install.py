@@ -15,7 +15,6 @@ from .. import LAYER_NAME
 from ..common.files import TEMPORARY
 from ..common.paths import _base
 from . import installed, layer_features, layer_files, tree, units
-from .complete import directories
 from .installed import EXPLICIT, IMPLICIT, KINDS, Manifest
 from .output import Failure, WrongUse, json_option, print_json, say
 
@@ -275,7 +274,6 @@ def _others(paths: list[Path]) -> list[Manifest]:
 @click.option(
     "--prefix",
     metavar="DIR",
-    shell_complete=directories,
     help="With --system: install below DIR, for images.",
 )
 @click.option("--in-place", is_flag=True, help="Copy nothing: register the layer where it is.")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .complete import files
-from .output import Failure, json_option, print_json
+from .output import Failure, files, json_option, print_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -9,7 +9,6 @@ import click
 from ..common.file_kinds import BESIDE
 from ..common.paths import exists, system_store_root
 from ..report.origin import used_here
-from .complete import programs_and_identities
 from .output import (
     Failure,
     console,
@@ -194,7 +193,6 @@ def _print_all(names: Names, chosen: Chosen, detailed: bool, fields: bool) -> No
 @click.argument(
     "name",
     required=False,
-    shell_complete=programs_and_identities,
     help=f"Show details of this program, {NAMES}; or of the identity that begins with this.",
 )
 @identity_option

@@ -12,8 +12,7 @@ from ..report.origin import origins
 from ..report.recorded import Run
 from ..report.totals import Total
 from ..store.store import Store
-from .complete import files
-from .output import printable, write_whole
+from .output import files, printable, write_whole
 from .policy_in_force import read_limits
 from .selection import require_store
 

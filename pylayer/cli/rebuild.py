@@ -19,7 +19,6 @@ from ..report import recorded
 from ..store import state as states
 from ..store.store import Refused, Store
 from ..values import DeviceFacts
-from .complete import programs
 from .devices import described
 from .output import (
     EXIT_PROBLEM,
@@ -246,7 +245,7 @@ def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]
 
 
 @click.command(short_help="Compile pipelines for a new driver.")
-@click.argument("program", required=False, shell_complete=programs, help=f"Only this program, {NAMES}. Default: all.")
+@click.argument("program", required=False, help=f"Only this program, {NAMES}. Default: all.")
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: one less than there are processors.")
 @click.option(
     "--max-memory", callback=parse_size, metavar="SIZE", help="Memory of all processes. Default: half of the machine's."

@@ -13,11 +13,11 @@ from ..report import figures, limits, recorded, stalls
 from ..report.totals import shown_sums
 from ..report.view import thread_names
 from ..report.words import FRAME_NS
-from .complete import files, recorded_runs
 from .output import (
     Failure,
     WrongUse,
     console,
+    files,
     human_bytes,
     human_time,
     json_option,
@@ -195,7 +195,6 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
     "runs",
     metavar="[RUN]...",
     nargs=-1,
-    shell_complete=recorded_runs,
     help="The runs to show. Default: the last. With --list, the programs to list. Default: all.",
 )
 @click.option(
@@ -213,7 +212,6 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
 @click.option(
     "--against",
     metavar="RUN",
-    shell_complete=recorded_runs,
     help="Compare with this run; 'previous' is the program's previous run.",
 )
 @click.option(

@@ -11,7 +11,6 @@ import click
 from ..common.paths import store_root
 from ..report.recorded import is_pattern
 from ..store.store import Store
-from .complete import identities, programs
 from .names import Names as Names
 from .output import Failure, WrongUse, note_asked
 
@@ -26,11 +25,10 @@ LEAST_PREFIX = 4
 #: What every help text about a program's name says of it.
 NAMES = "named as in pylayer ls (the part in parentheses may be omitted), or a pattern with * or ?"
 
-app_option = click.option("--app", metavar="NAME", shell_complete=programs, help=f"Only this program, {NAMES}.")
+app_option = click.option("--app", metavar="NAME", help=f"Only this program, {NAMES}.")
 identity_option = click.option(
     "--identity",
     metavar="PREFIX",
-    shell_complete=identities,
     help="Only the driver identity that begins with this (pylayer ls shows them).",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")

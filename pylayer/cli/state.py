@@ -9,9 +9,8 @@ import click
 
 from ..store import state as states
 from ..store.store import Store
-from .complete import files, programs
 from .key import read_key
-from .output import Failure, human_bytes, json_option, plural, print_json, printable, progress, say
+from .output import Failure, files, human_bytes, json_option, plural, print_json, printable, progress, say
 from .selection import NAMES, Names, require_one, require_store
 from .transfer import importing, recipient_of, require_signature_option, say_signature, sign_export, unsigned
 
@@ -48,7 +47,7 @@ def state() -> None:
 
 @state.command("export", short_help="Write a program's state into one file.")
 @click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
-@click.option("--app", metavar="NAME", required=True, shell_complete=programs, help=f"This program, {NAMES}.")
+@click.option("--app", metavar="NAME", required=True, help=f"This program, {NAMES}.")
 @click.option(
     "--sign", "key", metavar="KEYFILE", shell_complete=files, help="Sign it with this private key (pylayer key new)."
 )
@@ -97,7 +96,6 @@ def export_command(file: str, app: str, key: str | None, as_json: bool) -> None:
     "--for",
     "app",
     metavar="NAME",
-    shell_complete=programs,
     help=f"Give the state to this program, {NAMES}, instead of the one that it was recorded of.",
 )
 @require_signature_option

@@ -11,7 +11,6 @@ from ..report.figures import moment
 from ..report.origin import Origin, origin_json, origins
 from ..report.remarks import lost, remarks
 from ..report.totals import add_up, shown_sums
-from .complete import programs_and_identities
 from .output import (
     Failure,
     console,
@@ -119,7 +118,6 @@ def _sum(found: list[Total]) -> dict[str, Any]:
 @click.argument(
     "name",
     required=False,
-    shell_complete=programs_and_identities,
     help=f"Only this program, {NAMES}; or the identity that begins with this. Default: all.",
 )
 @click.option("--last", is_flag=True, help="Only the newest run of each program.")

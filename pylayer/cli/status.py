@@ -14,7 +14,6 @@ from ..report import recorded
 from ..report.words import minute
 from ..store.store import EVERY, Store
 from ..values import Program
-from .complete import programs
 from .environment import ENABLE, obstacles, requests_layer
 from .output import (
     EXIT_OK,
@@ -270,7 +269,7 @@ def of_environment() -> Status:
 @click.command(
     epilog="Exit status: 0 the layer is on, 1 it is off, 2 usage error.",
 )
-@click.argument("name", required=False, shell_complete=programs, help=f"A program, {NAMES}.")
+@click.argument("name", required=False, help=f"A program, {NAMES}.")
 @json_option
 def status(name: str | None, as_json: bool) -> None:
     """Tell whether the layer is on for a program, and what limits it.

@@ -16,7 +16,6 @@ import click
 from ..common import config
 from ..common.config import PolicyFileError, combined
 from ..common.paths import config_file, config_files
-from .complete import programs
 from .output import Failure, json_option, print_json, say
 from .policy_file import read_text
 from .policy_in_force import read_policies, write_policy
@@ -143,7 +142,7 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
         say(f"{name} is already {word}{because}. Nothing was changed.")
 
 
-_name = click.argument("name", shell_complete=programs, help=f"The program, {NAMES}; or an executable that never ran.")
+_name = click.argument("name", help=f"The program, {NAMES}; or an executable that never ran.")
 
 
 @click.command

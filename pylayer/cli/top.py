@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.words import FRAME_NS, local_time
-from .complete import programs
 from .live import LiveRun, Watch
 from .output import (
     EXIT_PROBLEM,
@@ -272,7 +271,7 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
 
 
 @click.command
-@click.argument("name", required=False, shell_complete=programs, help=f"Only this program, {NAMES}.")
+@click.argument("name", required=False, help=f"Only this program, {NAMES}.")
 @click.option(
     "--interval",
     type=click.FloatRange(0.1, 3600),

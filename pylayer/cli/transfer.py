@@ -12,12 +12,12 @@ import click
 from ..common.files import TEMPORARY, rename_to_new, unique_name
 from ..common.settings import top_setting
 from ..store.store import Refused
-from .complete import files, programs
 from .devices import described, is_of, present_facts
 from .key import read_key
 from .names import numbered
 from .output import (
     Failure,
+    files,
     human_bytes,
     json_option,
     picked,
@@ -69,7 +69,6 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
     "--app",
     metavar="NAME",
     required=True,
-    shell_complete=programs,
     help=f"This program, {NAMES}.",
 )
 @identity_option
@@ -234,7 +233,6 @@ def say_signature(signature: Signature | None) -> None:
     "--for",
     "app",
     metavar="NAME",
-    shell_complete=programs,
     help=f"Give the pipelines to this program, {NAMES}, instead of the one that compiled them.",
 )
 @require_signature_option

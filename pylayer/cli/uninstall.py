@@ -1,4 +1,4 @@
-"""``pylayer uninstall``: removes what ``pylayer install`` wrote, and with --purge all else."""
+"""``pylayer uninstall``: removes what ``pylayer install`` wrote."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import click
 
 from ..common.paths import store_root
 from . import installed, tree, units
-from .complete import directories
 from .install import base_of, is_our_link, links_of, place_of, remove_manifest, remove_temporaries
 from .installed import KINDS
 from .layer_files import CURRENT
-from .output import Failure, WrongUse, json_option, plural, print_json, reason, say
-from .purge import Leftover, Purge
-from .selection import confirm, dry_run_option, yes_option
+from .output import Failure, json_option, print_json, reason, say
 
 #: Directories of the system below /usr/local. They stay, even if they are empty.
 OF_THE_SYSTEM = ("bin", "lib", "share", "share/man")
@@ -51,14 +48,6 @@ class Installation:
         """Returns the paths of all of it."""
         return [*self.manifests, *self.links, *self.trees]
 
-    def parts(self) -> list[Leftover]:
-        """Returns all of it, with its sizes."""
-        return [
-            *(Leftover("a manifest", str(path)) for path in self.manifests),
-            *(Leftover("a link to the installed tree, or a unit of systemd", str(path)) for path in self.links),
-            *(Leftover("the installed tree", str(path)) for path in self.trees),
-        ]
-
     def remove(self) -> None:
         """Deletes all of it, first what leads to the trees. A tree that a program uses stays. Raises Failure."""
         self.manifests = [path for path in self.manifests if remove_manifest(path)]
@@ -92,69 +81,44 @@ class Installation:
 
 @click.command
 @click.option("--system", is_flag=True, help="Remove what pylayer install --system wrote. Needs root.")
-@click.option(
-    "--prefix", metavar="DIR", shell_complete=directories, help="With --system: the DIR given to pylayer install."
-)
-@click.option("--purge", is_flag=True, help="Also the store, your policy file, and all else that pylayer wrote.")
-@dry_run_option
-@yes_option
+@click.option("--prefix", metavar="DIR", help="With --system: the DIR given to pylayer install.")
 @json_option
-def uninstall(system: bool, prefix: str | None, purge: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
     """Remove what `pylayer install` wrote, and nothing else.
 
     This removes both kinds of manifest, whichever installation they lead to, the copies of pylayer with the links to
-    them, and directories that are then empty. A copy that a running program uses stays. Stored pipelines are kept.
-
-    With --purge, it also deletes everything else that pylayer wrote for you: stored pipelines, what was recorded of
-    programs, your policy file, completions. It lists all of this and asks first. Then it prints the commands that
-    remove the rest: the package, or in a clone what make built and the system packages that make installed.
+    them, and directories that are then empty. A copy that a running program uses stays. Stored pipelines are kept:
+    pylayer rm --all removes them.
 
     \b
     Example:
       pylayer uninstall
-      pylayer uninstall --purge --dry-run
     """
-    if purge and system:
-        raise WrongUse("--purge is for your own files; run pylayer uninstall --system by itself")
-    if (dry_run or yes) and not purge:
-        raise WrongUse("--dry-run and --yes are for --purge")
     base = base_of(system, prefix)
     found = Installation(base, system)
-    work = Purge() if purge else None
-    if work is not None:
-        if not as_json:
-            work.list_parts(found.parts(), dry_run, yes)
-        if not dry_run:
-            confirm("Delete all of this?", yes)
     left = [other for other in installed.find() if other.path not in found.manifests]
-    if not dry_run:
-        found.remove()
-    removed = found.manifests
-    failures = work.remove() if work is not None and not dry_run else []
+    found.remove()
     if as_json:
-        values = {
-            "removed": [str(path) for path in removed],
-            "links": [str(path) for path in found.links],
-            "trees": [str(path) for path in found.trees],
-            "used": [str(path) for path in found.used],
-            "left": [{"manifest": str(other.path), "library": other.library} for other in left],
-        }
-        print_json(values | (work.as_json(dry_run, failures) if work is not None else {}))
-    else:
-        if not found.all() and (work is None or not work.parts):
-            say(f"Nothing to remove: {installed.manifest_path(base, KINDS[0])} is not there.")
-        _print(found, left, dry_run)
-        root = store_root()
-        if work is not None:
-            work.print_rest()
-        elif removed and root and not system:
-            say(f"Stored pipelines stay in {root}; pylayer uninstall --purge removes them.")
-    if failures:
-        raise Failure(f"{plural(len(failures), 'part')} could not be deleted, such as {failures[0]}")
+        print_json(
+            {
+                "removed": [str(path) for path in found.manifests],
+                "links": [str(path) for path in found.links],
+                "trees": [str(path) for path in found.trees],
+                "used": [str(path) for path in found.used],
+                "left": [{"manifest": str(other.path), "library": other.library} for other in left],
+            }
+        )
+        return
+    if not found.all():
+        say(f"Nothing to remove: {installed.manifest_path(base, KINDS[0])} is not there.")
+    _print(found, left)
+    root = store_root()
+    if found.manifests and root and not system:
+        say(f"Stored pipelines stay in {root}; pylayer rm --all removes them.")
 
 
-def _print(found: Installation, left: list[installed.Manifest], dry_run: bool) -> None:
-    for path in found.all() if not dry_run else ():
+def _print(found: Installation, left: list[installed.Manifest]) -> None:
+    for path in found.all():
         say(f"Removed: {path}")
     for path in found.used:
         users = ", ".join(map(str, tree.users(path)))

@@ -167,11 +167,22 @@ def test_quiet(user: User) -> None:
     user.demo(4)
     assert "would remove" in user.pylayer("-q", "clear", "--all", "--dry-run").stdout
     assert "  remove the whole identity" in user.terminal("-q", "clear", "--all", answer="n\n")[1]
-    for words in ("-q trim", "export x --app pipelines -q", "-q import x", "policy init -q", "clear --all --yes -q"):
+    for words in ("-q trim", "export x --app pipelines -q", "-q import x", "clear --all --yes -q"):
         done = user.pylayer(*words.split())
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), words
     assert "pipelines" in user.pylayer("-q", "stats").stdout and "Store:" not in user.pylayer("-q", "stats").stdout
     assert user.pylayer("-q", "import", "nothing").stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(user: User, shell: str) -> None:
+    """click prints the script for a shell. What the script asks for are commands, options and kinds of files."""
+    done = user.pylayer(_PYLAYER_COMPLETE=f"{shell}_source")
+    assert (done.returncode, done.stderr) == (0, "") and f"_PYLAYER_COMPLETE={shell}_complete" in done.stdout
+    asks = {"_PYLAYER_COMPLETE": "bash_complete"}
+    assert "plain,stats" in user.pylayer(COMP_WORDS="pylayer sta", COMP_CWORD="1", **asks).stdout.split()
+    assert user.pylayer(COMP_WORDS="pylayer trim --fr", COMP_CWORD="2", **asks).stdout.split() == ["plain,--free"]
+    assert user.pylayer(COMP_WORDS="pylayer import ", COMP_CWORD="2", **asks).stdout.split() == ["file,"]
 
 
 # ---- how it ends ---------------------------------------------------------------------------------------

@@ -14,9 +14,7 @@ from pylayer.cli.main import COMMANDS
 
 #: One use of each command, and more of those that do different things. PLACE is a directory that can be written.
 USES = """
-bench -q -- true
 clear --all --yes
-completion bash
 doctor
 export --app pipelines PLACE/new.pylayer
 fleet pull --url file://PLACE/fleet
@@ -34,7 +32,6 @@ off pipelines
 on pipelines
 policy check
 policy explain
-policy init
 prewarm --for pipelines PLACE/good.pylayer
 quarantine empty --yes
 quarantine forget --yes
@@ -132,7 +129,7 @@ def test_uninstall_without_a_home(user: User, tmp_path: Path) -> None:
     [
         ("import PLACE/good.pylayer", "HOME/.cache/pylayer"),
         ("fleet push --key PLACE/key --url file://PLACE/fleet", "HOME/.cache/pylayer"),
-        ("policy init", "HOME/.config/pylayer/policy.yaml"),
+        ("off other", "HOME/.config/pylayer/policy.yaml"),
         ("install", "HOME/.local cannot be written"),
     ],
 )

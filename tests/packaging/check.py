@@ -111,10 +111,10 @@ def check(machine: Machine, wheel: Path) -> None:
     (row,) = json.loads(machine.run(command, "stats", "--json").stdout)["programs"]
     if row["hits"] - before["hits"] != 2 * COUNT:
         fail(f"without the environment, two runs of {COUNT} pipelines have {row['hits'] - before['hits']} hits")
-    machine.run(command, "uninstall", "--purge", "--yes")
-    left = [path for path in machine.home.rglob("*") if "pylayer" in path.name]
+    machine.run(command, "uninstall")
+    left = [path for path in (machine.home / ".local").rglob("*") if "pylayer" in path.name]
     if left:
-        fail(f"uninstall --purge leaves {left[0]}")
+        fail(f"uninstall leaves {left[0]}")
 
 
 def main() -> None:
