@@ -11,6 +11,7 @@ from ..common.paths import exists, system_store_root
 from ..report.origin import used_here
 from .output import (
     Failure,
+    WrongUse,
     console,
     day,
     human_bytes,
@@ -25,7 +26,8 @@ from .output import (
     program_table,
 )
 from .policy_in_force import read_limits
-from .selection import NAMES, Names, identity_option, meant, require_store
+from .selection import NAMES, Names, Selection, identity_option, meant, require_store
+from .verify import verify
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,9 +63,9 @@ def _print_shelf(out: Console, names: Names, shelf: Shelf, rows: list[Holding]) 
     print_marks([row[2] for row in cells], {"?": "unknown: programs with store: read-only do not record what they use"})
     print_indented(out, f"other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}", "dim")
     if shelf.identity is None:
-        print_indented(out, "its identity file is missing or damaged; pylayer verify says more", "yellow")
+        print_indented(out, "its identity file is missing or damaged; pylayer ls --verify says more", "yellow")
     if shelf.unusable:
-        print_indented(out, f"{plural(len(shelf.unusable), 'file')} cannot be used; pylayer verify says why", "yellow")
+        print_indented(out, f"{plural(len(shelf.unusable), 'file')} cannot be used (pylayer ls --verify)", "yellow")
 
 
 def _print_program(out: Console, names: Names, holding: Holding) -> None:
@@ -189,15 +191,19 @@ def _print_all(names: Names, chosen: Chosen, detailed: bool, fields: bool) -> No
             _print_program(out, names, holding)
 
 
-@click.command
+@click.command(epilog="Exit status: 0 success, and what --verify read is fine; 1 a problem was found; 2 usage error.")
 @click.argument(
     "name",
     required=False,
     help=f"Show details of this program, {NAMES}; or of the identity that begins with this.",
 )
 @identity_option
+@click.option("--verify", "verifies", is_flag=True, help="Read every byte, and show instead what cannot be used.")
+@click.option(
+    "--repair", is_flag=True, help="With --verify: move damaged files to quarantine, and keep what verifies in them."
+)
 @json_option
-def ls(name: str | None, identity: str | None, as_json: bool) -> None:
+def ls(name: str | None, identity: str | None, verifies: bool, repair: bool, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
     '74 of 200' means that runs created 126 pipelines more, such as some that the driver's own disk cache had. The
@@ -206,14 +212,24 @@ def ls(name: str | None, identity: str | None, as_json: bool) -> None:
     the program read from its caches and pipeline binaries (A). last used is the day on which a run last used or
     stored a pipeline. Sizes are those of the files.
 
+    With --verify, every record is compared with its hash. A run verifies what it loads in the same way and ignores what
+    is damaged, so a repair is not required. Files of newer versions of pylayer are listed, but are not a problem.
+    Neither is a file that ends inside a record, because a program is writing it or was killed.
+
     \b
     Example:
       pylayer ls
       pylayer ls blender
+      pylayer ls --verify --repair
     """
+    if repair and not verifies:
+        raise WrongUse("--repair is for --verify; give both")
     store = require_store()
     names = Names(store.root)
     selection, program = meant(name, identity, store.identities())
+    if verifies:
+        verify(store, Selection(program, selection.identity), repair, as_json)
+        return
     chosen = []
     for shelf in selection.shelves(store, names):
         listed = [one for one in shelf.holdings.values() if program is None or names.matches(one.program, program)]

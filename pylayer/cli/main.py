@@ -44,7 +44,6 @@ COMMANDS = {
     "top": ("top", "", "Show what programs under the layer are doing now."),
     "trim": ("trim", "", "Fold the store and keep it within its limits."),
     "uninstall": ("uninstall", "", "Remove what `pylayer install` wrote, and nothing else."),
-    "verify": ("verify", "", "Read the whole store and show what in it cannot be used."),
 }
 
 #: With this variable click prints the script with which a shell completes, or what it asks for (docs/install.md).

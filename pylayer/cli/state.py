@@ -73,7 +73,9 @@ def export_command(file: str, app: str, key: str | None, as_json: bool) -> None:
             for _ in itertools.chain(recorded.reading(), states.export(recorded, path)):
                 pass
         if not os.path.lexists(path):
-            raise Failure(f"{file} was not written: nothing of what is recorded of {name} is complete (pylayer verify)")
+            raise Failure(
+                f"{file} was not written: nothing of what is recorded of {name} is complete (pylayer ls --verify)"
+            )
         public = sign_export(path, file, private)
     except OSError as error:
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
@@ -87,7 +89,7 @@ def export_command(file: str, app: str, key: str | None, as_json: bool) -> None:
     if public:
         say(f"  signed by {public}")
     if recorded.gaps:
-        say(f"  without {plural(recorded.gaps, 'pipeline')} of which something is missing or damaged (pylayer verify)")
+        say(f"  without {plural(recorded.gaps, 'pipeline')} that lacks something or is damaged (pylayer ls --verify)")
 
 
 @state.command("import", short_help="Add the state in a file to the store.")

@@ -141,7 +141,7 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
     if result.suspects:
         say(f"  without {_suspects(result)}")
     if result.damage:
-        say(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
+        say(f"  without {plural(len(result.damage), 'damaged part')} (pylayer ls --verify)")
 
 
 def unsigned(file: str, private: Ed25519PrivateKey | None) -> str:

@@ -121,7 +121,7 @@ def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pylayer: {says}\n")
 
 
-@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "verify", "trim", "top"])
+@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "ls --verify", "trim", "top"])
 def test_no_home(user: User, words: str) -> None:
     """Without any home directory a command ends with one line that names the variables to set."""
     empty = {"HOME": "", "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
@@ -135,8 +135,8 @@ def test_no_home(user: User, words: str) -> None:
     [
         "ls",
         "stats",
-        "verify",
-        "verify --repair",
+        "ls --verify",
+        "ls --verify --repair",
         "trim",
         "clear --all",
         "top --once",
@@ -247,7 +247,7 @@ print("alive")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "alive")
 
 
-@pytest.mark.parametrize("words", ["ls", "ls --json", "stats --help", "verify"])
+@pytest.mark.parametrize("words", ["ls", "ls --json", "stats --help", "ls --verify"])
 def test_nobody_reads(user: User, words: str) -> None:
     """If the reader has gone, as in `| head`, SIGPIPE ends the command without any output on standard error."""
     filled(user.store)
@@ -276,24 +276,26 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*(?:3[0-9]|9[0-7])[0-9;]*m")
 def test_colours(user: User) -> None:
     """Colours are for terminals only, and never used if NO_COLOR is set or the terminal is a dumb one."""
     filled(user.store)
-    assert COLOUR.search(user.terminal("verify")[1])
-    assert not COLOUR.search(user.terminal("verify", NO_COLOR="1")[1])
-    assert "\x1b" not in user.terminal("verify", TERM="dumb")[1]
-    assert "\x1b" not in user.pylayer("verify").stdout
-    assert COLOUR.search(user.pylayer("verify", FORCE_COLOR="1", TERM="xterm-256color").stdout)
-    assert not COLOUR.search(user.pylayer("verify", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm-256color").stdout)
+    assert COLOUR.search(user.terminal("ls", "--verify")[1])
+    assert not COLOUR.search(user.terminal("ls", "--verify", NO_COLOR="1")[1])
+    assert "\x1b" not in user.terminal("ls", "--verify", TERM="dumb")[1]
+    assert "\x1b" not in user.pylayer("ls", "--verify").stdout
+    assert COLOUR.search(user.pylayer("ls", "--verify", FORCE_COLOR="1", TERM="xterm-256color").stdout)
+    assert not COLOUR.search(
+        user.pylayer("ls", "--verify", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm-256color").stdout
+    )
 
 
 def test_progress(user: User) -> None:
     """Long work shows its progress on standard error, on a terminal only."""
     filled(user.store)
-    assert "verifying" in user.terminal("verify")[1]
-    assert "verifying" not in user.terminal("verify", "--json")[1]
-    assert "verifying" not in user.terminal("verify", TERM="dumb")[1]
+    assert "verifying" in user.terminal("ls", "--verify")[1]
+    assert "verifying" not in user.terminal("ls", "--verify", "--json")[1]
+    assert "verifying" not in user.terminal("ls", "--verify", TERM="dumb")[1]
     assert "trimming" in user.terminal("trim")[1]
     assert "checking" in user.terminal("doctor")[1]
     assert "checking" not in user.terminal("doctor", "--json")[1]
-    done = user.pylayer("verify")
+    done = user.pylayer("ls", "--verify")
     assert "verifying" not in done.stdout and done.stderr == ""
 
 

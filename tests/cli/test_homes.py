@@ -27,6 +27,7 @@ install --implicit
 key new PLACE/new.key
 key show PLACE/key
 ls
+ls --verify
 metrics
 off pipelines
 on pipelines
@@ -48,7 +49,6 @@ status pipelines
 top --once
 trim --max-size 1M
 uninstall
-verify
 """
 #: What the disk below the home does (tests/storage).
 DISKS = {"no home": "", "read-only": "change:EROFS", "full": "write:ENOSPC,mkdir:ENOSPC"}

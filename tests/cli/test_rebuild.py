@@ -393,7 +393,7 @@ def test_hostile_objects() -> None:
 
 def test_forgotten_and_cleared(updater: User) -> None:
     """forget and clear remove a program's state. trim folds it, verify reads it, ls counts it, and no export has it."""
-    assert updater.pylayer("verify").returncode == 0
+    assert updater.pylayer("ls", "--verify").returncode == 0
     (path,) = updater.store.glob("state/*")
     assert updater.json("ls")["state_bytes"] == path.stat().st_size and path.stat().st_mode & 0o777 == 0o600
     assert updater.pylayer("export", "all.pylayer", "--app", "*recorded*").returncode == 0
@@ -401,8 +401,8 @@ def test_forgotten_and_cleared(updater: User) -> None:
     data = bytearray(path.read_bytes())
     data[600] ^= 1
     path.write_bytes(data)
-    assert updater.pylayer("verify").returncode == 1
-    assert updater.pylayer("verify", "--repair").returncode == 0
+    assert updater.pylayer("ls", "--verify").returncode == 1
+    assert updater.pylayer("ls", "--verify", "--repair").returncode == 0
     (program,) = (shelf["programs"][0]["program_id"] for shelf in updater.json("ls")["identities"])
     for words in (("clear", "--app", "*recorded*"), ("forget", "*recorded*"), ("forget", "--all"), ("clear", "--all")):
         play(updater, "plain")

@@ -43,7 +43,7 @@ def test_program(user: User, store: Store) -> None:
     (removed,) = done["removed"]
     assert removed["programs"] == ["game (The Game)"]
     assert not [path for path in store.files() if path.name.startswith(f"{program_id(*GAME):016x}")]
-    assert user.json("verify")["fine"]
+    assert user.json("ls", "--verify")["fine"]
     (shelf,) = user.json("ls")["identities"]
     assert [row["pipelines"] for row in shelf["programs"]] == [30]
 
@@ -129,7 +129,7 @@ def test_living_writer(user: User, store: Store, words: str) -> None:
     assert done.returncode == 1 and str(journal) in done.stdout and str(attest) in done.stdout
     assert store.loaded(TOOL) == [500]
     assert (store.path / "identity").exists() and attest.exists()
-    assert user.json("verify")["fine"]
+    assert user.json("ls", "--verify")["fine"]
 
 
 def test_one_name_one_program(user: User, store: Store) -> None:
@@ -269,7 +269,7 @@ def test_trim_folds(user: User, store: Store) -> None:
     assert {program: store.loaded(program) for program in (GAME, TOOL)} == expected
     assert store.loaded(OTHER) == list(range(15))
     assert len(store.files("*.pack")) == 3 and store.files("*.closed") == []
-    assert user.json("verify")["fine"]
+    assert user.json("ls", "--verify")["fine"]
 
 
 def test_trim_folds_any_number_of_journals(user: User) -> None:

@@ -29,8 +29,8 @@ from pylayer.store.recency import used_parts
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls",),
     ("ls", "game*"),
-    ("verify",),
-    ("verify", "--repair"),
+    ("ls", "--verify"),
+    ("ls", "--verify", "--repair"),
     ("trim", "--dry-run"),
     ("trim",),
     ("clear", "--app", "game*", "--dry-run"),
@@ -234,13 +234,13 @@ def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> No
     done = user.pylayer(*command)
     assert done.returncode == 0 and done.stdout and done.stderr == "", done.stderr
     assert "\x1b" not in done.stdout
-    if command[0] in ("ls", "verify", "export") or command[-1] in ("--dry-run", "ls"):
+    if command[0] in ("ls", "export") or command[-1] in ("--dry-run", "ls"):
         for path in user.directory.glob("*.pylayer"):
             path.unlink()
         assert tree(user) == before
 
 
-@pytest.mark.parametrize("command", ["ls", "ls game*", "verify", "quarantine ls", "trim"])
+@pytest.mark.parametrize("command", ["ls", "ls game*", "ls --verify", "quarantine ls", "trim"])
 def test_80_columns(user: User, store: Store, command: str) -> None:
     """Tables fit 80 columns with names and identities of any length. Only paths and identities may make a line
     longer."""
@@ -274,8 +274,8 @@ def test_names_of_nobody(user: User, store: Store) -> None:
     assert added_up(user.json("ls")) == store.sizes()
     for command in (
         "ls game*",
-        "verify",
-        "verify --repair",
+        "ls --verify",
+        "ls --verify --repair",
         "export x --app game*",
         "clear --app game* --yes",
         "trim",
@@ -300,7 +300,7 @@ def test_store_that_cannot_be_read(user: User, store: Store) -> None:
     os.mkfifo(store.path / f"{7:016x}-pipe.journal")
     (store.path / f"{7:016x}-loop.pack").symlink_to(f"{7:016x}-loop.pack")
     assert user.pylayer("ls").returncode == 0
-    done = user.json("verify", status=1)
+    done = user.json("ls", "--verify", status=1)
     assert sorted(problem["outcome"] for problem in done["problems"]) == ["unreadable"] * 2
 
 

@@ -87,7 +87,7 @@ def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> 
     for folder, into in ((store.folder, plain), (other.folder, loaded)):
         assert list(folder.load(program_id(*GAME), into))
     assert loaded.digests == plain.digests
-    assert elsewhere.json("verify")["fine"]
+    assert elsewhere.json("ls", "--verify")["fine"]
 
 
 def test_only_what_was_asked_for(export: Path, elsewhere: User) -> None:
@@ -248,7 +248,7 @@ def test_given_to_another_program(user: User, store: Store, export: Path, elsewh
     assert [row["program"] for row in done["programs"]] == ["game (The Game)"]
     for _ in range(2):
         assert other.loaded(OTHER) == sorted({*store.loaded(GAME), 500}) and other.loaded(GAME) == []
-        assert elsewhere.json("verify")["fine"]
+        assert elsewhere.json("ls", "--verify")["fine"]
         other.pack()
 
 

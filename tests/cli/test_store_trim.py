@@ -69,7 +69,7 @@ dd if=/dev/zero of="$DISK/filler" bs=1k 2>/dev/null
 dd if=/dev/zero of="$DISK/filler2" bs=1 count=4096 2>/dev/null
 export PYLAYER_STORE="$DISK"
 "$PYTHON" -m pylayer trim --max-size "$LIMIT" --json; echo ","
-"$PYTHON" -m pylayer verify --json; echo ","
+"$PYTHON" -m pylayer ls --verify --json; echo ","
 "$PYTHON" -m pylayer ls --json
 """
 

@@ -29,7 +29,7 @@ from pylayer.store.store import Store
 
 SECONDS = 60
 #: Of which others is told what they do.
-COMMANDS = {"trim": ["trim"], "clear": ["clear", "--all", "--yes"], "verify": ["verify", "--repair"]}
+COMMANDS = {"trim": ["trim"], "clear": ["clear", "--all", "--yes"], "verify": ["ls", "--verify", "--repair"]}
 OTHERS = ("fold", "pull", "program", *COMMANDS)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 KEYS = {public_of(KEY): "builder"}
