@@ -103,7 +103,7 @@ def _print_published(result: Published) -> None:
     elif not result.problem:
         say(f"{f'Signed anew: index {result.number}' if result.is_new else 'Nothing new'} {target}")
     if result.suspects:
-        say(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)")
+        say(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer ls)")
     if result.repaired:
         say(f"  uploaded {plural(result.repaired, 'pack')} again")
     if result.lost:

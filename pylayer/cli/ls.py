@@ -9,6 +9,8 @@ import click
 from ..common.file_kinds import BESIDE
 from ..common.paths import exists, system_store_root
 from ..report.origin import used_here
+from ..store.quarantine import items
+from . import blocks
 from .output import (
     Failure,
     WrongUse,
@@ -102,6 +104,12 @@ def _print_totals(store: Store, chosen: Chosen, beside: dict[str, tuple[int, int
     print_total(f"{text}; a program may have {human_bytes(limits.max_program)}.")
     if stray:
         print_total(f"{human_bytes(stray)} in {store.root}/store belong to no identity.")
+    if decided := store.verdicts():
+        print_total("\nSet aside or switched off:")
+        blocks.print_blocks(decided)
+    if damaged := items(store.root):
+        print_total(f"\n{plural(len(damaged), 'damaged file')} in quarantine:")
+        blocks.print_quarantined(damaged)
     parts = [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]
     if parts:
         print_total(f"Besides them: {', '.join(parts)}.")
@@ -165,6 +173,7 @@ def _json(store: Store, names: Names, chosen: Chosen, beside: dict[str, tuple[in
         **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
         "max_store_bytes": limits.max_store,
         "max_program_bytes": limits.max_program,
+        **blocks.as_json(store.verdicts(), items(store.root)),
     }
 
 

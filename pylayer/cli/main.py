@@ -19,11 +19,9 @@ from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line, shared_options
 #: The module of each command, its name in there if that differs from the command's, and what it does. The help
 #: lists the commands without importing them.
 COMMANDS = {
-    "clear": ("clear", "", "Remove stored pipelines, by program or driver."),
     "doctor": ("doctor", "", "Check whether the layer works here."),
     "export": ("transfer", "export_command", "Write a program's pipelines into one file."),
     "fleet": ("fleet", "", "Pull, push and publish pipelines of other machines."),
-    "forget": ("forget", "", "Remove what was recorded about programs."),
     "import": ("transfer", "import_command", "Import pipelines from an exported file."),
     "install": ("install", "", "Install pylayer and register its layer, for this user."),
     "key": ("key", "", "Create and show keys that sign exports."),
@@ -33,9 +31,9 @@ COMMANDS = {
     "on": ("switch", "on", "Undo pylayer off."),
     "policy": ("policy", "", "Check and explain the policy file."),
     "prewarm": ("prewarm", "", "Compile a program's pipelines before it runs."),
-    "quarantine": ("quarantine", "", "Show what is set aside or switched off, and why."),
     "rebuild": ("rebuild", "", "Compile pipelines for a new driver."),
     "report": ("report", "", "Show what a run compiled, what held it up, and what was refused."),
+    "rm": ("rm", "", "Remove what the store has of a program or a driver."),
     "run": ("run", "", "Run a program under the layer, without installing anything."),
     "show": ("show", "", "Show what a pipeline is made of, and when it was compiled."),
     "state": ("state", "", "Move what pylayer rebuild compiles to another machine."),

@@ -33,8 +33,7 @@ from .output import (
     say,
 )
 from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, room, shelves_of
-from .selection import NAMES, Names, require_store
-from .state import with_state
+from .selection import NAMES, Names, require_store, with_recordings
 from .trim import parse_size
 
 #: VK_VENDOR_ID_MESA: drivers that draw with the processor.
@@ -234,7 +233,7 @@ def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
 
 def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]:
     names = Names(store.root)
-    chosen = with_state(store, names, program)
+    chosen = with_recordings(store, names, program)
     if program is not None and not chosen:
         raise Failure(f"nothing was rebuilt: no state is recorded of a program named {program}")
     if not chosen:

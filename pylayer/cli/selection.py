@@ -45,6 +45,16 @@ def require_store() -> Store:
     return Store(root)
 
 
+def with_recordings(store: Store, names: Names, app: str | None) -> list[int]:
+    """Returns the programs that have recorded pipelines, of all or of those named so. Learns their names."""
+    from ..store import state
+
+    found = state.programs(store.root)
+    for number in found:
+        names.learn(number, state.application(store.root, number))
+    return [number for number in found if app is None or names.matches(number, app)]
+
+
 class Selection:
     """What --app and --identity select."""
 

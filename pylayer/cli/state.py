@@ -11,21 +11,13 @@ from ..store import state as states
 from ..store.store import Store
 from .key import read_key
 from .output import Failure, files, human_bytes, json_option, plural, print_json, printable, progress, say
-from .selection import NAMES, Names, require_one, require_store
+from .selection import NAMES, Names, require_one, require_store, with_recordings
 from .transfer import importing, recipient_of, require_signature_option, say_signature, sign_export, unsigned
-
-
-def with_state(store: Store, names: Names, app: str | None) -> list[int]:
-    """Returns the programs that have state, of all or of those named so. Learns their names."""
-    found = states.programs(store.root)
-    for number in found:
-        names.learn(number, states.application(store.root, number))
-    return [number for number in found if app is None or names.matches(number, app)]
 
 
 def _one_program(store: Store, app: str, file: str) -> tuple[int, str]:
     names = Names(store.root)
-    found = {number: names.of(number) for number in with_state(store, names, app)}
+    found = {number: names.of(number) for number in with_recordings(store, names, app)}
     if not found:
         raise Failure(f"{file} was not written: no state is recorded of a program named {app}")
     require_one(app, found, "nothing was exported", patterns=False)

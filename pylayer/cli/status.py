@@ -14,6 +14,7 @@ from ..report import recorded
 from ..report.words import minute
 from ..store.store import EVERY, Store
 from ..values import Program
+from .blocks import line
 from .environment import ENABLE, obstacles, requests_layer
 from .output import (
     EXIT_OK,
@@ -28,7 +29,6 @@ from .output import (
 )
 from .policy_in_force import policies_in_force, read_policy
 from .selection import NAMES
-from .verdict_lines import line
 
 if TYPE_CHECKING:
     from ..report.recorded import Run
@@ -95,7 +95,7 @@ def _add_limits(found: Status, title: str | None) -> list[str]:
     decided = _verdicts(root, title) if root else []
     found.limits += [("verdict", text) for text, _ in decided]
     if decided:
-        found.limits.append(("", "pylayer quarantine forget ends verdicts before their time."))
+        found.limits.append(("", "pylayer rm --all --blocks ends verdicts before their time."))
     return [text for text, is_off in decided if is_off]
 
 

@@ -125,7 +125,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
 
 
 def _suspects(result: Moved) -> str:
-    return f"{plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)"
+    return f"{plural(result.suspects, 'record')} set aside after a crash (pylayer ls)"
 
 
 def _print_export(file: str, result: Moved, target: str, public: str | None) -> None:

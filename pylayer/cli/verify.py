@@ -115,7 +115,7 @@ def _print(root: str, report: Verification, repaired: Repair | None, after: Veri
     if repaired is None or after is None:
         out.print("pylayer ls --verify --repair moves the files to quarantine and keeps what verifies in them.")
         return
-    out.print(f"Moved to quarantine: {plural(repaired.quarantined, 'file')} (pylayer quarantine ls).")
+    out.print(f"Moved to quarantine: {plural(repaired.quarantined, 'file')} (pylayer ls).")
     for line in repaired.failures:
         out.print(line, style="red", soft_wrap=True)
     if after.damage:

@@ -162,7 +162,7 @@ class DeviceSession(Device):
         """Switches the layer off for this device, because of a verdict."""
         self.off_by_verdict = True
         self.switch_off(reason)
-        self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer quarantine forget switches it on again")
+        self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer rm --all --blocks switches it on again")
 
     # ---- application caches ----------------------------------------------------------------------
 

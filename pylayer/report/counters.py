@@ -121,7 +121,7 @@ RUN_VALUES = {
     "stored_bytes": Number("bytes of these records", metric="pylayer_stored_bytes_total"),
     "state_recorded": Number("pipelines whose state the store has, for pylayer rebuild"),
     "left_out": Number(
-        "stored records set aside because a process died over them (see pylayer quarantine ls)",
+        "stored records set aside because a process died over them (see pylayer ls)",
         remark=True,
         metric="pylayer_left_out_records_total",
         help="Stored records that are set aside because a process died while the driver handled them.",

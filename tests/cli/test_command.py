@@ -125,7 +125,7 @@ def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
 def test_no_home(user: User, words: str) -> None:
     """Without any home directory a command ends with one line that names the variables to set."""
     empty = {"HOME": "", "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
-    done = user.pylayer(words, **empty)
+    done = user.pylayer(*words.split(), **empty)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and "HOME" in done.stderr
 
@@ -138,12 +138,9 @@ def test_no_home(user: User, words: str) -> None:
         "ls --verify",
         "ls --verify --repair",
         "trim",
-        "clear --all",
+        "rm --all",
         "top --once",
         "report --list",
-        "quarantine ls",
-        "quarantine forget",
-        "quarantine empty",
     ],
 )
 def test_no_store(user: User, words: str) -> None:
@@ -158,16 +155,16 @@ def test_nothing_in_no_store(user: User) -> None:
     """If no program has run yet, none has the name that is asked for, and lists are empty."""
     done = user.pylayer("ls", "x")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert user.json("quarantine", "ls")["items"] == []
+    assert user.json("ls")["quarantined"] == []
 
 
 def test_quiet(user: User) -> None:
     """With -q, before or after the command, a command that succeeds prints nothing beside what was asked for. Errors
     are printed."""
     user.demo(4)
-    assert "would remove" in user.pylayer("-q", "clear", "--all", "--dry-run").stdout
-    assert "  remove the whole identity" in user.terminal("-q", "clear", "--all", answer="n\n")[1]
-    for words in ("-q trim", "export x --app pipelines -q", "-q import x", "clear --all --yes -q"):
+    assert "would remove" in user.pylayer("-q", "rm", "--all", "--dry-run").stdout
+    assert "  remove the whole identity" in user.terminal("-q", "rm", "--all", answer="n\n")[1]
+    for words in ("-q trim", "export x --app pipelines -q", "-q import x", "rm --all --pipelines --yes -q"):
         done = user.pylayer(*words.split())
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), words
     assert "pipelines" in user.pylayer("-q", "stats").stdout and "Store:" not in user.pylayer("-q", "stats").stdout
@@ -192,7 +189,7 @@ def test_ctrl_c(user: User) -> None:
     """Ctrl-C at a question ends the command by SIGINT. Nothing is done."""
     store = filled(user.store)
     before = store.files()
-    status, text = user.terminal("clear", "--all", answer=CTRL_C)
+    status, text = user.terminal("rm", "--all", answer=CTRL_C)
     assert status == -signal.SIGINT
     assert "Remove" in text and "pylayer:" not in text
     assert store.files() == before
@@ -202,7 +199,7 @@ def test_end_of_input(user: User) -> None:
     """Ctrl-D does not answer a question: nothing is done, and one line says so."""
     store = filled(user.store)
     before = store.files()
-    status, text = user.terminal("clear", "--all", answer="\x04")
+    status, text = user.terminal("rm", "--all", answer="\x04")
     assert status == 1
     assert text.endswith("pylayer: there was no answer, so nothing was done\n")
     assert store.files() == before
@@ -281,9 +278,8 @@ def test_colours(user: User) -> None:
     assert "\x1b" not in user.terminal("ls", "--verify", TERM="dumb")[1]
     assert "\x1b" not in user.pylayer("ls", "--verify").stdout
     assert COLOUR.search(user.pylayer("ls", "--verify", FORCE_COLOR="1", TERM="xterm-256color").stdout)
-    assert not COLOUR.search(
-        user.pylayer("ls", "--verify", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm-256color").stdout
-    )
+    asks = {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm-256color"}
+    assert not COLOUR.search(user.pylayer("ls", "--verify", **asks).stdout)
 
 
 def test_progress(user: User) -> None:

@@ -14,14 +14,12 @@ from pylayer.cli.main import COMMANDS
 
 #: One use of each command, and more of those that do different things. PLACE is a directory that can be written.
 USES = """
-clear --all --yes
 doctor
 export --app pipelines PLACE/new.pylayer
 fleet pull --url file://PLACE/fleet
 fleet push --key PLACE/key --url file://PLACE/fleet
 fleet publish --key PLACE/key --url file://PLACE/fleet
 fleet status --url file://PLACE/fleet
-forget --all --yes
 import PLACE/good.pylayer
 install --implicit
 key new PLACE/new.key
@@ -34,12 +32,10 @@ on pipelines
 policy check
 policy explain
 prewarm --for pipelines PLACE/good.pylayer
-quarantine empty --yes
-quarantine forget --yes
-quarantine ls
 rebuild
 report
 report --html PLACE/page.html
+rm --all --yes
 run --summary -- DEMO --count 3
 show 0013225d53d80222
 state export --app pipelines PLACE/new.state
@@ -140,8 +136,8 @@ def test_line_names_what_cannot_be_written(user: User, place: Path, words: str, 
     assert says.replace("HOME", str(user.home)) in done.stderr and "Read-only file system" in done.stderr
 
 
-def test_forget_says_what_it_forgot(user: User, place: Path) -> None:
-    """forget reports only what is gone."""
-    done = run(user, "forget --all --yes", place, "read-only")
-    assert done.returncode == 1 and done.stdout == "" and "could not be removed" in done.stderr
+def test_rm_says_what_stays(user: User, place: Path) -> None:
+    """rm reports what is left."""
+    done = run(user, "rm --all --history --yes", place, "read-only")
+    assert done.returncode == 1 and "could not be removed" in done.stderr
     assert user.json("stats")["programs"]

@@ -28,7 +28,7 @@ DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_t
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands whose normal output is for programs, or that become another program.
-WITHOUT = {"fleet", "key", "metrics", "policy", "quarantine", "run", "state"}
+WITHOUT = {"fleet", "key", "metrics", "policy", "run", "state"}
 
 
 def test_every_command_has_json() -> None:
@@ -96,7 +96,7 @@ def test_types_are_known() -> None:
 
 def test_types_of_verdicts() -> None:
     """docs/json.yaml lists every type of a lasting verdict."""
-    (shape,) = DOCUMENTED["pylayer quarantine ls"]["verdicts"]
+    (shape,) = DOCUMENTED["pylayer ls"]["blocks"]
     assert set(re.findall(r"[a-z]+(?:-[a-z]+)*", shape["type"].partition(" - ")[2])) - {"or"} == {
         rule.name for rule in TABLE.values()
     }
@@ -146,12 +146,9 @@ COMMANDS = (
     "report pipelines",
     "show 0000000000000abc",
     f"show {7:016x}",
-    "quarantine ls",
     "ls --verify",
     "ls --verify --repair",
-    "quarantine ls",
-    "quarantine forget --yes",
-    "quarantine empty --yes",
+    "ls",
     "prewarm game.foz --for game --replayer ./replayer",
     "rebuild",
     "trim --dry-run",
@@ -177,11 +174,9 @@ COMMANDS = (
     "fleet pull --url file:///WORK/www",
     "fleet status --url file:///WORK/www",
     "uninstall",
-    "clear --stale --dry-run",
-    "clear --app game --yes",
-    "clear --all --yes",
-    "forget game --yes",
-    "forget --all --yes",
+    "rm --stale --dry-run",
+    "rm game --yes",
+    "rm --all --yes",
 )
 
 
@@ -222,7 +217,7 @@ def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
         "export out --app nothing",
         "report",
         "policy explain --device nothing",
-        "clear",
+        "rm",
         "install --prefix x",
     ):
         done = user.pylayer(*line.split(), "--json")

@@ -55,10 +55,10 @@ def test_it_has_the_name_that_drivers_know(exported: Path) -> None:
 
 @pytest.mark.parametrize("name", ["pipelines", "pipe*"])
 def test_cleared_by_its_name(exported: Path, elsewhere: User, name: str) -> None:
-    """``clear`` finds the state of a program that never ran on this machine by the name that came with it."""
+    """``rm`` finds the state of a program that never ran on this machine by the name that came with it."""
     assert elsewhere.pylayer("state", "import", exported).returncode == 0 and state_of(elsewhere)
-    done = elsewhere.json("clear", "--app", name, "--yes")
-    assert done["state_files"] > 0 and done["removed"] == [] and state_of(elsewhere) == []
+    done = elsewhere.json("rm", name, "--yes")
+    assert done["others"]["recordings"] > 0 and done["removed"] == [] and state_of(elsewhere) == []
 
 
 def test_only_the_user_reads_it(exported: Path) -> None:

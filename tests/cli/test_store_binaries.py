@@ -94,7 +94,7 @@ def test_verify(user: User, store: Store) -> None:
     assert user.json("ls", "--verify", "--repair")["repair"]["problems_left"] == []
     assert user.json("ls", "--verify")["fine"]
     assert indexed(store, GAME) == before - 1
-    assert len(user.json("quarantine", "ls")["items"]) == 1
+    assert len(user.json("ls")["quarantined"]) == 1
 
 
 def test_verify_binaries_of_programs(user: User, store: Store) -> None:
@@ -116,7 +116,7 @@ def test_records_in_the_wrong_file(user: User, store: Store) -> None:
 
 def test_clear(user: User, store: Store) -> None:
     """Clearing a program removes all its binaries."""
-    assert user.pylayer("clear", "--app", "game*", "--yes").returncode == 0
+    assert user.pylayer("rm", "game*", "--pipelines", "--yes").returncode == 0
     assert (indexed(store, GAME), indexed(store, TOOL)) == (0, 1)
     assert store.files("*.binaries") == []
 

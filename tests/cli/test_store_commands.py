@@ -33,13 +33,12 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls", "--verify", "--repair"),
     ("trim", "--dry-run"),
     ("trim",),
-    ("clear", "--app", "game*", "--dry-run"),
-    ("clear", "--app", "game*", "--yes"),
-    ("clear", "--all", "--yes"),
-    ("clear", "--stale", "--yes"),
+    ("rm", "game*", "--dry-run"),
+    ("rm", "game*", "--pipelines", "--yes"),
+    ("rm", "--pipelines", "--all", "--yes"),
+    ("rm", "--stale", "--yes"),
     ("export", "game.pylayer", "--app", "game*"),
-    ("quarantine", "ls"),
-    ("quarantine", "forget", "--yes"),
+    ("rm", "--all", "--blocks", "--yes"),
 )
 
 
@@ -240,7 +239,7 @@ def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> No
         assert tree(user) == before
 
 
-@pytest.mark.parametrize("command", ["ls", "ls game*", "ls --verify", "quarantine ls", "trim"])
+@pytest.mark.parametrize("command", ["ls", "ls game*", "ls --verify", "trim"])
 def test_80_columns(user: User, store: Store, command: str) -> None:
     """Tables fit 80 columns with names and identities of any length. Only paths and identities may make a line
     longer."""
@@ -277,11 +276,11 @@ def test_names_of_nobody(user: User, store: Store) -> None:
         "ls --verify",
         "ls --verify --repair",
         "export x --app game*",
-        "clear --app game* --yes",
+        "rm game* --yes",
         "trim",
     ):
         assert user.pylayer(*command.split()).returncode in (0, 1), command
-    assert user.pylayer("clear", "--all", "--yes").returncode == 0 and not store.path.exists()
+    assert user.pylayer("rm", "--all", "--yes").returncode == 0 and not store.path.exists()
 
 
 def test_words() -> None:

@@ -259,14 +259,14 @@ def test_repair_while_another_folds(user: User, store: Store) -> None:
 
 
 def test_quarantine_ls(user: User, store: Store) -> None:
-    """quarantine ls lists each file with its reason, its former place, and its size."""
+    """ls lists each damaged file with its reason, its former place, and its size."""
     path = change_data(store)
     size = path.stat().st_size
     user.pylayer("ls", "--verify", "--repair")
-    (item,) = user.json("quarantine", "ls")["items"]
+    (item,) = user.json("ls")["quarantined"]
     assert item["reason"].startswith(f"{path.relative_to(user.store)}: damaged-data at byte 256")
     assert item["bytes"] == size == Path(item["path"]).stat().st_size and item["time_s"] > time.time() - 60
-    text = user.pylayer("quarantine", "ls").stdout
+    text = user.pylayer("ls").stdout
     assert path.name in text and "data that does not match its hash" in text
 
 
@@ -313,15 +313,18 @@ def test_damage_without_a_fold(user: User, store: Store, suffix: str, change: Ca
 
 def test_verdicts_are_listed_and_forgotten(user: User, store: Store) -> None:
     """What is set aside or switched off is listed with the program's name, its reason and its end. The file verifies,
-    and `forget` ends it."""
+    and `rm --blocks` ends it."""
     records = [stores.verdict(subject=number, found_ns=5) for number in (1, 2)]
     store.file(".verdict", ("game \x1b[2J", ""), *records, stores.verdict(verdicts.STUB, flags=0))
-    listed = user.pylayer("quarantine", "ls").stdout
+    listed = user.pylayer("ls").stdout
     assert "2 stored records are set aside, because the program died" in listed and "; until 2" in listed
     assert "this is not decided yet" in listed and "\x1b" not in listed
-    found = user.json("quarantine", "ls")["verdicts"]
+    found = user.json("ls")["blocks"]
     assert [(one["type"], one["state"]) for one in found] == [("record", "in force"), ("stub", "evidence")]
     assert user.pylayer("ls", "--verify").returncode == 0
-    assert user.json("quarantine", "forget", "--dry-run")["verdicts"] == 2
-    assert user.json("quarantine", "forget", "--yes")["left"] == 0
-    assert user.json("quarantine", "ls")["verdicts"] == []
+    store.file(".verdict", TOOL, stores.verdict())
+    assert user.json("rm", "game*", "--blocks", "--dry-run")["blocks"] == 2
+    assert user.json("rm", "game*", "--blocks", "--yes")["blocks"] == 2
+    assert [one["program"] for one in user.json("ls")["blocks"]] == ["tool"]
+    assert user.json("rm", "--all", "--blocks", "--yes")["blocks"] == 1
+    assert user.json("ls")["blocks"] == []

@@ -450,7 +450,7 @@ def notes(data: bytes) -> None:
     for fields in verdicts.ENTRY.iter_unpack(data[: len(data) // verdicts.ENTRY.size * verdicts.ENTRY.size]):
         known.add(verdicts.Verdict(*fields))
     require(len(known.memorable()) <= verdicts.MAX_ENTRIES, "too many verdicts")
-    verdict_words.tell(shapes.IDENTITY, "a program", known)
+    verdict_words.tell(shapes.IDENTITY, 1, "a program", known)
     when = chosen(data, 0, loaded.now, 1 << 63, (1 << 64) - 1)
     folder._read_used(data, when, loaded)
     require(len(loaded.used) <= len(data) // 8, "more fingerprints than were stored")

@@ -405,12 +405,12 @@ def test_sentinel_of_a_newer_version(world: World) -> None:
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_forget(world: World, marked: bool) -> None:
-    """`pylayer forget` removes a killed program's run, which does not come back, and keeps the run of one that lives.
+    """`pylayer rm --history` removes a killed program's run, which does not come back, and keeps that of a living one.
     What the driver was working on when the program died is still found."""
     fill(world)
     kill(world)
     (path,) = world.live_files()
-    forget = ("forget", "host", "--yes")
+    forget = ("rm", "host", "--history", "--yes")
     if marked:
         data = bytearray(path.read_bytes())
         data[sentinel.OFFSET : sentinel.OFFSET + 8] = b"\5\0\0\0\0\0\1\0"
@@ -419,7 +419,7 @@ def test_forget(world: World, marked: bool) -> None:
         assert path.exists() and world.runs() == []
         run(world, *WARM, *END)
         assert not path.exists() and len(world.runs()) == 1
-        assert "host" in world.pylayer("quarantine", "ls").stdout
+        assert "host" in world.pylayer("ls").stdout
         return
     with going_on(world, *WARM) as program:
         world.pylayer(*forget)
@@ -427,11 +427,11 @@ def test_forget(world: World, marked: bool) -> None:
 
 
 def test_clear(world: World) -> None:
-    """`pylayer clear` removes a killed program's sentinel and keeps its run."""
+    """`pylayer rm --pipelines` removes a killed program's sentinel and keeps its run."""
     fill(world)
     kill(world)
     before = len(world.runs())
-    world.pylayer("clear", "--all", "--yes")
+    world.pylayer("rm", "--pipelines", "--all", "--yes")
     assert world.live_files() == [] and len(world.runs()) == before and world.runs()[-1]["died"] is True
 
 

@@ -350,7 +350,7 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
         if (found.late)
             say_late();
         else
-            log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer quarantine forget switches it on again",
+            log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again",
                      device->run.info.device_name, device->store.kept.reason);
     }
     bool wanted = device->state.wanted || (reads_store && found.records == 0);

@@ -1,7 +1,8 @@
-"""``pylayer forget``: what was recorded about programs that ran is removed, and nothing else."""
+"""``pylayer rm``: of a program, of a driver, of all; and ``--history``: what was recorded about programs that ran."""
 
 from __future__ import annotations
 
+from cli import stores
 from cli.test_stats import write_run
 from cli.test_top import write_run as write_running
 from cli.user import User
@@ -19,10 +20,10 @@ def test_forget_all(user: User) -> None:
     assert recorded(user) == [".events", ".run"]
     (user.store / "runs" / "0-0.run").write_bytes(b"\xff\0")
     (user.store / "runs" / "0-0.events").write_bytes(b"")
-    done = user.pylayer("forget", "--all", "--yes")
-    assert done.returncode == 0 and done.stdout.startswith("Forgotten: 1 run of 1 program, ")
+    done = user.pylayer("rm", "--all", "--history", "--yes")
+    assert done.returncode == 0 and "Remove recorded runs and timelines of pipelines: 4, " in done.stdout
     assert recorded(user) == []
-    assert "Nothing to forget" in user.pylayer("forget", "--all", "--yes").stdout
+    assert "Nothing to remove" in user.pylayer("rm", "--all", "--history", "--yes").stdout
     user.demo(10)
     (program,) = user.json("stats")["programs"]
     assert (program["runs"], program["hits"], program["compiled"]) == (1, 10, 0)
@@ -33,8 +34,8 @@ def test_forget_a_program(user: User) -> None:
     write_run(user)
     write_run(user, started=2.0)
     write_run(user, program="tool (game)", executable="tool", application="game")
-    assert user.json("forget", "game", "--dry-run")["runs"] == 2 and len(recorded(user)) == 3
-    assert user.json("forget", "game", "--yes")["programs"] == ["game"]
+    assert user.json("rm", "game", "--history", "--dry-run")["others"] == {"history": 2} and len(recorded(user)) == 3
+    assert user.json("rm", "game", "--history", "--yes")["left"] == []
     assert [one["program"] for one in user.json("stats")["programs"]] == ["tool (game)"]
 
 
@@ -42,32 +43,43 @@ def test_forget_one_of_several(user: User) -> None:
     """A name that several programs have is refused; a pattern removes them all."""
     for application in ("A", "B"):
         write_run(user, program=f"game ({application})", application=application)
-    done = user.pylayer("forget", "game", "--yes")
+    done = user.pylayer("rm", "game", "--yes")
     assert done.returncode == 2 and "game names 2 programs: game (A) (" in done.stderr and len(recorded(user)) == 2
-    assert user.json("forget", "game*", "--yes")["runs"] == 2 and recorded(user) == []
+    assert user.json("rm", "game*", "--yes")["others"]["history"] == 2 and recorded(user) == []
 
 
 def test_forget_while_running(user: User) -> None:
     """Files of a program that is running stay, and a line says so."""
     write_running(user, pipeline(0, 1))
     write_run(user, program="tool", executable="tool")
-    done = user.pylayer("forget", "--all", "--yes")
+    done = user.pylayer("rm", "--all", "--history", "--yes")
     assert done.returncode == 0 and "Kept: 1 run of programs that are running." in done.stdout
     assert recorded(user) == [".events", ".run"] and user.json("top")["programs"][0]["program"] == "game"
 
 
 def test_wrong_use(user: User) -> None:
-    """A name or --all must say what to forget, and somebody or --yes must agree."""
+    """A name or --all must say what to remove, and somebody or --yes must agree."""
     write_run(user)
     for arguments in ((), ("game", "--all"), ("game",)):
-        done = user.pylayer("forget", *arguments)
+        done = user.pylayer("rm", *arguments)
         assert done.returncode == 2 and done.stderr.count("\n") == 1, arguments
-    done = user.pylayer("forget", "nobody", "--yes")
-    assert done.returncode == 1 and "no run of nobody" in done.stderr and recorded(user) == [".run"]
+    done = user.pylayer("rm", "nobody", "--yes")
+    assert done.returncode == 1 and "nothing of a program named nobody" in done.stderr and recorded(user) == [".run"]
 
 
-def test_clear_keeps_the_list(user: User) -> None:
-    """clear --all says that it keeps the list of what ran."""
+def test_all_of_a_program(user: User) -> None:
+    """Without an option that chooses, a program's pipelines, runs, recordings and blocks go, and nothing of another. An
+    identity's beginning names a driver, whose pipelines and runs go."""
     user.demo(4)
-    assert "Kept: the list of what ran (pylayer forget --all)" in user.pylayer("clear", "--all", "--yes").stdout
-    assert recorded(user) == [".events", ".run"]
+    stores.Store(user.store).file(".verdict", ("pipelines", "pipelines"), stores.verdict())
+    other = stores.Store(user.store, stores.OLD_DRIVER)
+    other.journal(stores.TOOL, stores.cell(1, identity=stores.OLD_DRIVER))
+    write_run(user, program="tool", executable="tool")
+    done = user.json("rm", "pipelines", "--yes")
+    assert done["others"]["history"] == 2 and done["others"]["recordings"] > 0 and done["blocks"] == 1
+    assert [program for one in done["removed"] for program in one["programs"]] == ["pipelines"]
+    assert len(other.loaded(stores.TOOL)) == 1 and recorded(user) == [".run"] and not list(user.store.glob("state/*"))
+    assert [one["identity"] for one in user.json("rm", stores.OLD_DRIVER.name[:8], "--yes")["removed"]] == [
+        stores.OLD_DRIVER.name
+    ]
+    assert user.pylayer("rm", "--all", "--yes").returncode == 0 and recorded(user) == []
