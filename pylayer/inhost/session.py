@@ -276,7 +276,7 @@ class DeviceSession(Device):
         return self._totals["fetched_compile_ns"] / fetched if fetched else self.load.loaded.mean_create_ns
 
     def write_run(self, early: bool = False) -> bool:
-        """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed. An early
+        """Writes the run's statistics for `pylayer stats`. Returns whether anything changed. An early
         write, the first one, only makes the run known if the program is killed. If it fails, the next one says so."""
         # Until policy is told that the device exists, it does not know the run's name: the layer may have given it one.
         if self.run_log is None or self.folder is None or self.state is None or not self._totals:

@@ -1,7 +1,7 @@
 """The table of the numbers that a run records, and how each is shown.
 
-To show a new number, add a row here. `pylayer stats`, the report's remarks, `pylayer metrics` and, after ``make docs``,
-their documentation follow this table. A test asks for a row for each counter.
+To show a new number, add a row here. `pylayer stats`, with --prometheus too, the report's remarks and, after ``make
+docs``, their documentation follow this table. A test asks for a row for each counter.
 """
 
 from __future__ import annotations

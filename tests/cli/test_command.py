@@ -121,7 +121,7 @@ def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pylayer: {says}\n")
 
 
-@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "ls --verify", "trim", "top"])
+@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "ls --verify", "trim", "stats --watch"])
 def test_no_home(user: User, words: str) -> None:
     """Without any home directory a command ends with one line that names the variables to set."""
     empty = {"HOME": "", "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
@@ -139,15 +139,15 @@ def test_no_home(user: User, words: str) -> None:
         "ls --verify --repair",
         "trim",
         "rm --all",
-        "top --once",
-        "report --list",
+        "stats --watch",
+        "stats --runs",
     ],
 )
 def test_no_store(user: User, words: str) -> None:
     """If no program has run yet, a command says so in one line and succeeds. It creates nothing."""
     done = user.pylayer(*words.split())
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 1, "")
-    assert str(user.store) in done.stdout or words == "top --once"
+    assert str(user.store) in done.stdout or words == "stats --watch"
     assert not user.store.exists()
 
 

@@ -26,7 +26,6 @@ key new PLACE/new.key
 key show PLACE/key
 ls
 ls --verify
-metrics
 off pipelines
 on pipelines
 policy check
@@ -34,15 +33,17 @@ policy explain
 prewarm --for pipelines PLACE/good.pylayer
 rebuild
 report
+report --pipeline 0013225d53d80222
 report --html PLACE/page.html
 rm --all --yes
 run --summary -- DEMO --count 3
-show 0013225d53d80222
 state export --app pipelines PLACE/new.state
 state import PLACE/good.state
 stats
+stats --prometheus PLACE/pylayer.prom
+stats --runs
+stats --watch
 status pipelines
-top --once
 trim --max-size 1M
 uninstall
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli import stores
 from cli.test_stats import write_run
-from cli.test_top import write_run as write_running
+from cli.test_watch import write_run as write_running
 from cli.user import User
 from recorded_runs import pipeline
 
@@ -54,7 +54,7 @@ def test_forget_while_running(user: User) -> None:
     write_run(user, program="tool", executable="tool")
     done = user.pylayer("rm", "--all", "--history", "--yes")
     assert done.returncode == 0 and "Kept: 1 run of programs that are running." in done.stdout
-    assert recorded(user) == [".events", ".run"] and user.json("top")["programs"][0]["program"] == "game"
+    assert recorded(user) == [".events", ".run"] and user.json("stats", "--watch")["programs"][0]["program"] == "game"
 
 
 def test_wrong_use(user: User) -> None:

@@ -315,7 +315,7 @@ def test_summary_of_its_own(user: User) -> None:
     were, whoever started them."""
     words = f"{DEMO} --count 3 & PYLAYER_SESSION=another {DEMO} --count 5 --compute & wait"
     done = user.pylayer("run", "--summary", "--", "sh", "-c", words)
-    assert done.returncode == 0 and len(user.json("report", "--list")["processes"]) == 2
+    assert done.returncode == 0 and len(user.json("stats", "--runs")["processes"]) == 2
     (row,) = [line for line in done.stderr.splitlines() if line.startswith("pipelines")]
     assert row.split()[1:3] == ["1", "3"]
     alone = user.pylayer("run", "--summary", "--", "sh", "-c", words.replace("another", "third").split("&")[1])

@@ -52,7 +52,10 @@ def test_running_under_the_layer(user: User, game: Path) -> None:
     other = user.directory / "other"
     command = user.process(("run", "--store", other, "--", game, "--count", 14336))["args"]
     with running(user, *command) as process:
-        while not any(other.glob("store/*/*.live")) or not user.json("top", PYLAYER_STORE=str(other))["programs"]:
+        while (
+            not any(other.glob("store/*/*.live"))
+            or not user.json("stats", "--watch", PYLAYER_STORE=str(other))["programs"]
+        ):
             assert process.poll() is None
             time.sleep(0.02)
         found = user.json("status", GAME)

@@ -80,7 +80,7 @@ def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, 
     told = "20 of the 20 stored pipelines from the fleet, 20 used here"
     assert told in user.pylayer("stats").stdout
     assert told in user.json("report", "last")["runs"][0]["remarks"]
-    metrics = user.pylayer("metrics").stdout
+    metrics = user.pylayer("stats", "--prometheus").stdout
     assert metrics.count("\npylayer_pulled_pipelines{") == metrics.count("\npylayer_pulled_pipelines_used{") == 1
     (status,) = user.json("fleet", "status")["identities"]
     assert (status["pulled_pipelines"], status["pulled_pipelines_used"], status["problem"]) == (20, 20, "")
@@ -122,7 +122,7 @@ def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user:
         assert (total["pulled_pipelines"], total["pulled_pipelines_used"]) == (20, None)
         told = "20 of the 20 stored pipelines from the fleet, ? used here: programs with store: read-only do not"
         assert told in user.pylayer("stats").stdout
-    assert "\npylayer_pulled_pipelines_used{" not in user.pylayer("metrics").stdout
+    assert "\npylayer_pulled_pipelines_used{" not in user.pylayer("stats", "--prometheus").stdout
     (status,) = user.json("fleet", "status")["identities"]
     assert status["pulled_pipelines_used"] is None and "? used here" in user.pylayer("fleet", "status").stdout
     assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] is None

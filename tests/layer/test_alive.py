@@ -206,6 +206,6 @@ def test_programs_after_a_reboot(world: World, tmp_path: Path) -> None:
     world.demo("--count", COUNT)
     world.run([DEMO, "--count", "20", "--exit", "_exit"])
     after = rebooted(tmp_path)
-    assert "running" not in world.run([*after, PYLAYER, "report", "--list"]).stdout
+    assert "running" not in world.run([*after, PYLAYER, "stats", "--runs"]).stdout
     world.run([*after, PYLAYER, "rm", "--pipelines", "--all", "--yes"])
     assert not list(world.store.glob("store/*/*.journal"))
