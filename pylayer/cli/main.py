@@ -34,7 +34,6 @@ COMMANDS = {
     "report": ("report", "", "Show what a run compiled, what held it up, and what was refused."),
     "rm": ("rm", "", "Remove what the store has of a program or a driver."),
     "run": ("run", "", "Run a program under the layer, without installing anything."),
-    "state": ("state", "", "Move what pylayer rebuild compiles to another machine."),
     "stats": ("stats", "", "Show what the layer did, for each driver and program."),
     "status": ("status", "", "Tell whether the layer is on, and what limits it."),
     "trim": ("trim", "", "Fold the store and keep it within its limits."),

@@ -1,4 +1,5 @@
-"""``pylayer export`` and ``pylayer import``: move pipelines between machines with the same device and driver."""
+"""``pylayer export`` and ``pylayer import``: move pipelines between machines with the same device and driver, and
+recordings to any."""
 
 from __future__ import annotations
 
@@ -11,12 +12,14 @@ import click
 
 from ..common.files import TEMPORARY, rename_to_new, unique_name
 from ..common.settings import top_setting
+from ..store.state import foreign
 from ..store.store import Refused
 from .devices import described, is_of, present_facts
 from .key import read_key
 from .names import numbered
 from .output import (
     Failure,
+    WrongUse,
     files,
     human_bytes,
     json_option,
@@ -75,23 +78,37 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
 @click.option(
     "--sign", metavar="KEYFILE", shell_complete=files, help="Sign it with this private key (pylayer key new makes one)."
 )
+@click.option(
+    "--recordings", is_flag=True, help="Instead, what the program asked for, with its shaders (pylayer rebuild)."
+)
 @json_option
-def export_command(file: str, app: str, identity: str | None, sign: str | None, as_json: bool) -> None:
+def export_command(
+    file: str, app: str, identity: str | None, sign: str | None, recordings: bool, as_json: bool
+) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
     FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It does not
-    hold whole caches (snapshots), nor anything that the program itself read or wrote.
+    hold whole caches (snapshots), nor anything that the program itself read or wrote. With --recordings it holds what
+    the program asked for when it created pipelines, for machines with any driver.
 
     \b
     Example:
       pylayer export blender.pylayer --app blender
+      pylayer export blender.recorded --app blender --recordings
     """
+    if recordings and identity:
+        raise WrongUse("recordings are of no driver; give --recordings or --identity, not both")
     store = require_store()
     if os.path.lexists(file):
         raise Failure(f"{file} already exists and was not changed; name a new file")
     private = None
     if sign is not None:
         private = read_key(sign)
+    if recordings:
+        from .recordings import export_recordings
+
+        export_recordings(store, file, app, private, as_json)
+        return
     names = Names(store.root)
     shelf, programs = _one_shelf(store, names, app, identity)
     assert shelf.identity is not None
@@ -116,7 +133,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         raise Failure(f"{file} was not written: {app} has {there}")
     os.chmod(file, usual_mode())  # others may read it, as any file that the user writes
     if as_json:
-        values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
+        values = {"file": os.path.abspath(file), "recordings": False, **_moved_json(result, shelf.name, device, driver)}
         print_json(
             {**values, "suspects_left_out": result.suspects, "missing_pipelines": result.missing, "signed_by": public}
         )
@@ -241,11 +258,13 @@ def say_signature(signature: Signature | None) -> None:
 def import_command(
     file: str, any_device: bool, app: str | None, require_signature: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Import pipelines that pylayer export wrote on another machine.
+    """Import pipelines or recordings that pylayer export wrote on another machine.
 
     Before anything is stored, every record is verified, and each pipeline's header must name this device and driver.
     A file with any error is refused as a whole. Hashes show damage. They do not show who made a file; a signature
     does. Import only files of somebody whose programs you would run. An invalid signature is always refused.
+
+    pylayer rebuild compiles recordings. It gives the file's shaders to the driver, in processes of their own.
 
     A program loads what it compiled itself. --for names one program of this store, which then also loads what another
     one compiled, such as fossilize-replay or another version of itself.
@@ -259,6 +278,12 @@ def import_command(
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
     path = os.path.realpath(file)
     with importing(file, require_signature) as (content, signature):
+        found = foreign(content)
+        if found is not None:
+            from .recordings import import_recordings
+
+            import_recordings(store, found, file, recipient, signature, dry_run, as_json)
+            return
         work = store.import_from(content, recipient)
         if not any_device:
             _require_device(work)
@@ -273,7 +298,14 @@ def import_command(
         values = _moved_json(result, work.identity.name, device, driver)
         signed = None if signature is None else signature.as_json()
         given = None if recipient is None else {"program": recipient[1], "program_id": f"{recipient[0]:016x}"}
-        about = {"file": path, "dry_run": dry_run, "packs": result.paths, **values, "given_to": given}
+        about = {
+            "file": path,
+            "recordings": False,
+            "dry_run": dry_run,
+            "packs": result.paths,
+            **values,
+            "given_to": given,
+        }
         print_json({**about, "signature": signed})
         return
     _print_import(result, f"{device}, {driver}; identity {work.identity.name}", recipient, signature, dry_run)

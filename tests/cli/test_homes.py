@@ -16,11 +16,13 @@ from pylayer.cli.main import COMMANDS
 USES = """
 doctor
 export --app pipelines PLACE/new.pylayer
+export --app pipelines --recordings PLACE/new.recorded
 fleet pull --url file://PLACE/fleet
 fleet push --key PLACE/key --url file://PLACE/fleet
 fleet publish --key PLACE/key --url file://PLACE/fleet
 fleet status --url file://PLACE/fleet
 import PLACE/good.pylayer
+import PLACE/good.recorded
 install --implicit
 key new PLACE/new.key
 key show PLACE/key
@@ -37,8 +39,6 @@ report --pipeline 0013225d53d80222
 report --html PLACE/page.html
 rm --all --yes
 run --summary -- DEMO --count 3
-state export --app pipelines PLACE/new.state
-state import PLACE/good.state
 stats
 stats --prometheus PLACE/pylayer.prom
 stats --runs
@@ -59,7 +59,7 @@ def place(user: User, tmp_path: Path) -> Path:
     (place / "fleet").mkdir(parents=True)
     user.demo(6)
     assert user.pylayer("export", "--app", "pipelines", place / "good.pylayer").returncode == 0
-    assert user.pylayer("state", "export", "--app", "pipelines", place / "good.state").returncode == 0
+    assert user.pylayer("export", "--app", "pipelines", "--recordings", place / "good.recorded").returncode == 0
     assert user.pylayer("key", "new", place / "key").returncode == 0
     return place
 

@@ -28,7 +28,7 @@ DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_t
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands whose normal output is for programs, or that become another program.
-WITHOUT = {"fleet", "key", "policy", "run", "state"}
+WITHOUT = {"fleet", "key", "policy", "run"}
 
 
 def test_every_command_has_json() -> None:
@@ -158,8 +158,9 @@ COMMANDS = (
     "export pipelines.pylayer --app pipelines --sign my.key",
     "import pipelines.pylayer --dry-run",
     "import pipelines.pylayer",
-    "state export pipelines.state --app pipelines --sign my.key",
-    "state import pipelines.state",
+    "export pipelines.recorded --app pipelines --recordings --sign my.key",
+    "import pipelines.recorded --dry-run",
+    "import pipelines.recorded",
     "off other",
     "on other",
     "policy check",

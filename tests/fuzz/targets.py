@@ -522,10 +522,9 @@ def states(data: bytes) -> None:
     """state.take_over of any file: taken whole or Refused. The same bytes as a file of the store: a fold loses nothing
     of what is complete."""
     root = os.path.join(Place.root(), "recorded")
-    found: state.State | None
+    found = state.foreign(write("export", data))
     try:
-        found = state.foreign(write("export", data))
-        for _ in state.take_over(found, root):
+        for _ in state.take_over(found, root) if found else ():
             pass
     except format.Refused:
         found = None
