@@ -217,7 +217,7 @@ def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
         "report",
         "policy explain --device nothing",
         "rm",
-        "install --prefix x",
+        "install --nonsense",
     ):
         done = user.pylayer(*line.split(), "--json")
         assert done.returncode in (1, 2), line

@@ -33,7 +33,7 @@ PRESETS = sorted(path for path in (PACKAGE / "data" / "config").glob("*.yaml") i
 @pytest.fixture
 def manifest(user: User) -> dict[str, Any]:
     """The manifest, as installed."""
-    assert user.pylayer("install", "--in-place").returncode == 0
+    assert user.pylayer("install").returncode == 0
     (path,) = user.home.rglob("*.json")
     return json.loads(path.read_text())  # type: ignore[no-any-return]
 

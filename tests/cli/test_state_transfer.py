@@ -1,4 +1,4 @@
-"""``pylayer export --recordings``: another machine compiles what a program asked for, without it, for its own driver."""
+"""``pylayer export --recordings``: another machine compiles what a program asked for, for its own driver."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_here(user: User) -> None:
     """Without a name, the answer is for programs that are started from here."""
     assert "pylayer run -- APP runs one program under it" in user.json("status", status=1)["answer"]
     assert "ENABLE_PYLAYER=yes" in user.json("status", status=1, ENABLE_PYLAYER="yes")["answer"]
-    user.pylayer("install", "--in-place", "--implicit")
+    user.pylayer("install", "--implicit")
     write_game(user)
     found = user.json("status", ENABLE_PYLAYER="1")
     assert found["answer"] == "On: programs that are started from here run under the layer."
