@@ -279,7 +279,8 @@ INSTALLED := $(HOME)/.local/share/pylayer
 install: setup wheel
 	@[ -n "$(HOME)" ] || { echo "pylayer: HOME is not set" >&2; exit 1; }
 	@$(BIN)/python -m venv --without-pip "$(INSTALLED)"
-	@$(PIP) --python "$(INSTALLED)/bin/python" install --upgrade "$$(echo dist/*.whl)[report,fleet]"
+	@[ ! -e "$(INSTALLED)/bin/pylayer" ] || $(PIP) --python "$(INSTALLED)/bin/python" uninstall --yes vk-pylayer
+	@$(PIP) --python "$(INSTALLED)/bin/python" install "$$(echo dist/*.whl)[report,fleet]"
 	@mkdir -p "$(HOME)/.local/bin" "$(HOME)/.local/share/man/man1"
 	@ln -sfn "$(INSTALLED)/bin/pylayer" "$(HOME)/.local/bin/pylayer"
 	@ln -sfn "$(INSTALLED)/share/man/man1/pylayer.1" "$(HOME)/.local/share/man/man1/pylayer.1"

@@ -23,6 +23,14 @@ def line(block: VerdictText) -> str:
     return f"{minute(block.since_s)}  {block.program}: {block.text}{after.get(block.state, '')}"
 
 
+def in_force(root: str | None, program: str | None = None) -> list[VerdictText]:
+    """Returns the blocks in force: all, or those about a program and those about all programs."""
+    from ..store.store import EVERY, Store
+
+    found = Store(root).verdicts() if root else []
+    return [one for one in found if one.state == "in force" and (program is None or one.program in (program, EVERY))]
+
+
 def print_blocks(found: list[VerdictText]) -> None:
     """Prints a line for each block, below the driver that it is about."""
     out, identity = console(), ""

@@ -109,3 +109,13 @@ def examine() -> tuple[list[Check], list[TriedDevice]]:
     others = [checks.check_installed(), *checks.check_environment(), *check_containers(store_root()), listed]
     blocks = checks.check_blocks(store_root() if store.status != PROBLEM else None)
     return [loader, layer, checks.check_policy(), store, *checks.check_system_store(), blocks, *others], devices
+
+
+def examine_program(program: str | None) -> list[Check]:
+    """Returns the checks of what limits the layer for a program. They start nothing on a device."""
+    return [
+        checks.check_policy(),
+        checks.check_store(),
+        checks.check_blocks(store_root(), program),
+        checks.check_installed(),
+    ]

@@ -19,15 +19,14 @@ from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line, shared_options
 #: The module of each command, its name in there if that differs from the command's, and what it does. The help
 #: lists the commands without importing them.
 COMMANDS = {
-    "doctor": ("doctor", "", "Check whether the layer works here."),
+    "doctor": ("doctor", "", "Check whether the layer works here, or is on for a program."),
     "export": ("transfer", "export_command", "Write a program's pipelines into one file."),
     "fleet": ("fleet", "", "Pull, push and publish pipelines of other machines."),
     "import": ("transfer", "import_command", "Import pipelines from an exported file."),
     "install": ("install", "", "Install pylayer and register its layer, for this user."),
-    "key": ("key", "", "Create and show keys that sign exports."),
+    "key": ("key", "", "Print or create a key that signs exports."),
     "ls": ("ls", "", "Show what the store holds, for each driver and program."),
     "off": ("switch", "off", "Exclude a program from the layer."),
-    "on": ("switch", "on", "Undo pylayer off."),
     "policy": ("policy", "", "Check and explain the policy file."),
     "prewarm": ("prewarm", "", "Compile a program's pipelines before it runs."),
     "rebuild": ("rebuild", "", "Compile pipelines for a new driver."),
@@ -35,7 +34,6 @@ COMMANDS = {
     "rm": ("rm", "", "Remove what the store has of a program or a driver."),
     "run": ("run", "", "Run a program under the layer, without installing anything."),
     "stats": ("stats", "", "Show what the layer did, for each driver and program."),
-    "status": ("status", "", "Tell whether the layer is on, and what limits it."),
     "trim": ("trim", "", "Fold the store and keep it within its limits."),
     "uninstall": ("uninstall", "", "Remove what `pylayer install` wrote, and nothing else."),
 }

@@ -112,7 +112,7 @@ def why_unseen(document: dict[str, Any], command: str) -> str:
     if rule:
         return (
             f"the {rule} excludes {name}, and nothing that it started created a Vulkan device under the layer; "
-            f"pylayer on {name} includes it"
+            f"pylayer off {name} --undo includes it"
         )
     return (
         "the program created no Vulkan device under the layer, or the store cannot be written; "

@@ -76,7 +76,10 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
 )
 @identity_option
 @click.option(
-    "--sign", metavar="KEYFILE", shell_complete=files, help="Sign it with this private key (pylayer key new makes one)."
+    "--sign",
+    metavar="KEYFILE",
+    shell_complete=files,
+    help="Sign it with this private key (pylayer key).",
 )
 @click.option(
     "--recordings", is_flag=True, help="Instead, what the program asked for, with its shaders (pylayer rebuild)."

@@ -102,13 +102,13 @@ def test_help_fits_the_terminal(user: User, columns: int) -> None:
     ("arguments", "says"),
     [
         (("nonsense",), "no such command 'nonsense'; see pylayer --help"),
-        (("stat",), "no such command 'stat'; did you mean stats or state or status? See pylayer --help"),
-        (("key", "nw"), "no such command 'nw'; did you mean new? See pylayer key --help"),
+        (("stat",), "no such command 'stat'; did you mean stats? See pylayer --help"),
+        (("policy", "chek"), "no such command 'chek'; did you mean check? See pylayer policy --help"),
         (("doctor", "--foo"), "no such option '--foo'; see pylayer doctor --help"),
         (("stats", "--jsn"), "no such option '--jsn'; did you mean --json? See pylayer stats --help"),
         (("stats", "--json", "--nonsense"), "no such option '--nonsense'; see pylayer stats --help"),
         (("run",), "missing argument '-- APP [ARGS]...'; see pylayer run --help"),
-        (("doctor", "argument"), "got unexpected extra argument (argument); see pylayer doctor --help"),
+        (("doctor", "a", "argument"), "got unexpected extra argument (argument); see pylayer doctor --help"),
         (
             ("trim", "--max-size", "much"),
             "invalid value for '--max-size': 'much' is not a size; write it like 500M or 2GiB; see pylayer trim --help",

@@ -15,6 +15,7 @@ from pylayer.cli.main import COMMANDS
 #: One use of each command, and more of those that do different things. PLACE is a directory that can be written.
 USES = """
 doctor
+doctor pipelines
 export --app pipelines PLACE/new.pylayer
 export --app pipelines --recordings PLACE/new.recorded
 fleet pull --url file://PLACE/fleet
@@ -24,12 +25,12 @@ fleet status --url file://PLACE/fleet
 import PLACE/good.pylayer
 import PLACE/good.recorded
 install --implicit
-key new PLACE/new.key
-key show PLACE/key
+key PLACE/new.key --new
+key PLACE/key
 ls
 ls --verify
 off pipelines
-on pipelines
+off pipelines --undo
 policy check
 policy explain
 prewarm --for pipelines PLACE/good.pylayer
@@ -43,7 +44,6 @@ stats
 stats --prometheus PLACE/pylayer.prom
 stats --runs
 stats --watch
-status pipelines
 trim --max-size 1M
 uninstall
 """
@@ -60,7 +60,7 @@ def place(user: User, tmp_path: Path) -> Path:
     user.demo(6)
     assert user.pylayer("export", "--app", "pipelines", place / "good.pylayer").returncode == 0
     assert user.pylayer("export", "--app", "pipelines", "--recordings", place / "good.recorded").returncode == 0
-    assert user.pylayer("key", "new", place / "key").returncode == 0
+    assert user.pylayer("key", place / "key", "--new").returncode == 0
     return place
 
 

@@ -28,7 +28,7 @@ DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_t
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands whose normal output is for programs, or that become another program.
-WITHOUT = {"fleet", "key", "policy", "run"}
+WITHOUT = {"fleet", "policy", "run"}
 
 
 def test_every_command_has_json() -> None:
@@ -139,7 +139,7 @@ COMMANDS = (
     "ls game",
     f"ls {IDENTITY.name}",
     "stats",
-    "status game",
+    "doctor game",
     "stats --watch",
     "stats --runs",
     "report recorded --against previous",
@@ -153,8 +153,8 @@ COMMANDS = (
     "rebuild",
     "trim --dry-run",
     "trim",
-    "key new my.key",
-    "key show my.key",
+    "key my.key --new",
+    "key my.key",
     "export pipelines.pylayer --app pipelines --sign my.key",
     "import pipelines.pylayer --dry-run",
     "import pipelines.pylayer",
@@ -162,7 +162,7 @@ COMMANDS = (
     "import pipelines.recorded --dry-run",
     "import pipelines.recorded",
     "off other",
-    "on other",
+    "off other --undo",
     "policy check",
     "policy check wrong.yaml",
     "policy check rules.yaml",
@@ -210,8 +210,8 @@ def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
     for line in (
         "ls nothing",
         "stats nothing",
-        "key show nothing",
-        "key new /nowhere/my.key",
+        "key nothing",
+        "key /nowhere/my.key --new",
         "import nothing",
         "export out --app nothing",
         "report",

@@ -331,15 +331,15 @@ def test_summary_of_nothing(user: User) -> None:
 
 
 def test_summary_of_an_excluded_program(user: User) -> None:
-    """If a rule excludes the program, --summary names it, and does not guess. `pylayer on` includes the program."""
+    """If a rule excludes the program, --summary names it, and does not guess. `off --undo` includes the program."""
     game = user.directory / "steam"
     shutil.copy(DEMO, game)
     done = user.pylayer("run", "--summary", "--", game, "--count", 1)
     assert done.stderr.splitlines()[-1] == (
         "pylayer: nothing was recorded: the built-in skip rule executable: steam excludes steam, and nothing that it "
-        "started created a Vulkan device under the layer; pylayer on steam includes it"
+        "started created a Vulkan device under the layer; pylayer off steam --undo includes it"
     )
-    assert user.pylayer("on", "steam").returncode == 0
+    assert user.pylayer("off", "--undo", "steam").returncode == 0
     assert "nothing was recorded" not in user.pylayer("run", "--summary", "--", game, "--count", 1).stderr
 
 

@@ -108,7 +108,7 @@ def test_something_is_missing(exported: Path, elsewhere: User) -> None:
 def test_signatures(exported: Path, user: User, elsewhere: User) -> None:
     """A signed export is taken if its key is trusted or no signature is required, and never if it was changed."""
     key, signed = user.directory / "my.key", user.directory / "signed.recorded"
-    public = user.json("key", "new", key)["public_key"]
+    public = user.json("key", key, "--new")["public_key"]
     assert user.json("export", signed, "--app", "pipelines", "--recordings", "--sign", key)["signed_by"] == public
     assert "not signed" in refused(elsewhere, exported, "--require-signature")
     assert "does not list" in refused(elsewhere, signed, "--require-signature")

@@ -1,4 +1,4 @@
-"""``pylayer off`` and ``pylayer on``: the rules that they write, and that nothing else in the policy file changes."""
+"""``pylayer off``, with --undo too: the rules that it writes, and that nothing else in the policy file changes."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_off_and_on(user: User, name: str) -> None:
+def test_off_and_undo(user: User, name: str) -> None:
     """off adds lines and keeps all others, on removes its rule, and both do nothing the second time."""
     text, path = FILES[name], user.policy_file
     path.write_text(text)
     done = user.pylayer("off", "game")
-    assert done.returncode == 0 and done.stdout.endswith("To undo: pylayer on game\n"), done.stderr
+    assert done.returncode == 0 and done.stdout.endswith("To undo: pylayer off game --undo\n"), done.stderr
     off = path.read_text()
     assert user.pylayer("policy", "check").returncode == 0 and str(path) in done.stdout
     header = "" if "\nskip:" in f"\n{text}" else "skip:\n"
-    kept = re.sub(header + r' *- \{executable: "game"\}  # by pylayer on and off\n', "", off)
+    kept = re.sub(header + r' *- \{executable: "game"\}  # by pylayer off\n', "", off)
     assert off != text and kept.rstrip("\n") == text.rstrip("\n")
     assert "skip rule executable: game" in user.pylayer("policy", "explain", "game").stdout
     assert "already off" in user.pylayer("off", "game").stdout and path.read_text() == off
-    assert user.pylayer("on", "game").returncode == 0
+    assert user.pylayer("off", "--undo", "game").returncode == 0
     assert path.read_text().rstrip("\n") == text.rstrip("\n")
-    assert "already on" in user.pylayer("on", "game").stdout
+    assert "already on" in user.pylayer("off", "--undo", "game").stdout
 
 
 def test_no_policy_file(user: User) -> None:
@@ -51,7 +51,7 @@ def test_no_policy_file(user: User) -> None:
     assert user.pylayer("off", "pipelines").returncode == 0
     user.demo(3)
     assert list(read_all(str(user.store))) == []
-    assert user.pylayer("on", "pipelines").returncode == 0
+    assert user.pylayer("off", "--undo", "pipelines").returncode == 0
     user.demo(3)
     assert len(list(read_all(str(user.store)))) == 1
 
@@ -59,7 +59,7 @@ def test_no_policy_file(user: User) -> None:
 def test_built_in_rule(user: User) -> None:
     """on makes an exception where another rule excludes the program, and off takes it away."""
     assert "already off, because of the built-in skip rule" in user.pylayer("off", "steam").stdout
-    done = user.pylayer("on", "steam")
+    done = user.pylayer("off", "--undo", "steam")
     assert 'wrote never_skip {executable: "steam"}' in done.stdout and "To undo: pylayer off steam" in done.stdout
     assert user.pylayer("off", "steam").returncode == 0 and user.policy_file.read_text() == ""
 
@@ -84,9 +84,9 @@ def test_what_cannot_be_edited(user: User, text: str, says: str) -> None:
 
 def test_last_item_of_a_list_with_a_comment(user: User) -> None:
     """Where the file would not be valid without the rule's line, it stays as it is, and one line says what to do."""
-    text = '# mine\nskip:  # launchers\n- {executable: "game"}  # by pylayer on and off\n'
+    text = '# mine\nskip:  # launchers\n- {executable: "game"}  # by pylayer off\n'
     user.policy_file.write_text(text)
-    done = user.pylayer("on", "game")
+    done = user.pylayer("off", "--undo", "game")
     assert done.returncode == 1 and "remove line 3 by hand" in done.stderr, done.stderr
     assert user.policy_file.read_text() == text
 

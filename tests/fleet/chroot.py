@@ -78,7 +78,7 @@ def main() -> None:
         directory = Path(name)
         builder, www = User(directory), directory / "www"
         builder.demo(COUNT)
-        public = builder.json("key", "new", "key")["public_key"]
+        public = builder.json("key", "key", "--new")["public_key"]
         for command in ("push", "publish"):
             builder.json("fleet", command, "--key", "key", "--url", f"file://{www}")
         root = make_root(directory, wheels[-1])
