@@ -3,6 +3,7 @@
 # make fleet-chroot  a chroot with nothing but the wheel, a driver and the URL pulls and runs; two minutes, as root
 # make containers  config/containers in podman: the image, and what Kubernetes would run; minutes, as root
 # make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
+# make wine  Windows programs under Wine, with the layer; a minute
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
 # make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
@@ -22,6 +23,7 @@
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make page-speed  how smoothly the report's page pans, with 20,000 pipelines and 100,000 frames; a minute
 # make gpu    draws with pipelines of every sort on this machine's GPU, with each carrier, and compares images; a minute
+# make count  how large the project is: lines of code, files, keys, commands
 # make lint   formatters, linters, mypy --strict; no warning of the C compiler
 # make format what the formatters of make lint want, done
 # make docs   the parts of docs/ that are made from the sources
@@ -70,7 +72,7 @@ REGISTRY := build/registry/package
 
 # These need what builds need; all but these and the next ones need packages for the tests and their programs.
 BUILD_GOALS := setup install sdist wheel flatpak deb arch stage
-DEMO_GOALS := demo $(BUILD_GOALS) check-wheel fuzz fuzz-shim analyze lint format docs
+DEMO_GOALS := demo $(BUILD_GOALS) check-wheel fuzz fuzz-shim analyze lint format docs count
 GOALS := $(or $(MAKECMDGOALS),demo)
 PACKAGES := $(if $(filter-out $(DEMO_GOALS),$(GOALS)),test,$(if $(filter-out $(BUILD_GOALS),$(GOALS)),demo,build))
 
@@ -119,6 +121,12 @@ containers: programs-demo wheel $(VENV)/extra-test $(VENV)/extra-containers
 fleet-s3: setup $(VENV)/extra-test
 	@.ci/system-packages s3
 	$(BIN)/pytest -q tests/fleet/real_s3.py
+
+# A prefix and an X server of their own.
+wine: setup $(VENV)/extra-test
+	@.ci/system-packages wine
+	@$(MAKE) --no-print-directory programs-wine
+	$(BIN)/pytest -q tests/wine/programs.py tests/wine/ends.py
 
 # Debian testing has a Mesa with VK_EXT_descriptor_heap. TESTS= other tests for this chroot.
 TESTS ?= tests/layer/test_recipes.py "tests/layer/test_boundary.py::test_what_makes_a_fingerprint"
@@ -384,6 +392,9 @@ lint: setup $(VENV)/extra-lint
 	@echo "gcc's warnings of shim/ when the package was built"
 	@cat $(PACKAGE)/sources/build/warnings && [ ! -s $(PACKAGE)/sources/build/warnings ]
 
+count: setup $(VENV)/extra-lint
+	@$(BIN)/python -P tests/count.py
+
 format: setup $(VENV)/extra-lint
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format .
@@ -396,7 +407,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint format docs clean containers
+.PHONY: descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

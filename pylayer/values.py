@@ -244,10 +244,12 @@ class CacheRead(Value):
 
 class BinaryRead(Value):
     """What vkGetPipelineBinaryDataKHR gave to the program. ``data`` is valid during the call only. It is None if it is
-    too large to be kept or to wait in the queue. ``digest`` is the XXH3-128 of the data."""
+    too large to be kept or to wait in the queue. ``digest`` is the XXH3-128 of the data, ``global_key`` the XXH3-64 of
+    the driver's global key."""
 
     data: memoryview | None
     digest: bytes
+    global_key: int
     key: bytes
     size: int
 
@@ -268,10 +270,11 @@ class Recorded(Value):
 
 class Attested(Value):
     """A binary that the program read in an earlier run. ``stale``: read under another identity. ``data``: the bytes to
-    restore it from, or None if only the digest is known."""
+    restore it from, or None if only the digest is known. ``global_key``: as ``BinaryRead`` has it."""
 
     data: memoryview | None
     digest: bytes
+    global_key: int
     key: bytes
     size: int
     stale: bool
@@ -321,8 +324,8 @@ class DeviceState(Value):
     """The outcome of a plan. ``carrier`` is the one in force. ``empty_cache_bytes``: the size of an empty
     VkPipelineCache's data in bytes.
 
-    ``binaries``: pipelineBinaries is enabled, by the program or by the layer. If so, ``global_key`` is the driver's
-    key from vkGetPipelineKeyKHR; otherwise it is empty. ``driver_cache_off``: the driver's own cache is switched off.
+    ``binaries``: pipelineBinaries is enabled, by the program or by the layer. ``driver_cache_off``: the driver's own
+    cache is switched off.
 
     ``reads_store``: the layer itself reads the stored cells, ``stored_cells`` of them, and has made the crash
     sentinel's file. ``used_recently``: a run said within a day which pipelines it used. ``off_by``: the type of the
@@ -335,7 +338,6 @@ class DeviceState(Value):
     driver_cache_off: bool
     empty_cache_bytes: int
     feedback: bool
-    global_key: bytes
     off_by: int
     reads_store: bool
     records_state: bool

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 24
+#define PYLAYER_BOUNDARY_VERSION 25
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -36,13 +36,12 @@
 #define PYLAYER_CELL_OTHERS 7         /* further pipelines of a cell that are named */
 #define PYLAYER_SHADERS 8             /* as many stages as a graphics pipeline can have, and more */
 #define PYLAYER_DIGEST_BYTES 16       /* XXH3-128, canonical: most significant byte first */
-#define PYLAYER_GLOBAL_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_BINARY_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_FILE_HEADER_BYTES 256 /* docs/internals/format.md */
 #define PYLAYER_STORE_NAME_BYTES 80
 #define PYLAYER_RUN_NAME_BYTES 34 /* files.unique_name of Python */
-/* sketch.h: 32 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
-#define PYLAYER_SKETCH_BYTES 4384
+/* sketch.h: 40 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
+#define PYLAYER_SKETCH_BYTES 4392
 
 enum PylayerLogLevel {
     PYLAYER_LOG_ERROR = 1,
@@ -90,6 +89,8 @@ enum PylayerMessageType {
     PYLAYER_MSG_BINARY_READ = 11,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
     PYLAYER_MSG_STORE_DAMAGED = 12,  /* event: file; the layer could not use all of it */
     PYLAYER_MSG_STATE = 13,          /* event: state */
+    /* request: the program passes data of binaries. Policy hands over what it read of them in earlier runs. */
+    PYLAYER_MSG_BINARIES_PASSED = 14,
 };
 
 /* Whether policy must decide if a rule skips this process. The layer decides where it can
@@ -163,7 +164,7 @@ typedef struct PylayerPlan {
     uint8_t record_state;   /* send STATE messages, what pipelines are made of, in runs that record */
     int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */
     int64_t answer_wait_ns; /* longest wait for a verdict */
-    int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */
+    int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit, and of a compile (stored_wait_ns) */
     uint64_t queue_bytes;   /* events beyond this many queued bytes are dropped and counted */
     /* Policy gets a copy of what the application reads from a cache or a VkPipelineBinaryKHR, up to this size. 0:
      * never. */
@@ -192,18 +193,14 @@ typedef struct PylayerDeviceCreated {
     uint8_t cache_control;      /* enabled, by the application or by the layer */
     uint8_t feedback;           /* VkPipelineCreationFeedback can be asked for */
     uint64_t empty_cache_bytes; /* size of vkGetPipelineCacheData of an empty VkPipelineCache */
-    /* The global key: vkGetPipelineKeyKHR without a create info. It changes with anything that makes the driver's
-     * binaries useless. Zero unless pipelineBinaries is enabled. */
-    uint32_t global_key_size;
-    uint8_t global_key[PYLAYER_GLOBAL_KEY_BYTES];
-    uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
-    uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
-    uint8_t reads_store;      /* the layer reads the stored cells itself, and has made the sentinel's file */
-    uint8_t needs_nothing;    /* policy may see to the device later */
-    uint8_t records_state;    /* STATE messages follow */
-    uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
-    uint64_t stored_cells;    /* with reads_store: how many there are */
-    uint8_t off_by;           /* the type of the verdict by which the layer is off (store/verdicts.h); 0: it is on */
+    uint8_t binaries;           /* pipelineBinaries is enabled, by the application or by the layer */
+    uint8_t driver_cache_off;   /* the driver's own cache is disabled, by the application or by the layer */
+    uint8_t reads_store;        /* the layer reads the stored cells itself, and has made the sentinel's file */
+    uint8_t needs_nothing;      /* policy may see to the device later */
+    uint8_t records_state;      /* STATE messages follow */
+    uint8_t used_recently;      /* with reads_store: a run said within a day what it used */
+    uint64_t stored_cells;      /* with reads_store: how many there are */
+    uint8_t off_by;             /* the type of the verdict by which the layer is off (store/verdicts.h); 0: it is on */
     char run_name[PYLAYER_RUN_NAME_BYTES]; /* the run that the layer has begun to record; empty: none */
 } PylayerDeviceCreated;
 
@@ -218,8 +215,8 @@ typedef struct PylayerCacheInfo {
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all initial data; zero if there is none */
     uint32_t slot;                        /* n-th vkCreatePipelineCache of the device, from 0 */
     uint8_t load_expected;                /* pipeline creations that miss wait for one more load_done or load_cancel */
-    /* Owned by the message. Set in an ADMIT_CACHE that follows VERDICT_SKETCH or that is an event (report_caches);
-     * otherwise NULL. */
+    /* Owned by the message. Set in each ADMIT_CACHE from the first VERDICT_SKETCH on, and in those that are events
+     * (report_caches); otherwise NULL. */
     uint64_t sketch_size;
     const uint8_t *sketch;
 } PylayerCacheInfo;
@@ -344,6 +341,7 @@ typedef struct PylayerBinaryRead {
     uint8_t key[PYLAYER_BINARY_KEY_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the data */
     uint64_t size;                        /* bytes of the data */
+    uint64_t global_key;                  /* as PylayerAttested has it */
     /* Owned by the message. NULL if it is larger than keep_cache_bytes, or if the queue had no room for it. */
     const uint8_t *data;
 } PylayerBinaryRead;
@@ -355,6 +353,7 @@ typedef struct PylayerAttested {
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of its data */
     uint8_t stale;                        /* read under another identity: useless here, and data is NULL */
     uint64_t size;                        /* bytes of its data */
+    uint64_t global_key;                  /* under which it was read (shim/layer/binaries/binaries.h) */
     const uint8_t *data;                  /* the bytes to restore; NULL if only the digest is known */
 } PylayerAttested;
 
@@ -396,7 +395,7 @@ typedef struct PylayerMessage {
  * Marks begin at PYLAYER_MARKS_OFFSET. Policy reads them with Python's struct, so do not change the layout alone.
  */
 #define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
-#define PYLAYER_MARK_IDS 14
+#define PYLAYER_MARK_IDS 13
 #define PYLAYER_MARK_COUNT 62
 #define PYLAYER_RUN_OFFSET 8192 /* the run, as long as only the layer records it: shim/layer/store/run_file.c */
 #define PYLAYER_LIVE_BYTES 24576
@@ -434,6 +433,7 @@ typedef struct PylayerMark {
     uint16_t id_count; /* at most PYLAYER_MARK_IDS; a longer call takes more marks, or its rest is not marked */
     uint64_t cache;    /* PIPELINES, COMPILE: the APPLICATION id of the cache that the application passed; 0: none */
     uint64_t ids[PYLAYER_MARK_IDS];
+    uint64_t used; /* pipelines that the driver created with stored data, in earlier calls with this mark */
 } PylayerMark;
 
 /* Totals of one device since its creation. Times are nanoseconds of wall clock time, summed over threads. How each is
@@ -532,11 +532,11 @@ typedef struct PylayerShim {
      * too. */
     int64_t (*load_done)(uint64_t device);
     /* Copies count binaries records, laid out as in load_records, into the device's index before it returns. Call
-     * it before the load's load_done. Skips what is not a binaries record. Returns how many found room. */
+     * it before the load's load_done. Skips what is not a binaries record, and what was stored under another global key.
+     * Returns how many it took. */
     int64_t (*load_binaries)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              uint64_t count);
-    /* Copies what is known of the application's binaries. Call it before the load's load_done. Returns how many it
-     * took. */
+    /* Copies what is known of the application's binaries. Returns how many it took. */
     int64_t (*load_attested)(uint64_t device, const PylayerAttested *attested, uint64_t count);
     /* Announces one more load; the first is announced by creating the device. Pipeline creations that miss wait
      * until each announced load has ended. End it with load_done, or with load_cancel if no data follows. */

@@ -19,9 +19,13 @@ from pipeline_binaries import APPLICATION  # noqa: E402
 from scripted_driver import ScriptedDriver  # noqa: E402
 from world import PACKAGE, ROOT, Run, World, quick_world  # noqa: E402
 
-# A shell has what it starts in the background ignore SIGINT, and so would all that the tests interrupt.
+# A shell has what it starts in the background ignore SIGINT, and nohup has it ignore SIGHUP. Programs inherit what is
+# ignored, so no test could end them by these signals.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+for ending in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    if signal.getsignal(ending) is signal.SIG_IGN:
+        signal.signal(ending, signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:

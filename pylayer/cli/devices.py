@@ -32,6 +32,5 @@ def described(facts: DeviceFacts) -> str:
 
 
 def is_of(identity: Identity, facts: DeviceFacts) -> bool:
-    """Returns whether an identity belongs to a device with its current driver, whatever a program enabled on it."""
-    fields = {key: value for key, value in identity.fields.items() if key != "global_key"}
-    return fields == Identity.of(facts).fields
+    """Returns whether an identity belongs to a device with its current driver."""
+    return identity.name == Identity.of(facts).name

@@ -146,7 +146,7 @@ def pull(program: str | None, identity: str | None, url: str | None, as_json: bo
     if identity is not None and not is_hex(identity, 32):
         raise WrongUse(f"--identity {identity} is no identity, which has 32 digits from 0 to f; pylayer ls shows them")
     store, found = require_store(), require_fleet(url)
-    devices = identities_here(store) if identity is None else {identity: "the given device"}
+    devices = identities_here() if identity is None else {identity: "the given device"}
     results = _pull_all(found, store, _pulls(found, store, list(devices), program), as_json)
     if as_json:
         print_json({"store": store.root, "url": found.url, "identities": [asdict(result) for result in results]})

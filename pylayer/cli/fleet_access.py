@@ -11,13 +11,12 @@ import click
 
 from ..common.identity import Identity
 from ..common.settings import Limits, top_setting
-from .devices import is_of, present_facts
+from .devices import present_facts
 from .output import Failure, reason
 from .policy_in_force import read_policy
 
 if TYPE_CHECKING:
     from ..fleet.backend import Backend
-    from ..store.store import Store
 
 url_option = click.option(
     "--url", metavar="URL", help="The server or object storage, instead of fleet.url in the policy file."
@@ -96,17 +95,10 @@ def failing(what: str) -> Iterator[None]:
         raise Failure(f"{what}: {reason(error)}") from error
 
 
-def identities_here(store: Store) -> dict[str, str]:
-    """Returns the identities of this machine's devices, each with a name for people. These are the identities of the
-    devices as such, and those in the store, which may depend on what a program enabled. Raises Failure if the drivers
-    do not list their devices."""
+def identities_here() -> dict[str, str]:
+    """Returns the identities of this machine's devices, each with a name for people. Raises Failure if the drivers do
+    not list their devices."""
     present, problem = present_facts()
     if problem:
         raise Failure(f"nothing was pulled: {problem}, so it is not known which pipelines fit; see --identity")
-    found = {Identity.of(facts).name: facts.device_name for facts in present}
-    for name in store.identities():
-        identity = store.identity(name)
-        for facts in present if identity is not None else ():
-            if identity is not None and is_of(identity, facts):
-                found.setdefault(name, facts.device_name)
-    return found
+    return {Identity.of(facts).name: facts.device_name for facts in present}

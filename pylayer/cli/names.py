@@ -78,9 +78,8 @@ class Names:
         if not device and fields:
             device = _names_here().get((fields.get("vendor_id", 0), fields.get("device_id", 0))) or numbered(fields)
         driver = ", ".join(printable(str(fields[key])) for key in ("driver_name", "driver_info") if fields.get(key))
-        extra = ["32-bit"] if str(fields.get("abi", "")).startswith("32") else []
-        extra += ["pipeline binaries"] if fields.get("global_key") else []
-        driver += f" ({', '.join(extra)})" if extra else ""
+        if str(fields.get("abi", "")).startswith("32"):
+            driver += " (32-bit)"
         return device or "unknown device", driver or known or "unknown driver"
 
     def as_json(self, identity: Identity | None, name: str) -> dict[str, str]:

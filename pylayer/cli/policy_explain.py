@@ -12,6 +12,7 @@ import click
 from ..common import layer_settings, user_policy
 from ..common.config import PolicyFileError, over, parse_without_preset, read_preset
 from ..common.paths import store_root, system_config_file
+from ..common.program_name import without_loader
 from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
 from ..policy import Policy, choose_carrier
 from ..report import recorded
@@ -95,14 +96,17 @@ def _match_text(match: dict[str, Any]) -> str:
 def program_to_ask(name: str | None) -> Program:
     """Returns the program of the newest recorded run with this name. If there is none, nothing but the name is
     known."""
-    executable = application = name or ""
-    engine = ""
+    return next(iter(programs_named(name)), Program(without_loader(name or ""), name or ""))
+
+
+def programs_named(name: str | None) -> list[Program]:
+    """Returns the programs with recorded runs that a user means by a name, as rules see them, the last started one
+    first."""
     root = store_root()
     runs = [run for run in recorded.read(root) if run.matches(name)] if root and name else []
-    if runs:
-        newest = max(runs, key=lambda run: run.started)
-        executable, application, engine = newest.executable, newest.application, newest.texts["engine"]
-    return Program(executable, application, engine)
+    runs.sort(key=lambda run: run.started, reverse=True)
+    found = (Program(without_loader(run.executable), run.application, run.texts["engine"]) for run in runs)
+    return list(dict.fromkeys(found))
 
 
 def _assumed() -> DeviceFacts:

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from ..common.paths import system_store_root
+from ..common.program_name import comparable
 from ..common.settings import top_setting
 from ..report import recorded
 from ..store import state as states
@@ -154,9 +155,14 @@ def _programs_of(root: str, command: tuple[str, ...]) -> list[int]:
     recorded_ones = states.programs(root)
     known = {run.program_id: run.executable for run in recorded.read(root)} if recorded_ones else {}
     found = (shutil.which(word) or word for word in command)
-    names = {os.path.basename(path) for word in found for path in (word, os.path.realpath(word))} - {""}
+    names = {comparable(os.path.basename(path)) for word in found for path in (word, os.path.realpath(word))} - {""}
     ends = tuple(f" {name}" for name in names)
-    return [it for it in recorded_ones if f" {known.get(it, '')}".endswith(ends)]
+
+    def is_one(executable: str) -> bool:
+        is_script = not executable.endswith(".exe") and f" {executable}".endswith(ends)
+        return executable in names or is_script
+
+    return [it for it in recorded_ones if is_one(comparable(known.get(it, "")))]
 
 
 def rebuild_first(root: str, command: tuple[str, ...]) -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from ..common.file_kinds import PREWARM
 from ..common.files import Scratch, remove_tree
 from ..common.identity import Identity
+from ..common.program_name import without_loader
 from ..report import recorded
 from ..store.state import Unusable, record_again
 from ..store.store import Refused, Store
@@ -461,12 +462,10 @@ class Rebuild:
 
 def _file_name(executable: str) -> str:
     """Returns how drivers see a program that the layer knows by this name: a Windows program, or an interpreter."""
-    interpreter, _, program = executable.partition(" ")
-    if interpreter.startswith("wine"):
-        name = program or interpreter
-    else:
-        name = interpreter if interpreter.startswith(("python", "pypy")) else executable
-    return os.path.basename(name).lstrip(".")
+    executable = without_loader(executable)
+    interpreter = executable.partition(" ")[0]
+    is_script = interpreter.startswith(("python", "pypy")) and not executable.lower().endswith(".exe")
+    return os.path.basename(interpreter if is_script else executable).lstrip(".")
 
 
 def require_replayer() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -123,7 +124,7 @@ def _of_running(found: Status, name: str, runs: list[Run], process: Process | No
         return
     why = _why_not(process.environment) if process.environment is not None else "its environment cannot be read"
     if skipped:
-        why = f"the {skipped} excludes it; pylayer off {name} --undo includes it from its next start"
+        why = f"the {skipped} excludes it; pylayer off {shlex.quote(name)} --undo includes it from its next start"
     elif process.has_vulkan is False and not why:
         why = "it has not used Vulkan yet"
     found.answer = f"{running}) without the layer: {why or 'the loader did not load it; see pylayer doctor'}"
@@ -136,7 +137,8 @@ def _of_ended(found: Status, name: str, runs: list[Run], off: list[str]) -> None
     carrier = _off_carrier(runs) if runs else ""
     last = f"in the last run of {found.program}, {minute(runs[0].started)}" if runs else ""
     if skipped:
-        found.answer = f"the {skipped} excludes {found.program}; pylayer off {name} --undo includes it"
+        included = f"pylayer off {shlex.quote(name)} --undo includes it"
+        found.answer = f"the {skipped} excludes {found.program}; {included}"
     elif off:
         found.answer = off[0]
     elif not runs:

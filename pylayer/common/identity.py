@@ -19,8 +19,7 @@ ABI = f"{struct.calcsize('P') * 8}-bit {sys.byteorder}-endian"
 
 
 class Identity:
-    """vendorID, deviceID, driverVersion, pipelineCacheUUID, ABI, driverID, driverName and driverInfo, and the global
-    key of VK_KHR_pipeline_binary if the program or the layer enabled it.
+    """vendorID, deviceID, driverVersion, pipelineCacheUUID, ABI, driverID, driverName and driverInfo.
 
     ``digest`` is the XXH3-128 (16 bytes) of the fields as settings text, in the order of their names. ``name`` is
     its hexadecimal form, and the name of the folder in the store.
@@ -35,11 +34,10 @@ class Identity:
         self.name: str = self.digest.hex()
 
     @classmethod
-    def of(cls, facts: DeviceFacts, global_key: bytes = b"") -> Identity:
-        """Returns the identity of a physical device. ``global_key``: that of a device with pipeline binaries."""
+    def of(cls, facts: DeviceFacts) -> Identity:
+        """Returns the identity of a physical device."""
         return cls(
             {
-                **({"global_key": global_key.hex()} if global_key else {}),
                 "abi": ABI,
                 "device_id": facts.device_id,
                 "driver_id": facts.driver_id,
@@ -50,6 +48,11 @@ class Identity:
                 "vendor_id": facts.vendor_id,
             }
         )
+
+    def is_same_driver(self, other: Identity) -> bool:
+        """Returns whether both are of one driver build. Identities of an earlier pylayer may have the global key of
+        VK_KHR_pipeline_binary as a field; what a program read under one of them is not stale."""
+        return {**self.fields, "global_key": ""} == {**other.fields, "global_key": ""}
 
 
 def program_id(executable: str, application: str) -> int:

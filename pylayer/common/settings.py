@@ -41,6 +41,19 @@ def glob_matches(pattern: str, text: str) -> bool:
     return all(rest == "*" for rest in pattern[at:])
 
 
+#: Names of Wine's loader. Earlier versions put one before a Windows program's name, and users' rules have them.
+WINE = ("wine", "wine64", "wine-preloader", "wine64-preloader")
+
+
+def executable_matches(pattern: str, executable: str) -> bool:
+    """Returns whether a pattern matches an executable, a Windows program's also with a loader of Wine before it.
+    shim/layer/instance/skip.c must decide the same."""
+    if glob_matches(pattern, executable):
+        return True
+    is_windows = executable[-4:].translate(_LOWER) == ".exe"
+    return is_windows and any(glob_matches(pattern, f"{wine} {executable}") for wine in WINE)
+
+
 def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) -> bool:
     """Returns whether every condition of a rule holds."""
     texts = {
@@ -54,7 +67,7 @@ def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) ->
         if key == "vendor":
             if facts.vendor_id != wanted:
                 return False
-        elif not glob_matches(wanted, texts[key]):
+        elif not (executable_matches if key == "executable" else glob_matches)(wanted, texts[key]):
             return False
     return True
 
@@ -64,7 +77,10 @@ def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> 
     decide, it does so before policy starts; both must decide alike."""
 
     def holds(rule: dict[str, Any]) -> bool:
-        return all(glob_matches(wanted, getattr(program, key)) for key, wanted in rule.items())
+        return all(
+            (executable_matches if key == "executable" else glob_matches)(wanted, getattr(program, key))
+            for key, wanted in rule.items()
+        )
 
     if any(holds(rule) for rule in document.get("never_skip") or []):
         return False

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ..store.folder import Batch
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ..store.binary_history import BinaryHistory
     from ..store.format import Damage
@@ -23,6 +21,9 @@ class ApplicationBinaries:
         self._writer = writer
         self._say_damage = say_damage
         self._history: BinaryHistory | None = None
+        self._loaded = False
+        #: Number of binaries from earlier runs that the layer took.
+        self.attested = 0
 
     @property
     def history(self) -> BinaryHistory | None:
@@ -37,14 +38,15 @@ class ApplicationBinaries:
             )
         return self._history
 
-    def batches(self) -> Iterator[Batch]:
-        """Yields the binaries of earlier runs for the layer. Yields nothing if the layer does not check binaries."""
-        if not self._device.checks_binaries or self.history is None:
+    def load(self) -> None:
+        """Hands the binaries of earlier runs to the layer, once: the program begins to pass data of binaries, or to
+        read it. Does nothing if the layer does not check binaries."""
+        device = self._device
+        if self._loaded or not device.checks_binaries or self.history is None:
             return
+        self._loaded = True
         for attested in self.history.load():
-            batch = Batch(b"")
-            batch.attested = attested
-            yield batch
+            self.attested += max(device.commands.load_attested(device.serial, attested), 0)
         self._say_damage(self.history.damage)
 
     def new(self, read: BinaryRead) -> list[bytes | memoryview]:
@@ -53,6 +55,7 @@ class ApplicationBinaries:
         device = self._device
         if not device.checks_binaries or self.history is None or self._writer.paused or device.read_only:
             return []
+        self.load()
         return self.history.new(read, device.settings["application_binaries"] == "restore")
 
     def write(self, parts: list[bytes | memoryview]) -> None:

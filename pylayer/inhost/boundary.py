@@ -46,6 +46,7 @@ FLUSH_PROCESS = lib.PYLAYER_MSG_FLUSH_PROCESS
 CACHE_EMPTY = lib.PYLAYER_MSG_CACHE_EMPTY
 CACHE_READ = lib.PYLAYER_MSG_CACHE_READ
 BINARY_READ = lib.PYLAYER_MSG_BINARY_READ
+BINARIES_PASSED = lib.PYLAYER_MSG_BINARIES_PASSED
 STATE = lib.PYLAYER_MSG_STATE
 
 COUNTER_NAMES = tuple(name for name, _ in ffi.typeof("PylayerCounters").fields)
@@ -148,8 +149,7 @@ class Message:
 
     def device_state(self) -> DeviceState:
         """Returns the outcome of a plan, from DEVICE_CREATED."""
-        c = self._c.created
-        return _plain(DeviceState, c, global_key=bytes(ffi.buffer(c.global_key, c.global_key_size)))
+        return _plain(DeviceState, self._c.created)
 
     @property
     def run_name(self) -> str:
@@ -244,8 +244,8 @@ def load_done(device: int) -> int:
 
 def load_binaries(device: int, batch: Batch) -> int:
     """int64_t load_binaries(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    uint64_t count): copies a batch's binaries records into the device's index. Returns how many found room, or -1 if
-    the device is gone. Call it before ``load_done``."""
+    uint64_t count): copies a batch's binaries records of the driver's global key into the device's index. Returns how
+    many it took, or -1 if the device is gone. Call it before ``load_done``."""
     data, offsets = ffi.from_buffer("uint8_t[]", batch.data), ffi.new("uint64_t[]", batch.binary_offsets)
     sizes = ffi.new("uint64_t[]", batch.binary_sizes)
     return int(_shim.load_binaries(device, data, offsets, sizes, len(sizes)))
@@ -253,7 +253,7 @@ def load_binaries(device: int, batch: Batch) -> int:
 
 def load_attested(device: int, attested: Sequence[Attested]) -> int:
     """int64_t load_attested(uint64_t, const PylayerAttested *, uint64_t count): copies binaries that the program read
-    in earlier runs. Returns how many the layer took, or -1 if the device is gone. Call it before ``load_done``."""
+    in earlier runs. Returns how many the layer took, or -1 if the device is gone."""
     array = ffi.new("PylayerAttested[]", len(attested))
     views = []
     for c, one in zip(array, attested, strict=True):
@@ -262,6 +262,7 @@ def load_attested(device: int, attested: Sequence[Attested]) -> int:
         ffi.memmove(c.digest, one.digest, len(one.digest))
         c.stale = one.stale
         c.size = one.size
+        c.global_key = one.global_key
         if one.data is not None:
             views.append(ffi.from_buffer("uint8_t[]", one.data))
             c.data = views[-1]

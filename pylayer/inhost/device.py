@@ -45,12 +45,6 @@ class Device:
         """Writes one line to the log."""
         self.commands.log(level, text, **fields)
 
-    def use_global_key(self, global_key: bytes) -> None:
-        """Adds the global key of the device's pipeline binaries to its identity, and opens that identity's folder."""
-        self.identity = Identity.of(self.facts, global_key)
-        if self.folder is not None:
-            self.folder = self._open_folder(self.folder.root)
-
     def _open_folder(self, root: str) -> Folder:
         folder = Folder(root, self.identity)
         if self.read_only:
@@ -67,12 +61,6 @@ class Device:
         except OSError as error:
             self.log(LOG_WARN, f"{folder.path}/identity is damaged and cannot be written anew: {error.strerror}")
         return folder
-
-    @property
-    def awaits_global_key(self) -> bool:
-        """Whether the device will have pipeline binaries. Their global key is part of the identity and is known only
-        once the device exists; a load before that would read the wrong identity's folder."""
-        return self.carrier_planned == CARRIER_BINARIES or self.facts.binaries_requested
 
     @property
     def checks_binaries(self) -> bool:

@@ -212,7 +212,7 @@ class Host:
         session.load.layer_may_read = message.kept and session.layer_may_read
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
             self._keep_plan(message, session)
-        if plan.carrier in CARRIERS_THAT_KEEP or session.checks_binaries:
+        if plan.carrier in CARRIERS_THAT_KEEP:
             self.loading[message.device] = session.load
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
@@ -295,10 +295,6 @@ class Host:
             boundary.switch_off(message.device)
             return
         session.state = message.device_state()
-        if session.state.global_key:
-            session.use_global_key(session.state.global_key)
-            if message.device in self.loading:
-                self.loading[message.device] = session.load
         if session.state.off_by:
             session.obeyed_by_layer(session.state.off_by)
         if session.state.reads_store:
@@ -328,7 +324,7 @@ class Host:
         )
         if loading is not None:
             loading.device_exists = True
-            if session.state.carrier == CARRIER_OFF and not session.checks_binaries:
+            if session.state.carrier == CARRIER_OFF:
                 self.loading.pop(message.device)
         self._ask("device_created", session.program, session.facts, session.state)
 
@@ -343,7 +339,7 @@ class Host:
             return  # the layer asks again, with a sketch
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if session.caches.reports:  # the message is an event: the program does not wait
-            session.caches.note_load(data)
+            session.caches.note_load(data, passed=False)
             session.caches.report(data, outcome, boundary.log)
             if session.run_log is not None:
                 session.run_log.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
@@ -356,7 +352,7 @@ class Host:
         if last_good is not None:
             boundary.load_begin(message.device)  # before the answer: the program's next pipeline must wait for the load
         self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
-        session.caches.note_load(data)
+        session.caches.note_load(data, passed=not refused)
         session.caches.count(outcome, refused)
         if session.run_log is not None:
             word = "emptied" if refused else "passed"
@@ -424,6 +420,12 @@ class Host:
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
             f"the program gets an empty cache{', and the last good data is merged into it' if restored else ''}",
         )
+
+    def binaries_passed(self, message: boundary.Message) -> None:
+        """BINARIES_PASSED: the program waits until the layer knows what it read of its binaries in earlier runs."""
+        session = self.sessions.get(message.device)
+        if session is not None:
+            session.binaries.load()
 
     def store_damaged(self, message: boundary.Message) -> None:
         """STORE_DAMAGED: the layer could not use all of a file that it reads itself."""
@@ -537,7 +539,7 @@ class Host:
             if ended_ns or self._snapshots_due:
                 session.pipelines.snapshot(counters)
             session.pipelines.write_uses()
-            session.judge()
+            session.judge(bool(ended_ns))
             session.write_run()
             session.warn(counters)
         return counters
@@ -680,6 +682,7 @@ HANDLERS = {
     boundary.CACHE_REFUSED: Host.cache_refused,
     boundary.CACHE_EMPTY: Host.cache_empty,
     boundary.CACHE_READ: Host.cache_read,
+    boundary.BINARIES_PASSED: Host.binaries_passed,
     boundary.FLUSH_DEVICE: Host.flush_device,
     boundary.FLUSH_PROCESS: Host.flush_process,
 }

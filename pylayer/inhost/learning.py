@@ -192,8 +192,9 @@ class Learning:
         """Notes that the driver did not find a pipeline of this kind that it had been given."""
         self._not_found |= 1 << kind
 
-    def settle(self, counters: dict[str, int], kind_hits: list[int], snapshots: bool) -> None:
-        """Judges what the run has shown so far. ``snapshots``: the driver was given some."""
+    def settle(self, counters: dict[str, int], kind_hits: list[int], snapshots: bool, ended: bool = False) -> None:
+        """Judges what the run has shown so far. ``snapshots``: the driver was given some. ``ended``: the run ends
+        well."""
         if not (self._not_found or self._new or (self._device.keeps and self._is_undecided)):
             return
         for kind, hits in enumerate(kind_hits):
@@ -204,12 +205,12 @@ class Learning:
                 self._decide(decision)
                 if decision is not None and decision.flags & policy.DECIDED:
                     self._device.commands.call_off(self._device.serial, sentinel.PROBE, kind)
-        if counters["fetched"] + sum(kind_hits) >= SUCCESSES:
-            self._end_trial(LAYER_OFF)
+        if counters["fetched"] + sum(kind_hits) >= (1 if ended else SUCCESSES):
+            self._decide(self.known.acquit(LAYER_OFF))
         if snapshots and counters["plain"] - counters["plain_compiled"] >= SUCCESSES:
             if not self.known.holds(SNAPSHOTS):
                 self._decide(self.known.acquit(SNAPSHOTS))
-            self._end_trial(LAYER_OFF)
+            self._decide(self.known.acquit(LAYER_OFF))
         self.store()
 
     @property
@@ -218,11 +219,6 @@ class Learning:
         now = time.time()
         known = self.known.entries.values()
         return any(one.is_pending(now) or one.is_on_trial(now) for one in known)
-
-    def _end_trial(self, type: int) -> None:
-        known = self.known.entries.get((type, 0, 0))
-        if known is not None and known.is_on_trial(time.time()):
-            self._decide(self.known.acquit(type))
 
     @property
     def off(self) -> Verdict | None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..values import DeviceState
-    from .application_binaries import ApplicationBinaries
     from .application_caches import ApplicationCaches
     from .device import Device
     from .journal_writer import JournalWriter
@@ -34,14 +33,12 @@ class StoreLoad:
         writer: JournalWriter,
         learning: Learning,
         caches: ApplicationCaches,
-        binaries: ApplicationBinaries,
         load_all: bool,
     ) -> None:
         self._device = device
         self._writer = writer
         self._learning = learning
         self._caches = caches
-        self._binaries = binaries
         self._load_all = load_all
         self.loaded = Loaded()
         self.device_exists = False
@@ -55,11 +52,8 @@ class StoreLoad:
         self.whole = False
         #: All records were handed over.
         self.over = False
-        #: Number of binaries records that the layer's index took, and of those for which it had no room.
+        #: Number of binaries records that the layer's index took.
         self.indexed = 0
-        self._not_indexed = 0
-        #: Number of the program's own binaries from earlier runs that the layer took.
-        self.attested_binaries = 0
         self._handed_over = 0
         self._snapshots: dict[str, bytes] = {}
         self._damage_said = False
@@ -70,7 +64,7 @@ class StoreLoad:
 
     def step(self) -> bool:
         """Does a piece of work of about a millisecond. Returns False if there is nothing to do now."""
-        if (self._device.awaits_global_key or self.layer_may_read) and not self.device_exists:
+        if self.layer_may_read and not self.device_exists:
             return False
         if self._verified is None and self._source is not None:
             start = time.monotonic_ns()
@@ -127,7 +121,6 @@ class StoreLoad:
         return self.device_exists and self._source is None and self._verified is None
 
     def _verify(self) -> Iterator[Batch]:
-        yield from self._binaries.batches()
         device = self._device
         if device.folder is not None and device.will_keep:
             self.loaded.verdicts = self._learning.known
@@ -138,24 +131,14 @@ class StoreLoad:
         """Hands one batch to the layer, which gives its records to the driver."""
         device = self._device
         start = time.monotonic_ns()
-        if batch.attested:
-            self.attested_binaries += max(device.commands.load_attested(device.serial, batch.attested), 0)
-        else:
-            device.commands.load_records(device.serial, batch)
+        device.commands.load_records(device.serial, batch)
         if batch.binary_offsets and device.has_binaries:
-            self._index(batch)
+            self.indexed += max(device.commands.load_binaries(device.serial, batch), 0)
+            self.loaded.bytes += sum(batch.binary_sizes)
         self.load_ns += time.monotonic_ns() - start
         self._handed_over += len(batch.offsets)
         if batch.snapshot and batch.offsets:
             self._snapshots[batch.snapshot] = batch.digests[-1]
-
-    def _index(self, batch: Batch) -> None:
-        device = self._device
-        indexed = device.commands.load_binaries(device.serial, batch)
-        if indexed >= 0:
-            self.indexed += indexed
-            self._not_indexed += len(batch.binary_offsets) - indexed
-        self.loaded.bytes += sum(batch.binary_sizes)
 
     # ---- the end ---------------------------------------------------------------------------------
 
@@ -175,11 +158,6 @@ class StoreLoad:
 
     def _say_what_came_of_it(self) -> None:
         device = self._device
-        if self._not_indexed:
-            device.log(
-                LOG_INFO,
-                f"the binaries of {self._not_indexed} pipelines were not loaded: binaries_mib is too small for them",
-            )
         for what in self.loaded.torn:
             device.log(LOG_DEBUG, f"not used: {what}")
         self._say_load_damage()

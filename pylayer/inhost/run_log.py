@@ -100,11 +100,6 @@ class RunLog:
         #: When the plan was asked for.
         self.planned_ns = self.started_ns
 
-    def use_identity(self, identity: Identity) -> None:
-        """Sets the device's final identity. Call it before anything is written."""
-        if self._timeline is not None:
-            self._timeline.identity = identity
-
     @property
     def name(self) -> str:
         """The run's name. Set it before anything is written."""

@@ -51,8 +51,6 @@ class DeviceSession(Device):
         state_mib: int = 256,
     ) -> None:
         super().__init__(commands, serial, program, facts, root, settings)
-        self._load_all = share == "all"
-        self._state_limit = state_mib << 20
         #: What the statistics say about the user's policy class. The watchdog updates it in place.
         self.policy: dict[str, Any] = {}
         #: The carrier is off because of a verdict.
@@ -67,28 +65,16 @@ class DeviceSession(Device):
             self.run_log = RunLog(self, root, mib)
         self._totals: dict[str, int] = {}
         self._warned: set[str] = set()
-        self._make_parts()
-
-    def _make_parts(self) -> None:
-        """Makes the parts that work on the identity's folder."""
         self.writer = JournalWriter(self)
         self.learning = Learning(self)
         self.caches = ApplicationCaches(self, self.writer, self.learning, self._say_damage)
         self.binaries = ApplicationBinaries(self, self.writer, self._say_damage)
-        self.load = StoreLoad(self, self.writer, self.learning, self.caches, self.binaries, self._load_all)
+        self.load = StoreLoad(self, self.writer, self.learning, self.caches, share == "all")
         self.pipelines = Pipelines(self, self.load, self.writer, self.learning)
-        self.recording = Recording(self, self._state_limit)
+        self.recording = Recording(self, state_mib << 20)
 
     def _say_damage(self, damage: list[Damage]) -> None:
         self.load.say_damage(damage)
-
-    def use_global_key(self, global_key: bytes) -> None:
-        """Adds the global key of the device's pipeline binaries to the identity. Makes the parts anew, because the old
-        ones belong to another identity's folder."""
-        super().use_global_key(global_key)
-        if self.run_log is not None:
-            self.run_log.use_identity(self.identity)
-        self._make_parts()
 
     def load_finished(self) -> None:
         """Ends the load after everything was handed over, and records it."""
@@ -100,9 +86,8 @@ class DeviceSession(Device):
 
     @property
     def layer_may_read(self) -> bool:
-        """Whether the layer may read the stored cells itself in later runs. Not for pipeline binaries: their global
-        key, which is part of the identity, is known only once the device exists."""
-        return self.folder is not None and self.carrier_planned == CARRIER_CELLS and not self.facts.binaries_requested
+        """Whether the layer may read the stored cells itself in later runs."""
+        return self.folder is not None and self.carrier_planned == CARRIER_CELLS
 
     @property
     def sentinel_header(self) -> bytes:
@@ -243,7 +228,7 @@ class DeviceSession(Device):
             "loaded_records": load.records + self._totals.get("fetched", 0),
             "loaded_bytes": load.loaded.bytes + self._totals.get("fetched_bytes", 0),
             "loaded_binaries": load.indexed,
-            "attested_binaries": load.attested_binaries,
+            "attested_binaries": self.binaries.attested,
             "verify_ns": load.verify_ns,
             "load_ns": load.load_ns,
             "damaged_records": len(load.loaded.damage),
@@ -291,11 +276,11 @@ class DeviceSession(Device):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
             return False
 
-    def judge(self) -> None:
+    def judge(self, ended: bool = False) -> None:
         """Judges what the run has shown about the driver so far."""
         doing = self.commands.activity(self.serial)
         if doing is not None and self._totals:
-            self.learning.settle(self._totals, doing.kind_hits, bool(self.load.loaded.snapshots))
+            self.learning.settle(self._totals, doing.kind_hits, bool(self.load.loaded.snapshots), ended)
         self.learning.tell_ends()
         self.recording.settle()
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..common import owner
 from ..common.files import date_of
 from ..common.identity import program_id
-from ..common.settings import glob_matches
+from ..common.program_name import comparable, executable_in
+from ..common.settings import executable_matches
 from ..store import runs, timeline
 from .counters import COUNTERS, RUN_VALUES
 from .words import one_line, printable
@@ -59,11 +60,11 @@ def is_pattern(name: str) -> bool:
 def is_named(name: str, shown: str, number: int) -> bool:
     """Returns whether a user means a program by a name: the name that tables show, its part before the parentheses
     (the executable), or the program's number in the store, letter by letter. With ``*`` or ``?``, a name is a pattern
-    for the first two, in any case."""
-    names = {shown, shown.partition(" (")[0]}
+    for the first two, in any case. ``comparable`` tells how else Windows programs may be named."""
+    names = {comparable(shown), comparable(executable_in(shown))}
     if is_pattern(name):
-        return any(glob_matches(name, text) for text in names)
-    return name in names or name == f"{number:016x}"
+        return any(executable_matches(name, text) for text in {shown, *names})
+    return comparable(name) in names or name == f"{number:016x}"
 
 
 def _process(values: dict[str, Any]) -> owner.Process | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 
-#: Number of binaries, size of the pipeline key, zero, and the key. The entries follow without a gap.
+#: Number of binaries, size of the pipeline key, XXH3-64 of the driver's global key, and the pipeline key. The entries
+#: follow without a gap.
 HEADER = struct.Struct("<IIQ32s")
 #: For each binary: its size, the size of its key, zero, and its key.
 ENTRY = struct.Struct("<QII32s")
@@ -27,8 +28,8 @@ def problem(data: bytes | bytearray | memoryview) -> str:
     """Returns what is impossible in the data of a BINR record, in words; empty if nothing is. Raises nothing."""
     if len(data) < HEADER.size:
         return "binaries shorter than their header"
-    count, key_size, zero, key = HEADER.unpack_from(data)
-    if zero or not is_key(key_size, key):
+    count, key_size, _, key = HEADER.unpack_from(data)
+    if not is_key(key_size, key):
         return "binaries of a pipeline without a key"
     place = HEADER.size + count * ENTRY.size
     if place > len(data):

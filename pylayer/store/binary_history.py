@@ -22,7 +22,7 @@ from ..values import Attested, BinaryRead
 from . import format
 from .binaries import MAX_KEY_BYTES, is_key
 from .ended import has_writer
-from .folder import Folder, identity_names
+from .folder import Folder, folders
 from .format import Damage
 from .pack import PackWriter
 from .reader import Reader, parts_of
@@ -31,6 +31,10 @@ from .syncing import SyncedJournal, Syncer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from .reader import Part, Record
+
+    Name = tuple[int, bytes, bytes]
 
 #: Key size, whether data follows, size of the data, key, digest of the data.
 HEAD = struct.Struct("<IIQ32s16s")
@@ -47,9 +51,9 @@ BATCH = 1024
 MAX_FILES = 8
 
 
-def parse(data: bytes | bytearray | memoryview) -> Attested | None:
-    """Returns the binary in the data of an ABIN record; its ``data`` is a view of that memory. Returns None if the
-    record is impossible. Raises nothing."""
+def parse(data: bytes | bytearray | memoryview, global_key: int = 0) -> Attested | None:
+    """Returns the binary in the data of an ABIN record; its ``data`` is a view of that memory. ``global_key``: the
+    record's fingerprint. Returns None if the record is impossible. Raises nothing."""
     if len(data) < HEAD.size:
         return None
     key_size, has_data, size, key, digest = HEAD.unpack_from(data)
@@ -60,19 +64,25 @@ def parse(data: bytes | bytearray | memoryview) -> Attested | None:
     view = memoryview(data)[HEAD.size :] if has_data else None
     if view is not None and xxhash.xxh3_128_digest(view) != digest:
         return None
-    return Attested(data=view, digest=digest, key=key[:key_size], size=size, stale=False)
+    return Attested(data=view, digest=digest, global_key=global_key, key=key[:key_size], size=size, stale=False)
 
 
 def record_parts(read: BinaryRead | Attested, data: memoryview | None) -> list[bytes | memoryview]:
     """Returns the record as the pieces to write."""
     head = HEAD.pack(len(read.key), data is not None, read.size, read.key, read.digest)
+    fingerprint, last_used = read.global_key, int(time.time())
     if data is None:
-        return format.record_parts(format.APPLICATION_BINARY, head, last_used=int(time.time()))
+        return format.record_parts(format.APPLICATION_BINARY, head, fingerprint=fingerprint, last_used=last_used)
     hashed = xxhash.xxh3_128(head)
     hashed.update(data)
     size = len(head) + len(data)
-    header = format.record_header(format.APPLICATION_BINARY, size, hashed.digest(), last_used=int(time.time()))
+    digest = hashed.digest()
+    header = format.record_header(format.APPLICATION_BINARY, size, digest, fingerprint=fingerprint, last_used=last_used)
     return [header, head, data, format.padding(size)]
+
+
+def _name(binary: BinaryRead | Attested) -> Name:
+    return binary.global_key, binary.key, binary.digest
 
 
 def _files(directory: str, program: int) -> list[str]:
@@ -95,11 +105,11 @@ class BinaryHistory:
         self._journal = SyncedJournal(folder, program, application, syncer, file_kinds.BINARIES)
         self._most_bytes = most_bytes
         self._data_bytes = 0
-        #: By key and digest: whether the binary's data is kept.
-        self._known: dict[tuple[bytes, bytes], bool] = {}
-        #: Binaries that ``new`` returned since the last ``write``: key and digest, their previous value in ``_known``,
+        #: By global key, key and digest: whether the binary's data is kept.
+        self._known: dict[Name, bool] = {}
+        #: Binaries that ``new`` returned since the last ``write``: their names and previous values in ``_known``, and
         #: bytes of data.
-        self._unwritten: list[tuple[tuple[bytes, bytes], bool | None, int]] = []
+        self._unwritten: list[tuple[Name, bool | None, int]] = []
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -128,31 +138,31 @@ class BinaryHistory:
         found: list[Damage] = []
         for part in parts_of(path, self._folder.identity.digest, found):
             records = (record for record in part.records if record.magic == format.APPLICATION_BINARY)
-            batch = [one for record in records if (one := self._take(part.data_of(record))) is not None]
+            batch = [one for record in records if (one := self._take(part, record)) is not None]
             if batch:
                 yield batch
         self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
 
-    def _take(self, data: memoryview) -> Attested | None:
+    def _take(self, part: Part, record: Record) -> Attested | None:
         """Returns the binary in a record, without its data if that exceeds the limit. Returns None if the binary is
         impossible or adds nothing to what is known."""
-        one = parse(data)
+        one = parse(part.data_of(record), record.fingerprint)
         if one is None:
             return None
         has_data = one.data is not None and self._data_bytes + one.size <= self._most_bytes
-        if not self._is_news(one.key, one.digest, has_data, MAX_BINARIES):
+        if not self._is_news(_name(one), has_data, MAX_BINARIES):
             return None
         if not has_data:
             one.data = None
-        self._learn(one.key, one.digest, one.size, has_data)
+        self._learn(_name(one), one.size, has_data)
         return one
 
-    def _is_news(self, key: bytes, digest: bytes, has_data: bool, most: int) -> bool:
-        known = self._known.get((key, digest))
+    def _is_news(self, name: Name, has_data: bool, most: int) -> bool:
+        known = self._known.get(name)
         return len(self._known) < most if known is None else has_data and not known
 
-    def _learn(self, key: bytes, digest: bytes, size: int, has_data: bool) -> None:
-        self._known[key, digest] = has_data
+    def _learn(self, name: Name, size: int, has_data: bool) -> None:
+        self._known[name] = has_data
         self._data_bytes += size if has_data else 0
 
     def _stale(self) -> Iterator[Attested]:
@@ -161,17 +171,16 @@ class BinaryHistory:
         count = 0
         paths = [
             path
-            for name in identity_names(self._folder.root)
-            if name != self._folder.identity.name
-            for path in _files(os.path.join(self._folder.root, "store", name), self._program)
+            for other in folders(self._folder.root)
+            if not other.identity.is_same_driver(self._folder.identity)
+            for path in _files(other.path, self._program)
         ]
         for path in sorted(paths, key=os.path.basename, reverse=True):
             for one in _beginnings(path):
                 if count == MAX_STALE:
                     return
-                if (one.key, one.digest) not in self._known:  # content read under both identities is valid here
-                    yield one
-                    count += 1
+                yield one  # content read under both identities is valid here
+                count += 1
 
     # ---- keeping ---------------------------------------------------------------------------------
 
@@ -179,12 +188,12 @@ class BinaryHistory:
         """Returns the pieces to write for a binary that the application just read; empty if it is known. What is known
         may grow to twice what a load takes: the next load takes the newest, and ``compact`` drops the rest."""
         data = read.data if keep_data and self._data_bytes + read.size <= 2 * self._most_bytes else None
-        news = self._is_news(read.key, read.digest, data is not None, 2 * MAX_BINARIES)
+        name = _name(read)
+        news = self._is_news(name, data is not None, 2 * MAX_BINARIES)
         if not 0 < len(read.key) <= MAX_KEY_BYTES or not news:
             return []
-        before = self._known.get((read.key, read.digest))
-        self._unwritten.append(((read.key, read.digest), before, 0 if data is None else read.size))
-        self._learn(read.key, read.digest, read.size, data is not None)
+        self._unwritten.append((name, self._known.get(name), 0 if data is None else read.size))
+        self._learn(name, read.size, data is not None)
         return record_parts(read, data)
 
     def write(self, parts: list[bytes | memoryview]) -> None:
@@ -218,7 +227,7 @@ def _beginnings(path: str) -> Iterator[Attested]:
             if fields[0] == format.APPLICATION_BINARY and len(head) == HEAD.size:
                 key_size, _, size, key, digest = HEAD.unpack(head)
                 if 0 < key_size <= MAX_KEY_BYTES:
-                    yield Attested(data=None, digest=digest, key=key[:key_size], size=size, stale=True)
+                    yield Attested(data=None, digest=digest, global_key=0, key=key[:key_size], size=size, stale=True)
             at += format.record_size(fields[3])
     except OSError:
         return

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..values import Attested
     from .reader import Part
     from .verdicts import Verdicts
 
@@ -66,15 +65,11 @@ class Loaded:
 
 class Batch:
     """Verified records, as places in a part of a file: ``offsets`` become VkPipelineCaches, ``binary_offsets`` pipeline
-    binaries. ``snapshot`` is the path of a snapshot's file. A batch with ``attested``, the program's own binaries,
-    holds nothing else.
-
-    ``data`` is valid until the batch after the next is requested, the data of ``attested`` until the next.
+    binaries. ``snapshot`` is the path of a snapshot's file. ``data`` is valid until the batch after the next is
+    requested.
     """
 
-    __slots__ = (
-        "attested", "binary_offsets", "binary_sizes", "data", "digests", "fingerprints", "offsets", "sizes", "snapshot"
-    )  # fmt: skip
+    __slots__ = ("binary_offsets", "binary_sizes", "data", "digests", "fingerprints", "offsets", "sizes", "snapshot")
 
     def __init__(self, data: bytearray | bytes, snapshot: str | None = None) -> None:
         self.data = data
@@ -87,7 +82,6 @@ class Batch:
         self.fingerprints: list[int] = []
         self.binary_offsets: list[int] = []
         self.binary_sizes: list[int] = []
-        self.attested: list[Attested] = []
 
     def add(self, offset: int, size: int, digest: bytes, fingerprint: int = 0) -> None:
         """Adds a record of ``offsets``."""

@@ -67,7 +67,7 @@ FINGERPRINTS = 2
 #: Of a crash sentinel: in its process a variable is set that changes what the driver gives.
 CHANGED_DRIVER = 1
 
-FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQQ16sIIQ64sQQ")
+FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBB38xQQQQ16sIIQ64sQQ")
 RECORD_HEADER = struct.Struct("<4sHHQQ16sQQQ")
 #: Fingerprint, and offset of the record in the file.
 TABLE_ENTRY = struct.Struct("<QQ")
@@ -166,7 +166,6 @@ def file_header(
     now. ``flags``: CHANGED_DRIVER of a crash sentinel."""
     fields: dict[str, Any] = identity.fields
     abi = str(fields.get("abi", ""))
-    global_key = bytes.fromhex(fields.get("global_key", ""))
     head = FILE_HEADER.pack(
         MAGIC,
         VERSION,
@@ -181,8 +180,6 @@ def file_header(
         bytes.fromhex(fields.get("pipeline_cache_uuid", "")),
         8 if abi.startswith("64") else 4 if abi.startswith("32") else 0,
         1 if "little" in abi else 2 if "big" in abi else 0,
-        len(global_key),
-        global_key,
         program,
         created_ns or time.time_ns(),
         size,
@@ -221,10 +218,10 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
         return None, "damaged-header"
     if fields[1] != VERSION or fields[2] != FILE_HEADER.size:
         return None, "impossible"
-    application = fields[23].rstrip(b"\0").decode("utf-8", "replace")
+    application = fields[21].rstrip(b"\0").decode("utf-8", "replace")
     kind, flags, digest = fields[3:6]
-    program, created_ns, size = fields[15:18]
-    header = FileHeader(kind, flags, digest, program, created_ns, size, fields[19:23], application, salt=fields[24])
+    program, created_ns, size = fields[13:16]
+    header = FileHeader(kind, flags, digest, program, created_ns, size, fields[17:21], application, salt=fields[22])
     if identity_digest is not None and header.identity_digest != identity_digest:
         return None, "foreign-identity"
     return header, "ok"

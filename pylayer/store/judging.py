@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..common.cache_header import HEADER, HEADER_VERSION_ONE
 from ..common.identity import Identity
 from ..values import KIND_NAMES
-from . import format
+from . import binaries, format
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Longer notes are refused.
 MAX_NOTE_BYTES = 1 << 16
-#: Fields of an identity and their types. The global key is optional and not listed here.
+#: Fields of an identity and their types.
 FIELDS: dict[str, type] = {
     "abi": str,
     "device_id": int,
@@ -35,15 +35,14 @@ def describes_device(fields: Any) -> bool:
     """Returns whether the fields of an identity, which may be anything, describe a device and its driver."""
     if not isinstance(fields, dict):
         return False
-    wanted = {**FIELDS, "global_key": str} if "global_key" in fields else FIELDS
-    if {key: type(value) for key, value in fields.items()} != wanted:
+    if {key: type(value) for key, value in fields.items()} != FIELDS:
         return False
     try:
-        uuid, key = (bytes.fromhex(fields.get(name, "")) for name in ("pipeline_cache_uuid", "global_key"))
+        uuid = bytes.fromhex(fields["pipeline_cache_uuid"])
     except ValueError:
         return False
     numbers = [value for value in fields.values() if isinstance(value, int)]
-    return len(uuid) == 16 and len(key) <= 32 and all(0 <= value < 1 << 32 for value in numbers)
+    return len(uuid) == 16 and all(0 <= value < 1 << 32 for value in numbers)
 
 
 def problem(record: Record, data: memoryview, identity: Identity) -> str:
@@ -51,7 +50,7 @@ def problem(record: Record, data: memoryview, identity: Identity) -> str:
     if record.is_pipeline:
         if record.kind >= len(KIND_NAMES) or record.flags & ~(format.ADOPTED | format.PULLED):
             return "a pipeline of an unknown kind"
-        reason = _cell_problem(data, identity) if record.magic == format.CELL else _binaries_problem(identity)
+        reason = _cell_problem(data, identity) if record.magic == format.CELL else _binaries_problem(data)
         return f"a pipeline {reason}" if reason else ""
     if record.magic == format.NOTE:
         return "a note with unknown content"
@@ -73,5 +72,5 @@ def _cell_problem(data: memoryview, identity: Identity) -> str:
     return ""
 
 
-def _binaries_problem(identity: Identity) -> str:
-    return "" if identity.fields.get("global_key") else "of binaries, for a driver without a global key"
+def _binaries_problem(data: memoryview) -> str:
+    return "" if binaries.HEADER.unpack_from(data)[2] else "of binaries, of a driver without a global key"

@@ -6,7 +6,7 @@ and USED.
 
 Only the command line uses this. An export may come from anybody, so an import trusts only what it can verify. The data
 of every cell must begin with the device and driver that the file is for. Binaries have no such header: they belong to
-the driver whose global key is in the identity.
+drivers with the global key whose hash is in them.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ class State:
         """``foreign``: an export to read instead of the root's files."""
         self.program = program
         self.application = ""
-        #: As drivers see it. An interpreter or Wine comes first.
+        #: As rules name it: an interpreter comes first.
         self.executable = ""
         self._root = root
         self._is_foreign = bool(foreign)

@@ -158,6 +158,11 @@ class SyncedJournal:
         self._syncer = syncer
         self._journal = Journal(folder.path, folder.identity, program, application, kind)
 
+    @property
+    def path(self) -> str | None:
+        """The file to which records are appended, or None before the first."""
+        return self._journal.path
+
     def append(self, parts: list[bytes | memoryview]) -> None:
         """Appends whole records, given as the pieces of ``format.record_parts``. Raises OSError."""
         if self._journal.path is None:

@@ -28,9 +28,10 @@ from binaries import Binaries, show_driver_cache
 from disk import split_journals
 from figures import Figure, Row, show
 from frames import frames
+from pipeline_binaries import APPLICATION
 from rich.console import Console
 from stores import copy, folder_of
-from world import BUILD, World
+from world import BUILD, LAYER_NAME, World
 
 from pylayer.store.fold import Fold
 
@@ -168,6 +169,26 @@ class Bench:
             figure.add(alone["create_ns_total"] + loading, under["create_ns_total"])
             yield
         self.blob.unlink()
+
+    def enables_binaries(self, rounds: int) -> Iterator[None]:
+        """The program enables VK_KHR_pipeline_binary, uses none of its commands, and the store has its pipelines."""
+        for count in (self.count // 2, self.count):
+            name, baseline = f"{count} warm, pipeline binaries enabled", "the same without the extension, warm, too"
+            figure = self.figure(name, baseline, 1.50, "ms")
+            self.fresh_store()
+            for _ in range(2):  # the second run adopts what Mesa's disk cache had in the first
+                for source in ("plain", "unused"):
+                    self.without_commands(source, count)
+            for _ in range(rounds):
+                figure.add(*(self.without_commands(source, count) for source in ("plain", "unused")))
+                counters = self.world.last()
+                assert counters["compiled"] == 0 and counters["hits"] == count, counters
+                yield
+
+    def without_commands(self, source: str, count: int) -> float:
+        """How long the program of tests/binaries takes for its pipelines."""
+        done = self.world.run([APPLICATION, "--count", str(count), "--source", source], VK_INSTANCE_LAYERS=LAYER_NAME)
+        return float(json.loads(done.stdout.splitlines()[-1])["create_ns"])
 
     def links(self, rounds: int) -> Iterator[None]:
         """Pipelines linked from four libraries each, fast and optimized. Their libraries are included."""
@@ -307,6 +328,7 @@ STEPS: dict[str, tuple[Callable[[Bench, int], Iterator[None]], str]] = {
     "warm": (Bench.warm, "rounds"),
     "start-with-store": (Bench.start_with_store, "rounds"),  # the store that `warm` has left
     "empty-cache": (Bench.empty_cache, "rounds"),
+    "enables-binaries": (Bench.enables_binaries, "rounds"),
     "links": (Bench.links, "rounds"),
     "processes": (Bench.processes, "rounds"),
     "cold": (Bench.cold, "cold_rounds"),

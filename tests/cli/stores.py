@@ -137,7 +137,7 @@ def ended(head: bytes) -> bytes:
     place, _, namespace, ticks = owner.this_process()
     changed = bytearray(head)
     fields = list(format.FILE_HEADER.unpack(head))
-    fields[19:23] = [place, 0x7FFFFFFE, namespace, ticks]
+    fields[17:21] = [place, 0x7FFFFFFE, namespace, ticks]
     changed[:] = format.FILE_HEADER.pack(*fields)
     body = bytes(changed[: format.HASHED_FILE_HEADER])
     return body + struct.pack("<Q", xxhash.xxh3_64_intdigest(body))

@@ -126,7 +126,7 @@ def test_uninstall_without_a_home(user: User, tmp_path: Path) -> None:
     [
         ("import PLACE/good.pylayer", "HOME/.cache/pylayer"),
         ("fleet push --key PLACE/key --url file://PLACE/fleet", "HOME/.cache/pylayer"),
-        ("off other", "HOME/.config/pylayer/policy.yaml"),
+        ("off steam --undo", "HOME/.config/pylayer/policy.yaml"),
         ("install", "HOME/.local cannot be written"),
     ],
 )

@@ -141,7 +141,7 @@ def test_hostile_names(user: User, file: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("run", "--", HOST, "instance"), ("policy", "check"), ("off", "other")],
+    [("run", "--", HOST, "instance"), ("policy", "check"), ("off", "steam", "--undo")],
     ids=["run", "check", "off"],
 )
 def test_commands_compile_the_file(user: User, file: Path, command: tuple[Any, ...]) -> None:
@@ -161,7 +161,7 @@ def test_commands_compile_the_file(user: User, file: Path, command: tuple[Any, .
 def test_file_that_cannot_be_written(user: User, file: Path) -> None:
     """If the new text cannot be written completely, off leaves the old file as it is, and no other file."""
     file.write_text(text := "share: all\n" + 100 * "#\n")
-    command = user.process(("off", "other"))
+    command = user.process(("off", "steam", "--undo"))
     command["env"].pop("LD_PRELOAD", None)  # Mesa's stand-in for the kernel writes files of its own
     done = subprocess.run(
         **command,
@@ -178,8 +178,8 @@ def test_file_is_a_link(user: User, file: Path) -> None:
     target.write_text("share: all\n")
     target.chmod(0o644)
     file.symlink_to(target)
-    assert user.pylayer("off", "other").returncode == 0
-    assert file.is_symlink() and "executable: other" in target.read_text().replace('"', "")
+    assert user.pylayer("off", "steam", "--undo").returncode == 0
+    assert file.is_symlink() and "executable: steam" in target.read_text().replace('"', "")
     assert target.stat().st_mode & 0o777 == 0o644
 
 

@@ -11,13 +11,11 @@ from cli import stores
 from cli.stores import GAME, IDENTITY, TOOL, Store, cell
 from cli.test_store_transfer import Forger, refused
 from cli.user import User
-from unit.things import binaries, binary_read, facts, record
+from unit.things import binaries, binary_read, record
 
-from pylayer.common.identity import Identity, program_id
+from pylayer.common.identity import program_id
 from pylayer.store import binary_history, format, portable
 from pylayer.store.folder import Loaded
-
-WITH_KEY = Identity.of(facts(), b"global key")
 
 
 def of_pipeline(number: int, **fields: int) -> bytes:
@@ -34,7 +32,7 @@ def own_binary(data: bytes) -> bytes:
 @pytest.fixture
 def store(user: User) -> Store:
     """A program with cells and binaries in a pack and a journal, and with binaries of its own."""
-    store = Store(user.store, WITH_KEY)
+    store = Store(user.store, IDENTITY)
     store.journal(GAME, *(cell(n) for n in range(10)), *(of_pipeline(n) for n in range(100, 120)))
     store.pack()
     store.journal(GAME, of_pipeline(200), of_pipeline(201, flags=format.ADOPTED))
@@ -58,7 +56,7 @@ def test_ls(user: User, store: Store) -> None:
     assert rows["game (The Game)"]["attestation_files"] == 1
     assert sum(row["bytes"] for row in shelf["programs"]) + shelf["other_bytes"] == store.sizes()
     text = user.pylayer("ls").stdout
-    assert "32 (22 bin)" in text and "pipeline binaries" in text
+    assert "32 (22 bin)" in text
 
 
 def test_ls_without_binaries(user: User) -> None:
@@ -133,9 +131,9 @@ def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
     root = tmp_path / "other"
     root.mkdir(mode=0o700)
     work = portable.Import(str(path))
-    assert work.identity.name == WITH_KEY.name
+    assert work.identity.name == IDENTITY.name
     list(work.steps(str(root)))
-    elsewhere = Store(root, WITH_KEY)
+    elsewhere = Store(root, IDENTITY)
     assert work.result.pipelines == 32 and indexed(elsewhere, GAME) == 22
     assert elsewhere.files("*.binaries") == []
     again = portable.Import(str(path))
@@ -144,22 +142,20 @@ def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("identity", "magic", "data", "fields", "reason"),
+    ("magic", "data", "fields", "reason"),
     [
-        (IDENTITY, format.BINARIES, binaries(b"x"), {}, "without a global key"),
-        (WITH_KEY, format.BINARIES, binaries(b"x"), {"flags": 4}, "of an unknown kind"),
-        (WITH_KEY, format.BINARIES, binaries(b"x"), {"kind": 99}, "of an unknown kind"),
-        (WITH_KEY, format.CELL, stores.cell_data(1), {"flags": 8}, "of an unknown kind"),
-        (WITH_KEY, format.BINARIES, binaries(b"x")[:-16], {}, "larger than its record"),
-        (WITH_KEY, format.APPLICATION_BINARY, bytes(64), {}, "no binary of an application"),
+        (format.BINARIES, binaries(b"x", global_key=0), {}, "without a global key"),
+        (format.BINARIES, binaries(b"x"), {"flags": 4}, "of an unknown kind"),
+        (format.BINARIES, binaries(b"x"), {"kind": 99}, "of an unknown kind"),
+        (format.CELL, stores.cell_data(1), {"flags": 8}, "of an unknown kind"),
+        (format.BINARIES, binaries(b"x")[:-16], {}, "larger than its record"),
+        (format.APPLICATION_BINARY, bytes(64), {}, "no binary of an application"),
     ],
 )
-def test_forged_binaries(
-    tmp_path: Path, identity: Identity, magic: bytes, data: bytes, fields: dict[str, int], reason: str
-) -> None:
-    """An import with binaries of another driver, of an unknown kind or of an impossible structure is refused as a
+def test_forged_binaries(tmp_path: Path, magic: bytes, data: bytes, fields: dict[str, int], reason: str) -> None:
+    """An import with binaries of an unknown driver, of an unknown kind or of an impossible structure is refused as a
     whole."""
-    forger = Forger(tmp_path / "x", identity)
+    forger = Forger(tmp_path / "x", IDENTITY)
     forger.program(program_id(*GAME), "game")
     forger.add(magic, data, **fields)
     forger.writer.finish()

@@ -10,11 +10,13 @@ import pytest
 from cli import stores
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
+from unit.things import binaries, record
 
 from pylayer.cli.rm import Removing
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.trim import parse_size, trim
 from pylayer.common.identity import Identity, program_id
+from pylayer.store import format
 from pylayer.store import store as face
 from pylayer.store.claim import Claim
 from pylayer.store.fold import MOST_FILES, Fold
@@ -190,14 +192,16 @@ def here(user: User) -> Store:
 
 
 def test_stale(user: User, store: Store) -> None:
-    """--stale removes what no driver of this machine would use and keeps the rest, including pipeline binaries."""
+    """--stale removes what no driver of this machine would use, identities of an earlier pylayer with the global key of
+    pipeline binaries included, and keeps the rest."""
     present = here(user)
     present.journal(GAME, cell(1, identity=present.identity))
-    binaries = Store(user.store, Identity({**present.identity.fields, "global_key": "00" * 32}))
-    binaries.journal(GAME, cell(1, identity=present.identity))
+    older = Store(user.store, Identity({**present.identity.fields, "global_key": "00" * 32}))
+    older.journal(GAME, cell(1, identity=present.identity), record(binaries(b"x", global_key=0), format.BINARIES))
+    assert user.json("ls", "--verify")["fine"] and len(user.json("ls")["identities"]) == 3
     done = user.json("rm", "--stale", "--yes")
-    assert [removed["identity"] for removed in done["removed"]] == [IDENTITY.name]
-    assert not store.path.exists() and len(present.loaded(GAME)) == len(binaries.loaded(GAME)) == 1
+    assert {removed["identity"] for removed in done["removed"]} == {IDENTITY.name, older.identity.name}
+    assert not store.path.exists() and not older.path.exists() and len(present.loaded(GAME)) == 1
     assert done["devices"]
     assert "nothing stale" in user.pylayer("rm", "--stale", "--yes").stdout
 

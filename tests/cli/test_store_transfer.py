@@ -373,7 +373,7 @@ def test_forged_records(tmp_path: Path, reason: str) -> None:
         {**IDENTITY.fields, "device_id": True},
         {**IDENTITY.fields, "pipeline_cache_uuid": "00"},
         {**IDENTITY.fields, "pipeline_cache_uuid": "no hexadecimal"},
-        {**IDENTITY.fields, "global_key": "ab" * 33},
+        {**IDENTITY.fields, "global_key": "ab" * 32},
         OLD_DRIVER.fields,
     ],
 )
@@ -418,7 +418,7 @@ def test_impossible_size(tmp_path: Path, value: int) -> None:
     path = small(tmp_path)
     data = path.read_bytes()
     fields = list(format.FILE_HEADER.unpack_from(data))
-    fields[17] = value
+    fields[15] = value
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     path.write_bytes(head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head)) + data[256:])
     refused(path, tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cli.test_stats import write_run
 from cli.user import User
 
 CARRIER = "settings: {carrier: observe}\n"
@@ -112,6 +113,7 @@ def test_off_and_on(user: User, system: Path, own: Path) -> None:
     done = user.pylayer("off", "--undo", "game")
     assert f'wrote never_skip {{executable: "game"}} to {own}:' in done.stdout
     assert user.json("policy", "explain", "game")["devices"][0]["skipped"] == ""
+    write_run(user, program="tool", executable="tool")
     failed = user.pylayer("off", "tool")
     assert failed.returncode == 1 and f"the never_skip of {system} includes tool" in failed.stderr
 

@@ -55,7 +55,7 @@ static VkResult VKAPI_CALL get_key(VkDevice device, const VkPipelineCreateInfoKH
         return verdict.result;
     if (info && !read_request(info, &request))
         return VK_ERROR_INITIALIZATION_FAILED;
-    write_key(key, info ? 1 : 2, &request.key, info ? 0 : self->settings->identity);
+    write_key(key, info ? 1 : 2, &request.key, info ? 0 : self->settings->binaries_identity);
     if (verdict.action == ACT_ZERO)
         memset(key->key, 0, sizeof key->key);
     if (verdict.action == ACT_LONG)
@@ -119,7 +119,8 @@ static unsigned examine_data(const DriverDevice *device, const VkPipelineBinaryK
         if (!data->dataSize)
             violation("vkCreatePipelineBinariesKHR with a binary that has no data");
         if (all->pPipelineBinaryKeys[i].keySize != KEY_BYTES ||
-            !was_given_out(device->settings->identity, all->pPipelineBinaryKeys[i].key, data->pData, data->dataSize))
+            !was_given_out(device->settings->binaries_identity, all->pPipelineBinaryKeys[i].key, data->pData,
+                           data->dataSize))
             violation("vkCreatePipelineBinariesKHR: %zu bytes that this driver did not give out under their key",
                       data->dataSize);
         SharedEntry *entry = read_binary(data, &header);
@@ -242,7 +243,7 @@ static VkResult VKAPI_CALL get_binary_data(VkDevice device, const VkPipelineBina
     memcpy((uint8_t *)out + sizeof header, &of->entry->entry, bytes - sizeof header);
     for (size_t i = 0; verdict.action == ACT_GARBAGE && i < bytes; i++)
         ((uint8_t *)out)[i] ^= 0x5a;
-    given_out(self->settings->identity, key->key, out, bytes);
+    given_out(self->settings->binaries_identity, key->key, out, bytes);
     return VK_SUCCESS;
 }
 

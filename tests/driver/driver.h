@@ -11,6 +11,7 @@
  *   vendor-id=0x10005 device-id=0x7e57 (and one more for each further device) device-type=2 api=1.3
  *   driver-version=1 driver-id=0 driver-name=test driver-info=build-1 uuid=7e57 (hexadecimal, zeros follow)
  *   build=1              the build of its compiler, in all data; no Vulkan property shows it
+ *   global-key=1         what its global key is made of: binaries of another one are of no use
  *   abi=64               or 32: the size of a word, in all data; no Vulkan property shows it
  *   cache-control=yes    no: the extension is missing; unfeatured: the extension without its feature
  *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes: the same
@@ -105,7 +106,7 @@ typedef enum { DEFERS_AT_ONCE, DEFERS_TO_JOIN, DEFERS_NEVER } Deferral;
 typedef enum { FEEDBACK_YES, FEEDBACK_NO, FEEDBACK_NO_HITS, FEEDBACK_EVERYWHERE } Feedback;
 
 typedef struct {
-    uint32_t vendor_id, device_id, device_type, api, driver_version, driver_id, build, abi;
+    uint32_t vendor_id, device_id, device_type, api, driver_version, driver_id, build, abi, global_key;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
     Part cache_control, maintenance5, incremental_cache, libraries, binaries, more_pipelines;
@@ -113,7 +114,8 @@ typedef struct {
     bool internal_cache, internal_cache_control, prefers_internal_cache, precompiled_internal_cache, compressed;
     bool filled_internal_cache, internal_cache_first;
     uint32_t payload;
-    uint64_t identity; /* a hash of everything that data must share to be usable by this driver */
+    uint64_t identity;          /* a hash of everything that data must share to be usable by this driver */
+    uint64_t binaries_identity; /* the same for binaries: with the global key */
 } DeviceSettings;
 
 typedef struct {

@@ -23,6 +23,7 @@ static const DeviceSettings defaults = {
     .api = VK_MAKE_API_VERSION(0, 1, 3, 239),
     .driver_version = 1,
     .build = 1,
+    .global_key = 1,
     .abi = 64,
     .driver_name = "test",
     .driver_info = "build-1",
@@ -96,6 +97,7 @@ static bool read_number_of(DeviceSettings *device, const char *name, const char 
         {"driver-id", &device->driver_id},
         {"build", &device->build},
         {"abi", &device->abi},
+        {"global-key", &device->global_key},
         {"payload", &device->payload},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -224,5 +226,7 @@ void settings_complete(void)
         hash_text(&all, device->driver_name);
         hash_text(&all, device->driver_info);
         device->identity = hash_folded(&all);
+        hash_number(&all, device->global_key);
+        device->binaries_identity = hash_folded(&all);
     }
 }

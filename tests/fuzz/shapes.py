@@ -354,7 +354,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     note = record(flat.dumps({"plain_kind": 2, "stub": True}).encode(), format.NOTE)
     used = b"".join(recency.used_parts([1, 2, 3], 1_700_000_000))
     attest = b"".join(
-        b"".join(cache_history.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 1).parts()) for n in range(3)
+        b"".join(cache_history.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 5).parts()) for n in range(6)
     )
     of_pipelines = [record(binaries(*[b"x" * n] * n), format.BINARIES, kind=1) for n in (0, 1, 3)]
     own = [record(own_binary(data), format.APPLICATION_BINARY) for data in (b"data", b"more" * 9, None)]

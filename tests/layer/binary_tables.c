@@ -22,6 +22,7 @@ static struct {
     Binaries binaries;
 } device = {.binaries = {.driver = &device.driver, .run = &device.run, .crash = &device.crash}};
 static int failures;
+#define GLOBAL_KEY 5
 
 void log_line(enum PylayerLogLevel level, const char *format, ...)
 {
@@ -215,6 +216,12 @@ static void test_index(void)
     BinaryRecord *record = record_of(PIPELINES + 1, 1, &size);
     expect(!binary_index_load(&device.binaries, record, size), "the index went over its bound");
     expect(device.run.counters[thread_slot()].totals.binaries_unindexed == 1, "what has no room is not counted");
+    device.run.plan.index_bytes = 64 << 20;
+    record->global_key = GLOBAL_KEY;
+    expect(!binary_index_load(&device.binaries, record, size), "a record of another global key was taken");
+    atomic_store(&device.binaries.global_key, GLOBAL_KEY);
+    expect(binary_index_load(&device.binaries, record, size), "a record of this global key was not taken");
+    atomic_store(&device.binaries.global_key, 0);
     free(record);
     binary_index_close(&device.binaries);
     binary_index_free(&device.binaries);
@@ -262,8 +269,11 @@ static unsigned test_records(unsigned rounds)
 
 static PylayerAttested attested_of(const VkPipelineBinaryKeyKHR *key, const char *text, bool stale)
 {
-    PylayerAttested attested = {
-        .key_size = key->keySize, .stale = stale, .size = strlen(text), .data = stale ? NULL : (const uint8_t *)text};
+    PylayerAttested attested = {.key_size = key->keySize,
+                                .stale = stale,
+                                .size = strlen(text),
+                                .global_key = stale ? 0 : GLOBAL_KEY,
+                                .data = stale ? NULL : (const uint8_t *)text};
     memcpy(attested.key, key->key, sizeof attested.key);
     digest128(text, strlen(text), attested.digest);
     return attested;
@@ -280,13 +290,17 @@ static enum BinaryOutcome judge(const VkPipelineBinaryKeyKHR *key, const char *t
 static void test_history(void)
 {
     const char *restored;
-    VkPipelineBinaryKeyKHR once = key_of(1), twice = key_of(2), old = key_of(3), never = key_of(4);
+    VkPipelineBinaryKeyKHR once = key_of(1), twice = key_of(2), old = key_of(3), other = key_of(4), never = key_of(5);
     pthread_mutex_init(&device.binaries.history.mutex, NULL);
+    pthread_mutex_init(&device.binaries.history.asking, NULL);
     device.run.plan.restore_binaries = 1;
     device.run.plan.index_bytes = 1000;
+    atomic_store(&device.binaries.global_key, GLOBAL_KEY);
     PylayerAttested all[] = {attested_of(&once, "good bytes", false), attested_of(&twice, "one", false),
-                             attested_of(&twice, "other", false), attested_of(&old, "of another driver", true)};
-    for (unsigned i = 0; i < 4; i++) {
+                             attested_of(&twice, "other", false), attested_of(&old, "of another driver", true),
+                             attested_of(&other, "of another key", false)};
+    all[4].global_key++;
+    for (unsigned i = 0; i < 5; i++) {
         expect(binary_history_add(&device.binaries, &all[i]), "what is new is not taken");
         expect(!binary_history_add(&device.binaries, &all[i]), "what is known is taken twice");
     }
@@ -296,6 +310,7 @@ static void test_history(void)
     expect(judge(&twice, "other", &restored) == BINARY_ATTESTED, "the second content under a key is not attested");
     expect(judge(&twice, "neither", &restored) == BINARY_ALTERED && !restored, "restored from one of two contents");
     expect(judge(&old, "of another driver", &restored) == BINARY_STALE, "another identity's is not stale");
+    expect(judge(&other, "of another key", &restored) == BINARY_STALE, "another global key's is not stale");
     expect(judge(&never, "good bytes", &restored) == BINARY_UNKNOWN, "what was never read is known");
     binary_history_free(&device.binaries);
 }

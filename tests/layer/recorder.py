@@ -41,7 +41,7 @@ class Recorder(Policy):
         return super().plan_device(program, facts, settings)
 
     def device_created(self, program, facts, state):
-        write("created", global_key=state.global_key.hex())
+        write("created")
 
     def admit_cache(self, data, facts, settings):
         write("admit", size=data.data_size, digest=data.digest.hex(), slot=data.slot, cache=data.cache)

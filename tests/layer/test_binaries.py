@@ -185,8 +185,7 @@ def test_program_may_switch_the_internal_cache_off(world: World, carrier: Script
     alone = carrier.counts
     for _ in range(2):
         carrier.application(*arguments)
-        # The layer asks for the global key, because it is part of the identity under which it notes what the program
-        # read.
+        # The layer asks for the global key, under which it notes what the program read.
         own = ("get-key", "get-data", "create-cache")
         assert carrier.counts["get-key"] == alone["get-key"] + 1
         assert {name: count for name, count in carrier.counts.items() if name not in own} == {

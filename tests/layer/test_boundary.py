@@ -12,14 +12,10 @@ from typing import Any
 import pytest
 import xxhash
 from layer.recorder import PROPERTIES, only, record
-from recipes.small import GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE, key_in
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World
 
 Later = Callable[..., tuple[Run, list[dict[str, Any]]]]
-
-#: VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR
-KEY_BYTES = 32
 
 
 # ---- fingerprints --------------------------------------------------------------------------------
@@ -302,17 +298,6 @@ def test_unchecked_caches_are_not_told_of(world: World, tmp_path: Path) -> None:
 # ---- the device ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("recipe", [GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE], ids=["enabled", "not enabled"])
-def test_global_key(real: World, recipe: str) -> None:
-    """Policy gets the driver's global key only for devices where the program enabled the feature."""
-    wanted = record(real)
-    key = key_in(real.recipe(recipe).stdout)
-    found = wanted.take()
-    assert 2 <= len(key) <= 2 * KEY_BYTES
-    assert [one["global_key"] for one in only(found, "created")] == [key if recipe == GLOBAL_KEY else ""]
-    assert [one["binary_data_compressed"] for one in only(found, "facts")] == [False]  # RADV's data is not
-
-
 @pytest.mark.parametrize(
     "wanted", [*({name} for name in PROPERTIES), set()], ids=lambda names: "".join(names) or "none"
 )
@@ -325,13 +310,6 @@ def test_properties_of_binaries(scripted: ScriptedDriver, wanted: set[str]) -> N
     scripted.recipe("device control binaries modules\n", script=script)
     (facts,) = only(records.take(), "facts")
     assert facts == {"what": "facts", **{name: name in wanted for name in PROPERTIES}}
-
-
-def test_no_global_key_without_the_extension(world: World) -> None:
-    """A device that does not enable VK_KHR_pipeline_binary has no global key."""
-    wanted = record(world)
-    world.demo("--count", 1)
-    assert [one["global_key"] for one in only(wanted.take(), "created")] == [""]
 
 
 # ---- a later load --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from disk import fold_everything
 from scripted_driver import ScriptedDriver
 
 ARGUMENTS: list[str | int] = ["--count", 8, "--api", "1.3"]
@@ -102,6 +103,36 @@ def test_the_newest_binaries_are_bad(scripted: ScriptedDriver) -> None:
     scripted.demo("--count", 3, *ARGUMENTS[2:])
     assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, 3)
     assert scripted.world.last()["binaries_evicted"] > 0
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries"])
+@pytest.mark.parametrize("change", [None, 1], ids=["in each process", "once"])
+def test_another_global_key(scripted: ScriptedDriver, carrier: str, change: int | None) -> None:
+    """ANV 26.1.6 has another global key in each process. Cells do not belong to it and are found in the second run, in
+    the one identity's folder. Binaries under another key never reach the driver, although their pipelines' keys are
+    equal, and those under this one are found."""
+    scripted.settings(carrier=carrier)
+    keys = [1, 2, 3] if change is None else [1, 2, 1]
+    compiles = []
+    for key in keys:
+        scripted.program("binaries", "--source", "unused", "--count", 8, script=f"global-key={key}")
+        compiles.append(scripted.counts["compiles"])
+        scripted.verify()
+    assert compiles == ([8, 0, 0] if carrier == "auto" else [8, 8, 8 if change is None else 0])
+    assert len(list(scripted.world.store.glob("store/*"))) == 1
+
+
+def test_binaries_and_cells_of_one_pipeline(scripted: ScriptedDriver) -> None:
+    """Pipelines that are stored as binaries are no cells, in journals as in packs. Either mode compiles once, and then
+    finds its own, in a process without policy, too."""
+    for carrier, compiles in (("binaries", 8), ("cells", 8), ("binaries", 0), ("cells", 0)):
+        scripted.settings(carrier=carrier)
+        for _ in range(2):
+            scripted.demo(*ARGUMENTS, verify=True)
+            assert scripted.counts["compiles"] == compiles
+            compiles = 0
+        fold_everything(scripted.world.store).wait()
+    assert scripted.world.last()["fetched"] == 8
 
 
 @pytest.mark.parametrize("source", ["capture", "internal", "create"])

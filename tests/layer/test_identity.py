@@ -5,11 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from recipes.small import GLOBAL_KEY, GLOBAL_KEY_WITHOUT_FEATURE, key_in
 from world import World
-
-from pylayer.common.identity import Identity
-from pylayer.store.folder import read_identity
 
 
 def identity(world: World) -> str:
@@ -33,17 +29,12 @@ def test_moved_home(world: World) -> None:
     assert compiled_and_hits(world) == (0, 12)
 
 
-def test_global_key(world: World) -> None:
-    """If a program enables pipeline binaries, the identity includes the driver's global key."""
+def test_pipeline_binaries(world: World) -> None:
+    """The identity is the same whether a program enables pipeline binaries or not."""
     world.demo("--count", 1)
-    without = read_identity(str(world.store), identity(world))
-    assert without is not None
-    result = world.recipe(GLOBAL_KEY, PYLAYER_LOG="info")
-    key = key_in(result.stdout)
-    assert identity(world) == Identity({**without.fields, "global_key": key}).name != without.name
-    assert f"identity {identity(world)}" in result.stderr
-    world.recipe(GLOBAL_KEY_WITHOUT_FEATURE)
-    assert identity(world) == without.name
+    without = identity(world)
+    assert f"identity {without}" in world.recipe("device binaries\n", PYLAYER_LOG="info").stderr
+    assert identity(world) == without
 
 
 @pytest.mark.parametrize("damage", [b"", bytes(400), b"format=i:1\n"], ids=["empty", "zeros", "another's"])

@@ -9,15 +9,8 @@ read D0 C0 zero
 created: cache C1 data=D0
 """
 
-#: The global key of VK_KHR_pipeline_binary. Without the feature the extension is there all the same.
+#: The global key of VK_KHR_pipeline_binary.
 GLOBAL_KEY = "device binaries\nglobal: globalkey\n"
-GLOBAL_KEY_WITHOUT_FEATURE = "device binaries off=binaries\nglobal: globalkey\n"
-
-
-def key_in(printed: str) -> str:
-    """Returns the key that a recipe printed, in hexadecimal."""
-    return printed.rpartition("key=")[2].strip()
-
 
 #: Every way of calling each command of VK_KHR_pipeline_binary, for one small pipeline.
 BINARY_CALLS = """device binaries modules

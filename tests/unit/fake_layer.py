@@ -38,6 +38,7 @@ TYPES = (
     "CACHE_EMPTY",
     "CACHE_READ",
     "BINARY_READ",
+    "BINARIES_PASSED",
     "STATE",
     "STORE_DAMAGED",
 )

@@ -15,6 +15,7 @@ from unit.folders import IDENTITY
 from unit.things import FakeCommands, binary_read, cell, flip, keep, load, record, scan, write_journal
 from unit.things import session as new_session
 
+from pylayer.common.identity import Identity
 from pylayer.common.settings import Limits
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import binary_history, bounds, checking, format, pack
@@ -49,7 +50,8 @@ def read(session: DeviceSession, *reads: BinaryRead) -> None:
 
 
 def told(session: DeviceSession) -> list[Told]:
-    """Returns what the layer is told when the store is loaded."""
+    """Returns what the layer is told when the program passes data of binaries."""
+    session.binaries.load()
     load(session)
     commands: Any = session.commands
     return commands.attested  # type: ignore[no-any-return]
@@ -71,7 +73,7 @@ def test_known_in_the_next_run(make: Make) -> None:
     read(make(), binary_read(b"one"), binary_read(b"two", key=b"another"))
     session = make()
     assert told(session) == [known(b"one"), known(b"two", b"another")]
-    assert session.load.attested_binaries == 2
+    assert session.binaries.attested == 2
 
 
 def test_several_contents_under_a_key(make: Make) -> None:
@@ -111,9 +113,28 @@ def test_a_run_that_knows_writes_nothing(make: Make, root: str) -> None:
     """What is already known is not written again."""
     read(make(), binary_read(b"one"))
     session = make()
-    load(session)
     read(session, binary_read(b"one"))
     assert len(files(root)) == 1
+    assert told(session) == [known(b"one")]
+
+
+def test_another_global_key(make: Make, root: str) -> None:
+    """What was read under another global key is told with that key, and stored once more under this one."""
+    read(make(), binary_read(b"one"))
+    session = make()
+    read(session, binary_read(b"one", global_key=2))
+    assert told(make()) == [known(b"one"), known(b"one")]
+    (first, second) = [scan(path.read_bytes(), [])[0].fingerprint for path in files(root)]
+    assert (first, second) == (1, 2)
+
+
+def test_read_under_an_identity_of_an_earlier_pylayer(make: Make, root: str) -> None:
+    """What the program read of the same driver, under an identity with the global key, is not stale."""
+    session = make()
+    older = Folder(root, Identity({**session.identity.fields, "global_key": "00" * 32}))
+    history = BinaryHistory(older, session.program_id, "", 1 << 20)
+    history.write(history.new(binary_read(b"one"), True))
+    assert len(files(root)) == 1 and told(session) == []
 
 
 @pytest.mark.parametrize(("setting", "expected"), [("attest", [known(b"one", with_data=False)]), ("pass", [])])
@@ -147,11 +168,13 @@ def test_without_a_carrier(make: Make) -> None:
 
 
 def test_stale(make: Make) -> None:
-    """What the program read from another driver is known as stale, without its data."""
+    """What the program read from another driver is known as stale, without its data. The layer passes what is known as
+    good, too."""
     read(make(driver_version=1), binary_read(b"old"), binary_read(b"same in both"))
     session = make()
     read(session, binary_read(b"same in both"))
-    assert told(make()) == [known(b"same in both"), known(b"old", stale=True, with_data=False)]
+    stale = [known(data, stale=True, with_data=False) for data in (b"old", b"same in both")]
+    assert told(make()) == [known(b"same in both"), *stale]
 
 
 def test_no_more_stale_ones_than_there_is_room_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +223,6 @@ def test_no_more_binaries_than_are_known(make: Make, monkeypatch: pytest.MonkeyP
     read(make(), *(binary_read(b"%d" % number) for number in range(9)))
     assert told(make()) == [known(b"%d" % number) for number in range(3)]
     session = make()
-    load(session)
     read(session, *(binary_read(b"new %d" % number) for number in range(9)))
     assert told(make()) == [known(b"new %d" % number) for number in range(3)]
 

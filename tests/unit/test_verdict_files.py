@@ -27,7 +27,7 @@ from pylayer.values import CARRIER_OFF
 
 #: The program of the sessions here.
 PROGRAM = program_id("stutter", "Stutter")
-ROOM = struct.Struct("<IHHQ14Q")
+ROOM = struct.Struct("<IHHQ13QQ")
 #: A pid that belongs to no process.
 GONE = (1 << 22) + 7
 
@@ -36,8 +36,8 @@ def number(digest: bytes) -> int:
     return int.from_bytes(digest[:8], "little")
 
 
-def mark(call: int, *ids: int, kind: int = 0, cache: int = 0) -> bytes:
-    return ROOM.pack(call, kind, len(ids), cache, *ids, *([0] * (14 - len(ids))))
+def mark(call: int, *ids: int, kind: int = 0, cache: int = 0, used: int = 0) -> bytes:
+    return ROOM.pack(call, kind, len(ids), cache, *ids, *([0] * (13 - len(ids))), used)
 
 
 def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
@@ -45,7 +45,7 @@ def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
     fields = list(
         format.FILE_HEADER.unpack(format.file_header(file_kinds.LIVE.magic, folder.identity, PROGRAM, "a game", salt=0))
     )
-    fields[19:21] = [owner.this_process()[0] if machine is None else machine, pid]
+    fields[17:19] = [owner.this_process()[0] if machine is None else machine, pid]
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
 
@@ -150,10 +150,10 @@ def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPa
 
 def test_more_ids_than_a_mark_has(folder: Folder) -> None:
     """An impossible count is cut to the number of existing ids."""
-    data = bytearray(mark(marks.PIPELINES, *range(1, 15)))
+    data = bytearray(mark(marks.PIPELINES, *range(1, 14)))
     data[6:8] = b"\xff\xff"
     death(folder, bytes(data))
-    assert reviewed(folder).fingerprints == list(range(1, 15))
+    assert reviewed(folder).fingerprints == list(range(1, 14))
 
 
 # ---- what is set aside, and comes back --------------------------------------------------------------
@@ -285,12 +285,12 @@ def test_deaths_while_compiling(folder: Folder) -> None:
 
 
 def test_deaths_that_are_cleared(folder: Folder) -> None:
-    """A program that is always killed while it uses stored data never loses the layer, as each pipeline compiles to the
-    same bytes."""
+    """A program that is always killed while it uses stored data never loses the layer if much of it did no harm before,
+    and each pipeline compiles to the same bytes."""
     for fingerprint in range(11, 21):
         name = f"p{fingerprint}".encode()
         stored(folder, **{name.decode(): fingerprint})
-        death(folder, mark(marks.PIPELINES, fingerprint))
+        death(folder, mark(marks.PIPELINES, fingerprint, used=verdicts.SUCCESSES))
         assert name not in loads(folder)[0]
         run = session(folder)
         run.watch()
@@ -368,7 +368,7 @@ def test_death_of_another_program(folder: Folder) -> None:
     data = bytearray(path.read_bytes())
     data[:256] = header(folder, GONE)
     fields = list(format.FILE_HEADER.unpack(data[:256]))
-    fields[15] = 77
+    fields[13] = 77
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     data[:256] = head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
     path.write_bytes(data)

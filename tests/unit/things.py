@@ -112,15 +112,16 @@ def binary_read(data: bytes | None = b"a binary", key: bytes = b"its key", **cha
     values: dict[str, Any] = {
         "data": None if data is None else memoryview(data),
         "digest": xxhash.xxh3_128_digest(data or b""),
+        "global_key": 1,
         "key": key,
         "size": len(data or b""),
     }
     return BinaryRead(**{**values, **changes})
 
 
-def binaries(*data: bytes, key: bytes = b"a pipeline's key") -> bytes:
+def binaries(*data: bytes, key: bytes = b"a pipeline's key", global_key: int = 1) -> bytes:
     """Returns the data of a BINR record, as docs/internals/format.md describes it."""
-    head = struct.pack("<IIQ32s", len(data), len(key), 0, key)
+    head = struct.pack("<IIQ32s", len(data), len(key), global_key, key)
     entries = [struct.pack("<QII32s", len(one), 2, 0, b"k%d" % number) for number, one in enumerate(data)]
     return head + b"".join(entries) + b"".join(one + bytes(-len(one) % 16) for one in data)
 
@@ -134,7 +135,6 @@ def device_state(**changes: Any) -> DeviceState:
         "driver_cache_off": False,
         "empty_cache_bytes": 32,
         "feedback": True,
-        "global_key": b"",
         "off_by": 0,
         "reads_store": False,
         "stored_cells": 0,
@@ -147,8 +147,9 @@ def device_state(**changes: Any) -> DeviceState:
 def sketch_of(data: bytes) -> bytes:
     """Returns the sketch that shim/layer/caches/sketch.c makes of data."""
     words = [int.from_bytes(data[at : at + 8], sys.byteorder) for at in range(0, len(data) + -len(data) % 8, 8)]
-    sums = [sum(word * number**power for number, word in enumerate(words)) % 2**64 for power in range(3)]
-    sketch = struct.pack("=4Q", *sums, len(data.rstrip(data[-1:] or None)))
+    sums = [sum(words[::2]), sum(words[1::2])]
+    sums += [sum(word * number**power for number, word in enumerate(words)) for power in (1, 2)]
+    sketch = struct.pack("=5Q", *(one % 2**64 for one in sums), len(data.rstrip(data[-1:] or None)))
     at, size = 0, 256
     while len(data) - at >= size:
         sketch += struct.pack("=I", xxhash.xxh3_64_intdigest(data[at : at + size]) & 0xFFFFFFFF)

@@ -20,8 +20,9 @@ struct Binaries {
      * layer adds no cache, and stores no binaries. */
     atomic_bool app_keeps;
     bool app_extension, app_maintenance5; /* the application enabled these, so it may use their commands */
-    bool internal_cache;   /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
-    bool driver_cache_off; /* disableInternalCache */
+    bool internal_cache;      /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
+    bool driver_cache_off;    /* disableInternalCache */
+    atomic_ullong global_key; /* what binaries_global_key returned last */
     BinaryIndex index;
     BinaryHistory history;
     atomic_uint kinds_captured; /* bit mask: the internal cache does not return the binaries; capture at once */
@@ -29,6 +30,10 @@ struct Binaries {
 };
 
 void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash);
+/* Returns the XXH3-64 of the driver's global key, and 0 if the driver does not give it. Binaries are of use only under an
+ * equal one: it changes with anything that makes them useless (Vulkan, vkGetPipelineKeyKHR). The driver is asked by the
+ * first call, so that a program which only enables the extension needs no key. */
+uint64_t binaries_global_key(Binaries *binaries);
 /* Frees memory. binary_index_close has destroyed the driver's objects before. */
 void binaries_close(Binaries *binaries);
 

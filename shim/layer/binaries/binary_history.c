@@ -14,7 +14,7 @@
 typedef struct KnownBinary {
     struct KnownBinary *next; /* same bucket */
     uint32_t key_size;
-    bool stale; /* read under another identity */
+    bool stale; /* read under another identity or global key */
     uint8_t key[PYLAYER_BINARY_KEY_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     uint64_t size;
@@ -31,10 +31,10 @@ static bool has_key(const KnownBinary *known, const uint8_t *key, uint32_t key_s
     return known->key_size == key_size && memcmp(known->key, key, key_size) == 0;
 }
 
-static KnownBinary *find_locked(BinaryHistory *history, const PylayerAttested *attested)
+static KnownBinary *find_locked(BinaryHistory *history, const PylayerAttested *attested, bool stale)
 {
     KnownBinary *known = *bucket_of(history, attested->key, attested->key_size);
-    while (known && !(has_key(known, attested->key, attested->key_size) && known->stale == attested->stale &&
+    while (known && !(has_key(known, attested->key, attested->key_size) && known->stale == stale &&
                       memcmp(known->digest, attested->digest, PYLAYER_DIGEST_BYTES) == 0))
         known = known->next;
     return known;
@@ -59,12 +59,13 @@ bool binary_history_add(Binaries *binaries, const PylayerAttested *attested)
     BinaryHistory *history = &binaries->history;
     if (attested->key_size == 0 || attested->key_size > PYLAYER_BINARY_KEY_BYTES)
         return false;
+    bool stale = attested->stale || attested->global_key != atomic_load(&binaries->global_key);
     pthread_mutex_lock(&history->mutex);
-    KnownBinary *known = find_locked(history, attested);
+    KnownBinary *known = find_locked(history, attested, stale);
     bool is_new = !known && history->count < MAX_KNOWN && (known = calloc(1, sizeof *known));
     if (is_new) {
         known->key_size = attested->key_size;
-        known->stale = attested->stale;
+        known->stale = stale;
         memcpy(known->key, attested->key, attested->key_size);
         memcpy(known->digest, attested->digest, PYLAYER_DIGEST_BYTES);
         known->size = attested->size;
@@ -125,4 +126,5 @@ void binary_history_free(Binaries *binaries)
         }
     }
     pthread_mutex_destroy(&binaries->history.mutex);
+    pthread_mutex_destroy(&binaries->history.asking);
 }

@@ -9,14 +9,15 @@ typedef struct Binaries Binaries;
 /* Digests, by key, of the data of binaries that the application read, in this run or in others. */
 #define BINARY_HISTORY_BUCKETS 1024
 typedef struct BinaryHistory {
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex, asking;
+    bool asked; /* policy has handed over what it knows, or was given the time; under `asking` */
     struct KnownBinary *buckets[BINARY_HISTORY_BUCKETS];
     uint64_t bytes, count;
 } BinaryHistory;
 
 enum BinaryOutcome { BINARY_UNKNOWN, BINARY_ATTESTED, BINARY_ALTERED, BINARY_STALE };
 
-/* Copies `attested`, with its data if it may be restored and there is room. Returns true if it was not known before. */
+/* Copies `attested`, with its data if it may be restored and there is room. binaries_global_key was called before. Returns true if it was not known before. */
 bool binary_history_add(Binaries *binaries, const PylayerAttested *attested);
 /* Compares data that an application brings with what is known under its key. restored: for altered data, the content
  * known under that key, if there is only one, valid until the device is destroyed; else pData is NULL. */

@@ -133,7 +133,7 @@ static bool publish(Binaries *binaries, BinaryEntry *entry, bool once_more, bool
 bool binary_index_load(Binaries *binaries, const void *data, uint64_t size)
 {
     const BinaryRecord *record = binary_record_check(data, size);
-    if (!record)
+    if (!record || record->global_key != atomic_load(&binaries->global_key))
         return false;
     bool known = false;
     BinaryEntry *entry = new_entry(record->key, record->key_size, record->count, size);

@@ -25,7 +25,8 @@ void binary_index_open(Binaries *binaries);
 void binary_index_close(Binaries *binaries);
 void binary_index_free(Binaries *binaries);
 BinaryEntry *binary_index_find(Binaries *binaries, const VkPipelineBinaryKeyKHR *key);
-/* Copies a record into the index. Returns false if the record is malformed, or there is no room. */
+/* Copies a record into the index. Returns false if the record is malformed or of another global key, or there is no
+ * room. */
 bool binary_index_load(Binaries *binaries, const void *data, uint64_t size);
 /* Returns the new entry, which owns the handles from then on. Returns NULL, and the handles stay the caller's, if there
  * is no room, or if the key was in the index before (*known). */

@@ -8,7 +8,7 @@
  * binary, and each binary's data at a multiple of 16. Little-endian, like every machine that the layer runs on. */
 typedef struct BinaryRecord {
     uint32_t count, key_size;
-    uint64_t zero;
+    uint64_t global_key;                   /* under which the driver gave them (binaries_global_key) */
     uint8_t key[PYLAYER_BINARY_KEY_BYTES]; /* of the pipeline */
     struct {
         uint64_t size;
@@ -19,7 +19,8 @@ typedef struct BinaryRecord {
 
 /* Returns data as a record, or NULL if the counts and sizes in it do not match its size. */
 const BinaryRecord *binary_record_check(const void *data, uint64_t size);
-/* Returns a malloc'ed record with the data of the handles, or NULL if the driver fails or there is no memory. */
+/* Returns a malloc'ed record with the data of the handles, or NULL if the driver fails or there is no memory. Its
+ * global_key is 0. */
 BinaryRecord *binary_record_read(const Driver *driver, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
                                  const VkPipelineBinaryKHR *handles, uint64_t *size);
 /* Calls vkCreatePipelineBinariesKHR of the next layer with the record's keys and data, for as many handles. Returns false,

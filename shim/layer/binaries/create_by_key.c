@@ -236,7 +236,8 @@ static bool tell_policy(Binaries *binaries, PylayerCell *about, BinaryRecord *re
         message->cell.unit = PYLAYER_UNIT_BINARIES;
         message->cell.size = size;
         message->cell.data = (const uint8_t *)record;
-        if (mailbox_post(message, binaries->run->plan.queue_bytes))
+        const PylayerPlan *plan = &binaries->run->plan;
+        if (mailbox_post_stored(message, plan->queue_bytes, stored_wait_ns(binaries->crash, plan)))
             return true;
     }
     count(&counters_of(binaries->run)->totals.events_dropped, 1);
@@ -258,6 +259,7 @@ static bool keep(Binaries *binaries, const VkPipelineBinaryCreateInfoKHR *of, co
     BinaryRecord *record = binary_record_read(binaries->driver, key, handles.count, handles.all, &size);
     mark_end(mark);
     if (record) {
+        record->global_key = atomic_load(&binaries->global_key);
         bool known;
         BinaryEntry *entry = binary_index_add(binaries, key, size, handles.count, handles.all, &known);
         if (entry)

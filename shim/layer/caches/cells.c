@@ -137,7 +137,8 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, Pyla
     about->size = size;
     about->data = data;
     message->cell = *about;
-    if (!mailbox_post(message, caches->run->plan.queue_bytes))
+    const PylayerPlan *plan = &caches->run->plan;
+    if (!mailbox_post_stored(message, plan->queue_bytes, stored_wait_ns(caches->crash, plan)))
         count(&counters_of(caches->run)->totals.events_dropped, 1);
     return !empty;
 }

@@ -192,9 +192,11 @@ static bool policy_refuses(Caches *caches, const OwnData *data)
         mailbox_post(message, caches->run->plan.queue_bytes);
         return false;
     }
-    int32_t verdict = ask_for_verdict(caches, data, false);
-    if (verdict == PYLAYER_VERDICT_SKETCH)
+    int32_t verdict = ask_for_verdict(caches, data, atomic_load(&caches->sends_sketches));
+    if (verdict == PYLAYER_VERDICT_SKETCH) {
+        atomic_store(&caches->sends_sketches, true); /* the next data may be unknown, too: ask once */
         verdict = ask_for_verdict(caches, data, true);
+    }
     return verdict == PYLAYER_VERDICT_EMPTY;
 }
 
@@ -206,7 +208,7 @@ bool own_data_is_refused(Caches *caches, OwnData *data, CacheNumber number, cons
     bool there = info->pInitialData && info->initialDataSize > 0;
     if (there)
         digest128(info->pInitialData, info->initialDataSize, data->digest);
-    bool known = there && cache_history_knows(caches, info, data->digest);
+    bool known = there && cache_history_knows(caches, info, number.slot, data->digest);
     if (known)
         count(&counters_of(caches->run)->totals.caches_attested, 1);
     else if (policy_refuses(caches, data))

@@ -81,7 +81,7 @@ static void read_store(Aside *aside)
     }
     opening->read = is_own_directory(opening->above) && is_own_directory(stored->directory) &&
                     index_read_folder(caches->store, &opening->found) &&
-                    !live_outside_may_be_dead(stored->outside, stored->program);
+                    !live_outside_may_be_dead(stored->outside, stored->program, &opening->found.ended);
 }
 
 static void discard_opening(Aside *aside)
@@ -540,10 +540,11 @@ static size_t give_some(Caches *caches, AppCache *app_cache, const Place *places
         more = at < chunk.size && record_at(&chunk, at, &header);
         if (!more)
             break;
-        if (record_is(&header, "CELL") && !is_suspect(caches, &header) && data_is_whole(&chunk, at, &header))
+        bool is_cell = record_is(&header, "CELL"); /* the same pipeline may be stored as binaries, too */
+        if (is_cell && !is_suspect(caches, &header) && data_is_whole(&chunk, at, &header))
             add_to_slice(&slice, places[done], at, &header);
         else
-            *all = false;
+            *all &= !is_cell;
         done++;
     }
     *all &= done > 0 && (slice.count == 0 || cells_give(caches, app_cache, chunk.data, slice.offsets, slice.sizes,

@@ -24,6 +24,21 @@ static void note_use_of_binaries(Binaries *binaries)
 
 /* ---- data -------------------------------------------------------------------------------------- */
 
+/* Has policy hand over what the program read in earlier runs, once, when the first data comes. */
+static void learn_history(Binaries *binaries)
+{
+    BinaryHistory *history = &binaries->history;
+    pthread_mutex_lock(&history->asking);
+    if (!history->asked) {
+        binaries_global_key(binaries);
+        PylayerMessage *message = message_new(PYLAYER_MSG_BINARIES_PASSED, binaries->run->serial);
+        mailbox_request(message, binaries->run->plan.load_wait_ns);
+        message_done(message);
+        history->asked = true;
+    }
+    pthread_mutex_unlock(&history->asking);
+}
+
 /* Returns true if the driver may get this data. Replaces altered data that can be restored. */
 static bool admit(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, VkPipelineBinaryDataKHR *data)
 {
@@ -60,8 +75,7 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
         return VK_SUCCESS;
     }
     uint32_t room = out->pipelineBinaryCount < from->binaryCount ? out->pipelineBinaryCount : from->binaryCount;
-    /* The load of the store brings the digests of earlier runs. */
-    loading_wait(&device->caches);
+    learn_history(&device->binaries);
     VkPipelineBinaryDataKHR *data = calloc(room + 1u, sizeof *data);
     if (!data)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
@@ -125,7 +139,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
 
 static void tell_read(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
 {
-    PylayerAttested attested = {.key_size = key->keySize, .size = size, .data = data};
+    PylayerAttested attested = {
+        .key_size = key->keySize, .size = size, .global_key = binaries_global_key(binaries), .data = data};
     if (key->keySize == 0 || key->keySize > sizeof attested.key)
         return;
     memcpy(attested.key, key->key, key->keySize);
@@ -137,7 +152,8 @@ static void tell_read(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, con
     if (copy)
         memcpy(copy, data, size);
     if (message) {
-        message->binary = (PylayerBinaryRead){.key_size = attested.key_size, .size = size, .data = copy};
+        message->binary = (PylayerBinaryRead){
+            .key_size = attested.key_size, .size = size, .global_key = attested.global_key, .data = copy};
         memcpy(message->binary.key, attested.key, sizeof attested.key);
         memcpy(message->binary.digest, attested.digest, sizeof attested.digest);
     }

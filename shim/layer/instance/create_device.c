@@ -278,32 +278,12 @@ static Device *device_new(Instance *instance, VkPhysicalDevice physical)
     return device;
 }
 
-/* Without a create info the command returns the global key (Vulkan, vkGetPipelineKeyKHR). The call is marked if the layer
- * reads the store by itself. Otherwise policy makes the sentinel's file, later. */
-static void read_global_key(Device *device, PylayerDeviceCreated *created)
-{
-    VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-    if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_KEY, 0))
-        return;
-    Mark mark = mark_added(&device->crash, PYLAYER_MARK_KEY, 0, 0);
-    VkResult result = device->driver.get_pipeline_key(device->driver.handle, NULL, &key);
-    mark_end(mark);
-    if (result != VK_SUCCESS || key.keySize > sizeof created->global_key)
-        return;
-    created->global_key_size = key.keySize;
-    memcpy(created->global_key, key.key, key.keySize);
-}
-
-static bool checks_binaries(const Device *device)
-{
-    return device->run.plan.check_binaries && device->binaries.app_enabled && device->binaries.enabled;
-}
-
 /* Returns false if the layer does nothing on this device. */
 static bool is_watched(const Device *device)
 {
     return device->run.plan.carrier != PYLAYER_CARRIER_OFF || device->run.plan.check_caches ||
-           device->run.plan.tell_creations || checks_binaries(device);
+           device->run.plan.tell_creations ||
+           (device->run.plan.check_binaries && device->binaries.app_enabled && device->binaries.enabled);
 }
 
 /* Returns true if the layer can read the store by itself and now does so. Policy then hands over no stored cells. */
@@ -320,13 +300,14 @@ static bool read_store(Device *device, int carrier, StoredFound *found)
                        device->store.kept.sentinel_outside, found);
 }
 
-/* Selects the carrier: the plan's if this device supports it, otherwise the fallback. */
-static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
+/* Returns the carrier: the plan's if this device supports it, otherwise the fallback. */
+static int select_carrier(Device *device)
 {
     int carrier = device->run.plan.carrier;
     /* Binaries need cache control too: a pipeline that cannot be a binary is kept as a cell. */
     if ((carrier == PYLAYER_CARRIER_CELLS && !device->driver.cache_control) ||
-        (carrier == PYLAYER_CARRIER_BINARIES && !(device->binaries.enabled && device->driver.cache_control)))
+        (carrier == PYLAYER_CARRIER_BINARIES &&
+         !(device->binaries.enabled && device->driver.cache_control && binaries_global_key(&device->binaries) != 0)))
         carrier = device->run.plan.fallback_carrier;
     if (carrier == PYLAYER_CARRIER_CELLS && !device->driver.cache_control)
         carrier = PYLAYER_CARRIER_SNAPSHOT;
@@ -335,53 +316,70 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
                  "the driver refused an empty pipeline cache; the layer stores nothing for the device");
         carrier = PYLAYER_CARRIER_OFF;
     }
-    atomic_store(&device->run.carrier, carrier);
+    return carrier;
+}
+
+/* The store says that the layer is to do nothing, or does not say anything in time. */
+static void say_off(Device *device, const StoredFound *found)
+{
+    snprintf(device->store.kept.reason, sizeof device->store.kept.reason, "%s",
+             found->late ? "the store's file system is slow" : verdict_reason(found->off));
+    if (found->late)
+        say_late();
+    else
+        log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again",
+                 device->run.info.device_name, device->store.kept.reason);
+}
+
+/* Returns NULL if memory is short. */
+static PylayerMessage *created_message(const Device *device, int carrier, bool reads_store, const StoredFound *found)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
+    if (!message)
+        return NULL;
+    /* A program that is killed each time deletes no old statistics at its end. */
+    bool prunes = found->ended.written && store_is_local() && run_files_are_many();
+    message->created = (PylayerDeviceCreated){
+        .carrier = (uint8_t)carrier,
+        .cache_control = device->driver.cache_control,
+        .feedback = device->driver.feedback,
+        .empty_cache_bytes = device->caches.empty_size,
+        .binaries = device->binaries.enabled,
+        .driver_cache_off = device->binaries.driver_cache_off,
+        .reads_store = reads_store,
+        .needs_nothing = !carrier_keeps(carrier) || (reads_store && !prunes),
+        .records_state = device->state.on,
+        .used_recently = found->used_recently,
+        .stored_cells = found->records,
+        .off_by = found->off,
+    };
+    memcpy(message->created.run_name, device->run.name, sizeof device->run.name);
+    return message;
+}
+
+static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
+{
     added_calls_open(&device->crash.added_calls, device->run.plan.plain_kinds);
-    /* Without a carrier a load is still expected if binaries are checked: what the application read of them before. */
-    bool loads = carrier_keeps(carrier) || checks_binaries(device);
+    int carrier = select_carrier(device);
+    atomic_store(&device->run.carrier, carrier); /* the run's file, which read_store begins, names it */
     StoredFound found = {0};
     bool reads_store = read_store(device, carrier, &found);
     if (found.off || found.late) {
         carrier = PYLAYER_CARRIER_OFF;
         atomic_store(&device->run.carrier, carrier);
-        loads = checks_binaries(device);
-        snprintf(device->store.kept.reason, sizeof device->store.kept.reason, "%s",
-                 found.late ? "the store's file system is slow" : verdict_reason(found.off));
-        if (found.late)
-            say_late();
-        else
-            log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again",
-                     device->run.info.device_name, device->store.kept.reason);
+        say_off(device, &found);
     }
     bool wanted = device->state.wanted || (reads_store && found.records == 0);
     if (device->run.plan.record_state && carrier_keeps(carrier) && wanted)
         state_begin(&device->state, device->instance->object, info);
-    PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
-    if (message) {
-        message->created.records_state = device->state.on;
-        message->created.reads_store = reads_store;
-        /* A program that is killed each time deletes no old statistics at its end. */
-        bool prunes = found.ended && store_is_local() && run_files_are_many();
-        message->created.needs_nothing = !loads || (reads_store && !prunes);
-        message->created.used_recently = found.used_recently;
-        message->created.off_by = found.off;
-        memcpy(message->created.run_name, device->run.name, sizeof device->run.name);
-        message->created.stored_cells = found.records;
-        message->created.carrier = (uint8_t)carrier;
-        message->created.cache_control = device->driver.cache_control;
-        message->created.feedback = device->driver.feedback;
-        message->created.empty_cache_bytes = device->caches.empty_size;
-        message->created.binaries = device->binaries.enabled;
-        message->created.driver_cache_off = device->binaries.driver_cache_off;
-        if (device->binaries.enabled)
-            read_global_key(device, &message->created);
-    }
+    PylayerMessage *message = created_message(device, carrier, reads_store, &found);
+    device->crash.lost = found.ended.unknown || strcmp(found.ended.compiled, found.stored) > 0;
     device->store.used_recently = found.used_recently;
     device->store.has_undecided = found.undecided;
     device->store.wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
     if (reads_store && !found.blobs)
         atomic_store(&device->caches.restorable_slots, 0);
-    if (!mailbox_post(message, UINT64_MAX) || !loads || reads_store)
+    if (!mailbox_post(message, UINT64_MAX) || !carrier_keeps(carrier) || reads_store)
         loading_end(&device->caches);
 }
 

@@ -29,8 +29,7 @@
 
 #include "../../../build/build_id.h"
 
-#define KEPT_COMMAND_LINE_BYTES 4096
-#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + KEPT_COMMAND_LINE_BYTES + 4 * PATH_BYTES)
+#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + 4 * PATH_BYTES)
 
 typedef struct Key {
     uint8_t *bytes;
@@ -42,16 +41,6 @@ static void add(Key *key, const void *data, size_t size)
     if (key->size <= MAX_KEY_BYTES && size <= MAX_KEY_BYTES - key->size)
         memcpy(key->bytes + key->size, data, size);
     key->size += size;
-}
-
-/* The program's executable and arguments. Rules match names made from these. */
-static void add_program(Key *key)
-{
-    const ProgramText *text = program_text();
-    size_t arguments = text->command_line_size;
-    add(key, text->path, text->path_size + 1);
-    add(key, text->command_line, arguments < KEPT_COMMAND_LINE_BYTES ? arguments : KEPT_COMMAND_LINE_BYTES);
-    add(key, "", 1);
 }
 
 static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, size_t size)
@@ -67,7 +56,8 @@ void kept_plans_describe(PylayerMessage *message)
 {
     const PolicyFiles *policy = policy_files();
     /* A plan that was made from a file could be found by runs that see no file. */
-    Key key = {.bytes = policy && policy->known ? malloc(MAX_KEY_BYTES) : NULL};
+    const char *executable = executable_name();
+    Key key = {.bytes = executable && policy && policy->known ? malloc(MAX_KEY_BYTES) : NULL};
     if (!key.bytes)
         return;
     PylayerDeviceInfo device = message->info;
@@ -82,7 +72,7 @@ void kept_plans_describe(PylayerMessage *message)
     add(&key, settings, strlen(settings) + 1);
     size_t general_size = key.size;
     add(&key, &message->info.instance, sizeof message->info.instance);
-    add_program(&key);
+    add(&key, executable, strlen(executable) + 1);
     if (key.size <= MAX_KEY_BYTES) {
         name_plan(message->plan_name, key.bytes, key.size);
         name_plan(message->general_plan_name, key.bytes, general_size);

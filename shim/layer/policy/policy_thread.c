@@ -266,7 +266,10 @@ bool policy_prepare(void)
 
 static void flush_at_exit(void)
 {
-    if (process_is_forked_child() || !mailbox_can_be_used() || !devices_can_be_used())
+    if (process_is_forked_child())
+        return;
+    devices_exit_begins();
+    if (!mailbox_can_be_used() || !devices_can_be_used())
         return;
     devices_stop_loading();
     if (!devices_end_quietly() || mailbox_tells_exit()) {

@@ -29,6 +29,9 @@ enum Seen {
     SEEN_ALONE = 32,    /* the driver was given the one stored cell by itself */
     SEEN_STAGES = 64,   /* not of a pipeline but of its stages: this run was asked for a pipeline with them */
     SEEN_BEFORE = 128,  /* an earlier run created or stored a pipeline with it */
+    /* Not of a pipeline but of all that it is made of (batch.c): the driver created it from a cache once more, and again. */
+    SEEN_HARMLESS = 256,
+    SEEN_HARMLESS_TWICE = 512,
 };
 
 void fingerprints_open(SeenFingerprints *seen);

@@ -257,6 +257,13 @@ typedef struct Reading {
     bool fine; /* policy need not read the folder */
 } Reading;
 
+/* unique: as the name of a run begins, so that it tells which is the later one. */
+static void note_stored(StoredFound *found, const char *unique)
+{
+    if (strcmp(unique, found->stored) > 0)
+        snprintf(found->stored, sizeof found->stored, "%s", unique);
+}
+
 static void look_at(void *to, int directory, const char *name)
 {
     Reading *reading = to;
@@ -277,6 +284,8 @@ static void look_at(void *to, int directory, const char *name)
         reading->fine = false;
     else if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
         reading->fine &= add_file(store, name, false, found);
+    if (own && !name_ends(name, LIVE_SUFFIX) && !name_ends(name, ".verdict"))
+        note_stored(found, name + strlen(reading->prefix));
 }
 
 static void look_at_system(void *to, int directory, const char *name)

@@ -60,10 +60,11 @@ typedef struct StoredFound {
     uint32_t without_table; /* journals */
     bool undecided;         /* Verdicts::undecided */
     bool work;              /* so many journals that policy should fold them */
-    bool ended;             /* the file of a killed run was written */
-    bool late;              /* its file system did not answer in time */
-    uint8_t off;            /* type of the verdict by which the layer is off; 0: it is on */
-    Verdicts verdicts;      /* of this program and of all programs, as they were read */
+    LiveEnded ended;
+    char stored[PYLAYER_RUN_NAME_BYTES]; /* the name of this program's newest file of pipelines: when it was made */
+    bool late;                           /* its file system did not answer in time */
+    uint8_t off;                         /* type of the verdict by which the layer is off; 0: it is on */
+    Verdicts verdicts;                   /* of this program and of all programs, as they were read */
 } StoredFound;
 
 /* A file's number and the offset of a record in it. */
