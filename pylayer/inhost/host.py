@@ -195,7 +195,6 @@ class Host:
         if not in_time:
             boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; the device runs without the layer")
             self._note_unplanned(program, facts, "the plan came too late")
-            return
         from .session import DeviceSession
 
         share, state_mib = (settings.top_setting(self.document, key) for key in ("share", "state_mib"))
@@ -208,10 +207,12 @@ class Host:
         if message.layer_settings:
             reason = reason.replace("the policy file", "the policy file or a layer setting")
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
-        self.sessions[message.device] = session
         session.load.layer_may_read = message.kept and session.layer_may_read
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
-            self._keep_plan(message, session)
+            self._keep_plan(message, session)  # also if it is late: the next run need not wait
+        if not in_time:
+            return
+        self.sessions[message.device] = session
         if plan.carrier in CARRIERS_THAT_KEEP:
             self.loading[message.device] = session.load
         if plan.carrier == CARRIER_OFF:

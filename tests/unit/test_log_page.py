@@ -23,7 +23,7 @@ LEVELS = ("error", "warn", "info", "debug")
 GAP = "…"
 #: Functions that write a line, or hand one on that is given to them; their own calls have no text to be found.
 PYTHON_CALLS = ("log", "_log", "say", "_say")
-C_CALL = re.compile(r"\b(log_line|write_one|log_text|log_exception|put_line|pylayer_shim\(\)->log|commands->log)\(")
+C_CALL = re.compile(r"\b(log_line|write_one|log_text|log_exception|pylayer_shim\(\)->log|commands->log)\(")
 #: Parts of a call's arguments: strings, and anything else.
 C_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|[^"()]+')
 SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]")
@@ -95,12 +95,11 @@ def c_lines() -> Iterator[Line]:
         for call in C_CALL.finditer(source):
             function, arguments = call.group(1), _arguments(source, call.end())
             level = re.search(r"PYLAYER_LOG_(ERROR|WARN|INFO|DEBUG)\b", arguments)
-            named = level.group(1).lower() if level else "warn" if function == "put_line" else "info"
+            named = level.group(1).lower() if level else "info"
             rest = arguments[level.end() :] if level else arguments
-            for one in re.split(r"\?|\n\s+: ", rest) if function == "put_line" else [rest]:
-                text = _literal(re.split(r'"\s*,', one)[0] + '"' if '"' in one else "")
-                if text.strip(GAP):
-                    yield named, text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
+            text = _literal(re.split(r'"\s*,', rest)[0] + '"' if '"' in rest else "")
+            if text.strip(GAP):
+                yield named, text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
         for text in re.findall(r'snprintf\(line, sizeof line,\s*((?:"[^"]*"\s*)+),\s*pylayer_call_name', source):
             yield "warn", _literal(text)
 

@@ -159,8 +159,14 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     if (device->run.planned)
         device->run.plan = message->plan;
     device->state.wanted = message->record_now;
-    if (!device->run.planned)
-        log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; the device runs without the layer");
+    if (!device->run.planned) {
+        if (process_links_late(0))
+            log_line(PYLAYER_LOG_WARN, "policy cannot start while the program loads a library, so it gave no plan for "
+                                       "the device; the device runs without the layer");
+        else
+            log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; the device runs without the layer");
+        policy_flush_at_exit(); /* by then policy keeps the plan for the next run */
+    }
     message_done(message);
 }
 
@@ -449,6 +455,9 @@ static void wait_for_policy(Device *device)
     PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->run.serial);
     if (!mailbox_request(message, device->run.plan.flush_wait_ns))
         log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
+    /* It will store what the messages hold, but what was counted ends with the device. */
+    if (process_links_late(0))
+        run_file_write(&device->store);
     message_done(message);
 }
 

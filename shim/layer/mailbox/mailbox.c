@@ -5,7 +5,6 @@
  * Python. A cache hit in pipeline creation does not use the mailbox at all.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -360,18 +359,20 @@ static bool may_be_dropped(const PylayerMessage *message)
 /* The envelope has a holder for the sender, who starts policy first if it claimed that. Returns whether policy answered. */
 static bool await_answer_locked(Envelope *envelope, bool starts, bool wait, int64_t timeout_ns)
 {
-    struct timespec deadline = deadline_at(now_ns() + (uint64_t)timeout_ns);
+    uint64_t begin = now_ns(), give_up = begin + (uint64_t)timeout_ns;
+    /* One wait for a dlopen of the program's is enough. But if that dlopen has just ended, and the process ends too,
+     * policy has not run yet. */
+    uint64_t linking_since = envelope->message.type == PYLAYER_MSG_FLUSH_PROCESS ? begin : 0;
     if (starts) {
         pthread_mutex_unlock(&mutex);
         start();
         pthread_mutex_lock(&mutex);
         wait &= started;
     }
-    int waited = wait ? 0 : ETIMEDOUT;
-    while (open_ && !envelope->answered && waited != ETIMEDOUT)
-        waited = pthread_cond_timedwait(&answers, &mutex, &deadline);
+    while (wait && open_ && !envelope->answered && process_await_policy(&answers, &mutex, give_up, linking_since))
+        ;
     envelope->awaited = false;
-    if (open_ && wait && !envelope->answered)
+    if (open_ && wait && !envelope->answered && !process_links_late(linking_since))
         stalled_at = taken;
     return envelope->answered;
 }
