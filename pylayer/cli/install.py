@@ -52,21 +52,11 @@ def base_of(system: bool) -> Path:
     return installed.SYSTEM_PREFIX / "share" if system else installed.user_data()
 
 
-def make_directory(path: Path, system: bool) -> None:
-    """Creates a directory and its parents. With ``system``, everybody can read them. Raises OSError."""
-    if path.is_dir():
-        return
-    make_directory(path.parent, system)
-    path.mkdir(exist_ok=True)
-    if system:
-        path.chmod(0o755)
-
-
 def _write(path: Path, kind: str, system: bool) -> tuple[bool, str]:
     """Writes a manifest. Returns whether that changed anything, and which library the manifest led to before (empty
     text if it was one of this build). Raises OSError and Failure."""
     before = installed.read(path, kind)
-    make_directory(path.parent, system)
+    installed.make_directory(path.parent, system)
     changed = layer_files.write_manifest(path, layer_features.with_features(layer_files.manifest_text(kind)))
     if system:
         path.chmod(0o644)

@@ -8,9 +8,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ..store import state as states
+from .key import say_signature, sign_export, unsigned
 from .output import Failure, human_bytes, plural, print_json, printable, progress, say
 from .selection import Names, require_one, with_recordings
-from .transfer import say_signature, sign_export, unsigned
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.files import TEMPORARY, rename_to_new, unique_name
 from ..common.settings import top_setting
 from ..store.state import foreign
 from ..store.store import Refused
 from .devices import described, is_of, present_facts
-from .key import read_key
+from .key import read_key, say_signature
+from .key import sign_export as sign_export
+from .key import unsigned as unsigned
 from .names import numbered
 from .output import (
     Failure,
@@ -36,8 +37,6 @@ from .policy_in_force import policies_in_force, read_policy
 from .selection import NAMES, Names, Selection, dry_run_option, identity_option, require_one, require_store
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     from ..fleet.signatures import Signature
     from ..store.store import Import, Moved, Shelf, Store
 
@@ -164,29 +163,6 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
         say(f"  without {plural(len(result.damage), 'damaged part')} (pylayer ls --verify)")
 
 
-def unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
-    """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
-    its final name is always complete and signed."""
-    path = os.path.abspath(file)
-    return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
-
-
-def sign_export(path: str, file: str, private: Ed25519PrivateKey | None) -> str | None:
-    """Signs the export in ``path``, which ``unsigned`` named, renames it to its final name, and returns the public key.
-    Does nothing without a private key. Raises OSError."""
-    if private is None:
-        return None
-    from ..fleet.signatures import append_signature
-
-    try:
-        public = append_signature(path, private)
-        rename_to_new(path, os.path.abspath(file))
-    except BaseException:
-        os.unlink(path)
-        raise
-    return public
-
-
 def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[str, Any]:
     return {
         "identity": identity,
@@ -237,13 +213,6 @@ def importing(file: str, require_signature: bool) -> Iterator[tuple[str, Signatu
         raise Failure(f"{file} was refused and nothing was imported: {error}") from error
     except OSError as error:
         raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
-
-
-def say_signature(signature: Signature | None) -> None:
-    """Prints who signed an import."""
-    if signature is not None:
-        name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
-        say(f"  signed by {name}")
 
 
 @click.command("import")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ..common.files import replace_file
+from .installed import make_directory
 
 NAME = "pylayer-rebuild"
 
@@ -49,8 +50,6 @@ def found(base: Path) -> list[Path]:
 
 def write(base: Path, system: bool) -> list[Path]:
     """Writes and enables the units below a data directory, where systemd looks for them. Raises OSError."""
-    from .install import make_directory
-
     directory = base / "systemd" / "user"
     make_directory(_wants(base).parent, system)
     service = SERVICE.format(python=sys.executable.replace("%", "%%"))

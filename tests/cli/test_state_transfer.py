@@ -71,7 +71,7 @@ def test_it_is_given_to_another_program(exported: Path, elsewhere: User) -> None
     """--for names a program of this store, which gets the state."""
     elsewhere.demo(2)
     done = elsewhere.json("import", exported, "--for", "pipelines")
-    assert done["program"] == "pipelines"
+    assert done["given_to"]["program"] == "pipelines"
     assert elsewhere.pylayer("import", exported, "--for", "nobody").returncode == 1
 
 
