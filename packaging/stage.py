@@ -19,7 +19,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from pylayer.cli import installed, layer_features, layer_files
+from pylayer.cli import installed, layer_files
 
 PREFIX = Path("/usr")
 PLACE = PREFIX / "lib" / "pylayer"
@@ -91,7 +91,7 @@ def stage_all(root: Path, wheel: str) -> None:
     stage_environment(stage, wheel)
     mine, library = str(layer_files.library_path()), str(PLACE / SITE / "pylayer" / layer_files.LIBRARY_NAME)
     for kind in installed.KINDS:
-        text = layer_features.with_features(layer_files.manifest_text(kind)).replace(mine, library)
+        text = layer_files.manifest_text(kind).replace(mine, library)
         stage.write(installed.manifest_path(data, kind), text)
     stage.path(PREFIX / "bin" / "pylayer").symlink_to(PLACE / "bin" / "pylayer")
     stage.write(data / "man" / "man1" / "pylayer.1", (TOP / "docs" / "pylayer.1").read_text(encoding="utf-8"))

@@ -158,16 +158,16 @@ class DeviceFacts(Value):
 
 
 class Plan(Value):
-    """What the layer shall do for one device. Durations in nanoseconds, sizes in bytes.
+    """What the layer shall do for one device.
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
-    for Python to make it. ``keep_cache_bytes``: ``CacheRead`` and ``BinaryRead`` have a copy of the data that the
-    program read if it is at most this large; 0: never. ``report_caches``: the outcome of ``admit_cache`` is logged
+    for Python to make it. ``keep_data``: ``CacheRead`` and ``BinaryRead`` have a copy of the data that the program
+    read. ``report_caches``: the outcome of ``admit_cache`` is logged
     and counted, and all initial data passes. ``attest_caches``: policy keeps a history of what the program reads
     from its caches, and the layer itself passes data that is in it. ``driver_cache_off``: switch the driver's own
     cache off if the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR
     fails for stale data, and for altered data unless ``restore_binaries`` is set and the layer can replace it.
-    ``index_bytes``: limit of the binaries in memory. ``cells_alone``: where the layer reads the store itself, the
+    ``cells_alone``: where the layer reads the store itself, the
     driver gets a stored cell by itself for its pipeline's first creation, and merged with others when that is
     created again. ``compiles_unknown``: a pipeline that neither the store nor the run knows is compiled without a
     probe; the driver's feedback on its stages must say whether the driver's own cache had it. ``merge_moves``: the
@@ -177,19 +177,14 @@ class Plan(Value):
     """
 
     adopt: bool
-    answer_wait_ns: int
     carrier: int
     check_binaries: bool
     check_caches: bool
     driver_cache_off: bool
     fallback_carrier: int
-    flush_wait_ns: int
-    index_bytes: int
-    keep_cache_bytes: int
-    load_wait_ns: int
+    keep_data: bool
     may_be_kept: bool
     plain_kinds: int
-    queue_bytes: int
     restore_binaries: bool
     seed_caches: bool
     # Older policy classes make plans without these.

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 26
+#define PYLAYER_BOUNDARY_VERSION 27
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -162,14 +162,7 @@ typedef struct PylayerPlan {
     uint8_t merge_moves;    /* vkMergePipelineCaches takes entries out of its sources */
     uint8_t tell_creations; /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
     uint8_t record_state;   /* send STATE messages, what pipelines are made of, in runs that record */
-    int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */
-    int64_t answer_wait_ns; /* longest wait for a verdict */
-    int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit, and of a compile (stored_wait_ns) */
-    uint64_t queue_bytes;   /* events beyond this many queued bytes are dropped and counted */
-    /* Policy gets a copy of what the application reads from a cache or a VkPipelineBinaryKHR, up to this size. 0:
-     * never. */
-    uint64_t keep_cache_bytes;
-    uint64_t index_bytes; /* limit of the binaries that the device holds in memory */
+    uint8_t keep_data;      /* policy gets a copy of what the application reads from a cache or a VkPipelineBinaryKHR */
 } PylayerPlan;
 
 /* Whether the layer may read the stored cells itself, so that no pipeline waits for policy. */
@@ -229,7 +222,7 @@ typedef struct PylayerCacheRead {
     uint8_t incomplete;                   /* VK_INCOMPLETE: the buffer was too small for all data */
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the bytes written */
     /* Owned by the message. NULL if policy has these bytes already (it was sent them, or answered PASS_KEPT), if
-     * they are incomplete or larger than keep_cache_bytes, or if the queue had no room for them. */
+     * they are incomplete or too large, if the plan has no keep_data, or if the queue had no room for them. */
     const uint8_t *data;
     /* Owned by the message. NULL if policy has it already or does not use sketches (strict_caches). */
     uint64_t sketch_size;
@@ -342,7 +335,7 @@ typedef struct PylayerBinaryRead {
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the data */
     uint64_t size;                        /* bytes of the data */
     uint64_t global_key;                  /* as PylayerAttested has it */
-    /* Owned by the message. NULL if it is larger than keep_cache_bytes, or if the queue had no room for it. */
+    /* Owned by the message. NULL if it is too large, if the plan has no keep_data, or if the queue had no room. */
     const uint8_t *data;
 } PylayerBinaryRead;
 
@@ -382,9 +375,6 @@ typedef struct PylayerMessage {
     uint8_t kept;
     char plan_name[PYLAYER_PLAN_NAME_BYTES];
     char general_plan_name[PYLAYER_PLAN_NAME_BYTES];
-    /* PLAN_DEVICE: lines as layer_settings.h describes them; NULL if there are none. Owned by the
-     * message. */
-    const char *layer_settings;
     int32_t verdict; /* ADMIT_CACHE: the answer, zeroed when sent */
 } PylayerMessage;
 
@@ -465,7 +455,7 @@ typedef struct PylayerCounters {
     uint64_t binaries_captured;    /* kept pipelines that were compiled with CAPTURE_DATA */
     uint64_t binaries_missing;     /* compiled pipelines whose binaries the driver did not return */
     uint64_t binaries_evicted;     /* evicted because the driver failed to create a pipeline from them */
-    uint64_t binaries_unindexed;   /* pipelines whose binaries did not fit into index_bytes */
+    uint64_t binaries_unindexed;   /* pipelines whose binaries did not fit into memory */
     uint64_t application_binaries; /* binaries that the application passed to vkCreatePipelineBinariesKHR as data */
     uint64_t binaries_attested;    /* of these, equal to what it read in an earlier run; the rest is unknown */
     uint64_t binaries_altered;     /* of these, with a known key but other data */

@@ -70,7 +70,6 @@ NEWER = {
         "VkPipelineCreateFlags2CreateInfoKHR",
     ],
     "VK_KHR_maintenance8": ["VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR"],
-    "VK_EXT_layer_settings": [],
     "VK_KHR_pipeline_binary": [],
     "VK_SEC_pipeline_cache_incremental_mode": [],
 }

@@ -4,7 +4,6 @@ scripted driver of tests/driver, which has its own witness, or RADV below the wi
 from __future__ import annotations
 
 import itertools
-import json
 import struct
 import subprocess
 from pathlib import Path
@@ -50,10 +49,8 @@ class ScriptedDriver:
         return ":".join(layers if self.takes_scripts else [*layers, WITNESS]) or None
 
     def settings(self, **settings: Any) -> None:
-        """Writes policy settings for later runs. The waits are long, because a busy machine loads and writes the store,
-        and checks a program's data, later than programs wait by default."""
-        patient = {"load_wait_ms": 60000, "answer_wait_ms": 10000, "flush_wait_ms": 60000}
-        self.world.environment |= self.world.policy(json.dumps({"settings": {**patient, **settings}}))
+        """Writes policy settings for later runs."""
+        self.world.configure(**settings)
 
     def environment(self, script: str) -> dict[str, str]:
         """Returns the environment of one process. Read its counters with ``take_counts``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from .. import LAYER_NAME
-from . import installed, layer_features, layer_files, units
+from . import installed, layer_files, units
 from .installed import EXPLICIT, IMPLICIT, Manifest
 from .output import Failure, json_option, print_json, say
 
@@ -57,7 +57,7 @@ def _write(path: Path, kind: str, system: bool) -> tuple[bool, str]:
     text if it was one of this build). Raises OSError and Failure."""
     before = installed.read(path, kind)
     installed.make_directory(path.parent, system)
-    changed = layer_files.write_manifest(path, layer_features.with_features(layer_files.manifest_text(kind)))
+    changed = layer_files.write_manifest(path, layer_files.manifest_text(kind))
     if system:
         path.chmod(0o644)
     return changed, before.library if before and not before.is_ours else ""

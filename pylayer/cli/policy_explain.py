@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common import layer_settings, user_policy
+from ..common import user_policy
 from ..common.config import PolicyFileError, over, parse_without_preset, read_preset
 from ..common.paths import store_root, system_config_file
+from ..common.policy_errors import yaml_word
 from ..common.program_name import without_loader
 from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
 from ..policy import Policy, choose_carrier
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
 #: Attributes of a plan that are shown elsewhere, or that follow from having a policy class.
 NOT_CHANGED = ("carrier", "fallback_carrier", "may_be_kept")
-#: Prefixes of the variables that set a layer setting (docs/policy-reference.md). The last takes precedence.
-PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
 
 
 @dataclass
@@ -143,14 +142,14 @@ def merged(sources: list[PolicySource]) -> dict[str, Any]:
     return document
 
 
-def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
+def _deciding(document: dict[str, Any], *files: str | None) -> tuple[Policy, str]:
     """Returns the policy that decides. If the user's policy class cannot be used, this is the built-in one, with the
     reason; otherwise the reason is empty."""
     wanted = document.get("policy")
     if not wanted:
         return Policy(), ""
     try:
-        return user_policy.load(wanted, document.get("policy_path")), ""
+        return user_policy.load(wanted, *files), ""
     except BaseException as error:
         why = f"{type(error).__name__}: {one_line(error)}"
         return Policy(), f"{wanted} cannot be used ({why}); the built-in one decides"
@@ -182,16 +181,6 @@ def why_skipped(document: dict[str, Any], name: str) -> str:
     return skip_rule(document, program_to_ask(name))
 
 
-def _variables() -> dict[str, str]:
-    """Returns the environment variable that sets each layer setting for a program started from here, by setting."""
-    return {
-        key: f"{prefix}{key.upper()}"
-        for prefix in PREFIXES
-        for key in DEFAULTS
-        if f"{prefix}{key.upper()}" in os.environ
-    }
-
-
 def _origins(sources: list[PolicySource], rules: list[Rule]) -> dict[str, SetBy]:
     origins = {key: SetBy() for key in DEFAULTS}
     for source in sources:
@@ -206,10 +195,8 @@ def _origins(sources: list[PolicySource], rules: list[Rule]) -> dict[str, SetBy]
 def _explained(
     sources: list[PolicySource], decider: Policy, program: Program, facts: DeviceFacts, note: str
 ) -> Explanation:
-    document, variables = merged(sources), _variables()
-    lines = [f"environment {key}={os.environ[name]}" for key, name in variables.items()]
-    given = layer_settings.parse("\n".join(lines)) if lines else layer_settings.LayerSettings()
-    settings = settings_for(document, program, facts, given.by_application, given.by_user)
+    document = merged(sources)
+    settings = settings_for(document, program, facts)
     rules = _rules(sources, program, facts)
     plan: Plan | None = None
     changed: dict[str, Any] = {}
@@ -222,7 +209,7 @@ def _explained(
             reason = "chosen by the policy class"
     except BaseException as error:
         reason = f"plan_device of the policy class failed: {type(error).__name__}: {one_line(error)}"
-    origins = _origins(sources, rules) | {key: SetBy(variables[key]) for key in given.by_user}
+    origins = _origins(sources, rules)
     skipped = skip_rule(document, program)
     return Explanation(program, facts, note, skipped, rules, settings, origins, plan, changed, reason)
 
@@ -246,7 +233,7 @@ def _yaml(value: Any) -> str:
         return ", ".join(f"{key}: {_yaml(inner)}" for key, inner in value.items())
     if isinstance(value, list):
         return f"{len(value)} of them" if value else "none"
-    return layer_settings.yaml_word(value)
+    return yaml_word(value)
 
 
 def _has(found: Explanation, condition: str) -> str:
@@ -344,8 +331,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
 
     This shows the carrier and the reason for it, which rules match and why others do not, and where each setting
     comes from. --json also shows the whole plan. The code that makes the plan in a program's process also makes it
-    here, and calls your policy class if you have one. Variables of layer settings apply as they do in a program.
-    vk_layer_settings.txt is not read.
+    here, and calls your policy class if you have one.
 
     \b
     Example:
@@ -364,7 +350,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
     except PolicyFileError as error:
         instead = f"only {system}" if system else "the defaults"
         raise Failure(f"{error}; pylayer policy check shows where. The layer would use {instead}") from error
-    decider, problem = _deciding(merged(found_sources))
+    decider, problem = _deciding(merged(found_sources), path, system)
     about = [(program_to_ask(program), facts, note) for facts, note in devices_to_ask(device)]
     explained = [_explained(found_sources, decider, *one) for one in about]
     top = _top_settings(found_sources)

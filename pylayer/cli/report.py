@@ -89,10 +89,7 @@ def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
     lines = [(run, line) for run in chosen if (line := run.timeline(root)) is not None]
     if not lines:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
-        raise Failure(
-            f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines, unless "
-            "timeline_mib in the policy file is 0"
-        )
+        raise Failure(f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines")
     written = trace.Trace(lines, frame_ns)
     _write(path, written.pieces())
     return written.count

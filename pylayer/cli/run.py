@@ -20,16 +20,12 @@ from .process import program_argument, replace_by, wait_for
 
 
 def _check_policy(path: str) -> None:
-    """Raises WrongUse if the layer would not accept a policy file, or a policy class from the directory that it
-    names."""
+    """Raises WrongUse if the layer would not accept a policy file, or a policy class beside it."""
     from ..common.config import read  # imports PyYAML, which is needed only here
 
     try:
-        document = read(path)
-        if document.get("policy"):
-            if not document.get("policy_path"):
-                raise ValueError(f"{path}: policy needs policy_path, the directory that holds the module")
-            require_own(document["policy_path"])
+        if read(path).get("policy"):
+            require_own(os.path.dirname(os.path.abspath(path)))
     except (OSError, ValueError) as error:
         raise WrongUse(f"{error}; nothing was started") from error
 

@@ -87,21 +87,14 @@ def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> 
     return by_default or any(holds(rule) for rule in document.get("skip") or [])
 
 
-def settings_for(
-    document: dict[str, Any],
-    program: Program,
-    facts: DeviceFacts,
-    by_application: dict[str, Any] | None = None,
-    by_user: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Returns the settings in force. Later sources override earlier ones: defaults, layer settings of the application,
-    ``settings``, every matching rule in the order of the file, layer settings of the user."""
-    result = {**DEFAULTS, **(by_application or {})}
-    result.update(document.get("settings") or {})
+def settings_for(document: dict[str, Any], program: Program, facts: DeviceFacts) -> dict[str, Any]:
+    """Returns the settings in force. Later sources override earlier ones: defaults, ``settings``, every matching rule
+    in the order of the file."""
+    result = {**DEFAULTS, **(document.get("settings") or {})}
     for rule in document.get("rules") or []:
         if rule_matches(rule["match"], program, facts):
             result.update(rule["set"])
-    return {**result, **(by_user or {})}
+    return result
 
 
 def top_setting(document: dict[str, Any], key: str) -> Any:
@@ -112,22 +105,18 @@ def top_setting(document: dict[str, Any], key: str) -> Any:
 
 
 class Limits:
-    """The most bytes that the store, one program, the data of its own binaries, and its state may take."""
+    """The most bytes that the store, one program, and its state may take."""
 
-    __slots__ = ("application_binaries", "max_program", "max_store", "state")
+    __slots__ = ("max_program", "max_store", "state")
 
-    def __init__(
-        self, max_store: int, max_program: int, application_binaries: int = 64 << 20, state: int = 256 << 20
-    ) -> None:
-        self.application_binaries = application_binaries
+    def __init__(self, max_store: int, max_program: int, state: int = 256 << 20) -> None:
         self.state = state
         self.max_store = max_store
         self.max_program = max_program
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Limits:
-        """Returns the limits of the store, of a program and of its state in a policy document."""
-        store, program, state = (
-            int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib", "state_mib")
-        )
-        return cls(store, program, state=state)
+        """Returns the limits of the store, of a program and of its state in a policy document. A program may have a
+        quarter of a store, and as much of a small one as of one of 4 GiB."""
+        store, state = (int(top_setting(document, key)) << 20 for key in ("max_store_mib", "state_mib"))
+        return cls(store, max(store // 4, min(store, 1 << 30)), state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..common.layer_settings import schema
+from ..common.policy_errors import schema
 from .backend import Backend, Unavailable
 
 

@@ -51,7 +51,7 @@ class DeviceSession(Device):
         state_mib: int = 256,
     ) -> None:
         super().__init__(commands, serial, program, facts, root, settings)
-        #: What the statistics say about the user's policy class. The watchdog updates it in place.
+        #: What the statistics say about the user's policy class, which is updated in place.
         self.policy: dict[str, Any] = {}
         #: The carrier is off because of a verdict.
         self.off_by_verdict = False
@@ -61,8 +61,7 @@ class DeviceSession(Device):
         self.maintained_at: int | None = None
         self.run_log: RunLog | None = None
         if root:
-            mib = int(settings["timeline_mib"])
-            self.run_log = RunLog(self, root, mib)
+            self.run_log = RunLog(self, root)
         self._totals: dict[str, int] = {}
         self._warned: set[str] = set()
         self.writer = JournalWriter(self)

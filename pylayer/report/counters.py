@@ -52,7 +52,7 @@ COUNTERS = {
         "pipelines that the driver could not create", remark=True, metric="pylayer_pipelines_failed_total"
     ),
     "events_dropped": Number(
-        "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
+        "compiled pipelines not stored, because more came than the queue holds",
         remark=True,
         metric="pylayer_queue_dropped_total",
         help="Compiled pipelines that were not stored because the queue was full.",
@@ -78,7 +78,7 @@ COUNTERS = {
     "binaries_evicted": Number(
         "stored pipeline binaries with which the driver failed; their pipelines were created anew", remark=True
     ),
-    "binaries_unindexed": Number("pipeline binaries that found no room in memory (binaries_mib)", remark=True),
+    "binaries_unindexed": Number("pipeline binaries that found no room in memory", remark=True),
     "application_binaries": Number("pipeline binaries that the program brought itself", remark=True),
     "binaries_attested": Number("the program's own pipeline binaries that are as it read them"),
     "binaries_altered": Number("the program's own pipeline binaries that are not as it read them", remark=True),

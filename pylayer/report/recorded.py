@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 #: NAME~N: the Nth run before the newest.
 _BEFORE = re.compile(r"(?P<name>.*?)(?:~(?P<before>\d{1,4}))?", re.DOTALL | re.ASCII)
-#: The values of a run's policy class that are added up, if the user has one.
-POLICY_SUMS = ("failures", "late", "broken_off", "events", "over_budget", "event_ns", "event_cpu_ns")
 #: The values for each kind of pipeline that are added up.
 KIND_SUMS = ("hits", "compiled", "compile_ns")
 #: The kind of compilations that a run counted without their kinds, because it recorded no timeline.
@@ -134,7 +132,7 @@ class Run:
         #: How long creating pipelines took, summed over threads, with these waits.
         self.spent_ns = self.numbers["hit_ns"] + own_ns + self.waited_ns
         policy = values.get("policy")
-        self.policy = {key: int(number_in(policy, key)) for key in POLICY_SUMS}
+        self.policy_failures = int(number_in(policy, "failures"))
         #: The user's policy class, if there is one, and why it was switched off.
         self.policy_class, self.policy_off = "", ""
         if isinstance(policy, dict):

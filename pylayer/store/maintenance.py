@@ -82,7 +82,7 @@ def maintain(
     if at_exit:
         return
     yield
-    yield from binary_history.compact(folder, limits.application_binaries)
+    yield from binary_history.compact(folder, binary_history.MOST_BYTES)
     yield from state.maintain(folder.root, limits.state)
     if bounds.is_exceeded(folder.root, limits.max_store, limits.max_program):
         trimmed = bounds.Trimmed()

@@ -219,8 +219,9 @@ def test_features_of_a_structure_that_the_driver_leaves_out(user: User) -> None:
 
 def test_nothing_is_stored(updater: User) -> None:
     """Where the layer stores nothing, one slice finds that out, and nothing is noted of the pipelines."""
-    off = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "off"}
-    one = rebuilt(updater, status=1, **driver(), **off)
+    updater.policy_file.write_text('settings: {carrier: "off"}\n')
+    one = rebuilt(updater, status=1, **driver())
+    updater.policy_file.unlink()
     assert sum(one["not_rebuilt"].values()) == COUNT and "stores nothing" in next(iter(one["not_rebuilt"]))
     assert numbers(rebuilt(updater, **driver())) == (COUNT, COUNT)
 
@@ -236,7 +237,9 @@ def test_time_is_up(updater: User) -> None:
 def test_order_of_pipelines_that_were_stored_before(user: User) -> None:
     """A run that recorded what it found in the store knows how long its compiles took, from the store."""
     slow = {"PYLAYER_TEST_DRIVER": "pipeline=slow:40?compile"}
-    user.demo(COUNT, **slow, VK_PYLAYER_PIPELINE_CACHE_RECORD_STATE="false")
+    user.policy_file.write_text("settings: {record_state: false}\n")
+    user.demo(COUNT, **slow)
+    user.policy_file.unlink()
     user.demo(COUNT, **slow)
     assert user.json("stats", "--last")["programs"][0]["compiled"] == 0
     found = re.search(rf"{COUNT} pipelines .* once waited (\d+) ms", user.pylayer("rebuild", **driver()).stdout)

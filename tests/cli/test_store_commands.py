@@ -160,9 +160,9 @@ def test_ls_names_the_device(user: User, store: Store) -> None:
 def test_ls_limits(user: User, store: Store) -> None:
     """ls shows the policy file's limits. If the file cannot be used, ls says so."""
     config = user.policy_file
-    config.write_text("max_store_mib: 12\nmax_program_mib: 3\n")
+    config.write_text("max_store_mib: 12\n")
     found = user.json("ls")
-    assert (found["max_store_bytes"], found["max_program_bytes"]) == (12 << 20, 3 << 20)
+    assert (found["max_store_bytes"], found["max_program_bytes"]) == (12 << 20, 12 << 20)
     assert "of at most 12.0 MiB" in user.pylayer("ls").stdout
     config.write_text("max_store_mib: many\n")
     assert "policy.yaml, line 1" in user.pylayer("ls").stdout

@@ -57,11 +57,11 @@ def test_check_names_the_file_at_fault(user: User, system: Path, own: Path) -> N
 def test_explain(user: User, system: Path, own: Path) -> None:
     """explain names both files and says of each setting which of them it is from, also with another file than the
     user's."""
-    system.write_text("max_store_mib: 7\nsettings:\n  carrier: observe\n  queue_mib: 9\n")
-    own.write_text("settings:\n  queue_mib: 8\n")
+    system.write_text("max_store_mib: 7\nsettings:\n  carrier: observe\n  driver_cache: replace\n")
+    own.write_text("settings:\n  driver_cache: keep\n")
     out = user.pylayer("policy", "explain", "game").stdout
     assert out.startswith(f"Policy: {own}, over {system}\n")
-    for line in (f"observe  ({system}:3)", "8  (policy.yaml:2)", f"7  ({system}:1)"):
+    for line in (f"observe  ({system}:3)", "keep  (policy.yaml:2)", f"7  ({system}:1)"):
         assert line in out, out
     found = user.json("policy", "explain", "game", "--policy", str(own))
     assert (found["file"], found["system_file"]) == (str(own), str(system))

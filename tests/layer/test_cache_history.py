@@ -178,7 +178,6 @@ def test_history_with_a_gap(world: World, caches: Path, between: Callable[[World
 
 def test_data_of_the_same_run(world: World) -> None:
     """What a program has read of a cache is known in the same run, without policy."""
-    world.configure(flush_wait_ms=60000)  # policy that has started then writes the run's statistics
     lines = {number: f"of-{number}: compute C0 : P{number} shader=kernel spec={number}" for number in (1, 2)}
     # The third run records the state of what the second compiled. The last one reads what no run has read before.
     for numbers in ((1,), (2,), (2,), (1, 2)):

@@ -249,7 +249,7 @@ def test_rate(world: World) -> None:
     """A message that repeats does not fill the disk: a burst of lines is written, and the rest is counted."""
     module = world.directory / "loud.py"
     module.write_text(POLICY)
-    config = world.policy(f"policy: loud:Loud\npolicy_path: {world.directory}\n")
+    config = world.policy("policy: loud:Loud\n")
     world.run(DEMO, PYLAYER_LOG="info", **config)
     raw = lines(world.raw_stderr)
     loud = [line for line in raw if " loud " in line]

@@ -152,4 +152,4 @@ def test_own_keys_win(world: World) -> None:
     assert world.runs()[-1]["carrier"] == "snapshot"
     compiled = (world.store / "policy").glob("*.flat")
     text = next(compiled).read_text()
-    assert "share=s:program" in text and "settings.load_wait_ms=i:5000" in text
+    assert "share=s:program" in text and "settings.adopt_driver_cache=b:1" in text

@@ -247,7 +247,7 @@ def test_crash_while_the_store_is_loaded(scripted: ScriptedDriver, moment: str) 
 def test_crash_while_a_snapshot_is_loaded(scripted: ScriptedDriver) -> None:
     """The next run's snapshot, which holds less, does not replace a snapshot that is set aside."""
     world = scripted.world
-    scripted.settings(carrier="snapshot", fsync_interval_ms=None)  # replaced at once
+    scripted.settings(carrier="snapshot")
     world.demo("--count", COUNT)
     (suspected,) = world.stored_files(".snapshot")
     dies(world, PYLAYER_TEST_DRIVER="create-cache=crash?data")

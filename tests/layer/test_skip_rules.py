@@ -15,7 +15,6 @@ import xxhash
 from world import BUILD
 
 from pylayer.common.compiled import skip_line
-from pylayer.common.layer_settings import parse
 from pylayer.common.program_name import program_name
 from pylayer.common.settings import glob_matches, is_skipped
 from pylayer.values import Program
@@ -267,26 +266,3 @@ def test_copies_at_random() -> None:
     copies = [sealed(b"".join(source.choices(pieces, k=source.randrange(30)))) for _ in range(20000)]
     found = answers(*(ask(copy, program("a*"), source.random() < 0.5) for copy in copies))
     assert set(found) == {NO, YES, UNDECIDED}
-
-
-def test_settings_at_random() -> None:
-    """Layer settings from random files and variables give only whole lines, with one source and key each, that fit into
-    the buffer."""
-    source = random.Random(11)
-    pieces = [b"pylayer_pipeline_cache.", b"carrier", b"queue_mib", b"=", b" ", b"\n", b"#", b"\r", b"\0", b"x" * 300]
-    pieces += [b"\xff", b"VK_", b"PYLAYER_PIPELINE_CACHE_", b"CARRIER", b"environment a=b", b"\x1b[31m"]
-    cases = []
-    for _ in range(5000):
-        file = b"".join(source.choices(pieces, k=source.randrange(60)))
-        variable = b"VK_PYLAYER_PIPELINE_CACHE_CARRIER=" * source.randrange(2) + source.choice(pieces)
-        cases.append(("s", file, variable.replace(b"\0", b"")))
-    found = [bytes.fromhex(answer) for answer in answers(*cases)]
-    for (_, file, variable), text in zip(cases, found, strict=True):
-        lines = text.decode("utf-8", "replace").split("\n")
-        assert lines.pop() == "" and len(text) <= 8192
-        for line in lines:
-            start, _, rest = line.partition(" ")
-            assert start in ("file", "environment") and "=" in rest and rest.isprintable(), (file, variable)
-            assert len(rest.encode()) <= 64 + 1 + 3 * 256
-        parse(text.decode("utf-8", "replace"))
-    assert any(found)

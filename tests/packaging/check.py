@@ -94,7 +94,7 @@ def check(machine: Machine, wheel: Path) -> None:
     own = machine.directory / "own"
     own.mkdir()
     (own / "mine.py").write_text(POLICY)
-    (own / "policy.yaml").write_text(f"policy: mine:Mine\npolicy_path: {own}\n")
+    (own / "policy.yaml").write_text("policy: mine:Mine\n")
     done = machine.run("pylayer", "run", "--log", "debug", "--policy", own / "policy.yaml", "--", DEMO, "--count", "4")
     if '[42, "bytes", 4, "' + str(machine.directory) not in done.stderr:
         fail(f"a policy class does not find its modules\n{done.stderr}")

@@ -113,10 +113,10 @@ DISK_KILLS = ["write:KILL:path=.journal:nth=3", "rename:KILL:nth=2", "unlink:KIL
 POLICIES: list[object] = [
     {"settings": {"carrier": "auto"}},
     {"settings": {"carrier": "cells"}},
-    {"settings": {"carrier": "binaries", "binaries_mib": 1}},
+    {"settings": {"carrier": "binaries"}},
     {"settings": {"carrier": "snapshot"}},
-    {"settings": {"application_binaries": "attest", "fsync_interval_ms": 0}},
-    {"share": "all", "max_store_mib": 8, "max_program_mib": 4},
+    {"settings": {"application_binaries": "attest"}},
+    {"share": "all", "max_store_mib": 8},
     {"rules": [{"match": {"executable": "soak"}, "set": {"carrier": "off"}}]},
     "settings: {carrier: [",
     {"settings": {"carrier": "nonsense"}},

@@ -259,9 +259,6 @@ class Killing:
             self.violation("runs have grown without bound")
         self.counts["bytes of the pack"] = sum(path.stat().st_size for path in self.world.stored_files(".pack"))
         self.counts["records"] = sum(len(digests) for digests in self.seen.values())
-        # A busy machine stores what a run compiled later than programs wait by default.
-        self.world.configure(load_wait_ms=60000, flush_wait_ms=60000)
-        self.environment["PYLAYER_CONFIG"] = self.world.environment["PYLAYER_CONFIG"]
         whole_runs = self.all_runs()
         for round_number in (1, 2):
             shutil.rmtree(self.world.store / "runs", ignore_errors=True)

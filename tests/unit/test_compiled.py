@@ -13,10 +13,10 @@ from unit.things import run_python
 
 from pylayer.common import compiled, config, paths
 
-TEXT = "share: all\nsettings: {carrier: off, load_wait_ms: 0.5}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
+TEXT = "share: all\nsettings: {carrier: off, record_state: false}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
 DOCUMENT: dict[str, Any] = {
     "share": "all",
-    "settings": {"carrier": "off", "load_wait_ms": 0.5},
+    "settings": {"carrier": "off", "record_state": False},
     "rules": [{"match": {"vendor": 1}, "set": {}}],
 }
 
@@ -77,7 +77,7 @@ def test_changed_file(policy_file: Path, root: str) -> None:
 
 
 #: XXH3-128 of the presets, in the order of their names, when SCHEMA_VERSION was last raised.
-PRESETS = (13, "e44e181e91ae5c1964f132572d78325a")
+PRESETS = (14, "1214baaef60e753ba8325057a82e007d")
 
 
 def test_presets_are_part_of_the_version() -> None:

@@ -15,7 +15,7 @@ IN_PROCESS = (
     "common.paths",
     "common.settings",
     "inhost.session",
-    "inhost.watchdog",
+    "inhost.user_class",
     "policy",
     "common.files",
     "store.folder",

@@ -62,8 +62,6 @@ def python_lines() -> Iterator[Line]:
                 continue
             function = node.func
             name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if name == "append" and ast.unparse(function) == "result.problems.append" and path.stem == "layer_settings":
-                yield from (("warn", _squeezed(found)) for found in _texts(node.args[0]))
             if name not in PYTHON_CALLS:
                 continue
             level, text = (node.args[0], node.args[1]) if len(node.args) > 1 else (None, node.args[0])
@@ -100,8 +98,6 @@ def c_lines() -> Iterator[Line]:
             text = _literal(re.split(r'"\s*,', rest)[0] + '"' if '"' in rest else "")
             if text.strip(GAP):
                 yield named, text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
-        for text in re.findall(r'snprintf\(line, sizeof line,\s*((?:"[^"]*"\s*)+),\s*pylayer_call_name', source):
-            yield "warn", _literal(text)
 
 
 def of_tables() -> list[str]:

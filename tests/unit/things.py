@@ -278,7 +278,7 @@ def session(
     **changes: Any,
 ) -> DeviceSession:
     """Returns a session of a device that exists, as a new process of the program would make it."""
-    wanted = {**DEFAULTS, "fsync_interval_ms": None, **(settings or {})}
+    wanted = {**DEFAULTS, **(settings or {})}
     device = facts(**changes)
     new = DeviceSession(commands, SERIAL, program(application=application), device, root, share, wanted)
     new.state = device_state(binaries=carrier == CARRIER_BINARIES or device.binaries_requested, carrier=carrier)

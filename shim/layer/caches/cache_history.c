@@ -9,7 +9,6 @@
 #include "caches/sketch.h"
 #include "crash/sentinel.h"
 #include "mailbox/mailbox.h"
-#include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "store/folder.h"
@@ -72,8 +71,7 @@ static bool is_suspected(const CacheHistory *history, const uint8_t digest[PYLAY
 /* Returns false if policy must see all data: it plans in each run, or a process died. */
 static bool is_usable(const Caches *caches)
 {
-    return atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed) &&
-           store_is_local(); /* policy reads another, while the program waits as long as answer_wait_ms says */
+    return atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed);
 }
 
 static void add(CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, unsigned bits)
@@ -301,8 +299,8 @@ uint64_t cache_history_restorable(Caches *caches)
 /* Returns true if the store should have a copy of the data and has none. */
 static bool lacks_copy(const Caches *caches, const PylayerCacheRead *read)
 {
-    return !read->incomplete && read->slot < 64 && read->size <= caches->run->plan.keep_cache_bytes &&
-           read->size <= caches->run->plan.queue_bytes && !(caches->history.blobs >> read->slot & 1);
+    return !read->incomplete && read->slot < 64 && caches->run->plan.keep_data && read->size <= KEPT_DATA_BYTES &&
+           !(caches->history.blobs >> read->slot & 1);
 }
 
 bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data, bool is_new)

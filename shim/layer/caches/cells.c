@@ -137,8 +137,7 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, Pyla
     about->size = size;
     about->data = data;
     message->cell = *about;
-    const PylayerPlan *plan = &caches->run->plan;
-    if (!mailbox_post_stored(message, plan->queue_bytes, stored_wait_ns(caches->crash, plan)))
+    if (!mailbox_post_stored(message, QUEUE_BYTES, stored_wait_ns(caches->crash)))
         count(&counters_of(caches->run)->totals.events_dropped, 1);
     return !empty;
 }

@@ -125,7 +125,7 @@ bool loading_wait(Caches *caches)
     Loading *loading = &caches->loading;
     if (atomic_load_explicit(&loading->done, memory_order_acquire))
         return wholly_merged(caches);
-    uint64_t give_up = atomic_load(&loading->begun_ns) + (uint64_t)caches->run->plan.load_wait_ns;
+    uint64_t give_up = atomic_load(&loading->begun_ns) + LOAD_WAIT_NS;
     uint64_t start = now_ns();
     if (start >= give_up)
         return false;

@@ -3,6 +3,7 @@
 #define PYLAYER_CRASH_H
 
 #include "crash/added_calls.h"
+#include "mailbox/mailbox.h"
 
 typedef struct Crash {
     AddedCalls added_calls;              /* which of them are switched off */
@@ -17,9 +18,9 @@ typedef struct Crash {
 
 /* Returns how long a compile waits until it is stored, so that the end that lost it, or set it aside, does not lose it again
  * in each run: 0, if that has not happened. */
-static inline int64_t stored_wait_ns(const Crash *crash, const PylayerPlan *plan)
+static inline int64_t stored_wait_ns(const Crash *crash)
 {
-    return crash->lost || atomic_load_explicit(&crash->suspects, memory_order_acquire) ? plan->flush_wait_ns : 0;
+    return crash->lost || atomic_load_explicit(&crash->suspects, memory_order_acquire) ? FLUSH_WAIT_NS : 0;
 }
 
 #endif

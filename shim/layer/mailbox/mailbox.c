@@ -161,7 +161,6 @@ static void free_envelope(Envelope *envelope)
         free((void *)(uintptr_t)envelope->message.cache.sketch);
     else if (envelope->message.type == PYLAYER_MSG_CACHE_READ)
         free((void *)(uintptr_t)envelope->message.read.sketch);
-    free((void *)(uintptr_t)envelope->message.layer_settings);
     free(envelope);
 }
 
@@ -231,7 +230,7 @@ static bool needs_policy_locked(const PylayerMessage *message)
     case PYLAYER_MSG_FLUSH_DEVICE:
         return false;
     case PYLAYER_MSG_PLAN_DEVICE:
-        return !message->kept || message->layer_settings;
+        return !message->kept;
     case PYLAYER_MSG_DEVICE_CREATED:
         return !message->created.needs_nothing;
     case PYLAYER_MSG_CELL:

@@ -24,6 +24,10 @@ bool mailbox_is_open(void);
 bool mailbox_can_be_used(void);
 
 PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
+/* Events beyond this many queued bytes are dropped and counted, unless policy must get them. */
+#define QUEUE_BYTES (64ull << 20)
+/* The longest wait until policy has written what it was sent: at vkDestroyDevice, at exit, and of a compile that may be lost. */
+#define FLUSH_WAIT_NS 3000000000ll
 /* Sends an event. queue_bytes: limit of what waits, for state and for all other messages each. The mailbox takes
  * ownership of the message and its data. Returns false if it was dropped and freed. */
 bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes);

@@ -23,10 +23,8 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_int threshold;
-static bool level_is_the_variables;
 static char *log_path; /* NULL: standard error */
 static struct stat first_standard_error;
-static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const level_names[] = {"", "error", "warn", "info", "debug"};
 
@@ -117,9 +115,10 @@ static int level_named(const char *wanted)
     return 0;
 }
 
-static void begin(int level)
+static void read_environment(void)
 {
     const char *path = secure_getenv("PYLAYER_LOG_FILE");
+    int level = level_named(secure_getenv("PYLAYER_LOG"));
     if (level)
         fstat(STDERR_FILENO, &first_standard_error);
     if (level && path && *path) {
@@ -136,33 +135,10 @@ static void begin(int level)
     atomic_store(&threshold, level);
 }
 
-static void read_environment(void)
-{
-    const char *wanted = secure_getenv("PYLAYER_LOG");
-    level_is_the_variables = wanted && *wanted;
-    begin(level_named(wanted));
-}
-
 bool log_enabled(enum PylayerLogLevel level)
 {
     pthread_once(&once, read_environment);
     return (int)level <= atomic_load_explicit(&threshold, memory_order_acquire);
-}
-
-void log_set_level(const char *name)
-{
-    static bool begun;
-    log_enabled(PYLAYER_LOG_ERROR);
-    int level = level_named(name);
-    if (level_is_the_variables || !(level || strcmp(name, "off") == 0))
-        return;
-    pthread_mutex_lock(&beginning);
-    /* A thread that writes has seen a level above 0, which is stored after log_path. */
-    if (level && !begun)
-        begin(level);
-    begun = begun || level;
-    atomic_store(&threshold, level);
-    pthread_mutex_unlock(&beginning);
 }
 
 /* Names of programs and devices are untrusted text. They must not end the line or control a terminal. This replaces

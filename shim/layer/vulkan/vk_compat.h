@@ -52,35 +52,6 @@ typedef struct VkPipelineCreateFlags2CreateInfoKHR {
 #define VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR ((VkPipelineCacheCreateFlagBits)8)
 #endif
 
-#ifndef VK_EXT_layer_settings
-#define VK_EXT_LAYER_SETTINGS_SPEC_VERSION 2u
-#define VK_EXT_LAYER_SETTINGS_EXTENSION_NAME "VK_EXT_layer_settings"
-#define VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT ((VkStructureType)1000496000)
-typedef enum {
-    VK_LAYER_SETTING_TYPE_BOOL32_EXT = 0,
-    VK_LAYER_SETTING_TYPE_INT32_EXT = 1,
-    VK_LAYER_SETTING_TYPE_INT64_EXT = 2,
-    VK_LAYER_SETTING_TYPE_UINT32_EXT = 3,
-    VK_LAYER_SETTING_TYPE_UINT64_EXT = 4,
-    VK_LAYER_SETTING_TYPE_FLOAT32_EXT = 5,
-    VK_LAYER_SETTING_TYPE_FLOAT64_EXT = 6,
-    VK_LAYER_SETTING_TYPE_STRING_EXT = 7,
-} VkLayerSettingTypeEXT;
-typedef struct VkLayerSettingEXT {
-    const char *pLayerName;
-    const char *pSettingName;
-    VkLayerSettingTypeEXT type;
-    uint32_t valueCount;
-    const void *pValues;
-} VkLayerSettingEXT;
-typedef struct VkLayerSettingsCreateInfoEXT {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t settingCount;
-    const VkLayerSettingEXT *pSettings;
-} VkLayerSettingsCreateInfoEXT;
-#endif
-
 #ifndef VK_KHR_pipeline_binary
 #define VK_KHR_PIPELINE_BINARY_SPEC_VERSION 1u
 #define VK_KHR_PIPELINE_BINARY_EXTENSION_NAME "VK_KHR_pipeline_binary"
