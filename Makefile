@@ -281,14 +281,22 @@ wheel: sdist $(VENV)/extra-package
 	    cp $(PACKAGE)/wheel/*.whl dist; }
 	@ls -1 dist
 
-# The repaired wheel: its libraries are there after an upgrade of the system, and in Steam's containers.
+# The repaired wheel: its libraries are there after an upgrade of the system, and in Steam's containers. pip replaces files
+# and does not write into them, so that programs keep the libraries that they have mapped.
+INSTALLED := $(HOME)/.local/share/pylayer
 install: setup wheel
-	@$(PIP) install --no-compile --no-deps --force-reinstall dist/*.whl
-	@$(BIN)/pylayer install
+	@[ -n "$(HOME)" ] || { echo "pylayer: HOME is not set" >&2; exit 1; }
+	@$(BIN)/python -m venv --without-pip "$(INSTALLED)"
+	@[ ! -e "$(INSTALLED)/bin/pylayer" ] || $(PIP) --python "$(INSTALLED)/bin/python" uninstall --yes vk-pylayer
+	@$(PIP) --python "$(INSTALLED)/bin/python" install "$$(echo dist/*.whl)[report,fleet]"
+	@mkdir -p "$(HOME)/.local/bin" "$(HOME)/.local/share/man/man1"
+	@ln -sfn "$(INSTALLED)/bin/pylayer" "$(HOME)/.local/bin/pylayer"
+	@ln -sfn "$(INSTALLED)/share/man/man1/pylayer.1" "$(HOME)/.local/share/man/man1/pylayer.1"
+	@"$(INSTALLED)/bin/pylayer" install
 
 stage: setup
 	@[ -n "$(DESTDIR)" ] || { echo "pylayer: make stage DESTDIR=DIR: the directory for the files" >&2; exit 1; }
-	@$(BIN)/python -P packaging/stage.py "$(DESTDIR)"
+	@$(BIN)/python -P packaging/stage.py "$(DESTDIR)" $(PACKAGE)/wheel/*.whl
 
 # $(call copy,DIRECTORY): the sources, for a build with the system's Python, which a package depends on, and not with that
 # of .venv. What was built there stays.
@@ -330,7 +338,7 @@ flatpak: setup wheel
 	@rm -rf build/flatpak && mkdir -p build/flatpak/source/lib
 	@$(BIN)/python -m zipfile -e dist/*.whl build/flatpak/source/lib
 	@rm -rf build/flatpak/source/lib/*.dist-info build/flatpak/source/lib/*.data
-	@XDG_DATA_HOME="$(CURDIR)/build/flatpak/source/share" $(BIN)/pylayer install --in-place --implicit --json >/dev/null
+	@XDG_DATA_HOME="$(CURDIR)/build/flatpak/source/share" $(BIN)/pylayer install --implicit --json >/dev/null
 	@for manifest in build/flatpak/source/share/vulkan/*/*.json; do \
 	    sed -i 's|"library_path": ".*/|"library_path": "$(EXTENSION_LIBRARY)/|' "$$manifest" && \
 	    grep -q '$(EXTENSION_LIBRARY)/lib' "$$manifest" || exit 1; done

@@ -12,7 +12,7 @@ from typing import Any
 from click.testing import CliRunner
 from world import BUILD, LAYER_NAME, WITNESS, Run, World, seen
 
-from pylayer.cli import verify as command
+from pylayer.cli.ls import ls
 
 #: A counter of tests/driver/counts.c.
 COUNTER = struct.Struct("<24sQ")
@@ -91,11 +91,11 @@ class ScriptedDriver:
         return self.lines("device")
 
     def verify(self) -> None:
-        """Asserts that `pylayer verify` finds nothing wrong in the store. It runs in this process, because starting
-        another one takes longer than the check."""
+        """Asserts that `pylayer ls --verify` finds nothing wrong in the store. It runs in this process, because
+        starting another one takes longer than the check."""
         if not self.world.store.exists():
             return
-        done = CliRunner().invoke(command.verify, ["--json"], env={"PYLAYER_STORE": str(self.world.store)})
+        done = CliRunner().invoke(ls, ["--verify", "--json"], env={"PYLAYER_STORE": str(self.world.store)})
         assert done.exit_code == 0, done.output
 
     def _check(self, allow: bool, verify: bool) -> None:

@@ -12,7 +12,6 @@ import click
 
 from ..common.identity import Identity
 from ..common.settings import Limits, top_setting
-from .complete import files
 from .devices import present_facts
 from .key import read_key
 from .output import (
@@ -20,6 +19,7 @@ from .output import (
     Failure,
     WrongUse,
     fail,
+    files,
     human_bytes,
     json_option,
     plural,
@@ -227,7 +227,7 @@ def _print_published(result: Published) -> None:
     elif not result.problem:
         say(f"{f'Signed anew: index {result.number}' if result.number else 'Nothing new'} {target}")
     if result.suspects:
-        say(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)")
+        say(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer ls)")
     if result.lost:
         fail(f"the storage lost {plural(result.lost, 'pack')} {target}; have builders export again")
     if result.problem:

@@ -18,9 +18,8 @@ from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, 
 from ..policy import Policy, choose_carrier
 from ..report import recorded
 from ..values import CARRIER_NAMES, DeviceFacts, Program
-from .complete import files, programs
 from .devices import present_facts
-from .output import Failure, console, json_option, one_line, print_facts, print_json, printable
+from .output import Failure, console, files, json_option, one_line, print_facts, print_json, printable
 from .policy_file import sources
 from .policy_in_force import policies_in_force
 
@@ -321,7 +320,6 @@ def _as_json(found: Explanation) -> dict[str, Any]:
 @click.argument(
     "program",
     required=False,
-    shell_complete=programs,
     help="A program that already ran, by the name that pylayer stats shows, or the executable of any other program.",
 )
 @click.option("--device", metavar="NAME", help="This device or driver, by its name or a pattern. Default: all devices.")

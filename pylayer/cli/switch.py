@@ -1,7 +1,7 @@
-"""``pylayer off`` and ``pylayer on``: rules in the user's policy file that exclude a program, or no longer do.
+"""``pylayer off``, with --undo too: rules in the user's policy file that exclude a program, or no longer do.
 
 The file is edited by lines, because its comments and its layout are the user's. Each rule is a line of its own with a
-mark, so that the opposite command finds it. The result is parsed before it is written: nothing else may have changed.
+mark, so that the opposite finds it. The result is parsed before it is written: nothing else may have changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from ..common.paths import config_file, config_files
 from ..common.program_name import executable_in, without_loader
 from ..common.settings import WINE, executable_matches
 from ..report.recorded import is_named, is_pattern
-from .complete import programs
 from .output import Failure, json_option, print_json, say
 from .policy_file import read_text
 from .policy_in_force import read_policies, write_policy
@@ -29,7 +28,7 @@ from .selection import NAMES
 if TYPE_CHECKING:
     from ..values import Program
 
-MARK = "  # by pylayer on and off"
+MARK = "  # by pylayer off"
 LISTS = ("skip", "never_skip")
 
 
@@ -129,7 +128,7 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set, so there is no policy file; set one")
     program, known = program_to_ask(name), programs_named(name)
     rule: dict[str, Any] = _rule(name, program)
-    old, word, other = _read(path), "off" if off else "on", "on" if off else "off"
+    old, word, other = _read(path), "off" if off else "on", " --undo" * off
 
     def wrong(edit: Edit) -> Program | None:
         """Returns a program that is not yet as the user wants it."""
@@ -156,43 +155,27 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
         print_json({"program": name, "on": not off, "changed": changed, "file": path, "line": line or None})
     elif changed:
         done = f"wrote {key} {_flow(rule)} to {path}:{line}" if line else f"removed the rule from {path}"
-        say(f"{name} is {word} from its next start: {done}. To undo: pylayer {other} {shlex.quote(name)}")
+        say(f"{name} is {word} from its next start: {done}. To undo: pylayer off {shlex.quote(name)}{other}")
     else:
         because = f", because of the {because}" if off else ": no skip rule excludes it"
         say(f"{name} is already {word}{because}. Nothing was changed.")
 
 
-_name = click.argument("name", shell_complete=programs, help=f"The program, {NAMES}.")
-
-
 @click.command
-@_name
+@click.argument("name", help=f"The program, {NAMES}.")
+@click.option("--undo", is_flag=True, help="Let the layer work in it again, also if another rule excludes it.")
 @json_option
-def off(name: str, as_json: bool) -> None:
+def off(name: str, undo: bool, as_json: bool) -> None:
     """Exclude a program from the layer: it runs as if pylayer were not there.
 
     This adds a rule to the list skip of your policy file, in a line of its own. Everything else in the file stays as it
-    is. Stored pipelines stay, too. `pylayer on` removes the rule.
+    is. Stored pipelines stay, too. --undo removes the rule. If another rule excludes the program, such as a built-in
+    one, it adds an exception to the list never_skip of your policy file. `pylayer doctor NAME` tells what else limits
+    the layer.
 
     \b
     Example:
       pylayer off blender
+      pylayer off blender --undo
     """
-    _switch(name, True, as_json)
-
-
-@click.command
-@_name
-@json_option
-def on(name: str, as_json: bool) -> None:
-    """Let the layer work in a program that a skip rule excludes.
-
-    This removes the rule that `pylayer off` wrote. If another rule excludes the program, such as a built-in one, it
-    adds an exception to the list never_skip of your policy file. It does not start programs under the layer: pylayer
-    run does. `pylayer status` tells what else limits it.
-
-    \b
-    Example:
-      pylayer on blender
-    """
-    _switch(name, False, as_json)
+    _switch(name, not undo, as_json)

@@ -99,7 +99,7 @@ def _limit_that_frees(store: Store, free: int) -> int:
     if free > size:
         raise Failure(
             f"nothing was evicted: the store has {human_bytes(size)}, less than {human_bytes(free)}; "
-            "pylayer clear --all removes all of it"
+            "pylayer rm --all --pipelines removes all of it"
         )
     return size - free
 

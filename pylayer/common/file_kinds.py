@@ -29,9 +29,9 @@ class Kind(str):
     ``magic``: the kind in its file header; empty if it has none. ``counted``: what `pylayer ls` counts it as.
     ``appended``: one process appends to it; files of other kinds appear whole. ``folded``: a fold reads it. ``loaded``:
     a device loads its records. ``removed``: it goes with its program's pipelines. ``evicted``: it may go when the store
-    exceeds its limit. ``verified``: `pylayer verify` reads it. ``quarantined``: a damaged one moves to quarantine as it
-    is. ``synced``: its content is on the disk before its name is. Files of other kinds may be empty or missing after a
-    power cut.
+    exceeds its limit. ``verified``: `pylayer ls --verify` reads it. ``quarantined``: a damaged one moves to quarantine
+    as it is. ``synced``: its content is on the disk before its name is. Files of other kinds may be empty or missing
+    after a power cut.
     """
 
     __slots__ = ("counted", "magic", "of_program", "pattern", "place", *FLAGS)

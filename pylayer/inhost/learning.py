@@ -117,9 +117,9 @@ class Learning:
     def _say(self, lines: list[str], program: str) -> None:
         self.told += lines
         for line in lines:
-            self._device.log(LOG_WARN, f"{program}: {line}; pylayer quarantine ls shows more")
+            self._device.log(LOG_WARN, f"{program}: {line}; pylayer ls shows more")
             if not self._device.commands.log_wanted(LOG_WARN):
-                _tell_starter(f"{program}: {line}; pylayer quarantine ls shows more")
+                _tell_starter(f"{program}: {line}; pylayer ls shows more")
 
     def _decide(self, *new: Verdict | None) -> None:
         self._new += [one for one in new if one is not None]

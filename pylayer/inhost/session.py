@@ -146,7 +146,7 @@ class DeviceSession(Device):
         """Switches the layer off for this device, because of a verdict."""
         self.off_by_verdict = True
         self.switch_off(reason)
-        self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer quarantine forget switches it on again")
+        self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer rm --all --blocks switches it on again")
 
     # ---- application caches ----------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class DeviceSession(Device):
         return self._totals["fetched_compile_ns"] / fetched if fetched else self.load.loaded.mean_create_ns
 
     def write_run(self, early: bool = False) -> bool:
-        """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed. An early
+        """Writes the run's statistics for `pylayer stats`. Returns whether anything changed. An early
         write, the first one, only makes the run known if the program is killed. If it fails, the next one says so."""
         # Until policy is told that the device exists, it does not know the run's name: the layer may have given it one.
         if self.run_log is None or self.folder is None or self.state is None or not self._totals:

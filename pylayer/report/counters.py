@@ -1,7 +1,7 @@
 """The table of the numbers that a run records, and how each is shown.
 
-To show a new number, add a row here. `pylayer stats`, the report's remarks, `pylayer metrics` and, after ``make docs``,
-their documentation follow this table. A test asks for a row for each counter.
+To show a new number, add a row here. `pylayer stats`, with --prometheus too, the report's remarks and, after ``make
+docs``, their documentation follow this table. A test asks for a row for each counter.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ RUN_VALUES = {
     "stored_bytes": Number("bytes of these records", metric="pylayer_stored_bytes_total"),
     "state_recorded": Number("pipelines whose state the store has, for pylayer rebuild"),
     "left_out": Number(
-        "stored records set aside because a process died over them (see pylayer quarantine ls)",
+        "stored records set aside because a process died over them (see pylayer ls)",
         remark=True,
         metric="pylayer_left_out_records_total",
         help="Stored records that are set aside because a process died while the driver handled them.",

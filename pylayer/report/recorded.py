@@ -262,10 +262,10 @@ def choose(found: list[Run], word: str, root: str) -> list[Run]:
         listed = by_name or by_pid or of_program or [group for group in every if group[0].matches(name)]
     if not listed:
         what = "is recorded" if name == "last" else f"of {name} is recorded"
-        raise NoSuchRun(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP records one")
+        raise NoSuchRun(f"no run {what} in {root}; pylayer stats --runs shows what is, pylayer run -- APP records one")
     if before >= len(listed):
         count = "only one run" if len(listed) == 1 else f"only {len(listed)} runs"
-        raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer report --list shows them")
+        raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer stats --runs shows them")
     return listed[before]
 
 

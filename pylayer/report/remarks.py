@@ -81,7 +81,7 @@ def remarks(total: Total) -> list[str]:
             meaning = f" ({outcomes.CACHE_DATA[outcome]})" if outcome in outcomes.CACHE_DATA else ""
             texts.append(f"cache data that the driver was given although {outcome}{meaning}: {count}")
     texts += _policy_remark(total)
-    texts += [f"{line} (pylayer quarantine ls)" for line in total.verdicts]
+    texts += [f"{line} (pylayer ls)" for line in total.verdicts]
     if total.newest.texts["carrier"] == "off":
         texts.append(f"nothing is stored: {total.newest.texts['reason']}")
     if observed:

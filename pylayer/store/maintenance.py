@@ -78,7 +78,7 @@ def maintain(
     for program in folder.programs():
         quarantined += yield from _fold(folder, program, damaged, limits, say, at_exit)
     if quarantined:
-        say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer quarantine ls lists them")
+        say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer ls lists them")
     if at_exit:
         return
     yield

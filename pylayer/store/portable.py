@@ -218,7 +218,7 @@ class Import:
         if header.kind != format.EXPORT:
             raise self._refuse(f"a file of kind {checking.text_of(header.kind)}, not an export")
         if header.identity_digest == NO_IDENTITY.digest:
-            raise self._refuse("it has state and no pipelines: pylayer state import is for it")
+            raise self._refuse("it has recordings and no pipelines")
         if header.size != reader.size:
             outcome = "truncated" if header.size > reader.size else "extended"
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))

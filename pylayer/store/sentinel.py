@@ -88,19 +88,6 @@ def files(folder: str) -> Iterator[str]:
                 yield os.path.join(directory, name)
 
 
-def left_in_memory() -> list[str]:
-    """Returns the paths of sentinels in the runtime directory whose process has ended, whatever their store."""
-    directory, found = _runtime_directory() or "", []
-    for name in names_in(directory):
-        path = os.path.join(directory, name)
-        try:
-            if not is_alive(path):
-                found.append(path)
-        except OSError:
-            continue  # not this user's, or deleted meanwhile
-    return found
-
-
 def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
     """Creates the file and writes all of it, so that no block of it has to be allocated later. Raises OSError."""
     path = os.path.join(directory, name)

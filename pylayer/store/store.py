@@ -165,13 +165,14 @@ class Store:
         for folder in folders(self.root):
             for program, (application, known) in verdict_files.read_all(folder).items():
                 word = (application or f"program {program:016x}") if program else EVERY
-                found += verdict_words.tell(folder.identity, word, known)
+                found += verdict_words.tell(folder.identity, program, word, known)
         return found
 
-    def forget_verdicts(self) -> None:
-        """Ends all verdicts. What cannot be deleted stays."""
+    def forget(self, verdicts: list[VerdictText]) -> None:
+        """Ends these verdicts, and all others about the same programs and drivers. What cannot be deleted stays."""
         from . import verdict_files
         from .folder import folders
 
         for folder in folders(self.root):
-            verdict_files.forget(folder)
+            for program in {one.program_id for one in verdicts if one.identity == folder.identity.name}:
+                verdict_files.forget(folder, int(program, 16))

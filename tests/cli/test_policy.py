@@ -1,9 +1,8 @@
-"""``pylayer policy``: checks, explains and starts a policy file."""
+"""``pylayer policy``: checks and explains a policy file."""
 
 from __future__ import annotations
 
 import json
-import re
 import resource
 import subprocess
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 from cli.marks import ON_RADV
 from cli.user import DEMO, User
 from host_steps import HOST
@@ -137,47 +135,18 @@ def test_hostile_names(user: User, file: Path) -> None:
     assert lines[2].index("^") == lines[1].index("x}") and max(map(len, lines[1:])) <= 80
 
 
-# ---- init and schema -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("preset", [None, *PRESETS])
-def test_init(user: User, file: Path, preset: str | None) -> None:
-    """The new file is private and valid and sets only the preset. Every key in it works when uncommented."""
-    done = user.pylayer("policy", "init", *(["--preset", preset] if preset else []))
-    assert (done.returncode, done.stdout) == (0, f"Wrote {file}.\n")
-    assert file.stat().st_mode & 0o777 == 0o600
-    text = file.read_text()
-    assert config.parse_without_preset(text, "policy")[0] == ({"preset": preset} if preset else {})
-    assert user.pylayer("policy", "check").returncode == 0
-    uncommented = re.sub(r"^#(?=(?:  )?[a-z_]+:)", "", text, flags=re.M)
-    document = yaml.safe_load(uncommented)
-    assert set(document["settings"]) == set(DEFAULTS)
-    assert set(document) == {*TOP_DEFAULTS, "settings", "rules"}
-    assert config.parse_without_preset(uncommented, "policy")[0]["settings"] == DEFAULTS
-
-
-def test_init_leaves_files_alone(user: User, file: Path) -> None:
-    """init keeps an existing file, unless --force is given. - prints to standard output. Another file name is used."""
-    file.write_text("share: all\n")
-    done = user.pylayer("policy", "init")
-    assert done.returncode == 2 and "already exists" in done.stderr and file.read_text() == "share: all\n"
-    assert user.pylayer("policy", "init", "--force", "--preset", "players").returncode == 0
-    assert "preset: players" in file.read_text()
-    assert user.pylayer("policy", "init", "-").stdout == user.pylayer("policy", "init", "-", "--force").stdout
-    assert user.pylayer("policy", "init", "new/place.yaml").returncode == 0
-    assert (user.directory / "new" / "place.yaml").exists()
-    assert user.pylayer("policy", "init", "--preset", "gamers").returncode == 2
+# ---- what is written, and the schema -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "command",
-    [("run", "--", HOST, "instance"), ("policy", "check"), ("policy", "init", "--force")],
-    ids=["run", "check", "init"],
+    [("run", "--", HOST, "instance"), ("policy", "check"), ("off", "steam", "--undo")],
+    ids=["run", "check", "off"],
 )
 def test_commands_compile_the_file(user: User, file: Path, command: tuple[Any, ...]) -> None:
-    """run, check and init write the compiled copy of the policy file in force, so that its skip rules hold without an
+    """run, check and off write the compiled copy of the policy file in force, so that its skip rules hold without an
     interpreter in the very next program. A file that is not in force has no copy."""
-    file.write_text("skip: [{executable: host}]\n")
+    file.write_text("skip:\n- {executable: host}\n")
     other = user.directory / "other.yaml"
     other.write_text("share: all\n")
     assert user.pylayer("policy", "check", other).returncode == 0
@@ -188,10 +157,10 @@ def test_commands_compile_the_file(user: User, file: Path, command: tuple[Any, .
     assert document == config.read(str(file))
 
 
-def test_init_that_cannot_be_written(user: User, file: Path) -> None:
-    """If the new text cannot be written completely, --force leaves the old file as it is, and no other file."""
-    file.write_text("share: all\n")
-    command = user.process(("policy", "init", "--force"))
+def test_file_that_cannot_be_written(user: User, file: Path) -> None:
+    """If the new text cannot be written completely, off leaves the old file as it is, and no other file."""
+    file.write_text(text := "share: all\n" + 100 * "#\n")
+    command = user.process(("off", "steam", "--undo"))
     command["env"].pop("LD_PRELOAD", None)  # Mesa's stand-in for the kernel writes files of its own
     done = subprocess.run(
         **command,
@@ -199,26 +168,23 @@ def test_init_that_cannot_be_written(user: User, file: Path) -> None:
         capture_output=True,
     )
     assert done.returncode == 1 and f"{file} was not written: File too large" in done.stderr
-    assert file.read_text() == "share: all\n" and list(file.parent.iterdir()) == [file]
+    assert file.read_text() == text and list(file.parent.iterdir()) == [file]
 
 
-def test_init_over_a_link(user: User, file: Path) -> None:
-    """A policy file that is a link stays a link: --force replaces its target and keeps the target's permissions."""
+def test_file_is_a_link(user: User, file: Path) -> None:
+    """A policy file that is a link stays a link: off replaces its target and keeps the target's permissions."""
     target = user.directory / "in-a-repository.yaml"
     target.write_text("share: all\n")
     target.chmod(0o644)
     file.symlink_to(target)
-    assert user.pylayer("policy", "init", "--force", "--preset", "players").returncode == 0
-    assert file.is_symlink() and "preset: players" in target.read_text()
+    assert user.pylayer("off", "steam", "--undo").returncode == 0
+    assert file.is_symlink() and "executable: steam" in target.read_text().replace('"', "")
     assert target.stat().st_mode & 0o777 == 0o644
 
 
-def test_schema_for_editors(user: User, file: Path) -> None:
-    """The schema to which `init` points editors is valid under draft 7 and describes every key."""
-    user.pylayer("policy", "init")
-    (place,) = re.findall(r"^# yaml-language-server: \$schema=file://(\S+)$", file.read_text(), re.M)
-    printed = json.loads(Path(place).read_text())
-    assert printed == config.schema()
+def test_schema_for_editors() -> None:
+    """The schema for editors is valid under draft 7 and describes every key."""
+    printed = config.schema()
     jsonschema.Draft7Validator.check_schema(printed)
 
     def keys(definition: dict[str, Any], name: str) -> None:

@@ -119,7 +119,7 @@ def test_same_bytes(player: User) -> None:
 
     before = digests()
     (identity,) = Store(str(player.store)).identities()
-    assert player.pylayer("clear", "--identity", identity, "--yes").returncode == 0
+    assert player.pylayer("rm", "--pipelines", "--identity", identity, "--yes").returncode == 0
     assert digests() == set()
     assert rebuilt(player)["rebuilt"] == ALL
     assert digests() == before
@@ -186,7 +186,7 @@ def test_pipelines_that_harm(updater: User, action: str, why: str) -> None:
     assert numbers(one) == (0, 0) and one["not_tried"] == {why: lost}
     assert why in updater.pylayer("rebuild", **bad).stdout
     assert play(updater, "plain", **driver()) == (COUNT - lost, lost)
-    assert updater.pylayer("clear", "--identity", newest(updater), "--yes").returncode == 0
+    assert updater.pylayer("rm", "--pipelines", "--identity", newest(updater), "--yes").returncode == 0
     assert numbers(rebuilt(updater, "--all", **driver())) == (COUNT, COUNT)
 
 
@@ -395,8 +395,8 @@ def test_hostile_objects() -> None:
 
 
 def test_forgotten_and_cleared(updater: User) -> None:
-    """forget and clear remove a program's state. trim folds it, verify reads it, ls counts it, and no export has it."""
-    assert updater.pylayer("verify").returncode == 0
+    """rm removes a program's state. trim folds it, verify reads it, ls counts it, and no export has it."""
+    assert updater.pylayer("ls", "--verify").returncode == 0
     (path,) = updater.store.glob("state/*")
     assert updater.json("ls")["state_bytes"] == path.stat().st_size and path.stat().st_mode & 0o777 == 0o600
     assert updater.pylayer("export", "all.pylayer", "--app", "*recorded*").returncode == 0
@@ -404,10 +404,10 @@ def test_forgotten_and_cleared(updater: User) -> None:
     data = bytearray(path.read_bytes())
     data[600] ^= 1
     path.write_bytes(data)
-    assert updater.pylayer("verify").returncode == 1
-    assert updater.pylayer("verify", "--repair").returncode == 0
+    assert updater.pylayer("ls", "--verify").returncode == 1
+    assert updater.pylayer("ls", "--verify", "--repair").returncode == 0
     (program,) = (shelf["programs"][0]["program_id"] for shelf in updater.json("ls")["identities"])
-    for words in (("clear", "--app", "*recorded*"), ("forget", "*recorded*"), ("forget", "--all"), ("clear", "--all")):
+    for words in (("rm", "*recorded*", "--recordings"), ("rm", "*recorded*"), ("rm", "--all")):
         play(updater, "plain")
         record(updater, recorded.pipelines(1, True), [1], int(program, 16))
         (updater.store / "state" / f"{program}.unrecorded").touch()

@@ -1,4 +1,4 @@
-"""``pylayer off`` and ``pylayer on``: the rules that they write, and that nothing else in the policy file changes."""
+"""``pylayer off``, with --undo too: the rules that it writes, and that nothing else in the policy file changes."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_off_and_on(user: User, name: str) -> None:
+def test_off_and_undo(user: User, name: str) -> None:
     """off adds lines and keeps all others, on removes its rule, and both do nothing the second time."""
     text, path = FILES[name], user.policy_file
     path.write_text(text)
     write_run(user, program="game", executable="game")
     done = user.pylayer("off", "game")
-    assert done.returncode == 0 and done.stdout.endswith("To undo: pylayer on game\n"), done.stderr
+    assert done.returncode == 0 and done.stdout.endswith("To undo: pylayer off game --undo\n"), done.stderr
     off = path.read_text()
     assert user.pylayer("policy", "check").returncode == 0 and str(path) in done.stdout
     header = "" if "\nskip:" in f"\n{text}" else "skip:\n"
-    kept = re.sub(header + r' *- \{executable: "game"\}  # by pylayer on and off\n', "", off)
+    kept = re.sub(header + r' *- \{executable: "game"\}  # by pylayer off\n', "", off)
     assert off != text and kept.rstrip("\n") == text.rstrip("\n")
     assert "skip rule executable: game" in user.pylayer("policy", "explain", "game").stdout
     assert "already off" in user.pylayer("off", "game").stdout and path.read_text() == off
-    assert user.pylayer("on", "game").returncode == 0
+    assert user.pylayer("off", "--undo", "game").returncode == 0
     assert path.read_text().rstrip("\n") == text.rstrip("\n")
-    assert "already on" in user.pylayer("on", "game").stdout
+    assert "already on" in user.pylayer("off", "--undo", "game").stdout
 
 
 def test_no_policy_file(user: User) -> None:
@@ -58,7 +58,7 @@ def test_no_policy_file(user: User) -> None:
     assert user.pylayer("off", "pipelines").returncode == 0
     user.demo(3)
     assert len(list(read_all(str(user.store)))) == 1
-    assert user.pylayer("on", "pipelines").returncode == 0
+    assert user.pylayer("off", "--undo", "pipelines").returncode == 0
     user.demo(3)
     assert len(list(read_all(str(user.store)))) == 2
 
@@ -66,7 +66,7 @@ def test_no_policy_file(user: User) -> None:
 def test_built_in_rule(user: User) -> None:
     """on makes an exception where another rule excludes the program, and off takes it away."""
     assert "already off, because of the built-in skip rule" in user.pylayer("off", "steam").stdout
-    done = user.pylayer("on", "steam")
+    done = user.pylayer("off", "--undo", "steam")
     assert 'wrote never_skip {executable: "steam"}' in done.stdout and "To undo: pylayer off steam" in done.stdout
     assert user.pylayer("off", "steam").returncode == 0 and user.policy_file.read_text() == ""
 
@@ -92,9 +92,9 @@ def test_what_cannot_be_edited(user: User, text: str, says: str) -> None:
 
 def test_last_item_of_a_list_with_a_comment(user: User) -> None:
     """Where the file would not be valid without the rule's line, it stays as it is, and one line says what to do."""
-    text = '# mine\nskip:  # launchers\n- {executable: "game"}  # by pylayer on and off\n'
+    text = '# mine\nskip:  # launchers\n- {executable: "game"}  # by pylayer off\n'
     user.policy_file.write_text(text)
-    done = user.pylayer("on", "game")
+    done = user.pylayer("off", "--undo", "game")
     assert done.returncode == 1 and "remove line 3 by hand" in done.stderr, done.stderr
     assert user.policy_file.read_text() == text
 
@@ -140,25 +140,25 @@ def test_windows_program(user: User, name: str, older: str) -> None:
     done = user.pylayer("off", name)
     assert done.returncode == 0, done.stderr
     assert starts() == before, user.policy_file.read_text()
-    status = user.pylayer("status", name)
+    status = user.pylayer("doctor", name)
     assert status.returncode == 1 and "skip rule" in status.stdout
-    assert user.pylayer("on", name).returncode == 0 and starts() == before + 1
+    assert user.pylayer("off", "--undo", name).returncode == 0 and starts() == before + 1
     assert user.policy_file.read_text() == ""
 
 
-@pytest.mark.parametrize("word", ["off", "on"])
-def test_name_that_never_ran(user: User, word: str) -> None:
+@pytest.mark.parametrize("undo", [[], ["--undo"]], ids=["off", "undo"])
+def test_name_that_never_ran(user: User, undo: list[str]) -> None:
     """Nothing changes if no recorded run has the name. off says which rule excludes a program before its first run."""
     user.policy_file.write_text("# mine\n")
-    done = user.pylayer(word, "C:\\Games\\New.exe")
+    done = user.pylayer("off", "C:\\Games\\New.exe", *undo)
     assert done.returncode == 1 and "no run of C:\\Games\\New.exe is recorded" in done.stderr
-    assert ('add the item {executable: "New.exe"} to the list skip of' in done.stderr) == (word == "off")
+    assert ('add the item {executable: "New.exe"} to the list skip of' in done.stderr) == (not undo)
     assert user.policy_file.read_text() == "# mine\n"
 
 
 def test_rule_of_an_earlier_version(user: User) -> None:
-    """on removes what off wrote when Windows programs were named with Wine's loader."""
+    """--undo removes what off wrote when Windows programs were named with Wine's loader."""
     write_run(user, program=f"{GAME}.exe", executable=f"{GAME}.exe")
-    user.policy_file.write_text(f'skip:\n- {{executable: "wine64-preloader {GAME}.exe"}}  # by pylayer on and off\n')
-    assert "Off: the skip rule" in user.pylayer("status", f"{GAME}.exe").stdout
-    assert user.pylayer("on", f"{GAME}.exe").returncode == 0 and user.policy_file.read_text() == ""
+    user.policy_file.write_text(f'skip:\n- {{executable: "wine64-preloader {GAME}.exe"}}  # by pylayer off\n')
+    assert "Off: the skip rule" in user.pylayer("doctor", f"{GAME}.exe").stdout
+    assert user.pylayer("off", "--undo", f"{GAME}.exe").returncode == 0 and user.policy_file.read_text() == ""

@@ -120,7 +120,7 @@ def demonstrate(count: int, directory: Path) -> int:
     gpu = has_gpu()
     builder, machine = (Home(who, directory / who.replace(" ", "-"), gpu, rows) for who in ("builder", "empty home"))
     key, www = str(directory / "builder.key"), directory / "www"
-    public = builder.pylayer("", "key", "new", key)["public_key"]
+    public = builder.pylayer("", "key", key, "--new")["public_key"]
     builder.policy(f"file://{www}", public)
     builder.run("runs it", count)
     publish(builder, key)

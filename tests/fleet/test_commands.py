@@ -37,8 +37,8 @@ def farm(tmp_path: Path) -> User:
     directory.mkdir()
     user = User(directory)
     user.demo(20)
-    user.pylayer("key", "new", "key")
-    write_policy(user, f"file://{directory}/www", user.json("key", "show", "key")["public_key"])
+    user.pylayer("key", "key", "--new")
+    write_policy(user, f"file://{directory}/www", user.json("key", "key")["public_key"])
     assert "Exported: 20 pipelines" in user.pylayer("export", "--sign", "key").stdout
     assert "Published: 20 records in 1 pack, index 1" in user.pylayer("fleet", "publish", "--key", "key").stdout
     return user
@@ -46,7 +46,7 @@ def farm(tmp_path: Path) -> User:
 
 @pytest.fixture
 def public(farm: User) -> str:
-    return str(farm.json("key", "show", "key")["public_key"])
+    return str(farm.json("key", "key")["public_key"])
 
 
 def www(farm: User) -> Path:
@@ -68,14 +68,14 @@ def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, 
     told = "20 of the 20 stored pipelines from the fleet, 20 used here"
     assert told in user.pylayer("stats").stdout
     assert told in user.json("report", "last")["runs"][0]["remarks"]
-    metrics = user.pylayer("metrics").stdout
+    metrics = user.pylayer("stats", "--prometheus").stdout
     assert metrics.count("\npylayer_pulled_pipelines{") == metrics.count("\npylayer_pulled_pipelines_used{") == 1
 
 
 def test_fleet_of_the_system(farm: User, public: str, user: User) -> None:
     """A machine pulls from the fleet of the system's policy file. Keys of both policy files are trusted."""
-    user.pylayer("key", "new", "other")
-    other = user.json("key", "show", "other")["public_key"]
+    user.pylayer("key", "other", "--new")
+    other = user.json("key", "other")["public_key"]
     system = Path(user.environment["PYLAYER_SYSTEM_CONFIG"])
     system.parent.mkdir()
     fleet = "fleet: {{url: 'file://{}', keys: [{{name: a, key: '{}'}}]}}\n"
@@ -106,7 +106,7 @@ def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user:
         assert (total["pulled_pipelines"], total["pulled_pipelines_used"]) == (20, None)
         told = "20 of the 20 stored pipelines from the fleet, ? used here: programs with store: read-only do not"
         assert told in user.pylayer("stats").stdout
-    assert "\npylayer_pulled_pipelines_used{" not in user.pylayer("metrics").stdout
+    assert "\npylayer_pulled_pipelines_used{" not in user.pylayer("stats", "--prometheus").stdout
     assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] is None
     assert "? unknown: programs with store: read-only do not record what they use" in user.pylayer("ls").stdout
 
@@ -214,7 +214,7 @@ def test_server_down(user: User) -> None:
 
 def test_storage_that_cannot_be_used(user: User) -> None:
     """If builders cannot write to the storage, one line says so."""
-    user.pylayer("key", "new", "key")
+    user.pylayer("key", "key", "--new")
     Store(user.store).journal(GAME, cell(1))
     write_run(user.store, IDENTITY)
     write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")

@@ -295,11 +295,11 @@ def test_trace(driver: ScriptedDriver) -> None:
 
 
 def test_top(driver: ScriptedDriver) -> None:
-    """`pylayer top` has the number of frames, and the last late one in words."""
+    """`pylayer stats --watch` has the number of frames, and the last late one in words."""
     told = MeasuredFrames(driver, 40)
     for path in driver.world.store.glob("runs/*.run"):
         os.utime(path, (time.time() + 60,) * 2)  # on a slow machine, too, the run has ended just now
-    out = driver.world.pylayer("top", "--json").stdout
+    out = driver.world.pylayer("stats", "--watch", "--json").stdout
     (shown,) = (own for own in json.loads(out)["programs"] if own["pid"] == told.values["pid"])
     assert (shown["frames"], shown["late_frames"]) == (40, len(told.late))
     assert shown["last_late"] == late_frames.sentence(told.late[-1], told.line)

@@ -103,8 +103,8 @@ def test_without_feedback(world: World) -> None:
             )
         failed = world.pylayer("report", "--fail-on", "compiled>0", check=False)
         assert failed.returncode == 1 and "unknown, because of 12 pipelines it is not known" in failed.stderr
-    assert world.pylayer("report", "--list").stdout.count("?") >= 3
-    assert "pylayer_pipelines_unknown_total{" in world.pylayer("metrics").stdout
+    assert world.pylayer("stats", "--runs").stdout.count("?") >= 3
+    assert "pylayer_pipelines_unknown_total{" in world.pylayer("stats", "--prometheus").stdout
 
 
 def test_altered_cache_is_reported(world: World) -> None:

@@ -67,8 +67,8 @@ def test_engine_developers(world: World, driver: ScriptedDriver) -> None:
 def test_fleets(world: World, tmp_path: Path) -> None:
     """A store of imported pipelines gives hits from a read-only file system, and only exports signed with the fleet's
     key can be imported."""
-    world.pylayer("key", "new", tmp_path / "farm.key")
-    shown = world.pylayer("key", "show", tmp_path / "farm.key").stdout
+    world.pylayer("key", tmp_path / "farm.key", "--new")
+    shown = world.pylayer("key", tmp_path / "farm.key").stdout
     (key,) = (word for word in shown.split() if word.startswith("pylayer-ed25519:"))
     world.demo("--count", 16)
     world.pylayer("export", tmp_path / "signed.pylayer", "--app", "*", "--sign", tmp_path / "farm.key")

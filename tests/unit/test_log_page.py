@@ -31,8 +31,8 @@ SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]")
 Line = tuple[str, str]
 
 #: Lines whose text stands in a table of the sources; the page has what the function returns instead.
-TELLS = f"{GAP}: {GAP}; pylayer quarantine ls shows more"
-SWITCHES_OFF = f"{GAP}: {GAP}; pylayer quarantine forget switches it on again"
+TELLS = f"{GAP}: {GAP}; pylayer ls shows more"
+SWITCHES_OFF = f"{GAP}: {GAP}; pylayer rm --all --blocks switches it on again"
 COUNTS = f"{GAP} ({GAP} so far)"
 
 

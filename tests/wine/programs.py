@@ -54,15 +54,15 @@ def test_off(wine: Wine, real: World, game: Path, name: str) -> None:
     """off excludes a Windows program by each of its names, status says so, also while it runs, and on includes it."""
     wine.run(real, 5, program=game)
     name = name.replace("NUMBER", f"{program_id(game.name, 'App'):016x}")
-    assert "Off" not in real.pylayer("status", name).stdout
+    assert "Off" not in real.pylayer("doctor", name).stdout
     real.pylayer("off", name)
     process = wine.start(real, 5, "loop", program=game)
     wine.ready(process)
-    status = real.pylayer("status", name, check=False).stdout
+    status = real.pylayer("doctor", name, check=False).stdout
     assert "is running (pid" in status and "the skip rule executable" in status, status
     wine.stop()
     process.communicate(timeout=60)
     assert len(real.runs()) == 1
-    real.pylayer("on", name)
+    real.pylayer("off", "--undo", name)
     wine.run(real, 5, program=game)
     assert len(real.runs()) == 2 and real.last()["hits"] == 5

@@ -339,7 +339,7 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
         carrier = PYLAYER_CARRIER_OFF;
         atomic_store(&device->run.carrier, carrier);
         snprintf(device->store.kept.reason, sizeof device->store.kept.reason, "%s", verdict_reason(found.off));
-        log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer quarantine forget switches it on again",
+        log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again",
                  device->run.info.device_name, device->store.kept.reason);
     }
     bool wanted = device->state.wanted || (reads_store && found.records == 0);

@@ -1,7 +1,7 @@
 /*
  * run_file.h - the statistics of a run in which policy has nothing to do.
  *
- * The device counts in the mapped file of its crash sentinel, so that others can read it meanwhile (pylayer top), and
+ * The device counts in the mapped file of its crash sentinel, so that others can read it meanwhile (pylayer stats), and
  * after a kill. At the device's end the layer writes the run's file. A run has the name of its sentinel: whoever finds a
  * run's file of that name does not count the sentinel.
  */

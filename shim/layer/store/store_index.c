@@ -29,7 +29,7 @@ static void tell_damage(const Store *store, const char *name)
 }
 
 /* Nobody here can repair the system's store, so no run starts policy for it: the first one, which policy reads for, and
- * pylayer verify say what is wrong. */
+ * pylayer ls --verify say what is wrong. */
 static void tell_damage_of(const Store *store, const StoredFile *file)
 {
     if (!file->system)

@@ -1,4 +1,4 @@
-"""``pylayer top``: what runs now, from the files that programs write."""
+"""``pylayer stats --watch``: what runs now, from the files that programs write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 import recorded_runs
 from cli.user import DEMO, User
 
-from pylayer.cli import live, top
+from pylayer.cli import live
 from pylayer.common import owner
 from pylayer.store import runs
 from pylayer.store.store import Store
@@ -56,14 +56,14 @@ def wait_for_compiles(user: User, process: subprocess.Popen[str]) -> None:
 
 
 class Terminal:
-    """``pylayer top`` on a terminal."""
+    """``pylayer stats --watch`` on a terminal."""
 
     def __init__(self, user: User, *arguments: str, columns: int = 80) -> None:
         self.ours, theirs = pty.openpty()
         os.set_blocking(self.ours, False)
         environment = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "24"}
         self.process = subprocess.Popen(
-            **user.process(("top", *arguments), **environment),
+            **user.process(("stats", "--watch", *arguments), **environment),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -93,13 +93,12 @@ class Terminal:
         return self.process.wait()
 
 
-@pytest.mark.parametrize("arguments", [(), ("--once",)])
-def test_nothing_runs(user: User, arguments: tuple[str, ...]) -> None:
+def test_nothing_runs(user: User) -> None:
     """If nothing runs, one line says how to start a program, with or without a store."""
-    assert user.pylayer("top", *arguments).stdout == NOTHING
+    assert user.pylayer("stats", "--watch").stdout == NOTHING
     write_run(user, ended=1.0, started=1.0)
     os.utime(next(user.store.glob("runs/*.run")), (1, 1))
-    done = user.pylayer("top", *arguments)
+    done = user.pylayer("stats", "--watch")
     assert (done.stdout, done.returncode) == (NOTHING, 0)
 
 
@@ -108,7 +107,7 @@ def test_real_program(user: User) -> None:
     died."""
     with running_demo(user) as process:
         wait_for_compiles(user, process)
-        found = user.json("top")
+        found = user.json("stats", "--watch")
         (program,) = found["programs"]
         assert (program["program"], program["state"], program["pid"]) == ("pipelines", "running", process.pid)
         assert program["compiled"] and program["compile_ns"] and program["carrier"] == "cells"
@@ -117,7 +116,7 @@ def test_real_program(user: User) -> None:
         assert {one["kind"] for one in latest} <= {"compute", "graphics"}
         assert [one["time_s"] for one in latest] == sorted((one["time_s"] for one in latest), reverse=True)
         assert abs(latest[0]["time_s"] - time.time()) < 60
-    done = user.pylayer("top")
+    done = user.pylayer("stats", "--watch")
     assert " died " in done.stdout and "0 running" in done.stdout
 
 
@@ -125,7 +124,7 @@ def test_real_program(user: User) -> None:
 def test_terminal(user: User, key: bytes) -> None:
     """The live view fits 80 columns. q and Ctrl-C end it and leave the terminal as it was."""
     write_run(user, Event("pipeline", time.monotonic_ns(), 20_000_000, "compiled", fingerprint=0xABC, number=1))
-    terminal = Terminal(user, "--interval", "0.1")
+    terminal = Terminal(user)
     terminal.read_until(b"0000000000000abc")
     drawn = len(terminal.output)
     write_run(user, program="another")
@@ -146,7 +145,7 @@ def test_narrow_terminal(user: User) -> None:
         Event("pipeline", at, 20_000_000, "compiled", fingerprint=0xABC, number=1),
         Event("pipeline", at, 20_000_000, "compiled", fingerprint=0xDEF, number=1),
     )
-    terminal = Terminal(user, "--interval", "0.1", columns=60)
+    terminal = Terminal(user, columns=60)
     terminal.read_until(b"water.frag")
     terminal.read_until(b"0000000000000def")
     os.write(terminal.ours, b"q")
@@ -156,10 +155,10 @@ def test_narrow_terminal(user: User) -> None:
 def test_what_is_unknown(user: User) -> None:
     """Where it is unknown what a program compiled, top says why, and what ? and - mean."""
     write_run(user, counters={"pipelines": 30, "plain": 30}, kinds={}, feedback=False)
-    out = user.pylayer("top").stdout
+    out = user.pylayer("stats", "--watch").stdout
     assert "game: unknown of 30 pipelines whether the driver compiled them, because the program's device has no" in out
     assert "? unknown" in out and "- does not apply" in out
-    (program,) = user.json("top")["programs"]
+    (program,) = user.json("stats", "--watch")["programs"]
     assert program["compiled"] is None and program["why_unknown"].startswith("unknown of 30 pipelines")
 
 
@@ -176,7 +175,7 @@ def test_terminated(user: User, number: signal.Signals) -> None:
 
 def test_waits_for_a_program(user: User) -> None:
     """On a terminal the view waits for a program to start."""
-    terminal = Terminal(user, "--interval", "0.1")
+    terminal = Terminal(user)
     terminal.read_until(b"No program is running")
     write_run(user)
     terminal.read_until(b"1 running")
@@ -188,9 +187,8 @@ def test_piped(user: User) -> None:
     """Without a terminal, top prints plain text once, with whole names."""
     for number in range(3):
         write_run(user, program=f"a game with a name that is much longer than {number}", queued=5, queued_bytes=70_000)
-    done = user.pylayer("top", COLUMNS="80")
+    done = user.pylayer("stats", "--watch", COLUMNS="80")
     assert "\x1b" not in done.stdout and done.stdout.count("a game with a name that is much longer than ") == 3
-    assert max(map(len, user.terminal("top", "--once", TERM="dumb")[1].splitlines())) <= 80
     assert "3 running" in done.stdout and done.stdout.count("68.4 KiB") == 3
 
 
@@ -200,11 +198,11 @@ def test_states(user: User) -> None:
     write_run(user, program="runs")
     write_run(user, program="ended", ended=time.time())
     write_run(user, program="died", start_ticks=1)
-    states = {one["program"]: one["state"] for one in user.json("top")["programs"]}
+    states = {one["program"]: one["state"] for one in user.json("stats", "--watch")["programs"]}
     assert states == {"runs": "running", "ended": "ended", "died": "died"}
     for path in user.store.glob("runs/*.run"):
         os.utime(path, (time.time() - 120, time.time() - 120))
-    assert [one["program"] for one in user.json("top")["programs"]] == ["runs"]
+    assert [one["program"] for one in user.json("stats", "--watch")["programs"]] == ["runs"]
 
 
 def test_hostile_files(user: User) -> None:
@@ -216,10 +214,10 @@ def test_hostile_files(user: User) -> None:
     (runs / "1.run").write_bytes(os.urandom(300))
     (runs / "2.run").mkdir()
     (runs / "3.run").symlink_to("/dev/zero")
-    done = user.pylayer("top", "--once")
+    done = user.pylayer("stats", "--watch")
     assert done.returncode == 0 and "1 running" in done.stdout
     assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
-    json.loads(user.pylayer("top", "--json").stdout)
+    json.loads(user.pylayer("stats", "--watch", "--json").stdout)
 
 
 @pytest.mark.parametrize("written_every", [5, 0], ids=["by policy", "by the layer"])
@@ -244,24 +242,17 @@ def test_frames_a_second(written_every: int, monkeypatch: pytest.MonkeyPatch) ->
             assert per_second == 0
 
 
-def test_filter_and_sort(user: User) -> None:
-    """A name selects programs. --sort and the s key order them, the greatest first and running ones before all."""
-    for name, count in (("few", 1), ("many", 9), ("some", 5)):
-        write_run(user, program=name, executable=name, counters={"pipelines": count}, started=time.time() + count)
-    write_run(user, program="ended", executable="ended", counters={"pipelines": 99}, ended=time.time())
+def test_filter(user: User) -> None:
+    """A name selects programs. Running ones come first, the newest before the others."""
+    for number, name in enumerate(("few", "many", "some")):
+        write_run(user, program=name, executable=name, started=time.time() + number)
+    write_run(user, program="ended", executable="ended", started=time.time() + 9, ended=time.time())
 
     def shown(*arguments: str) -> list[str]:
-        return [one["program"] for one in user.json("top", *arguments)["programs"]]
+        return [one["program"] for one in user.json("stats", "--watch", *arguments)["programs"]]
 
-    assert shown("--sort", "created") == ["many", "some", "few", "ended"]
-    assert all(len(shown("--sort", key)) == 4 for key in top.SORTS)
+    assert shown() == ["some", "many", "few", "ended"]
     assert shown("many") == ["many"] and shown("?e*") == ["few"]
-    done = user.pylayer("top", "nobody")
+    done = user.pylayer("stats", "--watch", "nobody")
     assert (done.returncode, done.stdout) == (1, "nobody is not running under pylayer now\n")
-    assert user.json("top", "nobody", status=1)["programs"] == []
-    terminal = Terminal(user, "--interval", "0.1")
-    terminal.read_until(b"by started (s)")
-    os.write(terminal.ours, b"s")
-    terminal.read_until(b"by created (s)")
-    os.write(terminal.ours, b"q")
-    assert terminal.end() == 0
+    assert user.json("stats", "--watch", "nobody", status=1)["programs"] == []

@@ -1,11 +1,9 @@
-"""``pylayer show``: all that is recorded and stored of one pipeline."""
+"""``pylayer report --pipeline``: all that is recorded and stored of one pipeline."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from ..report import recorded
 from ..report.figures import OUTCOMES, moment, origin, pipeline
@@ -16,12 +14,11 @@ from .output import (
     day,
     human_bytes,
     human_time,
-    json_option,
     plural,
     print_facts,
     print_json,
 )
-from .selection import Names, require_store
+from .selection import Names
 
 if TYPE_CHECKING:
     from ..report.recorded import Run
@@ -128,26 +125,11 @@ def _print(found: dict[str, Any]) -> None:
     out.print(table)
 
 
-@click.command()
-@click.argument(
-    "fingerprint", help="The pipeline: 16 hexadecimal digits, or at least the first 4. `pylayer report` has them."
-)
-@json_option
-def show(fingerprint: str, as_json: bool) -> None:
-    """Show what a pipeline is made of, where it is stored, and which runs compiled it and when.
-
-    A shader's hash is the XXH3-64 of its SPIR-V (xxhsum -H3 FILE); of a program that uses shader module identifiers, it
-    is that of the identifier. Names are those that the program sets with vkSetDebugUtilsObjectNameEXT. The newest 50
-    runs have timelines, so an older run is missing here.
-
-    \b
-    Example:
-      pylayer show 0013225d53d80222
-    """
+def show(store: Store, fingerprint: str, as_json: bool) -> None:
+    """Prints all that is recorded and stored of one pipeline. Raises Failure and WrongUse."""
     beginning = fingerprint.lower().removeprefix("0x")
     if not _DIGITS.fullmatch(beginning):
         raise WrongUse(f"{fingerprint} is no fingerprint: 4 to 16 digits and letters a to f; pylayer report has them")
-    store = require_store()
     found = _seen(store.root, recorded.read(store.root), beginning)
     number = _one(found, beginning, store.root)
     values = _json(store, number, found.get(number, []))

@@ -1,4 +1,4 @@
-"""``pylayer top``: what programs under the layer are doing now."""
+"""``pylayer stats --watch``: what programs under the layer are doing now."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.words import FRAME_NS, local_time
-from .complete import programs
 from .live import LiveRun, Watch
 from .output import (
     EXIT_PROBLEM,
@@ -22,12 +21,10 @@ from .output import (
     human_bytes,
     human_time,
     is_terminal,
-    json_option,
     marks,
     print_json,
     program_table,
 )
-from .selection import NAMES, require_store
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -65,20 +62,12 @@ queue, stored   what waits to be stored, and what this run has stored
 ?, -            unknown, as a rate until the second look; does not apply, as to a program that presents no frames
 Below: the last late frame of each program, then the latest compiles. Bold ones took longer than 16.7 ms.
 
-s changes the order, h ends this help, q ends the view. A narrow terminal shows fewer columns."""
+h ends this help, q ends the view. A narrow terminal shows fewer columns."""
 #: What is said of them below the view that is printed once.
 MARKS = {"?": "unknown; rates need a second look", "-": "does not apply, as to a program that presents no frames"}
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP"
-#: What --sort and the s key sort by, the greatest first. The first one is the default.
-SORTS = {
-    "started": "started_s",
-    "created": "pipelines",
-    "hits": "hits",
-    "compiled": "compiled",
-    "spent": "spent_ns",
-    "stored": "stored_bytes",
-    "late": "late_frames",
-}
+#: Seconds between two looks.
+INTERVAL = 1.0
 #: Keys that end the view: q, Escape, Ctrl-C, Ctrl-D. Reading from a closed terminal returns b"".
 ENDING = (b"q", b"Q", b"\x1b", b"\x03", b"\x04", b"")
 
@@ -146,9 +135,8 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
 class Screen:
     """What is shown, and the data behind it. ``name`` selects programs; None selects all."""
 
-    def __init__(self, store: Store, out: Console, name: str | None, sort: str) -> None:
+    def __init__(self, store: Store, out: Console, name: str | None) -> None:
         self._name = name
-        self.sort = sort
         self._watch = Watch(store)
         self._store = store
         self._out = out
@@ -165,15 +153,10 @@ class Screen:
         return self._store_bytes
 
     def _look(self) -> list[LiveRun]:
-        """Returns the runs to show: running ones first, then in the order of the sort key."""
+        """Returns the runs to show: running ones first, the newest of them before the others."""
         runs = [run for run in self._watch.look() if self._name is None or run.run.matches(self._name)]
         self.found = bool(runs)
-        return sorted(runs, key=lambda run: (run.state != "running", -(run.as_json()[SORTS[self.sort]] or 0)))
-
-    def sort_by_next(self) -> None:
-        """Changes the sort key to the next one."""
-        names = list(SORTS)
-        self.sort = names[(names.index(self.sort) + 1) % len(names)]
+        return sorted(runs, key=lambda run: (run.state != "running", -run.run.started))
 
     def values(self) -> dict[str, Any]:
         """Returns everything for --json."""
@@ -247,7 +230,7 @@ def _pressed(keys: bool, seconds: float) -> bytes | None:
     return os.read(sys.stdin.fileno(), 32)[:1] if select.select([sys.stdin], [], [], seconds)[0] else None
 
 
-def _live(screen: Screen, out: Console, interval: float) -> None:
+def _live(screen: Screen, out: Console) -> None:
     """Shows the view until the user ends it. Uses the terminal's alternate screen, so the previous content comes
     back."""
     from rich.live import Live
@@ -261,56 +244,25 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
     ):
         helps = False
         while True:
-            shown = Text(MEANINGS) if helps else screen.draw(out.height, f"by {screen.sort} (s), h help, q ends")
+            shown = Text(MEANINGS) if helps else screen.draw(out.height, "h help, q ends")
             live.update(shown, refresh=True)
-            key = _pressed(keys, interval)
+            key = _pressed(keys, INTERVAL)
             if key in ENDING:
                 return
             helps = not helps if key in (b"h", b"H", b"?") else helps and key is None
-            if key == b"s":
-                screen.sort_by_next()
 
 
-@click.command
-@click.argument("name", required=False, shell_complete=programs, help=f"Only this program, {NAMES}.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(0.1, 3600),
-    default=1.0,
-    metavar="SECONDS",
-    help="Time between updates; 1 by default. Programs write once a second while something changes.",
-)
-@click.option(
-    "--sort", type=click.Choice(list(SORTS)), default="started", metavar="KEY",
-    help=f"Sort by {', '.join(SORTS)}, the greatest first. Running programs come first. Default: started.",
-)  # fmt: skip
-@click.option("--once", is_flag=True, help="Print the state once. This is the default when output is not a terminal.")
-@json_option
-def top(name: str | None, interval: float, sort: str, once: bool, as_json: bool) -> None:
-    """Show what programs under the layer are doing now.
-
-    frames/s and late count the frames that the program presents; late ones took over 16.7 ms, and over 1.5 times the
-    usual. created counts all pipelines, hits those that were found in a cache, and compiled those that were not. spent
-    is the time that creating pipelines took, as in pylayer stats. queue shows what waits to be stored, and stored what
-    this run has written. ? is unknown, such as a rate until the second look, and - does not apply. Below are the last
-    late frame of each program and the latest compiles; bold ones took longer than 16.7 ms. A program that ended is
-    shown for a few more seconds, one that died for a minute. In the view, h explains it, s changes the order, and q or
-    Ctrl-C ends it.
-
-    \b
-    Example:
-      pylayer top
-      pylayer top --sort compiled
-      pylayer top blender --once --json
-    """
+def watch(store: Store, name: str | None, as_json: bool) -> None:
+    """Shows what programs are doing now, on a terminal until the user ends it. Ends with status 1 if ``name`` is given
+    and was not running at the only look."""
     out = console()
-    screen = Screen(require_store(), out, name, sort)
+    screen = Screen(store, out, name)
     if as_json:
         print_json(screen.values())
-    elif once or not is_terminal():
+    elif not is_terminal():
         out.print(screen.draw())
     else:
-        _live(screen, out, interval)
+        _live(screen, out)
         return
     if name is not None and not screen.found:
         raise click.exceptions.Exit(EXIT_PROBLEM)
