@@ -256,7 +256,6 @@ def publish(key: str, valid_days: int, url: str | None, as_json: bool) -> None:
 
     \b
     Example:
-      pylayer export --sign builder.key
       pylayer fleet publish --key builder.key
     """
     from ..fleet.publishing import Publication, identities, only_publisher

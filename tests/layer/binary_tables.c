@@ -214,6 +214,7 @@ static void test_index(void)
     BinaryRecord *record = record_of(PIPELINES + 1, 1, &size);
     expect(!binary_index_load(&device.binaries, record, size), "the index went over its bound");
     expect(device.run.counters[thread_slot()].totals.binaries_unindexed == 1, "what has no room is not counted");
+    atomic_store(&device.binaries.index.bytes, 0);
     record->global_key = GLOBAL_KEY;
     expect(!binary_index_load(&device.binaries, record, size), "a record of another global key was taken");
     atomic_store(&device.binaries.global_key, GLOBAL_KEY);

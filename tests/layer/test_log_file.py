@@ -173,7 +173,7 @@ def test_lost_lines_are_counted(world: World) -> None:
     path = world.directory / "log"
     os.mkfifo(path)
     (world.directory / "drain.py").write_text(DRAINS)
-    config = world.policy(f"policy: drain:Drains\npolicy_path: {world.directory}\n")
+    config = world.policy("policy: drain:Drains\n")
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info", DRAINED=str(path), **config)
     rest = os.read(reader, 1 << 16).decode()
