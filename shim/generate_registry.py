@@ -421,7 +421,7 @@ def main() -> None:
     registry = Registry(arguments.registry)
     for name, write in FILES.items():
         (LAYER / name).write_text(write(registry, arguments.package))
-    print(f"{LAYER}: {len(registry.structures)} structures, {len(registry.cache_commands)} commands")
+    print(f"{LAYER}: {len(Members(registry).structures)} structures, {len(registry.cache_commands)} commands")
 
 
 if __name__ == "__main__":
