@@ -97,17 +97,8 @@ class Members:
     def category(self, type_name: str) -> str:
         return self.registry.types[self.registry.real_name(type_name)].get("category", "")
 
-    def placed(self, structure: str) -> Iterator[tuple[str, int, xml.Element]]:
-        """The members with their names and offsets."""
-        at = 0
-        for member in self.registry.members(structure):
-            layout = self.registry.member_layout(member)
-            at = -(-at // layout.alignment) * layout.alignment
-            yield member.findtext("name", ""), at, member
-            at += layout.size
-
     def offsets(self, structure: str) -> dict[str, int]:
-        return {name: offset for name, offset, _ in self.placed(structure)}
+        return {name: offset for name, offset, _ in self.registry.placed(structure)}
 
     def is_plain(self, structure: str) -> bool:
         """Returns whether all bytes of a structure are members that always count: a walk needs no row of it."""
@@ -119,7 +110,7 @@ class Members:
         """The members that the walk visits, or those of them that a fingerprint is made of, without sType and pNext."""
         chosen = QUICK.get(structure, {}) if quick else None
         found: list[Member] = []
-        for name, offset, element in self.placed(structure):
+        for name, offset, element in self.registry.placed(structure):
             if name in ("sType", "pNext") or (chosen is not None and name not in chosen):
                 continue
             rule = RULES.get(structure, {}).get(name)
@@ -139,11 +130,11 @@ class Members:
         if element.get("selector"):
             selector = self.offsets(structure)[element.attrib["selector"]]
             for choice in self.registry.members(element.findtext("type", "")):
-                _, value = self.registry.values[choice.attrib["selection"]]
+                value = self.registry.values[choice.attrib["selection"]]
                 one = self.one(structure, choice.findtext("name", ""), offset, choice, False)
                 number = self.rule_number(replace(rule or Rule(), when="selector"))
                 if one:
-                    yield replace(one, when=selector, value=int(value), rule=number)
+                    yield replace(one, when=selector, value=value, rule=number)
             return
         one = self.one(structure, name, offset, element, rule is not None)
         if one and rule:
@@ -156,8 +147,8 @@ class Members:
     def never(self, structure: str) -> int:
         """Returns the facts with which its sType does not count. Then a chain passes over the structure."""
         rules = RULES.get(structure, {})
-        members = {name: member for name, _, member in self.placed(structure) if name not in ("sType", "pNext")}
-        texts = {name: self.registry.declaration(member) for name, member in members.items()}
+        texts = {name: self.registry.declaration(member) for name, _, member in self.registry.placed(structure)}
+        texts = {name: text for name, text in texts.items() if name not in ("sType", "pNext")}
         results = any("*" in text and not text.startswith("const ") for text in texts.values())
         if results or structure in NOT_RECORDED:
             return self.facts(NEITHER.never)
@@ -221,8 +212,8 @@ class Members:
 
     def object_type(self, handle: str) -> tuple[int, int]:
         """The lower and the upper half of a VkObjectType, which `size` and `target` of a handle have."""
-        _, value = self.registry.values[self.registry.types[handle].attrib["objtypeenum"]]
-        return int(value) & 0xFFFF, int(value) >> 16
+        value = self.registry.values[self.registry.types[handle].attrib["objtypeenum"]]
+        return value & 0xFFFF, value >> 16
 
     def lines(self) -> Iterator[str]:
         """The tables of registry.inc."""
@@ -236,7 +227,7 @@ class Members:
             quick_type = never == 0 and QUICK.get(structure.name, {}) is None
             row = f"{structure.type}u, {self.registry.layout(structure.name).size}, {places}, {never:#x}"
             yield f"    {{{row}, {quick_type:d}}}, /* {structure.name} */"
-        yield from ("};", "", "/* Structures share rows that are equal. The names are those of the first structure's. */")
+        yield from ("};", "", "/* Structures share equal rows. The names are those of the first structure. */")
         yield from ("static const Member members[] = {", *(one.line() for one in members), "};")
         yield from ("", "static const Rule rules[] = {")
         for need, never, any_of, all_of, moot, _, valid in self.rules:
@@ -248,7 +239,7 @@ class Members:
         yield " \\\n".join(rows)
 
     def dynamic_value(self, state: str) -> int:
-        return int(self.registry.values[f"VK_DYNAMIC_STATE_{state}"][1])
+        return self.registry.values[f"VK_DYNAMIC_STATE_{state}"]
 
     def facts(self, names: Iterable[str]) -> int:
         return sum(1 << list(FACTS).index(name) for name in names)

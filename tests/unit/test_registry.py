@@ -80,7 +80,7 @@ def assertions(registry: Registry) -> Iterator[str]:
             yield f'_Static_assert(sizeof({one.name}) == {size}, "{one.name}");'
             if one.type != NO_TYPE:
                 yield f'_Static_assert({one.name_of_type} == {one.type}, "{one.name}\'s sType");'
-            for name, offset, element in members.placed(one.name):
+            for name, offset, element in registry.placed(one.name):
                 size = registry.member_layout(element).size
                 yield f'_Static_assert(offsetof({one.name}, {name}) == {offset}, "{one.name}.{name}");'
                 yield f'_Static_assert(sizeof((({one.name} *)0)->{name}) == {size}, "{one.name}.{name}");'
@@ -116,7 +116,7 @@ def test_no_ignored_pointer_is_followed() -> None:
     members = Members(registry)
     for structure in members.indexes:
         followed = {one.name for one in members.of(structure, False) if one.counting != "HERE"}
-        for name, _, element in members.placed(structure):
+        for name, _, element in registry.placed(structure):
             if "*" in registry.declaration(element) and element.get("noautovalidity") and name != "pNext":
                 assert name not in followed or name in RULES.get(structure, {}), (structure, name)
 
