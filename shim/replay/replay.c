@@ -1,4 +1,4 @@
-/* replay.c - creates recorded Vulkan objects and times pipelines
+/* replay.c - creates recorded Vulkan objects
  *
  *   pylayer-replay VENDOR DEVICE UUID   (hexadecimal: vendorID, deviceID, pipelineCacheUUID)
  *
@@ -8,29 +8,35 @@
  *   lacks NAME              the device is created without this extension or feature
  *   fails WHY               there is no device; the process ends
  *   ready                   the device is there
- *   done INDEX RESULT NS    a pipeline that was asked for: VkResult and nanoseconds
- *   refused INDEX WHY       one that never reached the driver
+ *   done RESULT             the VkResult of a pipeline that was asked for
+ *   refused WHY             one that never reached the driver
  *
  * Whatever the driver prints goes to standard error. Nothing here trusts an object, but a driver that gets an impossible
  * one may do anything: this process has nothing to lose.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "../layer/process/clock.h"
 #include "replay.h"
 
-#define NOT_ASKED UINT32_MAX
-
 typedef struct {
-    uint32_t size, index; /* NOT_ASKED: others are made of it, and it stays */
+    uint32_t size, asked; /* 0: others are made of it, and it stays */
     uint8_t digest[16];
 } Frame;
+
+typedef struct Made {
+    uint8_t digest[16]; /* the first member: of the object that it was made of */
+    uint64_t handle;
+    uint16_t kind;
+    VkResult result; /* of its creation; the handle is valid if it is VK_SUCCESS */
+    struct Made *before;
+} Made;
 
 typedef VkResult(VKAPI_PTR *CreateObject)(VkDevice, const void *, const VkAllocationCallbacks *, uint64_t *);
 typedef VkResult(VKAPI_PTR *CreatePipelines)(VkDevice, VkPipelineCache, uint32_t, const void *,
@@ -45,6 +51,8 @@ static PFN_vkGetDeviceProcAddr get_device_proc;
 static PFN_vkVoidFunction creates[STATE_KIND_COUNT], destroys[STATE_KIND_COUNT];
 static uint32_t wanted_vendor, wanted_device;
 static uint8_t wanted_uuid[VK_UUID_SIZE];
+static void *by_digest; /* a tree of everything that stays, by digest */
+static Made *newest;
 
 void tell(const char *format, ...)
 {
@@ -77,6 +85,15 @@ static VkPhysicalDevice find_physical(void)
     return VK_NULL_HANDLE;
 }
 
+/* Some commands of 1.1 and 1.2 were an extension's before. */
+static PFN_vkVoidFunction find_command(const char *name)
+{
+    char extensions[64];
+    snprintf(extensions, sizeof extensions, "%sKHR", name);
+    PFN_vkVoidFunction found = get_device_proc(device, name);
+    return found ? found : get_device_proc(device, extensions);
+}
+
 /* Ends the process if there is no device. */
 static void begin(const Object *object)
 {
@@ -95,16 +112,9 @@ static void begin(const Object *object)
         return;
     get_device_proc = (PFN_vkGetDeviceProcAddr)get_instance_proc(instance, "vkGetDeviceProcAddr");
     for (int kind = STATE_DEVICE + 1; kind < STATE_KIND_COUNT; kind++) {
-        creates[kind] = get_device_proc(device, kinds[kind].create);
-        destroys[kind] = get_device_proc(device, kinds[kind].destroy);
+        creates[kind] = find_command(kinds[kind].create);
+        destroys[kind] = find_command(kinds[kind].destroy);
     }
-    /* Extensions that are part of 1.1 and 1.2. */
-    if (!creates[STATE_YCBCR_CONVERSION]) {
-        creates[STATE_YCBCR_CONVERSION] = get_device_proc(device, "vkCreateSamplerYcbcrConversionKHR");
-        destroys[STATE_YCBCR_CONVERSION] = get_device_proc(device, "vkDestroySamplerYcbcrConversionKHR");
-    }
-    if (!creates[STATE_RENDER_PASS_2])
-        creates[STATE_RENDER_PASS_2] = get_device_proc(device, "vkCreateRenderPass2KHR");
     tell("ready");
 }
 
@@ -118,7 +128,8 @@ static void destroy(const Made *made)
 static void end(void)
 {
     if (device) {
-        made_each(destroy);
+        for (const Made *made = newest; made; made = made->before)
+            destroy(made);
         ((PFN_vkDestroyDevice)get_device_proc(device, "vkDestroyDevice"))(device, NULL);
     }
     if (instance)
@@ -127,12 +138,30 @@ static void end(void)
 
 /* ---- objects ----------------------------------------------------------------------------------- */
 
+static int compare_digests(const void *one, const void *other)
+{
+    return memcmp(one, other, sizeof((Made *)0)->digest);
+}
+
+static void keep_made(const Made *made)
+{
+    Made *kept = malloc(sizeof *kept);
+    if (!kept)
+        abort();
+    *kept = *made;
+    kept->before = newest;
+    newest = kept;
+    if (!tsearch(kept, &by_digest, compare_digests))
+        abort();
+}
+
 /* Writes the handles into the image. Returns NULL, or why that cannot be. */
 static const char *link_handles(const Object *object, VkResult *result)
 {
     for (uint32_t i = 0; i < object->handles; i++) {
         const ObjectHandle *handle = &object->handle[i];
-        const Made *made = made_find(handle->digest);
+        const Made *const *found = tfind(handle->digest, &by_digest, compare_digests);
+        const Made *made = found ? *found : NULL;
         if (!made || kinds[made->kind].makes != (VkObjectType)handle->type)
             return "it is made of an object that is not there";
         if (made->result != VK_SUCCESS) {
@@ -159,18 +188,16 @@ static void replay(const Frame *frame, const Object *object)
     Made made = {.kind = object->kind, .result = VK_ERROR_UNKNOWN};
     memcpy(made.digest, frame->digest, sizeof made.digest);
     const char *problem = link_handles(object, &made.result);
-    uint64_t started = now_ns();
     if (!problem)
         made.result = create(object, &made.handle);
-    uint64_t spent = now_ns() - started;
-    if (frame->index == NOT_ASKED) {
-        made_add(&made);
+    if (!frame->asked) {
+        keep_made(&made);
         return;
     }
     if (problem)
-        tell("refused %u %s", frame->index, problem);
+        tell("refused %s", problem);
     else
-        tell("done %u %d %llu", frame->index, made.result, (unsigned long long)spent);
+        tell("done %d", made.result);
     destroy(&made);
 }
 
@@ -192,8 +219,8 @@ static bool take_frame(void)
         begin(&object);
     else if (!problem && device)
         replay(&frame, &object);
-    else if (frame.index != NOT_ASKED)
-        tell("refused %u %s", frame.index, problem ? problem : "there is no device");
+    else if (frame.asked)
+        tell("refused %s", problem ? problem : "there is no device");
     free(object.image);
     free(data);
     return true;
@@ -203,10 +230,8 @@ static bool read_uuid(const char *text)
 {
     if (strlen(text) != 2 * VK_UUID_SIZE || strspn(text, "0123456789abcdef") != 2 * VK_UUID_SIZE)
         return false;
-    for (size_t i = 0; i < VK_UUID_SIZE; i++) {
-        char digits[3] = {text[2 * i], text[2 * i + 1], 0};
-        wanted_uuid[i] = (uint8_t)strtoul(digits, NULL, 16);
-    }
+    for (size_t i = 0; i < VK_UUID_SIZE; i++)
+        sscanf(text + 2 * i, "%2hhx", &wanted_uuid[i]);
     return true;
 }
 
