@@ -144,9 +144,9 @@ class Replayer:
         self.has: set[bytes] = set()
         self._most = most_bytes
         self._received = b""
-        device = (f"{facts.vendor_id:x}", f"{facts.device_id:x}", facts.pipeline_cache_uuid.hex())
+        device = f"{facts.vendor_id:x}-{facts.device_id:x}-{facts.pipeline_cache_uuid.hex()}"
         self._process = subprocess.Popen(
-            [path, *device],
+            [path, device],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

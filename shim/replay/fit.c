@@ -38,7 +38,7 @@ static void keep_available(const Object *object, VkPhysicalDevice physical, cons
         if (found)
             names[kept++] = names[i];
         else
-            tell("lacks %.255s", names[i]);
+            fprintf(lines, "lacks %.255s\n", names[i]);
     }
     *count = kept;
 }
@@ -76,28 +76,18 @@ static void keep_supported(uint32_t *wanted, const uint32_t *answer, uint32_t wo
 {
     for (uint32_t i = 0; i < words; i++)
         if (answer[i] != UNANSWERED && wanted[i] && !answer[i]) {
-            tell("lacks feature %u of structure %d", i, (int)type);
+            fprintf(lines, "lacks feature %u of structure %d\n", i, (int)type);
             wanted[i] = 0;
         }
 }
 
-static bool is_for_the_program(VkStructureType type)
+/* Ends the chain at what is no structure. */
+static void shorten(const Object *object)
 {
-    return type == VK_STRUCTURE_TYPE_DEVICE_GROUP_DEVICE_CREATE_INFO ||
-           type == VK_STRUCTURE_TYPE_DEVICE_DEVICE_MEMORY_REPORT_CREATE_INFO_EXT;
-}
-
-/* Leaves out the structures that say nothing here: devices of a group, callbacks. Ends the chain at what is none. */
-static void shorten(const Object *object, VkBaseOutStructure *root)
-{
-    for (VkBaseOutStructure *last = root; last->pNext;) {
-        if (!object_has(object, last->pNext, sizeof *last) || words_of(object, last->pNext) == 0)
-            last->pNext = NULL;
-        else if (is_for_the_program(last->pNext->sType))
-            last->pNext = last->pNext->pNext;
-        else
-            last = last->pNext;
-    }
+    VkBaseOutStructure *last = (VkBaseOutStructure *)object->image;
+    while (last->pNext && object_has(object, last->pNext, sizeof *last) && words_of(object, last->pNext) > 0)
+        last = last->pNext;
+    last->pNext = NULL;
 }
 
 static uint32_t *answer_to(const Object *object, const uint8_t *answers, const VkBaseOutStructure *structure)
@@ -117,7 +107,7 @@ static bool leave_out(const Object *object, const uint8_t *answers)
             last = last->pNext;
             continue;
         }
-        tell("lacks structure %d", (int)next->sType);
+        fprintf(lines, "lacks structure %d\n", (int)next->sType);
         last->pNext = next->pNext;
         found = true;
     }
@@ -179,7 +169,7 @@ VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *d
     info->enabledLayerCount = 0;
     info->queueCreateInfoCount = 1;
     info->pQueueCreateInfos = &queue;
-    shorten(object, (VkBaseOutStructure *)info);
+    shorten(object);
     uint8_t *answers = fit_features(object, physical);
     PFN_vkCreateDevice create = INSTANCE_FUNCTION(vkCreateDevice);
     VkResult result = create(physical, info, NULL, device);

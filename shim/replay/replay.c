@@ -1,6 +1,6 @@
 /* replay.c - creates recorded Vulkan objects
  *
- *   pylayer-replay VENDOR DEVICE UUID   (hexadecimal: vendorID, deviceID, pipelineCacheUUID)
+ *   pylayer-replay VENDOR-DEVICE-UUID   (hexadecimal: vendorID, deviceID, pipelineCacheUUID)
  *
  * Standard input has objects, each after what it is made of, the instance and the device first: a Frame, the object,
  * zeros to a multiple of 8. Standard output has a line for each event:
@@ -17,8 +17,6 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <search.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,26 +43,24 @@ typedef VkResult(VKAPI_PTR *CreateRayTracing)(VkDevice, VkDeferredOperationKHR, 
                                               const VkAllocationCallbacks *, uint64_t *);
 typedef void(VKAPI_PTR *DestroyObject)(VkDevice, uint64_t, const VkAllocationCallbacks *);
 
-static FILE *lines;
+FILE *lines;
 static VkDevice device;
 static PFN_vkGetDeviceProcAddr get_device_proc;
 static PFN_vkVoidFunction creates[STATE_KIND_COUNT], destroys[STATE_KIND_COUNT];
-static uint32_t wanted_vendor, wanted_device;
-static uint8_t wanted_uuid[VK_UUID_SIZE];
-static void *by_digest; /* a tree of everything that stays, by digest */
+static const char *wanted; /* as is_wanted writes it */
+static void *by_digest;    /* a tree of everything that stays, by digest */
 static Made *newest;
 
-void tell(const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    vfprintf(lines, format, values);
-    va_end(values);
-    fputc('\n', lines);
-    fflush(lines);
-}
-
 /* ---- instance and device ----------------------------------------------------------------------- */
+
+static bool is_wanted(const VkPhysicalDeviceProperties *properties)
+{
+    char text[64];
+    int at = snprintf(text, sizeof text, "%x-%x-", properties->vendorID, properties->deviceID);
+    for (size_t i = 0; i < VK_UUID_SIZE; i++, at += 2)
+        snprintf(text + at, 3, "%02x", properties->pipelineCacheUUID[i]);
+    return strcmp(text, wanted) == 0;
+}
 
 static VkPhysicalDevice find_physical(void)
 {
@@ -78,8 +74,7 @@ static VkPhysicalDevice find_physical(void)
     for (uint32_t i = 0; i < count; i++) {
         VkPhysicalDeviceProperties properties;
         ask(found[i], &properties);
-        if (properties.vendorID == wanted_vendor && properties.deviceID == wanted_device &&
-            memcmp(properties.pipelineCacheUUID, wanted_uuid, VK_UUID_SIZE) == 0)
+        if (is_wanted(&properties))
             return found[i];
     }
     return VK_NULL_HANDLE;
@@ -100,12 +95,12 @@ static void begin(const Object *object)
     bool is_instance = object->kind == STATE_INSTANCE;
     VkPhysicalDevice physical = VK_NULL_HANDLE;
     if (is_instance ? instance != VK_NULL_HANDLE : device || !instance || !(physical = find_physical())) {
-        tell("fails the device is not there");
+        fprintf(lines, "fails the device is not there\n");
         exit(3);
     }
     VkResult result = is_instance ? fit_instance(object) : fit_device(object, physical, &device);
     if (result != VK_SUCCESS) {
-        tell("fails %s returned %d", is_instance ? "vkCreateInstance" : "vkCreateDevice", result);
+        fprintf(lines, "fails %s returned %d\n", is_instance ? "vkCreateInstance" : "vkCreateDevice", result);
         exit(3);
     }
     if (is_instance)
@@ -115,7 +110,7 @@ static void begin(const Object *object)
         creates[kind] = find_command(kinds[kind].create);
         destroys[kind] = find_command(kinds[kind].destroy);
     }
-    tell("ready");
+    fprintf(lines, "ready\n");
 }
 
 static void destroy(const Made *made)
@@ -195,9 +190,9 @@ static void replay(const Frame *frame, const Object *object)
         return;
     }
     if (problem)
-        tell("refused %s", problem);
+        fprintf(lines, "refused %s\n", problem);
     else
-        tell("done %d", made.result);
+        fprintf(lines, "done %d\n", made.result);
     destroy(&made);
 }
 
@@ -220,18 +215,9 @@ static bool take_frame(void)
     else if (!problem && device)
         replay(&frame, &object);
     else if (frame.asked)
-        tell("refused %s", problem ? problem : "there is no device");
+        fprintf(lines, "refused %s\n", problem ? problem : "there is no device");
     free(object.image);
     free(data);
-    return true;
-}
-
-static bool read_uuid(const char *text)
-{
-    if (strlen(text) != 2 * VK_UUID_SIZE || strspn(text, "0123456789abcdef") != 2 * VK_UUID_SIZE)
-        return false;
-    for (size_t i = 0; i < VK_UUID_SIZE; i++)
-        sscanf(text + 2 * i, "%2hhx", &wanted_uuid[i]);
     return true;
 }
 
@@ -239,14 +225,14 @@ int main(int count, char **arguments)
 {
     int output = dup(STDOUT_FILENO);
     lines = output < 0 ? NULL : fdopen(output, "w");
-    if (!lines || count != 4 || !read_uuid(arguments[3]) || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    if (!lines || count != 2 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return 2;
-    wanted_vendor = (uint32_t)strtoul(arguments[1], NULL, 16);
-    wanted_device = (uint32_t)strtoul(arguments[2], NULL, 16);
+    setlinebuf(lines);
+    wanted = arguments[1];
     void *loader = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
     get_instance_proc = loader ? (PFN_vkGetInstanceProcAddr)dlsym(loader, "vkGetInstanceProcAddr") : NULL;
     if (!get_instance_proc) {
-        tell("fails libvulkan.so.1 cannot be opened");
+        fprintf(lines, "fails libvulkan.so.1 cannot be opened\n");
         return 3;
     }
     while (take_frame())

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <vulkan/vulkan.h>
 
@@ -53,7 +54,7 @@ VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *d
 
 /* ---- replay.c ---- */
 
-/* Writes one line for the process that feeds this one. */
-void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What the process that feeds this one reads, line by line. */
+extern FILE *lines;
 
 #endif
