@@ -524,8 +524,8 @@ def test_suspects_of_two_types(world: World) -> None:
 
 def test_suspect_without_a_fingerprint(scripted: ScriptedDriver) -> None:
     """A pipeline linked from a library that was created from binaries has no fingerprint. If a process dies when it
-    creates one with stored data, later runs create those of its kind without, until one compiled to the same bytes. After
-    a second death they do so for 14 days."""
+    creates one with stored data, later runs create those of its kind without, until one compiled to the same bytes.
+    After a second death they do so for 14 days."""
     scripted.settings(carrier="cells")
     recipe = """device control binaries libraries modules
 library: graphics - : P0 vert=vert0 frag=frag0 part=input,vertex,fragment,output flags=library,capture
