@@ -86,25 +86,21 @@ class Policy:
     def plan_device(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> Plan:
         """Request: returns what the layer shall do for a device about to be created."""
         carrier, fallback, _ = choose_carrier(settings, facts)
-        restore_binaries = settings["application_binaries"] == "restore"
         return Plan(
             adopt=settings["adopt_driver_cache"],
             attest_caches=settings["application_caches"] in ("attest", "strict", "report"),
             carrier=carrier,
             cells_alone=facts.driver_id in ALONE_DRIVERS,
-            check_binaries=settings["application_binaries"] != "pass",
+            check_binaries=settings["application_caches"] not in ("pass", "report"),
             check_caches=settings["application_caches"] != "pass",
             compiles_unknown=facts.driver_id in TELLING_DRIVERS,
             merge_moves=facts.driver_id == 3 and facts.driver_version < RADV_COPIES,
             driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
             fallback_carrier=fallback,
-            keep_data=settings["application_caches"] == "attest" or (restore_binaries and facts.binaries_requested),
             may_be_kept=type(self) is Policy,
             plain_kinds=0,
             record_state=settings["record_state"] and carrier in CARRIERS_THAT_KEEP,
             report_caches=settings["application_caches"] == "report",
-            restore_binaries=restore_binaries,
-            seed_caches=settings["seed_application_caches"],
             strict_caches=settings["application_caches"] == "strict",
             tell_creations=settings["carrier"] != "off",
         )

@@ -21,7 +21,7 @@ CARRIER_NAMES = ("off", "cells", "snapshot", "binaries", "observe")
 #: Carriers that store pipelines and use stored ones.
 CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES)
 
-VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT, VERDICT_SKETCH = 1, 2, 3, 4
+VERDICT_PASS, VERDICT_EMPTY, VERDICT_SKETCH = 1, 2, 3
 
 CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS, CELL_STORED = 1, 2, 4, 8, 16, 32
 CELL_NOT_FOUND = 64
@@ -161,12 +161,11 @@ class Plan(Value):
     """What the layer shall do for one device.
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
-    for Python to make it. ``keep_data``: ``CacheRead`` and ``BinaryRead`` have a copy of the data that the program
-    read. ``report_caches``: the outcome of ``admit_cache`` is logged
+    for Python to make it. ``report_caches``: the outcome of ``admit_cache`` is logged
     and counted, and all initial data passes. ``attest_caches``: policy keeps a history of what the program reads
     from its caches, and the layer itself passes data that is in it. ``driver_cache_off``: switch the driver's own
     cache off if the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR
-    fails for stale data, and for altered data unless ``restore_binaries`` is set and the layer can replace it.
+    fails for stale and for altered data.
     ``cells_alone``: where the layer reads the store itself, the
     driver gets a stored cell by itself for its pipeline's first creation, and merged with others when that is
     created again. ``compiles_unknown``: a pipeline that neither the store nor the run knows is compiled without a
@@ -182,11 +181,8 @@ class Plan(Value):
     check_caches: bool
     driver_cache_off: bool
     fallback_carrier: int
-    keep_data: bool
     may_be_kept: bool
     plain_kinds: int
-    restore_binaries: bool
-    seed_caches: bool
     # Older policy classes make plans without these.
     attest_caches: bool = False
     cells_alone: bool = False
@@ -203,8 +199,8 @@ class CacheData(Value):
 
     ``digest`` is the XXH3-128 of the whole data, zero without data. ``slot`` counts the device's caches from 0.
     ``history`` is what is known of the data from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
-    (docs/internals/architecture.md, 'Application caches'). ``load_expected``: pipeline creations wait for one more
-    load. ``sketch`` is empty until policy has asked for it. ``damage`` describes the damage of altered data.
+    (docs/internals/architecture.md, 'Application caches'). ``sketch`` is empty until policy has asked for it.
+    ``damage`` describes the damage of altered data.
     """
 
     cache: int
@@ -214,39 +210,21 @@ class CacheData(Value):
     digest: bytes
     header: bytes
     history: str
-    load_expected: bool
     result: int
     sketch: bytes
     slot: int
 
 
 class CacheRead(Value):
-    """What vkGetPipelineCacheData gave to the program. ``data`` is valid during the call only.
-
-    ``data`` is None if policy has a copy already, if the program's buffer was too small (``incomplete``), or if the
-    data is too large to be kept or to wait in the queue. ``sketch`` (pylayer/store/sketch.py) is empty if policy has it
-    already.
-    """
+    """What vkGetPipelineCacheData gave to the program. ``sketch`` (pylayer/store/sketch.py) is empty if the program's
+    buffer was too small (``incomplete``)."""
 
     cache: int
-    data: memoryview | None
     digest: bytes
     incomplete: bool
     size: int
     sketch: bytes
     slot: int
-
-
-class BinaryRead(Value):
-    """What vkGetPipelineBinaryDataKHR gave to the program. ``data`` is valid during the call only. It is None if it is
-    too large to be kept or to wait in the queue. ``digest`` is the XXH3-128 of the data, ``global_key`` the XXH3-64 of
-    the driver's global key."""
-
-    data: memoryview | None
-    digest: bytes
-    global_key: int
-    key: bytes
-    size: int
 
 
 class Recorded(Value):
@@ -264,10 +242,9 @@ class Recorded(Value):
 
 
 class Attested(Value):
-    """A binary that the program read in an earlier run. ``stale``: read under another identity. ``data``: the bytes to
-    restore it from, or None if only the digest is known. ``global_key``: as ``BinaryRead`` has it."""
+    """What vkGetPipelineBinaryDataKHR gave to the program, in this run or in an earlier one. ``digest`` is the XXH3-128
+    of the data, ``global_key`` the XXH3-64 of the driver's global key. ``stale``: read under another identity."""
 
-    data: memoryview | None
     digest: bytes
     global_key: int
     key: bytes

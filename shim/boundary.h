@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 27
+#define PYLAYER_BOUNDARY_VERSION 28
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -84,13 +84,12 @@ enum PylayerMessageType {
     PYLAYER_MSG_CELL = 6,            /* event: cell */
     PYLAYER_MSG_FLUSH_DEVICE = 7,    /* request: vkDestroyDevice waits; event: vkCreateDevice failed after its plan */
     PYLAYER_MSG_FLUSH_PROCESS = 8,   /* request: exit() waits */
-    PYLAYER_MSG_CACHE_EMPTY = 9,     /* event: cache; created without initial data */
-    PYLAYER_MSG_CACHE_READ = 10,     /* event: read; vkGetPipelineCacheData wrote into the application's buffer */
-    PYLAYER_MSG_BINARY_READ = 11,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
-    PYLAYER_MSG_STORE_DAMAGED = 12,  /* event: file; the layer could not use all of it */
-    PYLAYER_MSG_STATE = 13,          /* event: state */
+    PYLAYER_MSG_CACHE_READ = 9,      /* event: read; vkGetPipelineCacheData wrote into the application's buffer */
+    PYLAYER_MSG_BINARY_READ = 10,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
+    PYLAYER_MSG_STORE_DAMAGED = 11,  /* event: file; the layer could not use all of it */
+    PYLAYER_MSG_STATE = 12,          /* event: state */
     /* request: the program passes data of binaries. Policy hands over what it read of them in earlier runs. */
-    PYLAYER_MSG_BINARIES_PASSED = 14,
+    PYLAYER_MSG_BINARIES_PASSED = 13,
 };
 
 /* Whether policy must decide if a rule skips this process. The layer decides where it can
@@ -146,23 +145,18 @@ typedef struct PylayerPlan {
     uint8_t report_caches;    /* with check_caches: ADMIT_CACHE is an event, and all data passes */
     uint8_t strict_caches;    /* with check_caches: data that gets no verdict in time becomes an empty cache */
     uint8_t attest_caches;    /* keep a history of what the application reads, and pass data that is in it */
-    uint8_t seed_caches;      /* merge stored pipelines into an application's cache that lacks a pipeline */
     uint8_t adopt;            /* keep pipelines that the driver's own disk cache returned */
     uint8_t plain_kinds;      /* bit mask of PylayerPipelineKind: never probe these */
     uint8_t may_be_kept;      /* the same request always gets this plan */
     uint8_t driver_cache_off; /* disable the driver's own cache, if the driver has internal_cache_control */
-    uint8_t check_binaries;   /* compare binary data that the application passes in with what it read in earlier runs */
-    /* Replace altered data by the stored bytes, if exactly one content is known under its key. Otherwise, and if
-     * this is 0, vkCreatePipelineBinariesKHR fails with VK_ERROR_INITIALIZATION_FAILED. */
-    uint8_t restore_binaries;
-    uint8_t cells_alone; /* a pipeline is first created from its stored cell by itself, not from merged ones */
+    uint8_t check_binaries;   /* refuse binary data that differs from what the application read in earlier runs */
+    uint8_t cells_alone;      /* a pipeline is first created from its stored cell by itself, not from merged ones */
     /* A pipeline that neither the store nor this run knows is compiled without a probe. The driver's feedback on its stages
      * says whether the driver's own cache had it. */
     uint8_t compiles_unknown;
     uint8_t merge_moves;    /* vkMergePipelineCaches takes entries out of its sources */
     uint8_t tell_creations; /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
     uint8_t record_state;   /* send STATE messages, what pipelines are made of, in runs that record */
-    uint8_t keep_data;      /* policy gets a copy of what the application reads from a cache or a VkPipelineBinaryKHR */
 } PylayerPlan;
 
 /* Whether the layer may read the stored cells itself, so that no pipeline waits for policy. */
@@ -207,7 +201,6 @@ typedef struct PylayerCacheInfo {
     uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all initial data; zero if there is none */
     uint32_t slot;                        /* n-th vkCreatePipelineCache of the device, from 0 */
-    uint8_t load_expected;                /* pipeline creations that miss wait for one more load_done or load_cancel */
     /* Owned by the message. Set in each ADMIT_CACHE from the first VERDICT_SKETCH on, and in those that are events
      * (report_caches); otherwise NULL. */
     uint64_t sketch_size;
@@ -221,10 +214,7 @@ typedef struct PylayerCacheRead {
     uint32_t slot;
     uint8_t incomplete;                   /* VK_INCOMPLETE: the buffer was too small for all data */
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the bytes written */
-    /* Owned by the message. NULL if policy has these bytes already (it was sent them, or answered PASS_KEPT), if
-     * they are incomplete or too large, if the plan has no keep_data, or if the queue had no room for them. */
-    const uint8_t *data;
-    /* Owned by the message. NULL if policy has it already or does not use sketches (strict_caches). */
+    /* Owned by the message. NULL if the read is incomplete, or policy does not use sketches (strict_caches). */
     uint64_t sketch_size;
     const uint8_t *sketch;
 } PylayerCacheRead;
@@ -232,9 +222,8 @@ typedef struct PylayerCacheRead {
 enum PylayerVerdict {
     PYLAYER_VERDICT_NONE = 0, /* no answer: the call stays as the application made it */
     PYLAYER_VERDICT_PASS = 1,
-    PYLAYER_VERDICT_EMPTY = 2,     /* create the cache with no initial data */
-    PYLAYER_VERDICT_PASS_KEPT = 3, /* pass; policy has a copy of this data already */
-    PYLAYER_VERDICT_SKETCH = 4,    /* no verdict yet: ask again with a sketch of the data */
+    PYLAYER_VERDICT_EMPTY = 2,  /* create the cache with no initial data */
+    PYLAYER_VERDICT_SKETCH = 3, /* no verdict yet: ask again with a sketch of the data */
 };
 
 enum PylayerCellFlags {
@@ -328,26 +317,14 @@ typedef struct PylayerState {
     const uint8_t *data; /* owned by the message */
 } PylayerState;
 
-/* All data that vkGetPipelineBinaryDataKHR gave to the application. */
-typedef struct PylayerBinaryRead {
-    uint32_t key_size; /* VkPipelineBinaryKeyKHR */
-    uint8_t key[PYLAYER_BINARY_KEY_BYTES];
-    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the data */
-    uint64_t size;                        /* bytes of the data */
-    uint64_t global_key;                  /* as PylayerAttested has it */
-    /* Owned by the message. NULL if it is too large, if the plan has no keep_data, or if the queue had no room. */
-    const uint8_t *data;
-} PylayerBinaryRead;
-
-/* A binary that the program read in an earlier run, for load_attested. */
+/* What vkGetPipelineBinaryDataKHR gave to the application, in this run or, for load_attested, in an earlier one. */
 typedef struct PylayerAttested {
     uint32_t key_size; /* VkPipelineBinaryKeyKHR */
     uint8_t key[PYLAYER_BINARY_KEY_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of its data */
-    uint8_t stale;                        /* read under another identity: useless here, and data is NULL */
+    uint8_t stale;                        /* read under another identity: useless here */
     uint64_t size;                        /* bytes of its data */
     uint64_t global_key;                  /* under which it was read (shim/layer/binaries/binaries.h) */
-    const uint8_t *data;                  /* the bytes to restore; NULL if only the digest is known */
 } PylayerAttested;
 
 typedef struct PylayerMessage {
@@ -361,7 +338,7 @@ typedef struct PylayerMessage {
         PylayerCacheInfo cache;
         PylayerCacheRead read;
         PylayerCell cell;
-        PylayerBinaryRead binary;
+        PylayerAttested binary;
         PylayerState state;
         char file[PYLAYER_STORE_NAME_BYTES];
     };
@@ -460,7 +437,6 @@ typedef struct PylayerCounters {
     uint64_t binaries_attested;    /* of these, equal to what it read in an earlier run; the rest is unknown */
     uint64_t binaries_altered;     /* of these, with a known key but other data */
     uint64_t binaries_stale;       /* of these, read under another identity */
-    uint64_t binaries_restored;    /* altered binaries that were replaced by the stored bytes */
     uint64_t binaries_refused;     /* answered with VK_ERROR_INITIALIZATION_FAILED by the layer */
     uint64_t deferred;             /* pipelines created in deferred operations */
     uint64_t fetched;              /* stored cells that the layer itself read and gave to the driver */
@@ -517,25 +493,15 @@ typedef struct PylayerShim {
      * fingerprints each, into the device's cache before it returns. */
     int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                             const uint8_t *digests, const uint64_t *fingerprints, uint64_t count);
-    /* Ends a load: pipeline creations stop waiting for it. Returns how many records of this load the driver took.
-     * Policy may hand over more afterwards: that is another load, for which nobody waits and which ends with load_done
-     * too. */
+    /* Ends the load: pipeline creations stop waiting for it. Returns how many records the driver took. */
     int64_t (*load_done)(uint64_t device);
     /* Copies count binaries records, laid out as in load_records, into the device's index before it returns. Call
      * it before the load's load_done. Skips what is not a binaries record, and what was stored under another global key.
      * Returns how many it took. */
     int64_t (*load_binaries)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              uint64_t count);
-    /* Copies what is known of the application's binaries. Returns how many it took. */
+    /* Copies the digests of what the application read of its binaries. Returns how many it took. */
     int64_t (*load_attested)(uint64_t device, const PylayerAttested *attested, uint64_t count);
-    /* Announces one more load; the first is announced by creating the device. Pipeline creations that miss wait
-     * until each announced load has ended. End it with load_done, or with load_cancel if no data follows. */
-    int32_t (*load_begin)(uint64_t device);
-    int32_t (*load_cancel)(uint64_t device);
-    /* Bit n of slots: policy has data for the application's n-th cache (n < 64). If the application creates that
-     * cache empty, or the driver fails on its data, the layer itself announces one more load. Until this is called,
-     * it does so for each cache. */
-    int32_t (*restorable)(uint64_t device, uint64_t slots);
     /* Maps the crash sentinel, PYLAYER_LIVE_BYTES of an open file. The descriptor stays the caller's. Call it
      * before any load. Returns -2 if a write to a mapped page of this file system may raise SIGBUS when the disk is
      * full. */

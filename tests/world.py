@@ -227,7 +227,7 @@ class World:
     def runs(self) -> list[dict[str, Any]]:
         """Returns the statistics of every run, oldest first. What only policy counts is 0 in a run without policy, and
         not in its file."""
-        policy = {"refused": {}, "cache_outcomes": {}, "restored_caches": 0}
+        policy = {"refused": {}, "cache_outcomes": {}}
         return [policy | run for run in read_all(str(self.store))]
 
     def outcomes(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     from ..store.binary_history import BinaryHistory
     from ..store.format import Damage
-    from ..values import BinaryRead
+    from ..values import Attested
     from .device import Device
     from .journal_writer import JournalWriter
 
@@ -33,7 +33,7 @@ class ApplicationBinaries:
             from ..store import binary_history
 
             self._history = binary_history.BinaryHistory(
-                device.folder, device.program_id, device.program.name, binary_history.MOST_BYTES, self._writer.syncer
+                device.folder, device.program_id, device.program.name, self._writer.syncer
             )
         return self._history
 
@@ -48,14 +48,14 @@ class ApplicationBinaries:
             self.attested += max(device.commands.load_attested(device.serial, attested), 0)
         self._say_damage(self.history.damage)
 
-    def new(self, read: BinaryRead) -> list[bytes | memoryview]:
+    def new(self, read: Attested) -> list[bytes | memoryview]:
         """Returns the pieces to write for a binary that the program read. Empty if the binary is already known, or if
         nothing can be stored."""
         device = self._device
         if not device.checks_binaries or self.history is None or self._writer.paused or device.read_only:
             return []
         self.load()
-        return self.history.new(read, device.settings["application_binaries"] == "restore")
+        return self.history.new(read)
 
     def write(self, parts: list[bytes | memoryview]) -> None:
         """Stores pieces that ``new`` returned, in one write."""

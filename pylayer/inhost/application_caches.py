@@ -1,17 +1,16 @@
-"""The program's own VkPipelineCache objects on one device: a history of the data that the program read, outcomes for
-the data that it brings back, and the last good data, which replaces refused data."""
+"""The program's own VkPipelineCache objects on one device: a history of the data that the program read, and outcomes
+for the data that it brings back."""
 
 from __future__ import annotations
 
 from ..common import file_kinds
-from ..store.folder import Batch
 from ..values import GOOD_OUTCOMES, LOG_DEBUG, LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from ..store.cache_history import Attestations, Blob
+    from ..store.cache_history import Attestations
     from ..store.format import Damage
     from ..values import CacheData, CacheRead
     from .device import Device
@@ -32,13 +31,10 @@ class ApplicationCaches:
         self._say_damage = say_damage
         #: None until first used, and without a store.
         self._attestations: Attestations | None = None
-        self._to_restore: list[Blob] = []
-        self._restored: set[bytes] = set()
         self._has_loaded = False
         #: Number of times each outcome occurred, for data that passed and for data that was refused.
         self.outcomes: dict[str, int] = {}
         self.refused: dict[str, int] = {}
-        self.restored = 0
 
     @property
     def attestations(self) -> Attestations | None:
@@ -80,7 +76,6 @@ class ApplicationCaches:
                 attestations.note_pass(data.digest, data.data_size, data.slot)
             if not self._has_loaded:
                 self._has_loaded = True
-                attestations.note_load()
                 if self._is_scattered():
                     attestations.compact()
         except OSError as error:
@@ -114,74 +109,13 @@ class ApplicationCaches:
             return
         try:
             attestations.attest(read.digest, read.size, read.slot, read.incomplete, read.sketch)
-            if read.data is not None and not read.incomplete:
-                attestations.keep(read.digest, read.slot, read.data)
         except OSError as error:
             self._writer.failed(error)
-
-    def keeps(self, data: CacheData) -> bool:
-        """Returns whether the store has a copy of this initial data. If so, the layer need not send the data again
-        when the program reads it."""
-        return self._attestations is not None and self._attestations.has(data.digest)
-
-    # ---- the last good data ----------------------------------------------------------------------
-
-    @property
-    def _may_restore(self) -> bool:
-        return bool(self._device.settings["seed_application_caches"]) and not self.reports
 
     @property
     def reports(self) -> bool:
         """Whether all data passes, and its outcome is only counted and logged."""
         return self._setting == "report"
-
-    def restorable_slots(self) -> int:
-        """Returns a bit mask of the slots, of the first 64, that have good data to restore. 0 if restoring is disabled,
-        or if the program never loads its caches and so does not miss them."""
-        attestations = self.attestations if self._may_restore else None
-        if attestations is None or not attestations.history.loads:
-            return 0
-        return sum(1 << slot for slot in attestations.blobs if slot < 64)
-
-    def last_good(self, slot: int, any_slot: bool) -> Blob | None:
-        """Returns the last good data of a cache. None if there is none, if it was already restored, or if it is
-        suspect. ``any_slot``: if the slot has no data, use the newest of another slot. Without ``any_slot`` the program
-        created the cache empty, and the answer is None if the program never loaded a cache."""
-        attestations = self.attestations if self._may_restore else None
-        if attestations is None or not (any_slot or attestations.history.loads):
-            return None
-        blob = attestations.last_good(slot, any_slot)
-        if blob is None or blob.digest in self._restored:
-            return None
-        return None if self._learning.known.takes_application_data(blob.digest) else blob
-
-    def restore_later(self, blob: Blob) -> None:
-        """Queues the data for ``batches_to_restore``. ``last_good`` no longer returns it."""
-        self._restored.add(blob.digest)
-        self._to_restore.append(blob)
-
-    def restore_now(self, blob: Blob) -> Batch | None:
-        """Returns the verified data, or None if it is damaged. ``last_good`` no longer returns it."""
-        self._restored.add(blob.digest)
-        return self._read(blob)
-
-    def batches_to_restore(self) -> Iterator[Batch]:
-        """Yields the queued data, to be loaded together with the store."""
-        while self._to_restore:
-            batch = self._read(self._to_restore.pop())
-            if batch is not None:
-                yield batch
-
-    def _read(self, blob: Blob) -> Batch | None:
-        assert self._attestations is not None
-        data = self._attestations.read_blob(blob)
-        if data is None:
-            self._say_damage(self._attestations.damage)
-            return None
-        self.restored += 1
-        batch = Batch(data)
-        batch.add(0, len(data), blob.digest)
-        return batch
 
     def close(self) -> None:
         """Compacts the history and closes its files. The layer adds to the history, too, in runs without policy."""

@@ -1,7 +1,7 @@
 """The only module that uses the cffi object. It takes messages from the layer, and sends answers and commands to it.
 
 Each function's docstring has the C signature it calls (shim/boundary.h). The only C memory that leaves this
-module is ``data`` of Cell, CacheRead and BinaryRead, which is valid until the message is released.
+module is ``data`` of Cell and Recorded, which is valid until the message is released.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from ..store.frames import Present
 from ..values import (
     Activity,
     Attested,
-    BinaryRead,
     CacheData,
     CacheRead,
     Cell,
@@ -41,7 +40,6 @@ STORE_DAMAGED = lib.PYLAYER_MSG_STORE_DAMAGED
 CELL = lib.PYLAYER_MSG_CELL
 FLUSH_DEVICE = lib.PYLAYER_MSG_FLUSH_DEVICE
 FLUSH_PROCESS = lib.PYLAYER_MSG_FLUSH_PROCESS
-CACHE_EMPTY = lib.PYLAYER_MSG_CACHE_EMPTY
 CACHE_READ = lib.PYLAYER_MSG_CACHE_READ
 BINARY_READ = lib.PYLAYER_MSG_BINARY_READ
 BINARIES_PASSED = lib.PYLAYER_MSG_BINARIES_PASSED
@@ -149,7 +147,7 @@ class Message:
         return _text(self._c.created.run_name)
 
     def cache_data(self) -> CacheData:
-        """Returns what ADMIT_CACHE or CACHE_REFUSED says of initial data; for CACHE_EMPTY there is no data."""
+        """Returns what ADMIT_CACHE or CACHE_REFUSED says of initial data."""
         c = self._c.cache
         return _plain(
             CacheData,
@@ -161,12 +159,11 @@ class Message:
         )
 
     def cache_read(self) -> CacheRead:
-        """Returns what the program read from a cache (CACHE_READ). ``data`` is a view of the message's memory."""
+        """Returns what the program read from a cache (CACHE_READ)."""
         c = self._c.read
         return _plain(
             CacheRead,
             c,
-            data=memoryview(ffi.buffer(c.data, c.size)) if c.data else None,
             sketch=bytes(ffi.buffer(c.sketch, c.sketch_size)) if c.sketch else b"",
         )
 
@@ -184,15 +181,10 @@ class Message:
         )
         return _plain(Cell, c, data=data, shaders=shaders)
 
-    def binary_read(self) -> BinaryRead:
-        """Returns the binary of BINARY_READ. ``data`` is a view of the message's memory."""
+    def binary_read(self) -> Attested:
+        """Returns the binary of BINARY_READ."""
         c = self._c.binary
-        return _plain(
-            BinaryRead,
-            c,
-            data=memoryview(ffi.buffer(c.data, c.size)) if c.data else None,
-            key=bytes(ffi.buffer(c.key, c.key_size)),
-        )
+        return _plain(Attested, c, key=bytes(ffi.buffer(c.key, c.key_size)))
 
     def recorded(self) -> Recorded:
         """Returns the object of STATE. ``data`` is a view of the message's memory."""
@@ -229,8 +221,8 @@ def load_records(device: int, batch: Batch) -> bool:
 
 
 def load_done(device: int) -> int:
-    """int64_t load_done(uint64_t device): ends a load. Returns how many records the driver took since the last
-    ``load_done``, or -1 if the device is gone. Another load may follow."""
+    """int64_t load_done(uint64_t device): ends the load. Returns how many records the driver took, or -1 if the device
+    is gone."""
     return int(_shim.load_done(device))
 
 
@@ -247,7 +239,6 @@ def load_attested(device: int, attested: Sequence[Attested]) -> int:
     """int64_t load_attested(uint64_t, const PylayerAttested *, uint64_t count): copies binaries that the program read
     in earlier runs. Returns how many the layer took, or -1 if the device is gone."""
     array = ffi.new("PylayerAttested[]", len(attested))
-    views = []
     for c, one in zip(array, attested, strict=True):
         c.key_size = len(one.key)
         ffi.memmove(c.key, one.key, len(one.key))
@@ -255,28 +246,7 @@ def load_attested(device: int, attested: Sequence[Attested]) -> int:
         c.stale = one.stale
         c.size = one.size
         c.global_key = one.global_key
-        if one.data is not None:
-            views.append(ffi.from_buffer("uint8_t[]", one.data))
-            c.data = views[-1]
     return int(_shim.load_attested(device, array, len(attested)))
-
-
-def load_begin(device: int) -> None:
-    """int32_t load_begin(uint64_t device): announces a load. Pipeline creations that miss wait for its ``load_done``
-    or ``load_cancel``."""
-    _shim.load_begin(device)
-
-
-def load_cancel(device: int) -> None:
-    """int32_t load_cancel(uint64_t device): an expected load will not happen."""
-    _shim.load_cancel(device)
-
-
-def restorable(device: int, slots: int) -> None:
-    """int32_t restorable(uint64_t device, uint64_t slots): tells the layer which of the program's caches have data to
-    restore: bit n is for the n-th created. If such a cache is created empty, or the driver fails on its data, the layer
-    expects a load for it. Until this call the layer expects one for every cache."""
-    _shim.restorable(device, slots)
 
 
 def watch(device: int, descriptor: int) -> int:

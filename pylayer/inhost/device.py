@@ -63,9 +63,14 @@ class Device:
         return folder
 
     @property
+    def checks_data(self) -> bool:
+        """Whether data that the program brings itself is refused if it is damaged."""
+        return self.settings["application_caches"] not in ("pass", "report")
+
+    @property
     def checks_binaries(self) -> bool:
         """Whether the layer compares the program's own pipeline binaries with what the program read."""
-        return self.settings["application_binaries"] != "pass" and self.facts.binaries_requested
+        return self.checks_data and self.facts.binaries_requested
 
     @property
     def keeps(self) -> bool:

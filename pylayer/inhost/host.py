@@ -28,8 +28,6 @@ from ..values import (
     READS_PROGRAM,
     UNIT_NONE,
     VERDICT_EMPTY,
-    VERDICT_PASS,
-    VERDICT_PASS_KEPT,
     VERDICT_SKETCH,
 )
 
@@ -308,21 +306,13 @@ class Host:
         if verdict != VERDICT_EMPTY and session.learning.known.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
         refused = verdict == VERDICT_EMPTY
-        kept = verdict == VERDICT_PASS and session.caches.keeps(data)
-        last_good = session.last_good(data.slot, any_slot=True) if refused else None
-        if last_good is not None:
-            boundary.load_begin(message.device)  # before the answer: the program's next pipeline must wait for the load
-        message.answer_verdict(VERDICT_PASS_KEPT if kept else verdict)
+        message.answer_verdict(verdict)
         session.caches.note_load(data, passed=not refused)
         session.caches.count(outcome, refused)
         if session.run_log is not None:
             word = "emptied" if refused else "passed"
             session.run_log.cache(message.sent_ns, word, data.slot, data.data_size, outcome, waited=True)
-        meaning = ""
-        if refused:
-            meaning = "; the program gets an empty cache"
-            if last_good is not None and session.restore(last_good, load_expected=True):
-                meaning += ", and the last good data is merged into it"
+        meaning = "; the program gets an empty cache" if refused else ""
         boundary.log(
             LOG_WARN if refused else LOG_DEBUG,
             f"application cache of {data.data_size} bytes: {session.caches.describe(data, outcome)}{meaning}",
@@ -331,45 +321,15 @@ class Host:
             refused=int(refused),
         )
 
-    def cache_empty(self, message: boundary.Message) -> None:
-        """CACHE_EMPTY: the program created a cache without data. If it lost what it read in an earlier run, the last
-        good data is restored."""
-        if self._restore(message, any_slot=False):
-            boundary.log(
-                LOG_INFO,
-                "the program has no data for a cache that it loaded before; its last good data is merged into it",
-            )
-
-    def _restore(self, message: boundary.Message, any_slot: bool) -> bool:
-        """Restores the last good data of a message's cache. Returns whether there was any. If the layer expects a load,
-        every path must end it, even after an exception: pipeline creations wait for it."""
-        data = message.cache_data()
-        session = self.sessions.get(message.device)
-        last_good = None
-        try:
-            last_good = session.last_good(data.slot, any_slot) if session is not None else None
-        finally:
-            if session is not None:
-                restored = session.restore(last_good, data.load_expected)
-            elif data.load_expected:
-                boundary.load_cancel(message.device)
-        return session is not None and restored
-
     def cache_read(self, message: boundary.Message) -> None:
         """CACHE_READ: records what the program read from a cache, because it may load that data later."""
         session = self.sessions.get(message.device)
         if session is None:
             return
-        read = message.cache_read()
-        try:
-            session.caches.read(read)
-        finally:
-            if read.data is not None:
-                read.data.release()
+        session.caches.read(message.cache_read())
 
     def cache_refused(self, message: boundary.Message) -> None:
         """CACHE_REFUSED: the driver failed on initial data that policy had let pass."""
-        restored = self._restore(message, any_slot=True)
         data = message.cache_data()
         session = self.sessions.get(message.device)
         if session is not None:
@@ -379,7 +339,7 @@ class Host:
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
-            f"the program gets an empty cache{', and the last good data is merged into it' if restored else ''}",
+            "the program gets an empty cache",
         )
 
     def binaries_passed(self, message: boundary.Message) -> None:
@@ -437,7 +397,7 @@ class Host:
     ) -> None:
         """Adds the pieces to write of a message that brings data, and the view of its memory."""
         brought = getattr(message, BRINGS_DATA[message.type])()
-        if isinstance(brought.data, memoryview):
+        if message.type != boundary.BINARY_READ and isinstance(brought.data, memoryview):
             views.append(brought.data)
         if message.type == boundary.CELL:
             parts += self._new_of_cell(brought, session)
@@ -641,7 +601,6 @@ HANDLERS = {
     boundary.ADMIT_CACHE: Host.admit_cache,
     boundary.STORE_DAMAGED: Host.store_damaged,
     boundary.CACHE_REFUSED: Host.cache_refused,
-    boundary.CACHE_EMPTY: Host.cache_empty,
     boundary.CACHE_READ: Host.cache_read,
     boundary.BINARIES_PASSED: Host.binaries_passed,
     boundary.FLUSH_DEVICE: Host.flush_device,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..values import DeviceState
-    from .application_caches import ApplicationCaches
     from .device import Device
     from .journal_writer import JournalWriter
     from .learning import Learning
@@ -32,13 +31,11 @@ class StoreLoad:
         device: Device,
         writer: JournalWriter,
         learning: Learning,
-        caches: ApplicationCaches,
         load_all: bool,
     ) -> None:
         self._device = device
         self._writer = writer
         self._learning = learning
-        self._caches = caches
         self._load_all = load_all
         self.loaded = Loaded()
         self.device_exists = False
@@ -89,7 +86,6 @@ class StoreLoad:
         self.loaded.stored_cells = state.stored_cells
         if state.used_recently:
             self.loaded.last_run = self.loaded.now
-        device.commands.restorable(device.serial, self._caches.restorable_slots())
         self._say_load_damage()
         device.log(
             LOG_INFO,
@@ -125,7 +121,6 @@ class StoreLoad:
         if device.folder is not None and device.will_keep:
             self.loaded.verdicts = self._learning.known
             yield from device.folder.load(None if self._load_all else device.program_id, self.loaded)
-        yield from self._caches.batches_to_restore()
 
     def _hand_over(self, batch: Batch) -> None:
         """Hands one batch to the layer, which gives its records to the driver."""
@@ -146,7 +141,6 @@ class StoreLoad:
         """Ends the load after everything was handed over: waiting pipeline creations go on."""
         device = self._device
         self.over = True
-        device.commands.restorable(device.serial, self._caches.restorable_slots() if device.keeps else 0)
         start = time.monotonic_ns()
         taken = device.commands.load_done(device.serial)
         self.load_ns += time.monotonic_ns() - start

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from ..store.cache_history import Blob
     from ..store.format import Damage
     from ..values import DeviceFacts, Program
 
@@ -68,7 +67,7 @@ class DeviceSession(Device):
         self.learning = Learning(self)
         self.caches = ApplicationCaches(self, self.writer, self.learning, self._say_damage)
         self.binaries = ApplicationBinaries(self, self.writer, self._say_damage)
-        self.load = StoreLoad(self, self.writer, self.learning, self.caches, share == "all")
+        self.load = StoreLoad(self, self.writer, self.learning, share == "all")
         self.pipelines = Pipelines(self, self.load, self.writer, self.learning)
         self.recording = Recording(self, state_mib << 20)
 
@@ -98,8 +97,7 @@ class DeviceSession(Device):
     @property
     def needs_watching(self) -> bool:
         """Whether the driver may get data that it did not make in this run."""
-        mends = self.settings["application_caches"] not in ("pass", "report")
-        return self.keeps or self.checks_binaries or mends
+        return self.keeps or self.checks_data
 
     def watch(self) -> None:
         """Creates the crash sentinel and has the layer obey the verdicts. Call it when the device exists and before
@@ -148,30 +146,7 @@ class DeviceSession(Device):
         self.switch_off(reason)
         self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer rm --all --blocks switches it on again")
 
-    # ---- application caches ----------------------------------------------------------------------
-
-    def last_good(self, slot: int, any_slot: bool) -> Blob | None:
-        """Returns the last good data of an application's cache that is not merged yet, or None. Always None without a
-        carrier that stores pipelines, because the layer then has no cache to merge it into."""
-        return self.caches.last_good(slot, any_slot) if self.keeps else None
-
-    def restore(self, blob: Blob | None, load_expected: bool) -> bool:
-        """Merges the data into the layer's cache, from where it reaches the application's cache at its first miss.
-        Returns False if there is no usable data. ``load_expected``: the layer expects a load for this cache. This
-        function ends that load in any case, because pipeline creations wait for it."""
-        batch = None
-        if blob is not None:
-            if not self.load.over:
-                self.caches.restore_later(blob)  # the load in progress hands it over
-            else:
-                batch = self.caches.restore_now(blob)
-        if batch is None:
-            if load_expected:
-                self.commands.load_cancel(self.serial)
-            return blob is not None and not self.load.over
-        self.commands.load_records(self.serial, batch)
-        self.commands.load_done(self.serial)
-        return True
+    # ---- storing ---------------------------------------------------------------------------------
 
     def write_pipelines(self, parts: list[bytes | memoryview]) -> None:
         """Stores what ``pipelines.new`` returned. Its state is recorded, in the next run if need be."""
@@ -222,7 +197,6 @@ class DeviceSession(Device):
             "counters": self._totals,
             "refused": self.caches.refused,
             "cache_outcomes": self._cache_outcomes,
-            "restored_caches": self.caches.restored,
             "duplicates": pipelines.duplicates,
             "loaded_records": load.records + self._totals.get("fetched", 0),
             "loaded_bytes": load.loaded.bytes + self._totals.get("fetched_bytes", 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posix
 import time
 
-from ..values import VERDICT_PASS_KEPT, Plan, Value
+from ..values import VERDICT_EMPTY, Plan, Value
 from .user_output import describe
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ def _verdict(method: str, answer: Any) -> tuple[int, str]:
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise TypeError(f"{method} returned {type(answer).__name__}, not a tuple of verdict and outcome")
     verdict, outcome = answer
-    if not 0 <= verdict <= VERDICT_PASS_KEPT:
+    if not 0 <= verdict <= VERDICT_EMPTY:
         raise ValueError(f"{method} returned the verdict {verdict}")
     return int(verdict), str(outcome)
 

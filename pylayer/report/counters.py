@@ -85,7 +85,6 @@ COUNTERS = {
     "binaries_stale": Number(
         "the program's own pipeline binaries that it read from another driver or device", remark=True
     ),
-    "binaries_restored": Number("altered pipeline binaries replaced by the stored ones", remark=True),
     "binaries_refused": Number(
         "calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)", remark=True
     ),
@@ -129,9 +128,6 @@ RUN_VALUES = {
     "lost_records": Number("records that could not be written to the store", metric="pylayer_lost_records_total"),
     "cache_wait_ns": Number("time that the program waited for verdicts on data of its own caches"),
     "damaged_records": Number("damaged parts of the store that were not loaded"),
-    "restored_caches": Number(
-        "caches that got the last good data, because the program's own was refused or not there", remark=True
-    ),
     "passed_ns": Number("time that the longer ones of calls took that the layer did not touch, summed over threads"),
     "frames_lost": Number("frames that the timeline lacks, because it was full or policy was busy"),
     "write_errors": Number(

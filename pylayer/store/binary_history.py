@@ -1,11 +1,10 @@
 """Records what an application read out of its own VkPipelineBinaryKHR, so that altered data which it passes later can
-be recognised and replaced.
+be recognised.
 
 There is one ABIN record for each content under each key, because several of RADV's ray-tracing pipelines have the same
-key and different contents. The data is stored beside its digest as long as there is room. The records are in files of
-their own (``.binaries``), one for each process: a verdict on an application's cache reads the ``.attest`` files and
-must not wait for tens of megabytes. The files are never packed: they belong to one program, and a search for what it
-read from another driver need not read that driver's packs.
+key and different contents. It has the content's digest; those of an earlier pylayer have the content, too. The records
+are in files of their own (``.binaries``), one for each process. The files are never packed: they belong to one program,
+and a search for what it read from another driver need not read that driver's packs.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import xxhash
 
 from ..common import file_kinds
 from ..common.files import names_in, remove
-from ..values import Attested, BinaryRead
+from ..values import Attested
 from . import format
 from .binaries import MAX_KEY_BYTES, is_key
 from .ended import has_writer
@@ -43,9 +42,7 @@ assert HEAD.size == 64
 #: are kept.
 MAX_BINARIES = 65536
 MAX_STALE = 16384
-#: The most data of them that is kept.
-MOST_BYTES = 64 << 20
-#: Upper bound of the bytes that a record takes in a file besides the binary's data.
+#: Upper bound of the bytes that a record without data takes in a file.
 RECORD_BYTES = 192
 #: Binaries handed to the layer in one batch.
 BATCH = 1024
@@ -54,8 +51,8 @@ MAX_FILES = 8
 
 
 def parse(data: bytes | bytearray | memoryview, global_key: int = 0) -> Attested | None:
-    """Returns the binary in the data of an ABIN record; its ``data`` is a view of that memory. ``global_key``: the
-    record's fingerprint. Returns None if the record is impossible. Raises nothing."""
+    """Returns the binary in the data of an ABIN record. ``global_key``: the record's fingerprint. Returns None if the
+    record is impossible. Raises nothing."""
     if len(data) < HEAD.size:
         return None
     key_size, has_data, size, key, digest = HEAD.unpack_from(data)
@@ -63,27 +60,18 @@ def parse(data: bytes | bytearray | memoryview, global_key: int = 0) -> Attested
         return None
     if len(data) != HEAD.size + (size if has_data else 0):
         return None
-    view = memoryview(data)[HEAD.size :] if has_data else None
-    if view is not None and xxhash.xxh3_128_digest(view) != digest:
+    if has_data and xxhash.xxh3_128_digest(memoryview(data)[HEAD.size :]) != digest:
         return None
-    return Attested(data=view, digest=digest, global_key=global_key, key=key[:key_size], size=size, stale=False)
+    return Attested(digest=digest, global_key=global_key, key=key[:key_size], size=size, stale=False)
 
 
-def record_parts(read: BinaryRead | Attested, data: memoryview | None) -> list[bytes | memoryview]:
+def record_parts(read: Attested) -> list[bytes | memoryview]:
     """Returns the record as the pieces to write."""
-    head = HEAD.pack(len(read.key), data is not None, read.size, read.key, read.digest)
-    fingerprint, last_used = read.global_key, int(time.time())
-    if data is None:
-        return format.record_parts(format.APPLICATION_BINARY, head, fingerprint=fingerprint, last_used=last_used)
-    hashed = xxhash.xxh3_128(head)
-    hashed.update(data)
-    size = len(head) + len(data)
-    digest = hashed.digest()
-    header = format.record_header(format.APPLICATION_BINARY, size, digest, fingerprint=fingerprint, last_used=last_used)
-    return [header, head, data, format.padding(size)]
+    head = HEAD.pack(len(read.key), False, read.size, read.key, read.digest)
+    return format.record_parts(format.APPLICATION_BINARY, head, fingerprint=read.global_key, last_used=int(time.time()))
 
 
-def _name(binary: BinaryRead | Attested) -> Name:
+def _name(binary: Attested) -> Name:
     return binary.global_key, binary.key, binary.digest
 
 
@@ -97,27 +85,21 @@ def _files(directory: str, program: int) -> list[str]:
 class BinaryHistory:
     """The binaries of one program under one identity."""
 
-    def __init__(
-        self, folder: Folder, program: int, application: str, most_bytes: int, syncer: Syncer | None = None
-    ) -> None:
+    def __init__(self, folder: Folder, program: int, application: str, syncer: Syncer | None = None) -> None:
         self.damage: list[Damage] = []
         self._folder = folder
         self._program = program
         syncer = syncer or Syncer(None, lambda error: None)
         self._journal = SyncedJournal(folder, program, application, syncer, file_kinds.BINARIES)
-        self._most_bytes = most_bytes
-        self._data_bytes = 0
-        #: By global key, key and digest: whether the binary's data is kept.
-        self._known: dict[Name, bool] = {}
-        #: Binaries that ``new`` returned since the last ``write``: their names and previous values in ``_known``, and
-        #: bytes of data.
-        self._unwritten: list[tuple[Name, bool | None, int]] = []
+        self._known: set[Name] = set()
+        #: Binaries that ``new`` returned since the last ``write``.
+        self._unwritten: list[Name] = []
 
     # ---- loading ---------------------------------------------------------------------------------
 
     def load(self) -> Iterator[list[Attested]]:
         """Yields batches of every binary that the program read under this identity, verified, newest files first, then
-        of what it read under other identities. The data of a batch is valid until the next batch is requested."""
+        of what it read under other identities."""
         try:
             self._folder.check()
         except FileNotFoundError:
@@ -146,26 +128,12 @@ class BinaryHistory:
         self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
 
     def _take(self, part: Part, record: Record) -> Attested | None:
-        """Returns the binary in a record, without its data if that exceeds the limit. Returns None if the binary is
-        impossible or adds nothing to what is known."""
+        """Returns the binary in a record. Returns None if the binary is impossible or known."""
         one = parse(part.data_of(record), record.fingerprint)
-        if one is None:
+        if one is None or _name(one) in self._known or len(self._known) >= MAX_BINARIES:
             return None
-        has_data = one.data is not None and self._data_bytes + one.size <= self._most_bytes
-        if not self._is_news(_name(one), has_data, MAX_BINARIES):
-            return None
-        if not has_data:
-            one.data = None
-        self._learn(_name(one), one.size, has_data)
+        self._known.add(_name(one))
         return one
-
-    def _is_news(self, name: Name, has_data: bool, most: int) -> bool:
-        known = self._known.get(name)
-        return len(self._known) < most if known is None else has_data and not known
-
-    def _learn(self, name: Name, size: int, has_data: bool) -> None:
-        self._known[name] = has_data
-        self._data_bytes += size if has_data else 0
 
     def _stale(self) -> Iterator[Attested]:
         """Yields what the program read under other identities, newest files first. It reads the records' headers only:
@@ -186,17 +154,16 @@ class BinaryHistory:
 
     # ---- keeping ---------------------------------------------------------------------------------
 
-    def new(self, read: BinaryRead, keep_data: bool) -> list[bytes | memoryview]:
+    def new(self, read: Attested) -> list[bytes | memoryview]:
         """Returns the pieces to write for a binary that the application just read; empty if it is known. What is known
         may grow to twice what a load takes: the next load takes the newest, and ``compact`` drops the rest."""
-        data = read.data if keep_data and self._data_bytes + read.size <= 2 * self._most_bytes else None
         name = _name(read)
-        news = self._is_news(name, data is not None, 2 * MAX_BINARIES)
-        if not 0 < len(read.key) <= MAX_KEY_BYTES or not news:
+        known = name in self._known or len(self._known) >= 2 * MAX_BINARIES
+        if not 0 < len(read.key) <= MAX_KEY_BYTES or known:
             return []
-        self._unwritten.append((name, self._known.get(name), 0 if data is None else read.size))
-        self._learn(name, read.size, data is not None)
-        return record_parts(read, data)
+        self._unwritten.append(name)
+        self._known.add(name)
+        return record_parts(read)
 
     def write(self, parts: list[bytes | memoryview]) -> None:
         """Appends all pieces that ``new`` returned since the last call. Raises OSError; their binaries are then unknown
@@ -205,12 +172,7 @@ class BinaryHistory:
         try:
             self._journal.append(parts)
         except BaseException:
-            for name, before, size in reversed(unwritten):
-                self._data_bytes -= size
-                if before is None:
-                    del self._known[name]
-                else:
-                    self._known[name] = before
+            self._known.difference_update(unwritten)
             raise
 
     def close(self) -> None:
@@ -229,33 +191,33 @@ def _beginnings(path: str) -> Iterator[Attested]:
             if fields[0] == format.APPLICATION_BINARY and len(head) == HEAD.size:
                 key_size, _, size, key, digest = HEAD.unpack(head)
                 if 0 < key_size <= MAX_KEY_BYTES:
-                    yield Attested(data=None, digest=digest, global_key=0, key=key[:key_size], size=size, stale=True)
+                    yield Attested(digest=digest, global_key=0, key=key[:key_size], size=size, stale=True)
             at += format.record_size(fields[3])
     except OSError:
         return
 
 
-def compact(folder: Folder, most_bytes: int) -> Iterator[None]:
-    """Combines the files of each program in a folder into one and drops duplicates and what exceeds the limits, in
+def compact(folder: Folder) -> Iterator[None]:
+    """Combines the files of each program in a folder into one and drops duplicates and what exceeds the limit, in
     steps of about a millisecond. A file to which a process still appends is not touched. Raises OSError; every file is
     then still there."""
     for program, paths in folder.files_by_program((file_kinds.BINARIES,)).items():
         size = sum(os.stat(path).st_size for path in paths)
-        if len(paths) > MAX_FILES or size > most_bytes + MAX_BINARIES * RECORD_BYTES:
-            yield from _compact(folder, program, paths, most_bytes)
+        if len(paths) > MAX_FILES or size > MAX_BINARIES * RECORD_BYTES:
+            yield from _compact(folder, program, paths)
 
 
-def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) -> Iterator[None]:
+def _compact(folder: Folder, program: int, paths: list[str]) -> Iterator[None]:
     ended = [path for path in reversed(paths) if not has_writer(path)]
     if not ended:
         return
-    binaries = BinaryHistory(folder, program, "", most_bytes)
+    binaries = BinaryHistory(folder, program, "")
     target = folder.new_path(program, file_kinds.BINARIES)
     writer = PackWriter(target, folder.identity, program, _name_in(ended), format.APPLICATION_BINARIES_FILE)
     try:
         for path in ended:
             for batch in binaries.load_file(path):
-                writer.add_parts([part for one in batch for part in record_parts(one, one.data)])
+                writer.add_parts([part for one in batch for part in record_parts(one)])
                 yield
         yield from writer.finishing()
     except BaseException:

@@ -1,8 +1,7 @@
 """Records what an application read from its own caches, so that data it loads later can be recognised.
 
 The layer cannot put a header of its own into an application's cache file. So for each program and identity it records
-the XXH3-128, the length and a sketch of every blob that vkGetPipelineCacheData returned, and keeps the last whole blob
-of each of its caches. A cache is identified by its creation order on its device (``slot``). Data without a record that
+the XXH3-128, the length and a sketch of all data that vkGetPipelineCacheData returned. Data without a record that
 passed is recorded, too, without a sketch, so that nobody is asked about it again. It is no evidence about other data.
 
 A missing record proves nothing: runs without the layer, or with an unwritable store, leave none. So data is refused
@@ -21,7 +20,7 @@ from . import format
 from .ended import may_have_writer
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
-from .reader import Reader, parts_of
+from .reader import parts_of
 from .sketch import Sketches
 from .syncing import SyncedJournal, Syncer
 
@@ -30,26 +29,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Newest attestations kept for each program, and total bytes of their records. A record has 112 bytes, with the sketch
-#: of 4 KB of data 208, with that of 64 KB 912. So 16,384 blobs of 64 KB have room.
+#: of 4 KB of data 208, with that of 64 KB 912. So there is room for 16,384 times 64 KB of data.
 MAX_RECORDS = 1 << 15
 MAX_BYTES = 16 << 20
 #: In a history that has reached half of that, data that is used is dated again after this time, so that it stays.
 RENEW_SECONDS = 24 * 3600
-#: Most caches of a device whose last good data is kept.
-MAX_SLOTS = 64
 #: More files than these are combined into one.
 MAX_FILES = 8
 
 #: The data was truncated to the size of the application's buffer (VK_INCOMPLETE).
 INCOMPLETE = 1
-#: Not an attestation: marks an application that passes data to vkCreatePipelineCache.
-LOADS = 2
 #: The program passed the data, and nothing was known against it. It may be the driver's or not.
 PASSED = 4
 
 
 class Attestation(Value):
-    """One blob that an application read or passed. ``sketch`` is empty if there is none."""
+    """Data that an application read or passed. ``slot``: the cache, in creation order on its device. ``sketch`` is
+    empty if there is none."""
 
     digest: bytes
     size: int
@@ -81,20 +77,6 @@ class Attestation(Value):
         return format.record_parts(format.ATTEST, data, last_used=self.time)
 
 
-class Blob:
-    """The last data of one slot, in a file. ``older``: the blobs that it replaces. They are the fallback, because its
-    own file may not be on the disk yet."""
-
-    __slots__ = ("digest", "older", "path", "size", "slot")
-
-    def __init__(self, path: str, slot: int, digest: bytes, size: int) -> None:
-        self.path = path
-        self.slot = slot
-        self.digest = digest
-        self.size = size
-        self.older: list[Blob] = []
-
-
 class History:
     """Attestations of one program in one identity's folder, including those that other processes added since.
     ``takes_passed``: data that the program only passed counts as known."""
@@ -105,8 +87,6 @@ class History:
         self.sketches = Sketches()
         #: Bytes of all records.
         self.bytes = 0
-        #: The program passed data of its own to vkCreatePipelineCache in some run.
-        self.loads = False
         self._program = program
         self._takes_passed = takes_passed
         self._read_to: dict[str, int] = {}
@@ -127,9 +107,6 @@ class History:
 
     def take(self, attestation: Attestation) -> None:
         """Adds an attestation from a file or of this process. Its sketch is in ``sketches`` from then on."""
-        if attestation.flags & LOADS:
-            self.loads = True
-            return
         self.bytes += attestation.size_of_record
         if self.bytes <= MAX_BYTES:
             self.sketches.add(attestation.size, attestation.sketch)
@@ -167,26 +144,8 @@ def read_attestations(
     return found
 
 
-def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
-    """Returns the blob of a file, read from its headers alone, or None. The headers must verify: a blob with a wrong
-    slot would replace another slot's blob."""
-    try:
-        reader = Reader(path)
-    except OSError:
-        return None
-    try:
-        header, _ = reader.header(identity_digest)
-        head = reader.header_at(format.FILE_HEADER.size) if header is not None else None
-        if head is None or head[0] != format.BLOB:
-            return None
-        _, slot, _, size, _, digest, *_ = head
-        return Blob(path, slot, digest, size)
-    except OSError:
-        return None
-
-
 class Attestations:
-    """Attestations and blobs of one program under one identity. The constructor reads them from the store."""
+    """Attestations of one program under one identity. The constructor reads them from the store."""
 
     def __init__(
         self,
@@ -200,7 +159,6 @@ class Attestations:
         self.folder = folder
         self.program = program
         self.history = History(folder, program, takes_passed)
-        self.blobs: dict[int, Blob] = {}
         self.damage: list[Damage] = []
         self._application = application
         self._journal = SyncedJournal(folder, program, application, self._syncer, file_kinds.ATTEST)
@@ -213,14 +171,6 @@ class Attestations:
         except OSError:
             return
         self.history.refresh(self.damage)
-        for path in self.folder.files(self.program, (file_kinds.BLOB,)):
-            blob = _read_blob(path, self.folder.identity.digest)
-            if blob is None:
-                continue
-            older = self.blobs.get(blob.slot)  # left by a process that died before it deleted the file
-            if older is not None:
-                blob.older = [older, *older.older]
-            self.blobs[blob.slot] = blob
 
     def outcome(self, data_digest: bytes, size: int, data_sketch: bytes = b"") -> tuple[str, str]:
         """Returns one of ``outcomes.HISTORY`` for initial data of a VkPipelineCache, and for altered data how it was
@@ -275,58 +225,6 @@ class Attestations:
                 Attestation(data_digest, size, int(time.time()), slot, PASSED if known is None else known.flags)
             )
 
-    def note_load(self) -> None:
-        """Records that the application passed data to vkCreatePipelineCache. Raises OSError."""
-        if not self.history.loads:
-            self._append(Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS))
-
-    def keep(self, data_digest: bytes, slot: int, data: memoryview) -> None:
-        """Keeps what the application read as the last good data of the slot. Raises OSError."""
-        older = self.blobs.get(slot)
-        if slot >= MAX_SLOTS or (older is not None and older.digest == data_digest):
-            return
-        path = self.folder.write_blob(self.program, self._application, slot, data)
-        self.blobs[slot] = Blob(path, slot, data_digest, len(data))
-        replaced = [] if older is None else [blob.path for blob in (older, *older.older)]
-        self._syncer.replaced(path, replaced)
-
-    def last_good(self, slot: int, any_slot: bool) -> Blob | None:
-        """Returns the blob of a slot. If the slot has none, returns the newest blob of another slot with ``any_slot``,
-        else None."""
-        blob = self.blobs.get(slot)
-        if blob is None and any_slot and self.blobs:
-            return max(self.blobs.values(), key=lambda blob: blob.path.rpartition("/")[2].partition("-")[2])
-        return blob
-
-    def has(self, data_digest: bytes) -> bool:
-        """Returns whether a blob with this content is kept."""
-        return any(blob.digest == data_digest for blob in self.blobs.values())
-
-    def read_blob(self, blob: Blob) -> bytes | None:
-        """Returns a blob's verified data. If the blob cannot be used, falls back to those that it replaces. Returns
-        None if none of them can be used. Adds what is wrong to ``damage``."""
-        for one in (blob, *blob.older):
-            data = self._read_one(one)
-            if data is not None:
-                blob.digest = one.digest
-                return data
-        return None
-
-    def _read_one(self, blob: Blob) -> bytes | None:
-        try:
-            reader = Reader(blob.path)
-        except OSError:
-            return None
-        try:
-            header, outcome = reader.header(self.folder.identity.digest)
-            found = reader.record_at(format.FILE_HEADER.size) if header is not None else None
-        except OSError:
-            return None
-        if found is None or found[0].digest != blob.digest:
-            self.damage.append(Damage(blob.path, outcome if header is None else "damaged-data"))
-            return None
-        return found[1]
-
     def compact(self) -> None:
         """Combines the files whose writers have ended into one that has the newest attestations. Raises OSError."""
         ended = [path for path in self.folder.files(self.program, (file_kinds.ATTEST,)) if not may_have_writer(path)]
@@ -334,12 +232,10 @@ class Attestations:
             return
         # Read the files again: a writer that has ended may have appended after this process read them.
         newest: dict[bytes, Attestation] = {}
-        loads = False
         combined = []
         for path in ended:
             damage: list[Damage] = []
             for attestation in read_attestations(path, self.folder.identity.digest, damage):
-                loads |= bool(attestation.flags & LOADS)
                 newest.setdefault(attestation.digest, attestation).add(attestation)
             if all(what.is_torn_end for what in damage):
                 combined.append(path)
@@ -347,10 +243,7 @@ class Attestations:
         # quarantine as a whole.
         if len(combined) <= MAX_FILES:
             return
-        newest.pop(bytes(format.DIGEST_BYTES), None)
         parts: list[bytes | memoryview] = []
-        if loads:
-            parts += Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS).parts()
         room = MAX_BYTES
         for attestation in sorted(newest.values(), key=lambda one: date_of(one.time), reverse=True)[:MAX_RECORDS]:
             room -= attestation.size_of_record

@@ -23,7 +23,6 @@ CONTENT = {
     format.PACK: (*format.PIPELINES, format.NOTE, format.USED),
     format.EXPORT: (*format.PIPELINES, format.NOTE, format.USED),
     format.SNAPSHOT_FILE: (format.SNAPSHOT,),
-    format.BLOB_FILE: (format.BLOB,),
     format.ATTEST_FILE: (format.ATTEST,),
     format.APPLICATION_BINARIES_FILE: (format.APPLICATION_BINARY,),
     format.VERDICT_FILE: (format.VERDICTS,),

@@ -267,7 +267,7 @@ class Folder:
             for what in damage:
                 (loaded.torn if what.is_torn_end else loaded.damage).append(what)
 
-    # ---- snapshots and blobs ---------------------------------------------------------------------
+    # ---- whole files -----------------------------------------------------------------------------
 
     def write_file(
         self, kind: Kind, program: int, application: str, parts: list[bytes | memoryview], sync: bool = False
@@ -286,12 +286,6 @@ class Folder:
         contains. Raises OSError."""
         record = format.record_parts(format.SNAPSHOT, data, create_ns=create_ns)
         return self.write_file(file_kinds.SNAPSHOT, program, application, record)
-
-    def write_blob(self, program: int, application: str, slot: int, data: bytes | memoryview) -> str:
-        """Stores what an application read of its cache; returns the file's path. The caller deletes the blobs that it
-        replaces. Raises OSError."""
-        record = format.record_parts(format.BLOB, data, kind=min(slot, 0xFFFF))
-        return self.write_file(file_kinds.BLOB, program, application, record)
 
 
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:

@@ -11,7 +11,7 @@ import time
 
 from ..common import compiled, file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import names_in, remove_left_temporaries, remove_tree
+from ..common.files import names_in, remove, remove_left_temporaries, remove_tree
 from . import binary_history, bounds, ended, fold, plans, quarantine, runs, state, timeline
 from .folder import Folder, identity_names
 from .format import Damage
@@ -82,7 +82,7 @@ def maintain(
     if at_exit:
         return
     yield
-    yield from binary_history.compact(folder, binary_history.MOST_BYTES)
+    yield from binary_history.compact(folder)
     yield from state.maintain(folder.root, limits.state)
     if bounds.is_exceeded(folder.root, limits.max_store, limits.max_program):
         trimmed = bounds.Trimmed()
@@ -143,7 +143,11 @@ def prune(root: str) -> None:
     for directory in file_kinds.BESIDE:
         remove_left_temporaries(os.path.join(root, directory), trees=directory == file_kinds.PREWARM.place)
     for name in identity_names(root):
-        remove_left_temporaries(os.path.join(root, "store", name))
+        directory = os.path.join(root, "store", name)
+        remove_left_temporaries(directory)
+        for file in names_in(directory):
+            if file.endswith(".blob"):  # an earlier pylayer copied the data of programs' own caches
+                remove(os.path.join(directory, file))
 
 
 def _prune_fleets(root: str) -> None:

@@ -1,4 +1,4 @@
-"""Stores as programs leave them, made with the store's own code: journals, packs, snapshots, blobs, attestations."""
+"""Stores as programs leave them, made with the store's own code: journals, packs, snapshots, attestations."""
 
 from __future__ import annotations
 
@@ -100,9 +100,6 @@ class Store:
         parts = Attestation(xxhash.xxh3_128_digest(data), len(data), NOW, 0, 0).parts()
         return self.file(".attest", program, b"".join(parts))
 
-    def blob(self, program: tuple[str, str], data: bytes) -> Path:
-        return self.file(".blob", program, record(data, format.BLOB))
-
     def suspects(self, program: tuple[str, str], *digests: bytes) -> Path:
         """Sets records aside for a program."""
         return self.file(".verdict", program, *(verdict(subject=number_of(digest)) for digest in digests))
@@ -152,7 +149,6 @@ def filled(root: Path) -> Store:
     store.journal(GAME, *(cell(number) for number in range(100, 105)))
     store.snapshot(TOOL, cell_data(1000, size=5000))
     store.attest(GAME, b"what the game read")
-    store.blob(GAME, cell_data(2000, size=3000))
     return store
 
 

@@ -112,9 +112,7 @@ def full(user: User) -> User:
     flip(pack, pack.stat().st_size // 2)
     store.journal(GAME, stores.cell(7), alive=True)
     store.file(".verdict", GAME, stores.verdict())
-    (store.files("*.blob")[0].parent / "0123456789abcdef-0123456789abcdef-0123456789abcdef.journal").write_bytes(
-        b"none"
-    )
+    (store.path / "0123456789abcdef-0123456789abcdef-0123456789abcdef.journal").write_bytes(b"none")
     events = [pipeline(5, 40), pipeline(60, 3, fingerprint=0xDEF), cache(1, "emptied", "altered"), hits(0, 4)]
     name = {"program": "recorded", "executable": "recorded"}
     recorded_runs.write(user.store, events[:1], pid=100, start_ticks=1, started=900.0, ended=901.0, **name)

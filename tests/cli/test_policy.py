@@ -298,7 +298,7 @@ def test_origins(user: User, file: Path) -> None:
     assert settings["record_state"] == {"value": False, "source": str(file), "line": 5, "rule": 0}
     preset = settings["adopt_driver_cache"]
     assert preset["source"] == "preset players" and preset["line"] > 0
-    assert settings["seed_application_caches"] == {"value": True, "source": "default", "line": 0, "rule": 0}
+    assert settings["application_caches"] == {"value": "attest", "source": "default", "line": 0, "rule": 0}
     assert found["top"]["share"]["source"] == str(file) and found["top"]["max_store_mib"]["source"] == "preset players"
     program = Program(**device["program"])
     facts = DeviceFacts(

@@ -338,7 +338,6 @@ FORGERIES: dict[str, Callable[[Forger], None]] = {
     "of an unknown kind": lambda forger: forger.add(format.CELL, stores.cell_data(1), kind=200),
     "a note with unknown content": lambda forger: forger.add(format.NOTE, b"plain_kind=i:99\n"),
     "a SNAP record": lambda forger: forger.add(format.SNAPSHOT, stores.cell_data(1)),
-    "a BLOB record": lambda forger: forger.add(format.BLOB, stores.cell_data(1)),
     "a ATST record": lambda forger: forger.add(format.ATTEST, bytes(40)),
     "the same record twice": lambda forger: forger.add(format.CELL, stores.cell_data(5)),
     "an impossible program, or one that appears twice": lambda forger: forger.program(ID, "game"),

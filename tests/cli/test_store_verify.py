@@ -46,8 +46,8 @@ def test_fine(user: User, store: Store) -> None:
     found = user.json("ls", "--verify")
     assert found["fine"] and found["problems"] == []
     assert found["file_bytes"] == store.sizes()
-    assert found["records"] == 70 + 2 + 5 + 3  # pipelines, uses, the journal's, and single files
-    assert found["bytes_per_s"] > 0 and found["files"] == 7
+    assert found["records"] == 70 + 2 + 5 + 2  # pipelines, uses, the journal's, and single files
+    assert found["bytes_per_s"] > 0 and found["files"] == 6
     assert "Everything is fine" in user.pylayer("ls", "--verify").stdout
 
 
@@ -80,7 +80,7 @@ def change_kind(store: Store) -> Path:
 
 
 def change_unreadable(store: Store) -> Path:
-    path = one(store, "*.blob")
+    path = one(store, "*.snapshot")
     path.unlink()
     path.symlink_to(path.name)
     return path
@@ -93,7 +93,7 @@ def change_program(store: Store) -> Path:
 
 change_record_header = edit("*.closed", flipped(format.FILE_HEADER.size + 20))
 change_data = edit("*.snapshot", flipped(2000))
-change_empty = edit("*.blob", lambda data: b"")
+change_empty = edit("*.snapshot", lambda data: b"")
 #: The end of the journal's first record.
 FIRST_END = format.FILE_HEADER.size + format.record_size(len(stores.cell_data(0)))
 
@@ -284,7 +284,7 @@ def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix:
     """A record that a writer left incomplete when it died is no problem."""
     whole = record(bytes(format.ATTESTATION.size), format.ATTEST)
     if suffix == ".binaries":
-        whole = b"".join(binary_history.record_parts(binary_read(b"one"), memoryview(b"one")))
+        whole = b"".join(binary_history.record_parts(binary_read(b"one")))
     path = store.file(suffix, GAME, whole, whole[:-20])
     size = path.stat().st_size
     assert user.json("ls", "--verify", "--repair")["fine"] and path.stat().st_size == size
@@ -294,10 +294,9 @@ def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix:
 @pytest.mark.parametrize("change", [lambda data: data[:100], flipped(300)], ids=["cut in its header", "damaged"])
 def test_damage_without_a_fold(user: User, store: Store, suffix: str, change: Callable[[bytes], bytes]) -> None:
     """A file that is appended to and is damaged cannot be repaired. It goes to quarantine."""
-    read = binary_read(bytes(200))
     records = {
         ".attest": record(bytes(format.ATTESTATION.size), format.ATTEST),
-        ".binaries": b"".join(binary_history.record_parts(read, memoryview(bytes(200)))),
+        ".binaries": b"".join(binary_history.record_parts(binary_read())),
         ".verdict": stores.verdict(),
     }
     path = store.file(suffix, OTHER, records[suffix])

@@ -127,21 +127,15 @@ static void use_cache(Program *program, const Bytes *data, Outcome *outcomes)
 // is what these files are for.
 static void use_store(Program *program, const Work *work)
 {
-    enum { STORE, RESTORED, OWN, IMPORTED, USES };
+    enum { STORE, OWN, IMPORTED, USES };
     Outcome outcomes[USES][PIPELINES];
-    const Bytes nothing = {NULL, 0};
     const char *suffix = work->stored.suffix;
     for (uint32_t i = 0; i < PIPELINES; ++i)
         outcomes[STORE][i] = probe_pipeline(program, i, VK_NULL_HANDLE);
-    use_cache(program, &nothing, outcomes[RESTORED]); // the first, as the one that was stored
     use_cache(program, &work->cache, outcomes[OWN]);
     for (uint32_t i = 0; i < PIPELINES; ++i)
         outcomes[IMPORTED][i] = import_pipeline(program, i, &work->archive.entries[i]);
-    note(outcomes[strcmp(suffix, "blob") == 0       ? RESTORED
-                  : strcmp(suffix, "attest") == 0   ? OWN
-                  : strcmp(suffix, "binaries") == 0 ? IMPORTED
-                                                    : STORE],
-         PIPELINES);
+    note(outcomes[strcmp(suffix, "attest") == 0 ? OWN : strcmp(suffix, "binaries") == 0 ? IMPORTED : STORE], PIPELINES);
 }
 
 static void end_input(uint32_t inputs)
@@ -211,8 +205,6 @@ static void prepare(const char *directory)
     name_in(path, sizeof path, directory, "program.binaries");
     archive_save(&archive, path);
     vkDestroyPipelineCache(program.context.device, cache, NULL);
-    /* A program that never loads its cache is given nothing in its place. */
-    vkDestroyPipelineCache(program.context.device, open_cache(&program, &data), NULL);
     program_close_device(&program);
     program_close(&program);
 }

@@ -41,16 +41,12 @@ MOST_HUNG = 100
 #: Nothing can be known of these, and what becomes of them is counted by itself: docs/internals/architecture.md.
 UNKNOWN = {("binaries", "one bit of the key"): "a key under which the program never read anything"}
 
-#: Each binary of an application's is a record of its own in the store: these need several of a pipeline.
-OF_SEVERAL = {"compute data in graphics", "graphics data in compute", "fragment shader of another", "order reversed"}
-OF_SEVERAL |= {"one binary missing", "one binary more"}
 
 #: The store's files: carrier that writes them, their suffix, what the program's records in them hold.
 RECORDS = [("cells", "closed", "cache"), ("snapshot", "snapshot", "cache"), ("binaries", "closed", "binaries")]
-RECORDS += [("binaries", "binaries", "binaries")]
-FILES = [("cells", "closed"), ("cells", "pack"), ("cells", "blob"), ("cells", "attest"), ("snapshot", "snapshot")]
+FILES = [("cells", "closed"), ("cells", "pack"), ("cells", "attest"), ("snapshot", "snapshot")]
 FILES += [("binaries", "closed"), ("binaries", "pack"), ("binaries", "binaries")]
-NAMES = {"closed": "journal", "binaries": ".binaries", "blob": ".blob", "attest": ".attest"}
+NAMES = {"closed": "journal", "binaries": ".binaries", "attest": ".attest"}
 
 
 @dataclasses.dataclass
@@ -198,8 +194,7 @@ class Corruption:
                     self.add("cells" if mode == "caches" else "binaries", mode, name, kind, layered=layered)
         for carrier, suffix, name in RECORDS if "records" in parts else ():
             for kind in self.kinds[name]:
-                if suffix != "binaries" or kind not in OF_SEVERAL:
-                    self.add(carrier, "stored", name, kind, suffix)
+                self.add(carrier, "stored", name, kind, suffix)
         for carrier, suffix in FILES if "files" in parts else ():
             for kind in self.kinds["file"]:
                 self.add(carrier, "stored", "file", kind, suffix)

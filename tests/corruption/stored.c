@@ -92,15 +92,8 @@ static Entry new_entry(uint32_t count)
 }
 
 // BINR: number, size of the key, 8 bytes, key; 48 bytes a binary; their data at multiples of 16.
-static Entry entry_of(const uint8_t *magic, const uint8_t *data)
+static Entry entry_of(const uint8_t *data)
 {
-    if (memcmp(magic, "ABIN", 4) == 0) {
-        Entry entry = new_entry(1);
-        entry.keys[0] = key_at(data, data + 16);
-        Bytes bytes = bytes_of(data + 64, size_at(data + 8));
-        entry.data[0] = (VkPipelineBinaryDataKHR){bytes.size, bytes.bytes};
-        return entry;
-    }
     Entry entry = new_entry(word_at(data));
     entry.key = key_at(data + 4, data + 16);
     const uint8_t *place = data + 48 + 48 * entry.count;
@@ -115,16 +108,9 @@ static Entry entry_of(const uint8_t *magic, const uint8_t *data)
 }
 
 // Whole and possible, so that the hash of the record alone says that it is another.
-static void put_entry(Out *out, const uint8_t *magic, const uint8_t *data, const Entry *entry)
+static void put_entry(Out *out, const uint8_t *data, const Entry *entry)
 {
     uint64_t size;
-    if (memcmp(magic, "ABIN", 4) == 0) {
-        put(out, data, 16);
-        put(out, entry->keys[0].key, sizeof entry->keys[0].key);
-        put(out, data + 48, 16);
-        put(out, entry->data[0].pData, entry->data[0].dataSize);
-        return;
-    }
     put(out, &entry->count, sizeof entry->count);
     put(out, data + 4, 44);
     for (uint32_t i = 0; i < entry->count; ++i) {
@@ -154,8 +140,8 @@ typedef struct {
 static bool holds(const StoredFiles *files, const uint8_t *magic)
 {
     if (files->list == OF_CACHE)
-        return memcmp(magic, "CELL", 4) == 0 || memcmp(magic, "SNAP", 4) == 0 || memcmp(magic, "BLOB", 4) == 0;
-    return memcmp(magic, "BINR", 4) == 0 || memcmp(magic, "ABIN", 4) == 0;
+        return memcmp(magic, "CELL", 4) == 0 || memcmp(magic, "SNAP", 4) == 0;
+    return memcmp(magic, "BINR", 4) == 0;
 }
 
 static size_t behind(const uint8_t *record)
@@ -172,7 +158,7 @@ static void read_records(const StoredFiles *files, Base *base)
         ++base->records;
         if (files->list == OF_CACHE)
             continue;
-        Entry entry = entry_of(record, record + RECORD_HEADER);
+        Entry entry = entry_of(record + RECORD_HEADER);
         // Entries of an archive are numbered here, not looked up.
         entry.key = (VkPipelineBinaryKeyKHR){.keySize = 4, .key = {0}};
         memcpy(entry.key.key, &base->binaries.count, 4);
@@ -208,14 +194,6 @@ static uint32_t read_bases(const StoredFiles *files, Base *bases)
     return count;
 }
 
-/* Blobs are for a program that is known to load its caches, which attestations tell. */
-static bool stays(const StoredFiles *files, const char *name)
-{
-    const char *suffix = strrchr(name, '.');
-    return strcmp(name, "identity") == 0 ||
-           (strcmp(files->suffix, "blob") == 0 && suffix && strcmp(suffix, ".attest") == 0);
-}
-
 static void empty_folder(const StoredFiles *files)
 {
     const char *path = files->live;
@@ -224,7 +202,7 @@ static void empty_folder(const StoredFiles *files)
         die("%s cannot be read", path);
     for (struct dirent *found; (found = readdir(directory)) != NULL;) {
         char name[4096];
-        if (found->d_name[0] == '.' || stays(files, found->d_name))
+        if (found->d_name[0] == '.' || strcmp(found->d_name, "identity") == 0)
             continue;
         snprintf(name, sizeof name, "%s/%s", path, found->d_name);
         unlink(name);
@@ -251,7 +229,7 @@ static uint32_t corrupt_records(const StoredFiles *files, const Base *base, Rand
         } else if (changed) {
             Entry corrupted = corrupt_binaries(&base->binaries, number, files->kind, random);
             if (corrupted.count) {
-                put_entry(out, record, data, &corrupted);
+                put_entry(out, data, &corrupted);
                 entry_free(&corrupted);
                 ++inputs;
             } else {

@@ -27,7 +27,6 @@ import json
 
 from pylayer.inhost import boundary, host
 from pylayer.policy import Policy
-from pylayer.values import VERDICT_PASS, VERDICT_PASS_KEPT
 
 
 def write(what, **values):
@@ -60,14 +59,9 @@ handle = host.Host.handle
 
 
 def handle_and_record(self, message):
-    if message.type == boundary.CACHE_EMPTY:
-        data = message.cache_data()
-        write("empty", size=data.data_size, digest=data.digest.hex(), slot=data.slot, cache=data.cache)
-    elif message.type == boundary.CACHE_READ:
+    if message.type == boundary.CACHE_READ:
         read = message.cache_read()
-        values = read.as_dict()
-        values["data"] = None if read.data is None else bytes(read.data).hex()
-        write("read", **dict(values, digest=read.digest.hex(), sketch=read.sketch.hex()))
+        write("read", **dict(read.as_dict(), digest=read.digest.hex(), sketch=read.sketch.hex()))
     handle(self, message)
 
 

@@ -97,7 +97,7 @@ def test_cache_file_of_another_build(scripted: ScriptedDriver, tmp_path: Path) -
 
 def load_changed(scripted: ScriptedDriver, file: Path, changes: dict[str, tuple[Change, str]]) -> None:
     """Loads a program's cache file, changed in each of these ways. Asserts that the driver, which would crash on the
-    data, never sees it, and that the program gets its pipelines from the last good data."""
+    data, never sees it, and that the program gets its pipelines from the store."""
     scripted.demo("--count", 6, "--cache", "object", "--cache-save", file)
     good = file.read_bytes()
     for name, (change, outcome) in changes.items():

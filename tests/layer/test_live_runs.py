@@ -383,7 +383,7 @@ def test_another_build_counted(world: World) -> None:
     assert world.runs()[-1]["counters"]["gathering"] == COUNT
     run(world, *WARM, *END)
     assert world.live_files() == [path] and world.runs()[-2]["alive"] is False
-    world.configure(application_binaries="attest")  # policy starts, because the file changed
+    world.configure(application_caches="check")  # policy starts, because the file changed
     run(world, *WARM, *END)
     assert world.live_files() == []
     (kept,) = [one for one in world.runs() if "gathering" in one["counters"]]

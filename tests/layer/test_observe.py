@@ -11,7 +11,7 @@ from programs.modes import modes
 from scripted_driver import ScriptedDriver
 from world import AWAKE, World, seen
 
-OBSERVE: dict[str, Any] = {"carrier": "observe", "application_caches": "report", "application_binaries": "pass"}
+OBSERVE: dict[str, Any] = {"carrier": "observe", "application_caches": "report"}
 #: Prefixes of queries, which the layer may add without changing the program's work.
 QUESTIONS = ("vkGet", "vkEnumerate")
 

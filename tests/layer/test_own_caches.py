@@ -17,7 +17,6 @@ from pylayer.common import file_kinds
 from pylayer.store import format
 from pylayer.store.cache_history import (
     INCOMPLETE,
-    LOADS,
     MAX_RECORDS,
     RENEW_SECONDS,
     Attestation,
@@ -49,7 +48,7 @@ def run(world: World, file: Path, *steps: str | int, count: int = COUNT, **envir
 
 
 def fill(world: World, file: Path, count: int = COUNT, **environment: str) -> None:
-    """Three runs: one compiles, one has policy note that the program loads its cache, and one is as all later ones."""
+    """Three runs: one compiles, one records what was compiled, and one is as all later ones."""
     for _ in range(3):
         run(world, file, count=count, **environment)
 
@@ -165,7 +164,6 @@ def test_a_large_history(world: World, file: Path) -> None:
         *(n.to_bytes(16, "big") for n in range(1, MAX_RECORDS // 2 + 1)),
     ]
     records = [Attestation(digest, file.stat().st_size, old, 0, 0) for digest in digests]
-    records.append(Attestation(bytes(16), 0, old, 0, LOADS))
     name = attestations(world)[0]
     identity = read_identity(str(world.store), name.parent.name)
     assert identity is not None
@@ -279,8 +277,8 @@ def test_unknown_data_that_a_process_died_over(scripted: ScriptedDriver, file: P
 
 
 def test_a_cache_that_grows(world: World, file: Path) -> None:
-    """A program that compiles more has policy running, which keeps a copy of the new data. The next run records
-    what was compiled (state), and those after it need none."""
+    """A program that compiles more has policy running, which stores it. The next run records what was
+    compiled (state), and those after it need none."""
     fill(world, file)
     assert has_asked(run(world, file, "mapped", "_policy.", count=COUNT + 2))
     assert world.last()["compiled"] == 2
@@ -296,20 +294,10 @@ def test_a_file_that_was_lost(real: World, file: Path) -> None:
     size = file.stat().st_size
     file.unlink()
     assert "threads: 1\n" in run(real, file, "threads", count=MANY)
-    assert (real.last()["hits"], real.last()["compiled"], real.runs()[-1]["restored_caches"]) == (MANY, 0, 0)
+    assert (real.last()["hits"], real.last()["compiled"]) == (MANY, 0)
     assert file.stat().st_size == size
     assert "threads: 1\n" in run(real, file, "threads", count=MANY)
     assert real.last()["application_hits"] == MANY
-
-
-def test_a_file_that_was_lost_and_is_not_restored(world: World, file: Path) -> None:
-    """With seed_application_caches: false nothing is restored, so a program that lost its cache file needs no
-    interpreter, and none of its pipelines waits for one."""
-    world.configure(seed_application_caches=False)
-    fill(world, file)
-    file.unlink()
-    assert "threads: 1\n" in run(world, file, "threads")
-    assert (world.last()["hits"], world.last()["load_wait_ns"]) == (COUNT, 0)
 
 
 def test_a_store_that_is_only_read(world: World, file: Path) -> None:

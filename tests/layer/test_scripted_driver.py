@@ -79,8 +79,7 @@ def test_second_run_compiles_nothing(scripted: ScriptedDriver, carrier: str) -> 
     ids=["sizes", "growth", "merges", "zero length", "global key"],
 )
 def test_small_recipes(scripted: ScriptedDriver, recipe: str) -> None:
-    """Recipes about caches and keys print the same with and without the layer, if the layer does not seed caches."""
-    scripted.settings(seed_application_caches=False)
+    """Recipes about caches and keys print the same with and without the layer."""
     assert scripted.recipe(recipe).stdout == scripted.recipe(recipe, layered=False).stdout
 
 

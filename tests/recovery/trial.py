@@ -46,8 +46,8 @@ OF_RUNS = {
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
 MAY_STAY = {
-    **dict.fromkeys(("tmp", "blob", "unrecorded"), 1),
-    **dict.fromkeys(("useless .attest", "useless .blob", "useless .objects", "useless .unrecorded"), 1),
+    **dict.fromkeys(("tmp", "unrecorded"), 1),
+    **dict.fromkeys(("useless .attest", "useless .objects", "useless .unrecorded"), 1),
     "verdict": 2,
 }
 #: After a run with another value of a driver's variable, too: for the driver that is another device.

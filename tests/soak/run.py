@@ -115,7 +115,7 @@ POLICIES: list[object] = [
     {"settings": {"carrier": "cells"}},
     {"settings": {"carrier": "binaries"}},
     {"settings": {"carrier": "snapshot"}},
-    {"settings": {"application_binaries": "attest"}},
+    {"settings": {"application_caches": "strict"}},
     {"share": "all", "max_store_mib": 8},
     {"rules": [{"match": {"executable": "soak"}, "set": {"carrier": "off"}}]},
     "settings: {carrier: [",

@@ -24,7 +24,7 @@ from unit.things import (
 from pylayer.common.identity import Identity, program_id
 from pylayer.policy import Policy
 from pylayer.store.folder import Folder
-from pylayer.values import CARRIER_CELLS, BinaryRead, CacheData, CacheRead, Cell, DeviceState, Plan
+from pylayer.values import CARRIER_CELLS, Attested, CacheData, CacheRead, Cell, DeviceState, Plan
 
 TYPES = (
     "CREATE_INSTANCE",
@@ -35,7 +35,6 @@ TYPES = (
     "CELL",
     "FLUSH_DEVICE",
     "FLUSH_PROCESS",
-    "CACHE_EMPTY",
     "CACHE_READ",
     "BINARY_READ",
     "BINARIES_PASSED",
@@ -89,7 +88,7 @@ class FakeMessage:
         return cache_data(**changes | self.content.get("cache", {}))
 
     def cache_read(self) -> CacheRead:
-        return cache_read(self.content.get("data"), **self.content.get("read", {}))
+        return cache_read(self.content["data"], **self.content.get("read", {}))
 
     def answer_verdict(self, verdict: int) -> bool:
         self.verdict = verdict
@@ -100,7 +99,7 @@ class FakeMessage:
             self.content["data"], fingerprint=self.content.get("fingerprint", 0), unit=self.content.get("unit", 0)
         )
 
-    def binary_read(self) -> BinaryRead:
+    def binary_read(self) -> Attested:
         return binary_read(self.content["data"], **self.content.get("read", {}))
 
 

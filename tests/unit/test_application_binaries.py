@@ -1,4 +1,4 @@
-"""Pipeline binaries that a program reads and gives back later: attested, restored, stale, and bounded."""
+"""Pipeline binaries that a program reads and gives back later: attested, stale, and bounded."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
 from pylayer.store.maintenance import maintain, repair_whole_files
-from pylayer.values import CARRIER_OFF, LOG_WARN, BinaryRead
+from pylayer.values import CARRIER_OFF, LOG_WARN, Attested
 
-#: What the layer is told of a binary: key, digest, stale, data.
-Told = tuple[bytes, bytes, bool, bytes | None]
+#: What the layer is told of a binary: key, digest, stale.
+Told = tuple[bytes, bytes, bool]
 
 Make = Callable[..., DeviceSession]
 
@@ -42,7 +42,7 @@ def make(root: str) -> Make:
     return new
 
 
-def read(session: DeviceSession, *reads: BinaryRead) -> None:
+def read(session: DeviceSession, *reads: Attested) -> None:
     parts: list[bytes | memoryview] = []
     for one in reads:
         parts += session.binaries.new(one)
@@ -57,8 +57,8 @@ def told(session: DeviceSession) -> list[Told]:
     return commands.attested  # type: ignore[no-any-return]
 
 
-def known(data: bytes, key: bytes = b"its key", stale: bool = False, with_data: bool = True) -> Told:
-    return key, xxhash.xxh3_128_digest(data), stale, data if with_data else None
+def known(data: bytes, key: bytes = b"its key", stale: bool = False) -> Told:
+    return key, xxhash.xxh3_128_digest(data), stale
 
 
 def files(root: str) -> list[Path]:
@@ -69,7 +69,7 @@ def files(root: str) -> list[Path]:
 
 
 def test_known_in_the_next_run(make: Make) -> None:
-    """The next run knows what the program read, with its bytes, even if the process was killed."""
+    """The next run knows what the program read, even if the process was killed."""
     read(make(), binary_read(b"one"), binary_read(b"two", key=b"another"))
     session = make()
     assert told(session) == [known(b"one"), known(b"two", b"another")]
@@ -88,25 +88,14 @@ def test_read_again_after_a_failed_write(make: Make, monkeypatch: pytest.MonkeyP
     session = make()
     binaries = session.binaries.history
     assert binaries is not None
-    binaries.write(binaries.new(binary_read(b"one"), keep_data=False))
     with monkeypatch.context() as full:
         full.setattr(Journal, "append", Mock(side_effect=OSError(28, "No space left on device")))
         with pytest.raises(OSError):
-            binaries.write(binaries.new(binary_read(b"one"), True) + binaries.new(binary_read(b"two"), True))
+            binaries.write(binaries.new(binary_read(b"one")) + binaries.new(binary_read(b"two")))
     for data in (b"one", b"two"):
-        binaries.write(binaries.new(binary_read(data), True))
-        assert binaries.new(binary_read(data), True) == []
-    assert told(make()) == [known(b"one", with_data=False), known(b"one"), known(b"two")]
-
-
-def test_without_its_data(make: Make, root: str) -> None:
-    """A binary without a copy of its data is known by its digest. A copy that comes later is stored."""
-    gone = binary_read(None, digest=xxhash.xxh3_128_digest(b"one"), size=3)
-    read(make(), gone)
-    session = make()
-    assert told(session) == [known(b"one", with_data=False)]
-    read(session, gone, binary_read(b"one"))
-    assert told(make())[-1] == known(b"one")
+        binaries.write(binaries.new(binary_read(data)))
+        assert binaries.new(binary_read(data)) == []
+    assert told(make()) == [known(b"one"), known(b"two")]
 
 
 def test_a_run_that_knows_writes_nothing(make: Make, root: str) -> None:
@@ -132,17 +121,17 @@ def test_read_under_an_identity_of_an_earlier_pylayer(make: Make, root: str) -> 
     """What the program read of the same driver, under an identity with the global key, is not stale."""
     session = make()
     older = Folder(root, Identity({**session.identity.fields, "global_key": "00" * 32}))
-    history = BinaryHistory(older, session.program_id, "", 1 << 20)
-    history.write(history.new(binary_read(b"one"), True))
+    history = BinaryHistory(older, session.program_id, "")
+    history.write(history.new(binary_read(b"one")))
     assert len(files(root)) == 1 and told(session) == []
 
 
-@pytest.mark.parametrize(("setting", "expected"), [("attest", [known(b"one", with_data=False)]), ("pass", [])])
-def test_settings(make: Make, root: str, setting: str, expected: list[Told]) -> None:
-    """Data is stored only if it can be restored. With pass, nothing is stored or known."""
-    read(make({"application_binaries": setting}), binary_read(b"one"))
-    assert told(make()) == expected
-    assert told(make({"application_binaries": "pass"})) == []
+@pytest.mark.parametrize("setting", ["report", "pass"])
+def test_where_all_data_passes(make: Make, root: str, setting: str) -> None:
+    """Where all data of the program's own passes, nothing is stored or known."""
+    session = make({"application_caches": setting})
+    read(session, binary_read(b"one"))
+    assert told(session) == told(make()) == []
 
 
 def test_a_program_without_binaries(make: Make, root: str) -> None:
@@ -168,12 +157,12 @@ def test_without_a_carrier(make: Make) -> None:
 
 
 def test_stale(make: Make) -> None:
-    """What the program read from another driver is known as stale, without its data. The layer passes what is known as
+    """What the program read from another driver is known as stale. The layer passes what is known as
     good, too."""
     read(make(driver_version=1), binary_read(b"old"), binary_read(b"same in both"))
     session = make()
     read(session, binary_read(b"same in both"))
-    stale = [known(data, stale=True, with_data=False) for data in (b"old", b"same in both")]
+    stale = [known(data, stale=True) for data in (b"old", b"same in both")]
     assert told(make()) == [known(b"same in both"), *stale]
 
 
@@ -184,8 +173,8 @@ def test_no_more_stale_ones_than_there_is_room_for(make: Make, monkeypatch: pyte
     for version in (1, 2):
         read(make(driver_version=version), *(binary_read(b"%d of %d" % (n, version)) for n in range(4)))
     assert told(make()) == [
-        *(known(b"%d of 2" % n, stale=True, with_data=False) for n in range(4)),
-        known(b"0 of 1", stale=True, with_data=False),
+        *(known(b"%d of 2" % n, stale=True) for n in range(4)),
+        known(b"0 of 1", stale=True),
     ]
 
 
@@ -195,27 +184,12 @@ def test_damage_elsewhere(make: Make, root: str) -> None:
     (path,) = files(root)
     places = [one.start for one in scan(path.read_bytes(), [])]
     flip(path, places[2] - 60)
-    assert told(make()) == [known(b"%d" % number, stale=True, with_data=False) for number in range(2)]
+    assert told(make()) == [known(b"%d" % number, stale=True) for number in range(2)]
     path.write_bytes(b"")
     assert told(make()) == []
 
 
 # ---- bounds ------------------------------------------------------------------------------------------
-
-
-def test_no_more_data_than_is_kept(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a limit, binaries are known by their digests only. The newest have their data."""
-    monkeypatch.setattr(binary_history, "MOST_BYTES", 1 << 20)
-    session = make()
-    big = [bytes([number]) * 400_000 for number in range(5)]
-    for one in big:
-        read(session, binary_read(one))
-    session.close()
-    found = told(make())
-    assert [data is not None for _, _, _, data in found] == [True, True, False, False, False]
-    read(make(), binary_read(b"newer" * 100))
-    found = told(make())
-    assert found[0] == known(b"newer" * 100)
 
 
 def test_no_more_binaries_than_are_known(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +206,7 @@ def test_no_more_binaries_than_are_known(make: Make, monkeypatch: pytest.MonkeyP
 
 
 def abin(data: bytes | None, **changes: Any) -> bytes:
-    """Returns the data of an ABIN record as docs/internals/format.md describes it."""
+    """Returns the data of an ABIN record, as docs/internals/format.md describes it. Earlier pylayers added data."""
     values: dict[str, Any] = {
         "key_size": 7,
         "has_data": data is not None,
@@ -246,14 +220,10 @@ def abin(data: bytes | None, **changes: Any) -> bytes:
 
 def test_layout() -> None:
     """The bytes of a record are these."""
-    found = parse(abin(b"data"))
-    assert found is not None and found.data is not None
-    assert (found.key, found.size, found.stale, bytes(found.data)) == (b"its key", 4, False, b"data")
-    assert found.digest == xxhash.xxh3_128_digest(b"data")
-    without = parse(abin(None, size=77))
-    assert without is not None and (without.data, without.size) == (None, 77)
-    parts = binary_history.record_parts(binary_read(b"data"), memoryview(b"data"))
-    assert b"".join(parts)[64 : 64 + 68] == abin(b"data")
+    for data in (abin(b"data"), abin(None, size=4, digest=xxhash.xxh3_128_digest(b"data"))):
+        assert parse(data, global_key=1) == binary_read(b"data")
+    parts = binary_history.record_parts(binary_read(b"data"))
+    assert b"".join(parts)[64:] == data
 
 
 @pytest.mark.parametrize(
@@ -293,7 +263,7 @@ def test_damage_is_named_and_put_aside(make: Make, root: str) -> None:
     """Damage loses only its record. The log reports it, and the whole file goes to quarantine."""
     read(make(), binary_read(b"one"), binary_read(b"two"))
     (path,) = files(root)
-    flip(path, 256 + 64 + 66)
+    flip(path, 256 + 64 + 20)
     session = make()
     assert told(session) == [known(b"two")]
     assert [what.outcome for what in session.load.loaded.damage] == ["damaged-data"]
@@ -327,8 +297,8 @@ def test_store_that_cannot_be_written(make: Make, root: str, monkeypatch: pytest
 # ---- one file of many --------------------------------------------------------------------------------
 
 
-def compacted(root: str, most_bytes: int = 64 << 20) -> None:
-    list(compact(Folder(root, IDENTITY), most_bytes))
+def compacted(root: str) -> None:
+    list(compact(Folder(root, IDENTITY)))
 
 
 @pytest.fixture
@@ -367,17 +337,22 @@ def test_files_being_written_stay(make: Make, root: str) -> None:
     assert files(root) == before
 
 
-def test_too_much_data_leaves(make: Make, root: str, ended_writers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files with more data than is kept shrink to the newest data, and do not grow again."""
+def test_data_leaves(make: Make, root: str, ended_writers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data that an earlier pylayer kept of binaries leaves with a file that is larger than digests make it. What is
+    known stays known."""
     monkeypatch.setattr(binary_history, "MAX_BINARIES", 100)
-    for number in range(4):
-        read(make(), binary_read(bytes([number]) * 400_000))
-    compacted(root, 900_000)
+    session = make()
+    read(session, binary_read(b"new"))
     (path,) = files(root)
-    assert 800_000 < path.stat().st_size < 900_000
-    assert [data is not None for _, _, _, data in told(make())] == [True, True, False, False]
-    assert told(make())[0] == known(bytes([3]) * 400_000)
-    compacted(root, 900_000)
+    records = [record(abin(bytes([number]) * 400_000), format.APPLICATION_BINARY, fingerprint=1) for number in range(4)]
+    write_journal(path, session.identity, *records, program_id=session.program_id)
+    before = told(make())
+    assert before == [known(bytes([number]) * 400_000) for number in range(4)]
+    compacted(root)
+    (path,) = files(root)
+    assert path.stat().st_size < 2000
+    assert told(make()) == before
+    compacted(root)
     assert files(root) == [path]
 
 
@@ -402,7 +377,7 @@ def test_damaged_file_is_left(make: Make, root: str, ended_writers: None) -> Non
     for number in range(binary_history.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     damaged = files(root)[3]
-    flip(damaged, 256 + 64 + 64)
+    flip(damaged, 256 + 64 + 20)
     compacted(root)
     assert damaged in files(root) and len(files(root)) == 2
 
@@ -424,17 +399,17 @@ def test_oldest_files_leave(make: Make, root: str, whole_store: bool) -> None:
     """Beyond the limit of the store or of the program, the program's own binaries are evicted, oldest files first."""
     for number in range(3):
         session = make()
-        read(session, binary_read(bytes([number]) * 10_000))
+        read(session, *(binary_read(b"%d of %d" % (one, number)) for one in range(50)))
         os.utime(files(root)[-1], (1000 + number, 1000 + number))
-    limits = (25_000, 1 << 40) if whole_store else (1 << 40, 25_000)
+    limits = (19_000, 1 << 40) if whole_store else (1 << 40, 19_000)
     trimmed = bounds.Trimmed()
     list(bounds.enforce(root, *limits, trimmed))
     assert trimmed.files == 1
-    assert sorted(told(make())) == sorted(known(bytes([number]) * 10_000) for number in (1, 2))
+    assert sorted(told(make())) == sorted(known(b"%d of %d" % (one, number)) for one in range(50) for number in (1, 2))
 
 
 def test_far_beyond_the_limit(make: Make, root: str) -> None:
     """A store far beyond its limit also evicts them at a program's end."""
-    read(make(), binary_read(b"x" * 10_000))
+    read(make(), *(binary_read(b"%d" % one) for one in range(50)))
     assert bounds.drop_oldest_files(root, 5000) == 1
     assert files(root) == []

@@ -1,5 +1,4 @@
-"""Application caches: data that a program read back is told apart from other data, and the last good data is
-restored."""
+"""Application caches: data that a program read back is told apart from other data."""
 
 from __future__ import annotations
 
@@ -13,30 +12,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.things import SERIAL, FakeCommands, cache_data, cache_read, facts, flip, load, scan, sketch_of
+from unit.things import FakeCommands, cache_data, cache_read, facts, flip, load, scan, sketch_of
 
 from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
 from pylayer.policy import Policy
-from pylayer.store import cache_history, format, quarantine, reader, sketch
+from pylayer.store import cache_history, format, reader, sketch
 from pylayer.store.cache_history import Attestation
-from pylayer.store.maintenance import repair_whole_files
+from pylayer.store.maintenance import prune
 from pylayer.store.reader import Reader
 from pylayer.store.sketch import Sketches
 from pylayer.values import LOG_WARN, VERDICT_EMPTY
 
 Make = Callable[..., DeviceSession]
-
-
-def loads_caches(session: DeviceSession) -> DeviceSession:
-    """Makes the program one that has given data to vkCreatePipelineCache before."""
-    session.caches.note_load(cache_data(b"something"), passed=True)
-    return session
-
-
-def restore(session: DeviceSession, slot: int, any_slot: bool) -> bool:
-    return session.restore(session.last_good(slot, any_slot), load_expected=True)
 
 
 def files(root: str, suffix: str) -> list[Path]:
@@ -233,14 +222,12 @@ def test_other_programs_history_says_nothing(make: Make) -> None:
 
 
 def test_incomplete_data_is_attested_at_the_bytes_written(make: Make, root: str) -> None:
-    """Data that was cut at the program's buffer may come back. It is never stored as the last good data."""
+    """Data that was cut at the program's buffer may come back."""
     session = make()
     session.caches.read(cache_read(b"whole data of the cache"))
     session.caches.read(cache_read(b"whole", incomplete=True))
     session = make()
     assert session.caches.history(cache_data(b"whole")) == "attested"
-    (blob,) = files(root, ".blob")
-    assert b"whole data of the cache" in blob.read_bytes()
     (path,) = files(root, ".attest")
     data = path.read_bytes()
     found = [Attestation.read(data[one.start : one.start + one.size]) for one in scan(data, [])]
@@ -412,126 +399,28 @@ def test_verdicts(make: Make, history: str) -> None:
     assert not refused("report")
 
 
-# ---- the last good data ------------------------------------------------------------------------------
+# ---- processes and disks -----------------------------------------------------------------------------
 
 
-def test_last_good_data_is_replaced_by_newer(make: Make, root: str) -> None:
-    """Each cache of a device has one file with its last data. The same data is not written again."""
-    session = make()
-    session.caches.read(cache_read(b"early"))
-    session.caches.read(cache_read(b"late"))
-    session.caches.read(cache_read(b"of another cache", slot=1))
-    before = {path: path.stat().st_ino for path in files(root, ".blob")}
-    assert len(before) == 2
-    session.caches.read(cache_read(b"late"))
-    later = make()
-    later.caches.read(cache_read(b"late"))
-    assert {path: path.stat().st_ino for path in files(root, ".blob")} == before
-
-
-def test_restored_with_the_store(make: Make, commands: FakeCommands) -> None:
-    """If data is refused before the store is loaded, the last good data is handed over with the store."""
-    make().caches.read(cache_read(b"last good"))
-    session = make()
-    assert restore(session, 0, any_slot=True)
-    load(session)
-    assert commands.loaded == [b"last good"]
-    assert session.caches.restored == 1
-
-
-def test_restored_after_the_load(make: Make, commands: FakeCommands) -> None:
-    """If data is refused later, the last good data follows once."""
-    loads_caches(make()).caches.read(cache_read(b"last good"))
-    session = make()
-    load(session)
-    assert restore(session, 0, any_slot=False)
-    assert not restore(session, 0, any_slot=False)
-    assert commands.loaded == [b"last good"]
-    assert (commands.done, commands.cancelled) == ([SERIAL] * 2, [SERIAL])
-
-
-def test_which_cache_is_restored(make: Make, commands: FakeCommands) -> None:
-    """The cache's own data is preferred. Another cache's data is used only if data was refused, not for an empty
-    cache."""
-    first = loads_caches(make())
-    first.caches.read(cache_read(b"of cache 0"))
-    first.caches.read(cache_read(b"of cache 2", slot=2))
-    session = make()
-    load(session)
-    assert restore(session, 2, any_slot=True)
-    assert not restore(session, 1, any_slot=False)
-    assert restore(session, 0, any_slot=True)
-    assert commands.loaded == [b"of cache 2", b"of cache 0"]
-
-
-def test_program_that_never_loads_its_caches(make: Make, commands: FakeCommands) -> None:
-    """A program that never gives data to vkCreatePipelineCache does not miss what it read, so nothing is reported as
-    missing."""
-    make().caches.read(cache_read(b"read, and never loaded"))
-    session = make()
-    assert session.caches.restorable_slots() == 0
-    assert not restore(session, 0, any_slot=False)
-    loads_caches(session)
-    assert make().caches.restorable_slots() == 1
-    assert restore(make(), 0, any_slot=False)
-
-
-def test_power_failure_leaves_the_older_blob(make: Make, commands: FakeCommands, root: str) -> None:
-    """If the newer of a cache's two files has lost its data, the older is used. It is removed once a newer one is
-    complete."""
-    make().caches.read(cache_read(b"older" * 100))
-    (older,) = files(root, ".blob")
-    kept = older.read_bytes()
-    make().caches.read(cache_read(b"newer" * 100))
-    (newer,) = files(root, ".blob")
-    older.write_bytes(kept)
-    newer.write_bytes(newer.read_bytes()[:320] + bytes(500))  # the header reached the disk
-    session = make()
-    load(session)
-    assert restore(session, 0, any_slot=True)
-    assert commands.loaded == [b"older" * 100]
-    session.caches.read(cache_read(b"newest" * 100))
-    assert len(files(root, ".blob")) == 1
-
-
-def test_nothing_to_restore(make: Make, commands: FakeCommands) -> None:
-    """Without a history, without seeding, or if the layer does nothing for the device, nothing is restored."""
-    assert not restore(make(), 0, any_slot=True)
-    make().caches.read(cache_read(b"last good"))
-    assert not restore(make({"seed_application_caches": False}), 0, any_slot=True)
-    session = make()
-    session.state = None
-    assert not restore(session, 0, any_slot=True)
-    assert not restore(make(driver_version=1), 0, any_slot=True)
-    assert commands.loaded == []
-
-
-def test_damaged_blob_is_not_restored(make: Make, commands: FakeCommands, root: str) -> None:
-    """Stored data that does not verify never reaches a driver. It is reported and goes to quarantine."""
-    make().caches.read(cache_read(b"last good" * 10))
-    (path,) = files(root, ".blob")
-    flip(path, -20)
-    session = make()
-    load(session)
-    assert not restore(session, 0, any_slot=True)
-    assert commands.loaded == []
-    assert [what.outcome for what in session.load.loaded.damage] == ["damaged-data"]
-    assert session.folder is not None
-    assert repair_whole_files(session.folder, session.load.loaded.damage) == 1
-    assert [": damaged-data: " in item.reason for item in quarantine.items(root)] == [True]
-    assert files(root, ".blob") == []
-
-
-def test_two_processes_at_once(make: Make, root: str) -> None:
-    """Two processes of a program attest at the same time. The next process knows both, and stores one blob for each
-    cache."""
+def test_two_processes_at_once(make: Make) -> None:
+    """Two processes of a program attest at the same time. The next process knows both."""
     first, second = make(), make()
     first.caches.read(cache_read(b"of the first"))
     second.caches.read(cache_read(b"of the second"))
     session = make()
     assert session.caches.history(cache_data(b"of the first")) == "attested"
     assert session.caches.history(cache_data(b"of the second")) == "attested"
-    assert len(files(root, ".blob")) == 1
+
+
+def test_copies_of_an_earlier_pylayer(make: Make, root: str) -> None:
+    """An earlier pylayer kept copies of what programs read. Maintenance deletes them."""
+    session = make()
+    session.caches.read(cache_read(b"read"))
+    assert session.folder is not None
+    copy = Path(session.folder.path, f"{session.program_id:016x}-1.blob")
+    copy.write_bytes(b"read")
+    prune(root)
+    assert not copy.exists() and len(files(root, ".attest")) == 1
 
 
 def test_store_that_cannot_be_written(make: Make, root: str, commands: FakeCommands) -> None:

@@ -224,17 +224,14 @@ def test_plan() -> None:
         adopt=True,
         carrier=CARRIER_CELLS,
         cells_alone=False,
-        check_binaries=True,
+        check_binaries=False,
         check_caches=False,
         compiles_unknown=True,
         driver_cache_off=False,
         fallback_carrier=CARRIER_SNAPSHOT,
-        keep_data=False,
         may_be_kept=True,
         plain_kinds=0,
         record_state=True,
-        restore_binaries=True,
-        seed_caches=True,
         tell_creations=True,
     )
     assert all(type(value) in (int, bool) for value in plan.as_dict().values())
@@ -245,27 +242,11 @@ def plan_with(wanted: dict[str, Any], **device: Any) -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "checked", "restored"), [("restore", True, True), ("attest", True, False), ("pass", False, False)]
+    ("wanted", "checked"), [("attest", True), ("strict", True), ("check", True), ("report", False), ("pass", False)]
 )
-def test_plan_for_application_binaries(wanted: str, checked: bool, restored: bool) -> None:
-    """application_binaries decides whether data that a program supplies is checked, and replaced if it is altered."""
-    plan = plan_with({"application_binaries": wanted})
-    assert (plan.check_binaries, plan.restore_binaries) == (checked, restored)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "requested", "kept"),
-    [
-        ({}, False, True),
-        ({"application_caches": "strict"}, False, False),
-        ({"application_caches": "check"}, False, False),
-        ({"application_caches": "check"}, True, True),
-        ({"application_caches": "check", "application_binaries": "attest"}, True, False),
-    ],
-)
-def test_plan_to_keep_what_is_read(wanted: dict[str, Any], requested: bool, kept: bool) -> None:
-    """What a program reads is copied only if something can be restored from the copy."""
-    assert plan_with(wanted, binaries_requested=requested).keep_data is kept
+def test_plan_for_application_binaries(wanted: str, checked: bool) -> None:
+    """The data of a program's binaries is refused if it is altered, unless all data of the program's own passes."""
+    assert plan_with({"application_caches": wanted}).check_binaries is checked
 
 
 @pytest.mark.parametrize(("device", "off"), [({}, True), ({"internal_cache_disabled": True}, False)])

@@ -196,7 +196,7 @@ def test_message_behind_cells(send: Send, root: str, monkeypatch: pytest.MonkeyP
         request,
         message("CELL", data=b"4"),
     )
-    assert writes == [2, 1, 1, 1], "the third: the program loads its caches"
+    assert writes == [2, 1, 1]
     assert request.verdict == VERDICT_EMPTY
     assert sorted(stored(root)) == [b"1", b"2", b"3", b"4"]
 

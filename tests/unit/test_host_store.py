@@ -16,7 +16,7 @@ from unit.things import counters, facts, record, sketch_of
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, maintenance, quarantine, runs
 from pylayer.store.folder import Folder
-from pylayer.values import LOG_ERROR, LOG_INFO, LOG_WARN, VERDICT_PASS, VERDICT_PASS_KEPT, VERDICT_SKETCH
+from pylayer.values import LOG_ERROR, LOG_INFO, LOG_WARN, VERDICT_PASS, VERDICT_SKETCH
 
 GOOD = struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, bytes(range(16))) + b"pipelines" * 10
 
@@ -36,7 +36,7 @@ def admit(data: bytes, slot: int = 0) -> FakeMessage:
     return message("ADMIT_CACHE", header=data[:32], cache=cache)
 
 
-def read(data: bytes | None, **changes: Any) -> FakeMessage:
+def read(data: bytes, **changes: Any) -> FakeMessage:
     """Returns the message of vkGetPipelineCacheData."""
     return message("CACHE_READ", data=data, read=changes)
 
@@ -53,10 +53,10 @@ def suffixes(root: str) -> list[str]:
 
 
 def test_what_was_read_may_come_back(send: Send, boundary: FakeBoundary) -> None:
-    """Data that the program read passes later. The layer need not send another copy of data that is already stored."""
+    """Data that the program read passes later."""
     unknown, attested = admit(GOOD), admit(GOOD)
     send(*device(), unknown, read(GOOD), attested, message("FLUSH_DEVICE"))
-    assert (unknown.verdict, attested.verdict) == (VERDICT_PASS, VERDICT_PASS_KEPT)
+    assert (unknown.verdict, attested.verdict) == (VERDICT_PASS, VERDICT_PASS)
     assert boundary.lines(LOG_WARN) == []
 
 
@@ -67,28 +67,13 @@ def test_a_sketch_is_asked_for_once(send: Send, boundary: FakeBoundary) -> None:
     for one in (without, known):
         one.content["cache"]["sketch"] = b""
     send(*device(), read(GOOD), without, known, sketched)
-    assert (without.verdict, known.verdict, sketched.verdict) == (VERDICT_SKETCH, VERDICT_PASS_KEPT, VERDICT_PASS)
-
-
-def test_lost_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
-    """A program that lost its cache file gets what it last read, in the same cache and no other."""
-    send(*device(), admit(GOOD), read(GOOD, slot=1), message("FLUSH_DEVICE"))
-    send(*device(), message("CACHE_EMPTY", cache={"slot": 0}))
-    assert boundary.loaded == []
-    send(message("CACHE_EMPTY", cache={"slot": 1}))
-    assert boundary.loaded == [GOOD]
-
-
-def test_data_that_the_driver_fails_on_is_replaced(send: Send, boundary: FakeBoundary) -> None:
-    """If the driver returns an error for data that passed, the last good data is merged."""
-    send(*device(), read(GOOD), message("CACHE_REFUSED", cache={"slot": 0}))
-    assert boundary.loaded == [GOOD]
+    assert (without.verdict, known.verdict, sketched.verdict) == (VERDICT_SKETCH, VERDICT_PASS, VERDICT_PASS)
 
 
 def test_messages_of_a_device_without_a_session(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
     """Messages about a device that policy does not know change nothing, and are no failure of policy."""
     of_nobody = [message("CELL", data=GOOD), message("BINARY_READ", data=b"one"), read(GOOD)]
-    send(*of_nobody, message("CACHE_EMPTY"))
+    send(*of_nobody)
     assert [boundary.lines(level) for level in (LOG_ERROR, LOG_WARN)] == [[], []]
     assert [one.releases for one in of_nobody] == [1, 1, 1]
     send(message("CACHE_REFUSED"))

@@ -70,7 +70,6 @@ def test_every_file_has_its_own(folder: Folder) -> None:
     """Each written file has another salt, and all its records verify."""
     journal_of(folder, b"one")
     folder.write_snapshot(7, "program", b"two", 1)
-    folder.write_blob(7, "program", 0, b"three")
     known = cache_history.Attestations(folder, 7, "program")
     for number in range(cache_history.MAX_FILES + 1):
         known.attest(number.to_bytes(16, "big"), 1, 0, False)
@@ -84,4 +83,4 @@ def test_every_file_has_its_own(folder: Folder) -> None:
         damage: list[format.Damage] = []
         salts.append(reader.salt)
         assert sum(len(part.records) for part in reader.parts(damage)) >= 1 and not damage
-    assert len(salts) == len(set(salts)) >= 4 and 0 not in salts
+    assert len(salts) == len(set(salts)) >= 3 and 0 not in salts

@@ -13,7 +13,7 @@ import pytest
 from unit.folders import IDENTITY, cells, run
 from unit.things import add_record, flip, record
 
-from pylayer.store import bounds, cache_history, fold, format, pack, quarantine, reader
+from pylayer.store import bounds, fold, format, pack, quarantine, reader
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
 
@@ -150,18 +150,6 @@ def test_shattered_file_is_one_file_in_quarantine(folder: Folder) -> None:
     (item,) = quarantine.items(folder.root)
     assert Path(item.path).read_bytes() == data and "1999 more places" in item.reason
     assert name not in os.listdir(folder.path)
-
-
-def test_blob_with_a_damaged_header_takes_no_slot(folder: Folder) -> None:
-    """A bit flipped in one blob's slot does not delete another slot's blob."""
-    for slot in (2, 3):
-        folder.write_blob(7, "", slot, b"data of slot %d" % slot)
-    paths = folder.files(7, (".blob",))
-    flip(paths[1], format.FILE_HEADER.size + 4)  # slot 3 becomes 2
-    known = cache_history.Attestations(folder, 7, "")
-    assert set(known.blobs) == {2}
-    assert known.read_blob(known.blobs[2]) == b"data of slot 2"
-    assert os.path.exists(paths[0])
 
 
 def test_record_larger_than_any() -> None:

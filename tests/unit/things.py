@@ -26,7 +26,6 @@ from pylayer.values import (
     UNIT_CELL,
     Activity,
     Attested,
-    BinaryRead,
     CacheData,
     CacheRead,
     Cell,
@@ -107,16 +106,16 @@ def cell(
     return Cell(**{**values, **changes})
 
 
-def binary_read(data: bytes | None = b"a binary", key: bytes = b"its key", **changes: Any) -> BinaryRead:
-    """Returns what a program read out of a pipeline binary. Data is None if the layer sent no copy."""
+def binary_read(data: bytes = b"a binary", key: bytes = b"its key", **changes: Any) -> Attested:
+    """Returns what a program read out of a pipeline binary."""
     values: dict[str, Any] = {
-        "data": None if data is None else memoryview(data),
-        "digest": xxhash.xxh3_128_digest(data or b""),
+        "digest": xxhash.xxh3_128_digest(data),
         "global_key": 1,
         "key": key,
-        "size": len(data or b""),
+        "size": len(data),
+        "stale": False,
     }
-    return BinaryRead(**{**values, **changes})
+    return Attested(**{**values, **changes})
 
 
 def binaries(*data: bytes, key: bytes = b"a pipeline's key", global_key: int = 1) -> bytes:
@@ -168,7 +167,6 @@ def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
         "digest": xxhash.xxh3_128_digest(data) if data else bytes(16),
         "header": data[:32],
         "history": "unknown",
-        "load_expected": False,
         "result": 0,
         "sketch": sketch_of(data),
         "slot": 0,
@@ -176,15 +174,14 @@ def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
     return CacheData(**{**values, **changes})
 
 
-def cache_read(data: bytes | None = b"all of a cache", **changes: Any) -> CacheRead:
-    """Returns what a program read out of its first cache. Data is None if the layer sent no copy."""
+def cache_read(data: bytes = b"all of a cache", **changes: Any) -> CacheRead:
+    """Returns what a program read out of its first cache."""
     values: dict[str, Any] = {
         "cache": 1,
-        "data": None if data is None else memoryview(data),
-        "digest": xxhash.xxh3_128_digest(data or b""),
+        "digest": xxhash.xxh3_128_digest(data),
         "incomplete": False,
-        "size": len(data or b""),
-        "sketch": sketch_of(data or b""),
+        "size": len(data),
+        "sketch": sketch_of(data),
         "slot": 0,
     }
     return CacheRead(**{**values, **changes})
@@ -300,11 +297,10 @@ class FakeCommands:
         self.logged: list[tuple[int, str]] = []
         self.loaded: list[bytes] = []
         self.binaries: list[bytes] = []
-        self.attested: list[tuple[bytes, bytes, bool, bytes | None]] = []
+        self.attested: list[tuple[bytes, bytes, bool]] = []
         #: The number of binaries that the index has room for.
         self.binaries_room = 1 << 62
         self.done: list[int] = []
-        self.cancelled: list[int] = []
         self.suspected: list[tuple[list[int], int]] = []
         self.plain: list[tuple[int, int]] = []
         self.switched_off: list[int] = []
@@ -353,21 +349,13 @@ class FakeCommands:
         return taken
 
     def load_attested(self, device: int, attested: list[Attested]) -> int:
-        """Records key, digest, whether it is stale, and data."""
-        for one in attested:
-            self.attested.append((one.key, one.digest, one.stale, None if one.data is None else bytes(one.data)))
+        """Records key, digest, and whether it is stale."""
+        self.attested += [(one.key, one.digest, one.stale) for one in attested]
         return len(attested)
 
     def load_done(self, device: int) -> int:
         self.done.append(device)
         return len(self.loaded)
-
-    def load_begin(self, device: int) -> None: ...
-
-    def load_cancel(self, device: int) -> None:
-        self.cancelled.append(device)
-
-    def restorable(self, device: int, slots: int) -> None: ...
 
     def call_off(self, device: int, call: int, kind: int) -> None:
         calls = {sentinel.PROBE: self.plain, sentinel.ADOPT: self.not_adopted}

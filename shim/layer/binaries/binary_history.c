@@ -18,7 +18,6 @@ typedef struct KnownBinary {
     uint8_t key[PYLAYER_BINARY_KEY_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     uint64_t size;
-    uint8_t *data; /* NULL: only the digest is known */
 } KnownBinary;
 
 static KnownBinary **bucket_of(BinaryHistory *history, const uint8_t *key, uint32_t key_size)
@@ -38,20 +37,6 @@ static KnownBinary *find_locked(BinaryHistory *history, const PylayerAttested *a
                       memcmp(known->digest, attested->digest, PYLAYER_DIGEST_BYTES) == 0))
         known = known->next;
     return known;
-}
-
-/* Keeps the data if altered copies of it are to be restored and there is room. */
-static void keep_data_locked(Binaries *binaries, KnownBinary *known, const PylayerAttested *attested)
-{
-    BinaryHistory *history = &binaries->history;
-    if (known->data || !attested->data || !binaries->run->plan.restore_binaries || attested->size == 0 ||
-        history->bytes + attested->size > BINARIES_BYTES)
-        return;
-    known->data = malloc((size_t)attested->size);
-    if (!known->data)
-        return;
-    memcpy(known->data, attested->data, (size_t)attested->size);
-    history->bytes += attested->size;
 }
 
 bool binary_history_add(Binaries *binaries, const PylayerAttested *attested)
@@ -74,24 +59,19 @@ bool binary_history_add(Binaries *binaries, const PylayerAttested *attested)
         *bucket = known;
         history->count++;
     }
-    if (known)
-        keep_data_locked(binaries, known, attested);
     pthread_mutex_unlock(&history->mutex);
     return is_new;
 }
 
 enum BinaryOutcome binary_history_judge(Binaries *binaries, const VkPipelineBinaryKeyKHR *key,
-                                        const VkPipelineBinaryDataKHR *data, VkPipelineBinaryDataKHR *restored)
+                                        const VkPipelineBinaryDataKHR *data)
 {
     BinaryHistory *history = &binaries->history;
-    *restored = (VkPipelineBinaryDataKHR){0};
     if (key->keySize == 0 || key->keySize > PYLAYER_BINARY_KEY_BYTES)
         return BINARY_UNKNOWN;
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     digest128(data->pData, data->dataSize, digest);
-    unsigned contents = 0;
-    bool stale = false, attested = false;
-    const KnownBinary *only = NULL;
+    bool stale = false, read = false, attested = false;
     pthread_mutex_lock(&history->mutex);
     for (KnownBinary *known = *bucket_of(history, key->key, key->keySize); known; known = known->next) {
         if (!has_key(known, key->key, key->keySize))
@@ -99,17 +79,12 @@ enum BinaryOutcome binary_history_judge(Binaries *binaries, const VkPipelineBina
         bool same = known->size == data->dataSize && memcmp(known->digest, digest, PYLAYER_DIGEST_BYTES) == 0;
         attested |= same && !known->stale;
         stale |= known->stale;
-        if (!known->stale) {
-            contents++;
-            only = known;
-        }
+        read |= !known->stale;
     }
-    if (contents == 1 && only->data)
-        *restored = (VkPipelineBinaryDataKHR){(size_t)only->size, only->data};
     pthread_mutex_unlock(&history->mutex);
     if (attested)
         return BINARY_ATTESTED;
-    if (contents)
+    if (read)
         return BINARY_ALTERED;
     return stale ? BINARY_STALE : BINARY_UNKNOWN;
 }
@@ -120,7 +95,6 @@ void binary_history_free(Binaries *binaries)
         KnownBinary *known = binaries->history.buckets[i];
         while (known) {
             KnownBinary *next = known->next;
-            free(known->data);
             free(known);
             known = next;
         }

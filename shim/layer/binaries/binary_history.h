@@ -12,17 +12,16 @@ typedef struct BinaryHistory {
     pthread_mutex_t mutex, asking;
     bool asked; /* policy has handed over what it knows, or was given the time; under `asking` */
     struct KnownBinary *buckets[BINARY_HISTORY_BUCKETS];
-    uint64_t bytes, count;
+    uint64_t count;
 } BinaryHistory;
 
 enum BinaryOutcome { BINARY_UNKNOWN, BINARY_ATTESTED, BINARY_ALTERED, BINARY_STALE };
 
-/* Copies `attested`, with its data if it may be restored and there is room. binaries_global_key was called before. Returns true if it was not known before. */
+/* Copies `attested`. binaries_global_key was called before. Returns true if it was not known before. */
 bool binary_history_add(Binaries *binaries, const PylayerAttested *attested);
-/* Compares data that an application brings with what is known under its key. restored: for altered data, the content
- * known under that key, if there is only one, valid until the device is destroyed; else pData is NULL. */
+/* Compares data that an application brings with what is known under its key. */
 enum BinaryOutcome binary_history_judge(Binaries *binaries, const VkPipelineBinaryKeyKHR *key,
-                                        const VkPipelineBinaryDataKHR *data, VkPipelineBinaryDataKHR *restored);
+                                        const VkPipelineBinaryDataKHR *data);
 void binary_history_free(Binaries *binaries);
 
 #endif

@@ -8,7 +8,7 @@
 
 typedef struct Binaries Binaries;
 
-/* The most memory for stored binaries on one device, and for its history of the program's own. */
+/* The most memory for stored binaries on one device. */
 #define BINARIES_BYTES (256ull << 20)
 
 #define BINARY_ENTRY_LOCKS 16

@@ -101,28 +101,10 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     if (!record_is(record, "ATST") || record->size < sizeof attestation)
         return;
     memcpy(&attestation, data, sizeof attestation);
-    if (attestation.flags & ATTESTATION_LOADS)
-        history->loads = true;
-    else
+    if (attestation.size > 0) /* an earlier pylayer noted loads without data */
         add(history, attestation.digest, attestation.size,
             (attestation.flags & ATTESTATION_PASSED ? 0 : KNOWN_READ) |
                 ((uint64_t)time(NULL) - attestation.time > ATTESTATION_RENEW_SECONDS ? KNOWN_OLD : 0));
-}
-
-/* Notes of which cache the file has a copy. */
-static void take_blob(CacheHistory *history, const Stored *stored, const char *name)
-{
-    struct {
-        FileHeader file;
-        RecordHeader record;
-    } head;
-    int fd = open_in_store(stored->directory, name);
-    bool read = fd >= 0 && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
-    if (fd >= 0)
-        close(fd);
-    if (read && file_header_is_whole(&head.file, stored->identity) && record_is(&head.record, "BLOB") &&
-        record_header_is_whole(&head.record, head.file.salt) && head.record.kind < 64)
-        history->blobs |= 1ull << head.record.kind;
 }
 
 typedef struct Reading {
@@ -137,14 +119,10 @@ static void look_at(void *to, int fd, const char *name)
     Reading *reading = to;
     const Stored *stored = &reading->caches->store->stored;
     CacheHistory *history = &reading->caches->history;
-    if (!name_begins(name, reading->prefix))
+    if (!name_begins(name, reading->prefix) || !name_ends(name, ".attest"))
         return;
-    if (name_ends(name, ".attest")) {
-        reading->files++;
-        folder_records(stored->directory, name, stored->identity, "ATST", MOST_FILE_BYTES, take_record, history);
-    } else if (name_ends(name, ".blob")) {
-        take_blob(history, stored, name);
-    }
+    reading->files++;
+    folder_records(stored->directory, name, stored->identity, "ATST", MOST_FILE_BYTES, take_record, history);
 }
 
 static void read_locked(Caches *caches)
@@ -269,8 +247,7 @@ bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info, 
     int bits = find(history, digest, info->initialDataSize);
     /* strict believes only what the program read, and report tells it apart. */
     bool counts = bits >= 0 && (bits & KNOWN_READ || !(plan->strict_caches || plan->report_caches));
-    /* Policy notes the first load of all, in a store that it may write to. */
-    bool known = !history->scattered && counts && (history->loads || !writes);
+    bool known = !history->scattered && counts;
     if (known && writes && history->large && bits & KNOWN_OLD)
         renew_locked(caches, digest, info->initialDataSize, slot, (unsigned)bits);
     pthread_mutex_unlock(&history->mutex);
@@ -278,32 +255,9 @@ bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info, 
     return known;
 }
 
-uint64_t cache_history_restorable(Caches *caches)
-{
-    CacheHistory *history = &caches->history;
-    if (!caches->run->plan.seed_caches)
-        return 0;
-    if (!caches->run->plan.attest_caches || !is_usable(caches))
-        return UINT64_MAX;
-    int cancellation = cancellation_off();
-    pthread_mutex_lock(&history->mutex);
-    read_locked(caches);
-    uint64_t slots = history->loads ? history->blobs : 0;
-    pthread_mutex_unlock(&history->mutex);
-    cancellation_restore(cancellation);
-    return slots;
-}
-
 /* ---- data that the program reads --------------------------------------------------------------- */
 
-/* Returns true if the store should have a copy of the data and has none. */
-static bool lacks_copy(const Caches *caches, const PylayerCacheRead *read)
-{
-    return !read->incomplete && read->slot < 64 && caches->run->plan.keep_data && read->size <= KEPT_DATA_BYTES &&
-           !(caches->history.blobs >> read->slot & 1);
-}
-
-bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data, bool is_new)
+bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data)
 {
     CacheHistory *history = &caches->history;
     if (!is_usable(caches) || is_suspected(history, read->digest) || mailbox_has_policy())
@@ -317,7 +271,7 @@ bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void
     bool known = bits >= 0 && bits & KNOWN_READ;
     Attestation new = {.size = read->size, .slot = read->slot, .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
     const void *sketched = caches->run->plan.strict_caches ? NULL : data;
-    bool done = !lacks_copy(caches, read) && (known || (!is_new && write_locked(caches, read->digest, new, sketched)));
+    bool done = known || write_locked(caches, read->digest, new, sketched);
     if (done && !known)
         add(history, read->digest, read->size, KNOWN_READ);
     pthread_mutex_unlock(&history->mutex);

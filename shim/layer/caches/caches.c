@@ -9,12 +9,9 @@ void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, C
     caches->crash = crash;
     cond_init_monotonic(&caches->loading.changed);
     pthread_mutex_init(&caches->loading.mutex, NULL);
-    caches->loading.expected = 1;
     pthread_mutex_init(&caches->given_mutex, NULL);
-    atomic_store(&caches->restorable_slots, UINT64_MAX);
     patient_init(&caches->merge_mutex);
     pthread_mutex_init(&caches->apps_mutex, NULL);
-    pthread_mutex_init(&caches->kept_digests.mutex, NULL);
     cache_history_init(&caches->history);
     cache_use_init(&caches->merged_use);
 }
@@ -27,7 +24,6 @@ void caches_close(Caches *caches)
     number_map_free(&caches->given);
     patient_destroy(&caches->merge_mutex);
     pthread_mutex_destroy(&caches->apps_mutex);
-    pthread_mutex_destroy(&caches->kept_digests.mutex);
     cache_history_free(&caches->history);
     cache_use_destroy(&caches->merged_use);
 }

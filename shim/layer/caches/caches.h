@@ -33,14 +33,11 @@ struct Caches {
     NumberMap given;          /* numbers of stored records that the driver got, by digest_id; not those from policy */
     atomic_ullong last_given; /* of these numbers */
     Loading loading;
-    atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */
-    atomic_bool has_lost;           /* AppCache::lost */
-    atomic_bool sends_sketches;     /* with the first question about the program's data */
+    atomic_bool sends_sketches; /* with the first question about the program's data */
 
     pthread_mutex_t apps_mutex; /* writers only */
     _Atomic(AppCache *) apps[APP_CACHE_BUCKETS];
     atomic_uint next_slot;
-    KeptDigests kept_digests;
     CacheHistory history;
 };
 

@@ -2,10 +2,8 @@
  * loading.c - merges stored records that policy hands over into the layer's cache.
  *
  * Only where the layer cannot read the store itself (caches/stored.h): in the first run after an update, with a policy
- * class, for snapshots, and for data that the program's own caches get back.
+ * class, and for snapshots.
  */
-#include <limits.h>
-
 #include "caches/caches.h"
 #include "frames/frames.h"
 #include "process/process.h"
@@ -31,36 +29,16 @@ int64_t loading_take(Caches *caches, const uint8_t *base, const uint64_t *offset
     return 0;
 }
 
-void loading_begin(Caches *caches)
+static void end_locked(Loading *loading)
 {
-    Loading *loading = &caches->loading;
-    pthread_mutex_lock(&loading->mutex);
-    if (loading->expected++ == 0) {
-        atomic_store(&loading->begun_ns, now_ns());
-        atomic_store(&loading->done, 0);
-    }
-    pthread_mutex_unlock(&loading->mutex);
-}
-
-static void end_locked(Loading *loading, unsigned loads)
-{
-    loading->expected -= loads < loading->expected ? loads : loading->expected;
-    if (loading->expected == 0)
-        atomic_store(&loading->done, 1);
+    atomic_store(&loading->done, 1);
     pthread_cond_broadcast(&loading->changed);
-}
-
-void loading_cancel(Caches *caches)
-{
-    pthread_mutex_lock(&caches->loading.mutex);
-    end_locked(&caches->loading, 1);
-    pthread_mutex_unlock(&caches->loading.mutex);
 }
 
 void loading_end(Caches *caches)
 {
     pthread_mutex_lock(&caches->loading.mutex);
-    end_locked(&caches->loading, UINT_MAX);
+    end_locked(&caches->loading);
     pthread_mutex_unlock(&caches->loading.mutex);
 }
 
@@ -72,9 +50,8 @@ int64_t loading_done(Caches *caches)
     /* Before the load ends: threads read `refused` once they see that it is done. */
     if (taken >= 0 && loading->taken < loading->given)
         loading_refused(caches, loading->given - loading->taken);
-    loading->given = loading->taken = 0;
     atomic_store(&loading->under_way, 0);
-    end_locked(loading, 1);
+    end_locked(loading);
     pthread_mutex_unlock(&loading->mutex);
     return taken;
 }

@@ -25,19 +25,9 @@ typedef struct AppCache {
     atomic_uint seeded;        /* Caches::generation when last seeded; 0: never */
     SharedMap contents;        /* contents.h */
     atomic_bool holds_plain;   /* a pipeline was compiled into it that is in no cell */
-    atomic_bool lost;          /* own_data_tell_lost */
 } AppCache;
 
 #define APP_CACHE_BUCKETS 4096
-
-/* Digests of application cache data of which policy has a copy. The oldest is replaced first. An application that
- * writes its cache every few seconds mostly writes the same data. */
-#define KEPT_DIGESTS 16
-typedef struct KeptDigests {
-    uint8_t digests[KEPT_DIGESTS][PYLAYER_DIGEST_BYTES];
-    unsigned count, next;
-    pthread_mutex_t mutex; /* not first: GCC 16 then takes the digests for a part of it, and warns */
-} KeptDigests;
 
 /* Returns AppCache::data_id for marks; 0 without a cache. */
 static inline uint64_t app_cache_data_id(const AppCache *app_cache)

@@ -2,7 +2,6 @@
  * pipeline_binaries.c - VkPipelineBinaryKHR objects that the application creates itself. The application uses the
  * driver's handles. Data that it brings is compared with what it read before.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
@@ -39,12 +38,11 @@ static void learn_history(Binaries *binaries)
     pthread_mutex_unlock(&history->asking);
 }
 
-/* Returns true if the driver may get this data. Replaces altered data that can be restored. */
-static bool admit(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, VkPipelineBinaryDataKHR *data)
+/* Returns true if the driver may get this data. */
+static bool admit(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, const VkPipelineBinaryDataKHR *data)
 {
-    VkPipelineBinaryDataKHR restored;
     count(&counters_of(binaries->run)->totals.application_binaries, 1);
-    switch (binary_history_judge(binaries, key, data, &restored)) {
+    switch (binary_history_judge(binaries, key, data)) {
     case BINARY_ATTESTED:
         count(&counters_of(binaries->run)->totals.binaries_attested, 1);
         return true;
@@ -58,11 +56,7 @@ static bool admit(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, VkPipel
         break;
     }
     count(&counters_of(binaries->run)->totals.binaries_altered, 1);
-    if (!restored.pData)
-        return false;
-    count(&counters_of(binaries->run)->totals.binaries_restored, 1);
-    *data = restored;
-    return true;
+    return false;
 }
 
 /* Creates all binaries, or none if the driver must not get one of them. */
@@ -76,25 +70,19 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
     }
     uint32_t room = out->pipelineBinaryCount < from->binaryCount ? out->pipelineBinaryCount : from->binaryCount;
     learn_history(&device->binaries);
-    VkPipelineBinaryDataKHR *data = calloc(room + 1u, sizeof *data);
-    if (!data)
-        return VK_ERROR_OUT_OF_HOST_MEMORY;
     uint32_t refused = 0;
-    for (uint32_t i = 0; i < room; i++) {
-        data[i] = from->pPipelineBinaryData[i];
-        refused += !admit(&device->binaries, &from->pPipelineBinaryKeys[i], &data[i]);
-    }
+    for (uint32_t i = 0; i < room; i++)
+        refused += !admit(&device->binaries, &from->pPipelineBinaryKeys[i], &from->pPipelineBinaryData[i]);
     count(&counters_of(&device->run)->totals.binaries_refused, refused);
     memset(out->pPipelineBinaries, 0, room * sizeof *out->pPipelineBinaries);
     out->pipelineBinaryCount = room;
     VkResult result = VK_ERROR_INITIALIZATION_FAILED;
     if (refused == 0) {
-        VkPipelineBinaryKeysAndDataKHR both = {room, from->pPipelineBinaryKeys, data};
+        VkPipelineBinaryKeysAndDataKHR both = {room, from->pPipelineBinaryKeys, from->pPipelineBinaryData};
         VkPipelineBinaryCreateInfoKHR create = *info;
         create.pKeysAndDataInfo = &both;
         result = device->driver.create_pipeline_binaries(device->driver.handle, &create, allocator, out);
     }
-    free(data);
     return result == VK_SUCCESS && room < from->binaryCount ? VK_INCOMPLETE : result;
 }
 
@@ -139,8 +127,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
 
 static void tell_read(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
 {
-    PylayerAttested attested = {
-        .key_size = key->keySize, .size = size, .global_key = binaries_global_key(binaries), .data = data};
+    PylayerAttested attested = {.key_size = key->keySize, .size = size, .global_key = binaries_global_key(binaries)};
     if (key->keySize == 0 || key->keySize > sizeof attested.key)
         return;
     memcpy(attested.key, key->key, key->keySize);
@@ -148,15 +135,8 @@ static void tell_read(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, con
     if (!binary_history_add(binaries, &attested))
         return; /* policy knows it already */
     PylayerMessage *message = message_new(PYLAYER_MSG_BINARY_READ, binaries->run->serial);
-    uint8_t *copy = message && binaries->run->plan.keep_data && size <= KEPT_DATA_BYTES ? malloc(size) : NULL;
-    if (copy)
-        memcpy(copy, data, size);
-    if (message) {
-        message->binary = (PylayerBinaryRead){
-            .key_size = attested.key_size, .size = size, .global_key = attested.global_key, .data = copy};
-        memcpy(message->binary.key, attested.key, sizeof attested.key);
-        memcpy(message->binary.digest, attested.digest, sizeof attested.digest);
-    }
+    if (message)
+        message->binary = attested;
     if (!mailbox_post(message, QUEUE_BYTES))
         count(&counters_of(binaries->run)->totals.events_dropped, 1);
 }

@@ -47,10 +47,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         return result;
     AppCache *app_cache =
         app_cache_add(&device->caches, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data.id);
-    if (mends && own_data_is_absent(info))
-        own_data_tell_absent(&device->caches, &data, app_cache);
     /* Without a probe a miss cannot be detected, so the snapshot carrier seeds beforehand. */
-    if (app_cache && device->run.plan.seed_caches && atomic_load(&device->run.carrier) == PYLAYER_CARRIER_SNAPSHOT) {
+    if (app_cache && atomic_load(&device->run.carrier) == PYLAYER_CARRIER_SNAPSHOT) {
         loading_wait(&device->caches);
         cells_seed(&device->caches, app_cache);
     }
@@ -70,7 +68,6 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
             return; /* a merge hangs, perhaps with this cache: the cache and its entry stay */
         cache_drop_annex(&device->caches, &app_cache->use);
         contents_forget(app_cache);
-        atomic_store(&app_cache->lost, false);
         atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
         patient_unlock(&device->caches.merge_mutex);
     }
@@ -96,7 +93,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
         (result == VK_SUCCESS || result == VK_INCOMPLETE)) {
         read.size = *size;
         read.incomplete = result == VK_INCOMPLETE;
-        own_data_tell_read(&device->caches, read, data, atomic_load(&app_cache->holds_plain));
+        own_data_tell_read(&device->caches, read, data);
     }
     return result;
 }

@@ -350,8 +350,6 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
     device->store.used_recently = found.used_recently;
     device->store.has_undecided = found.undecided;
     device->store.wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
-    if (reads_store && !found.blobs)
-        atomic_store(&device->caches.restorable_slots, 0);
     if (!mailbox_post(message, UINT64_MAX) || !carrier_keeps(carrier) || reads_store)
         loading_end(&device->caches);
 }

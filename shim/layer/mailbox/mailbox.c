@@ -141,12 +141,6 @@ static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
     if (message->type == PYLAYER_MSG_CELL) {
         data = message->cell.data;
         *size = message->cell.size;
-    } else if (message->type == PYLAYER_MSG_CACHE_READ && message->read.data) {
-        data = message->read.data;
-        *size = message->read.size;
-    } else if (message->type == PYLAYER_MSG_BINARY_READ && message->binary.data) {
-        data = message->binary.data;
-        *size = message->binary.size;
     } else if (message->type == PYLAYER_MSG_STATE) {
         data = message->state.data;
         *size = message->state.size;
@@ -236,8 +230,6 @@ static bool needs_policy_locked(const PylayerMessage *message)
         return !message->created.needs_nothing;
     case PYLAYER_MSG_CELL:
         return message->cell.unit != PYLAYER_UNIT_NONE;
-    case PYLAYER_MSG_CACHE_EMPTY:
-        return message->cache.load_expected;
     case PYLAYER_MSG_STATE:
         return message->state.fingerprint != 0 || queued_state_bytes > WAITING_STATE_BYTES;
     default:
@@ -350,12 +342,6 @@ bool mailbox_has_policy(void)
     return result;
 }
 
-/* Returns true for events of which policy needs none to know the devices. */
-static bool may_be_dropped(const PylayerMessage *message)
-{
-    return message->type == PYLAYER_MSG_CELL || message->type == PYLAYER_MSG_CACHE_EMPTY;
-}
-
 /* The envelope has a holder for the sender, who starts policy first if it claimed that. Returns whether policy answered. */
 static bool await_answer_locked(Envelope *envelope, bool starts, bool wait, int64_t timeout_ns)
 {
@@ -398,7 +384,7 @@ bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t 
     pthread_mutex_lock(&mutex);
     bool needs = needs_policy_locked(message);
     bool has_room = *bytes_beside_locked(envelope) + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
-                    (started || needs || queued < WAITING_MESSAGES || !may_be_dropped(message));
+                    (started || needs || queued < WAITING_MESSAGES || message->type != PYLAYER_MSG_CELL);
     bool accepted = open_ && has_room, starts = accepted && needs && claim_start_locked();
     envelope->awaited = envelope->urgent = timeout_ns > 0 && taken != stalled_at;
     envelope->holders += accepted;

@@ -9,7 +9,6 @@
 #include "device/device.h"
 #include "caches/cells.h"
 #include "caches/contents.h"
-#include "caches/own_data.h"
 #include "pipelines/batch.h"
 #include "caches/driver_cache.h"
 #include "pipelines/driver_ask.h"
@@ -150,7 +149,7 @@ static void seed_later(Batch *batch, uint32_t index, bool again)
 static void note_layer_hit(Batch *batch, uint32_t index)
 {
     bool again = batch->app_cache && contents_has(batch->app_cache, batch->elements[index].fingerprint);
-    if (batch->app_cache && batch->call->device->run.plan.seed_caches)
+    if (batch->app_cache)
         seed_later(batch, index, again);
     note_hit(batch, index, !again);
 }
@@ -339,8 +338,7 @@ static void seed_before(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     batch_wait_for_load(batch);
-    if (device->run.plan.seed_caches &&
-        !loading_is_under_way(&device->caches)) /* not in a load: each 8 records would cause a merge */
+    if (!loading_is_under_way(&device->caches)) /* not in a load: each 8 records would cause a merge */
         seed(batch, index);
 }
 
@@ -413,8 +411,6 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
         return create_absent(batch, index);
     if (!element->plain && probe_layer_first(batch, index))
         return VK_SUCCESS;
-    if (batch->app_cache)
-        own_data_tell_lost(&device->caches);
     if (element->plain)
         return create_without_probe(batch, index);
     VkPipeline *pipeline = &call->pipelines[index];

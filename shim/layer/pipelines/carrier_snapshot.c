@@ -56,7 +56,7 @@ VkResult carrier_snapshot_create(Batch *batch)
         batch_find_suspects(batch);
     if (batch->suspects)
         return create_without_caches(batch);
-    if (batch->app_cache && device->run.plan.seed_caches && !loading_is_under_way(&device->caches))
+    if (batch->app_cache && !loading_is_under_way(&device->caches))
         cells_seed(&device->caches, batch->app_cache); /* not in a load: each 8 records would cause a merge */
     uint64_t duration = 0;
     VkResult result = batch_create_together(batch, from_layer ? device->caches.merged : call->cache, &duration);

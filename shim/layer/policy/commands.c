@@ -63,36 +63,6 @@ static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, u
     return taken;
 }
 
-static int32_t load_begin(uint64_t serial)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    loading_begin(&device->caches);
-    device_command_end(device);
-    return 0;
-}
-
-static int32_t load_cancel(uint64_t serial)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    loading_cancel(&device->caches);
-    device_command_end(device);
-    return 0;
-}
-
-static int32_t restorable(uint64_t serial, uint64_t slots)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    atomic_store(&device->caches.restorable_slots, slots);
-    device_command_end(device);
-    return 0;
-}
-
 static int32_t watch(uint64_t serial, int32_t fd)
 {
     Device *device = device_command_begin(serial);
@@ -219,9 +189,6 @@ const PylayerShim shim_commands = {
     .load_done = load_done,
     .load_binaries = load_binaries,
     .load_attested = load_attested,
-    .load_begin = load_begin,
-    .load_cancel = load_cancel,
-    .restorable = restorable,
     .watch = watch,
     .suspect = suspect,
     .call_off = call_off,

@@ -27,9 +27,6 @@ typedef struct Run {
     Counters own_counters[THREAD_SLOTS];
 } Run;
 
-/* The largest copy that PylayerPlan::keep_data makes. */
-#define KEPT_DATA_BYTES (64ull << 20)
-
 void run_open(Run *run, uint64_t serial);
 void run_close(Run *run);
 

@@ -270,7 +270,6 @@ static void look_at(void *to, int directory, const char *name)
         reading->fine &= verdicts_read(&found->verdicts, stored->directory, name, stored->identity);
     if (!stored->every_program && !own)
         return;
-    found->blobs |= name_ends(name, ".blob");
     if (name_ends(name, ".snapshot"))
         reading->fine = false;
     else if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))

@@ -56,7 +56,6 @@ typedef struct Stored {
 typedef struct StoredFound {
     uint64_t records;
     bool used_recently;     /* a run said within a day what it used */
-    bool blobs;             /* the program's own cache data may be restored */
     uint32_t without_table; /* journals */
     bool undecided;         /* Verdicts::undecided */
     bool work;              /* so many journals that policy should fold them */

@@ -83,7 +83,7 @@ void command_of_policy(void)
     PylayerCounters *counters;
     PylayerAttested *attested;
     uint64_t capacity;
-    switch (below(15)) {
+    switch (below(12)) {
     case 0:
         records = make_records();
         shim->load_records(serial, records.base, records.offsets, records.sizes,
@@ -104,39 +104,29 @@ void command_of_policy(void)
         attested->stale = chance(6);
         attested->size = take8();
         attested->digest[0] = take8();
-        attested->data = chance(8) ? room_of_bytes(attested->size) : NULL;
         shim->load_attested(serial, attested, 1);
         break;
     case 4:
-        shim->load_begin(serial);
-        break;
-    case 5:
-        shim->load_cancel(serial);
-        break;
-    case 6:
-        shim->restorable(serial, take64());
-        break;
-    case 7:
         shim->call_off(serial, (int32_t)take8() - 2, (int32_t)take8() - 2);
         break;
-    case 8:
+    case 5:
         shim->call_off(serial, PYLAYER_MARK_ADOPT, (int32_t)take8() - 2);
         break;
-    case 9:
+    case 6:
         shim->switch_off(serial);
         break;
-    case 10:
+    case 7:
         capacity = take8();
         shim->read_merged(serial, chance(8) ? room(capacity + 1) : NULL, capacity);
         break;
-    case 11:
+    case 8:
         counters = room(sizeof *counters);
         shim->counters(serial, counters);
         break;
-    case 12:
+    case 9:
         watch(serial);
         break;
-    case 13:
+    case 10:
         suspect(serial);
         break;
     default:

@@ -66,12 +66,6 @@ static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
     case PYLAYER_MSG_STATE:
         *size = message->state.size;
         return message->state.data;
-    case PYLAYER_MSG_CACHE_READ:
-        *size = message->read.size;
-        return message->read.data;
-    case PYLAYER_MSG_BINARY_READ:
-        *size = message->binary.size;
-        return message->binary.data;
     default:
         *size = 0;
         return NULL;
@@ -126,15 +120,12 @@ static PylayerPlan make_plan(void)
         .fallback_carrier = (uint8_t)below(3),
         .check_caches = !chance(4),
         .strict_caches = chance(4),
-        .seed_caches = chance(8),
         .adopt = chance(8),
         .plain_kinds = chance(4) ? take8() : 0,
         .driver_cache_off = chance(4),
         .check_binaries = !chance(4),
-        .restore_binaries = chance(8),
         .cells_alone = chance(2),
         .compiles_unknown = chance(2),
-        .keep_data = !chance(4),
         .tell_creations = true,
         .record_state = chance(2),
         .attest_caches = chance(2),
