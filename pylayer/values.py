@@ -16,15 +16,14 @@ else:  # importing typing takes longer than a program may wait
         return lambda cls: cls
 
 
-CARRIER_OFF, CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES, CARRIER_OBSERVE = 0, 1, 2, 3, 4
-CARRIER_NAMES = ("off", "cells", "snapshot", "binaries", "observe")
+CARRIER_OFF, CARRIER_CELLS, CARRIER_BINARIES, CARRIER_OBSERVE = 0, 1, 2, 3
+CARRIER_NAMES = ("off", "cells", "binaries", "observe")
 #: Carriers that store pipelines and use stored ones.
-CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES)
+CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_BINARIES)
 
 VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT, VERDICT_SKETCH = 1, 2, 3, 4
 
-CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS, CELL_STORED = 1, 2, 4, 8, 16, 32
-CELL_NOT_FOUND = 64
+CELL_EMPTY = 1
 READS_NOTHING, READS_PROGRAM, READS_ALL = 0, 1, 2
 
 #: What a Cell holds: data of a VkPipelineCache, all binaries of one pipeline, or no data, only facts of a creation.
@@ -167,35 +166,27 @@ class Plan(Value):
     from its caches, and the layer itself passes data that is in it. ``driver_cache_off``: switch the driver's own
     cache off if the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR
     fails for stale data, and for altered data unless ``restore_binaries`` is set and the layer can replace it.
-    ``index_bytes``: limit of the binaries in memory. ``cells_alone``: where the layer reads the store itself, the
-    driver gets a stored cell by itself for its pipeline's first creation, and merged with others when that is
-    created again. ``compiles_unknown``: a pipeline that neither the store nor the run knows is compiled without a
-    probe; the driver's feedback on its stages must say whether the driver's own cache had it. ``merge_moves``: the
+    ``index_bytes``: limit of the binaries in memory. ``merge_moves``: the
     driver takes entries out of the sources of vkMergePipelineCaches, so the layer merges copies. ``tell_creations``:
     the layer also sends a Cell for pipelines that leave nothing to store. ``record_state``: it also sends what
     pipelines are made of, in runs that record.
     """
 
-    adopt: bool
     answer_wait_ns: int
     carrier: int
     check_binaries: bool
     check_caches: bool
     driver_cache_off: bool
-    fallback_carrier: int
     flush_wait_ns: int
     index_bytes: int
     keep_cache_bytes: int
     load_wait_ns: int
     may_be_kept: bool
-    plain_kinds: int
     queue_bytes: int
     restore_binaries: bool
     seed_caches: bool
     # Older policy classes make plans without these.
     attest_caches: bool = False
-    cells_alone: bool = False
-    compiles_unknown: bool = False
     merge_moves: bool = False
     record_state: bool = False
     report_caches: bool = False

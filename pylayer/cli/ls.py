@@ -38,7 +38,7 @@ Chosen = list[tuple["Shelf", list["Holding"]]]
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
 #: How the files of each kind are counted in the table.
-LETTERS = {"journals": "J", "packs": "P", "snapshots": "S", "blobs": "B", "attestation_files": "A"}
+LETTERS = {"journals": "J", "packs": "P", "blobs": "B", "attestation_files": "A"}
 
 
 # ---- for people ------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def ls(name: str | None, identity: str | None, as_json: bool) -> None:
 
     '74 of 200' means that runs created 126 pipelines more, such as some that the driver's own disk cache had. The
     number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. files
-    counts journals (J), packs (P), snapshots (S), blobs of the program's own caches (B), and files that record what
+    counts journals (J), packs (P), blobs of the program's own caches (B), and files that record what
     the program read from its caches and pipeline binaries (A). last used is the day on which a run last used or
     stored a pipeline. Sizes are those of the files.
 

@@ -80,8 +80,8 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
 def export_command(file: str, app: str, identity: str | None, sign: str | None, as_json: bool) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
-    FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It does not
-    hold whole caches (snapshots), nor anything that the program itself read or wrote.
+    FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It holds
+    nothing that the program itself read or wrote.
 
     \b
     Example:
@@ -108,12 +108,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
     if not result.paths:
-        there = (
-            f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported"
-            if result.snapshots
-            else "no pipelines"
-        )
-        there = f"only {_suspects(result)}" if result.suspects else there
+        there = f"only {_suspects(result)}" if result.suspects else "no pipelines"
         raise Failure(f"{file} was not written: {app} has {there}")
     os.chmod(file, usual_mode())  # others may read it, as any file that the user writes
     if as_json:
@@ -137,8 +132,6 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
         say(f"  signed by {public}")
     if result.missing:
         say(f"  without {plural(result.missing, 'known pipeline')} not stored yet; another run may store them")
-    if result.snapshots:
-        say(f"  without {plural(result.snapshots, 'snapshot')}: whole caches are not exported")
     if result.suspects:
         say(f"  without {_suspects(result)}")
     if result.damage:
@@ -178,7 +171,6 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
         ],
         **picked(result, "records", "pipelines", "data_bytes"),
         "known_records": result.known,
-        "snapshots_left_out": result.snapshots,
         "damaged_parts": len(result.damage),
     }
 

@@ -22,7 +22,6 @@ CONTENT = {
     format.JOURNAL: (*format.PIPELINES, format.NOTE, format.USED),
     format.PACK: (*format.PIPELINES, format.NOTE, format.USED),
     format.EXPORT: (*format.PIPELINES, format.NOTE, format.USED),
-    format.SNAPSHOT_FILE: (format.SNAPSHOT,),
     format.BLOB_FILE: (format.BLOB,),
     format.ATTEST_FILE: (format.ATTEST,),
     format.APPLICATION_BINARIES_FILE: (format.APPLICATION_BINARY,),

@@ -138,10 +138,10 @@ void own_data_tell_absent(Caches *caches, const OwnData *data, AppCache *app_cac
     atomic_store(&caches->has_lost, true);
 }
 
-void own_data_tell_lost(Caches *caches)
+bool own_data_tell_lost(Caches *caches)
 {
     if (!atomic_load_explicit(&caches->has_lost, memory_order_relaxed) || !atomic_exchange(&caches->has_lost, false))
-        return;
+        return false;
     VkPipelineCacheCreateInfo absent = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++)
         for (AppCache *cache = atomic_load(&caches->apps[i]); cache; cache = cache->next)
@@ -149,6 +149,7 @@ void own_data_tell_lost(Caches *caches)
                 OwnData data = {.number = {cache->serial, cache->slot}, .info = &absent};
                 tell_empty(caches, &data, VK_SUCCESS, true);
             }
+    return true;
 }
 
 /* Without memory there is no sketch, and policy decides without one. */

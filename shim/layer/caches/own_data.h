@@ -21,8 +21,9 @@ void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result);
 /* The program passed no data for this cache. If it did in an earlier run, policy has what the cache lost. Where the layer
  * reads the store itself, policy is told only when the store lacks a pipeline (own_data_tell_lost). */
 void own_data_tell_absent(Caches *caches, const OwnData *data, AppCache *app_cache);
-/* A pipeline is not stored. What the program's caches lost may have it, so its load begins here. */
-void own_data_tell_lost(Caches *caches);
+/* A pipeline is not stored. What the program's caches lost may have it, so its load begins here. Returns false if
+ * they lost nothing, or if it has begun already. */
+bool own_data_tell_lost(Caches *caches);
 /* Notes what the program has read. Tells policy if policy has something to do about it, with the data if policy lacks
  * it. holds_plain: AppCache::holds_plain. */
 void own_data_tell_read(Caches *caches, PylayerCacheRead read, const void *data, bool holds_plain);

@@ -73,21 +73,6 @@ AppCache *app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber numb
     return cache;
 }
 
-bool app_cache_is_kept_whole(Caches *caches, AppCache *cache)
-{
-    if (caches->merged == VK_NULL_HANDLE) /* the observe carrier keeps nothing */
-        return false;
-    return atomic_load(&caches->run->carrier) == PYLAYER_CARRIER_SNAPSHOT || atomic_load(&cache->holds_plain);
-}
-
-void app_caches_absorb(Caches *caches)
-{
-    for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++)
-        for (AppCache *cache = atomic_load(&caches->apps[i]); cache; cache = cache->next)
-            if (app_cache_is_kept_whole(caches, cache))
-                cells_absorb(caches, cache, false);
-}
-
 void app_caches_free(Caches *caches)
 {
     for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++) {

@@ -49,11 +49,6 @@ AppCache *app_cache_find(Caches *caches, VkPipelineCache handle);
 /* Returns NULL if there is no memory. The cache is then used as it is, and never seeded or merged into. */
 AppCache *app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
                         bool from_data, uint64_t data_id);
-/* Returns true if the layer has to keep the whole cache. Under the cells carrier, cells hold nearly everything that an
- * application's cache holds. */
-bool app_cache_is_kept_whole(Caches *caches, AppCache *cache);
 void app_caches_free(Caches *caches);
-/* Merges into the layer's cache what the application's caches now hold and no cell has, for a snapshot. */
-void app_caches_absorb(Caches *caches);
 
 #endif

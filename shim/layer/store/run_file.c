@@ -102,7 +102,7 @@ static void write_counters(FILE *out, const Counters *counters)
 /* Returns text of this size, malloc'd; NULL if memory is short. What the run has counted, and its end, are not in it. */
 static char *describe_run(const Store *store, size_t *size)
 {
-    static const char *const carriers[] = {"off", "cells", "snapshot", "binaries", "observe"};
+    static const char *const carriers[] = {"off", "cells", "binaries", "observe"};
     char *text = NULL, identity[DIGEST_HEX_BYTES];
     FILE *out = open_memstream(&text, size);
     if (!out)
