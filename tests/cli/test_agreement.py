@@ -18,8 +18,6 @@ POLICIES: dict[str, tuple[str, Made, Made]] = {
     "without timeline": ("settings: {timeline_mib: 0}\n", COLD, WARM),
     "observe": ("settings: {carrier: observe}\n", COLD, COLD),
     "observe without timeline": ("settings: {carrier: observe, timeline_mib: 0}\n", COLD, COLD),
-    # The driver finds them itself, in the one cache that it was given.
-    "snapshot": ("settings: {carrier: snapshot}\n", COLD, (0, 0)),
     "off": ("settings: {carrier: 'off'}\n", (0, None), (0, None)),
 }
 

@@ -121,13 +121,13 @@ def test_preset_of_any_kind() -> None:
     """A preset's values have the settings' types. Its description names the keys that the manifest cannot set."""
     text = (
         "# night: for those who work late.\nshare: all\nmax_store_mib: 7\n"
-        "settings: {carrier: snapshot, adopt_driver_cache: false, queue_mib: 2, fsync_interval_ms: null}\n"
+        "settings: {carrier: observe, seed_application_caches: false, queue_mib: 2, fsync_interval_ms: null}\n"
     )
     preset = layer_features.preset("night", text, definitions(schema()))
     assert preset is not None
     assert {value["key"]: value["value"] for value in preset["settings"]} == {
-        "carrier": "snapshot",
-        "adopt_driver_cache": False,
+        "carrier": "observe",
+        "seed_application_caches": False,
         "queue_mib": 2,
         "fsync_interval_ms": "null",
     }

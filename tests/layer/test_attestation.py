@@ -124,18 +124,6 @@ def test_never_loaded(world: World, file: Path) -> None:
         assert (world.runs()[-1]["restored_caches"], world.outcomes()) == (0, {})
 
 
-def test_snapshot_carrier_restores_too(world: World, file: Path) -> None:
-    """The snapshot carrier, too, merges the last good data into the program's cache."""
-    world.configure(carrier="snapshot")
-    forget_pipelines(world)
-    data = bytearray(file.read_bytes())
-    data[1000] ^= 4
-    file.write_bytes(data)
-    result = world.demo("--count", COUNT, "--cache", file, "--feedback")
-    assert world.outcomes() == {"altered": 1}
-    assert result["feedback"]["application_cache_hit"] >= COUNT - 2
-
-
 def test_damaged_copy_is_not_restored(world: World, file: Path) -> None:
     """If the program's file and the stored copy are both damaged, the program compiles, and the log names the
     damage."""

@@ -121,9 +121,9 @@ def test_policy_file(world: World, tmp_path: Path) -> None:
 
 
 def test_no_answer_to_a_policy(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """Where policy reads the store, as for snapshots, the program waits for it as long as its settings say."""
+    """Where policy reads the store, as for binaries, the program waits for it as long as its settings say."""
     world = scripted.world
-    scripted.settings(carrier="snapshot", load_wait_ms=500, flush_wait_ms=500)
+    scripted.settings(carrier="binaries", load_wait_ms=500, flush_wait_ms=500)
     with mounted(tmp_path, world.store) as slow:
         for _ in range(2):
             run_host(world, "instance", "device", "pipelines", 8, *END)

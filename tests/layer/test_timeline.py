@@ -89,11 +89,8 @@ def test_threads(world: World) -> None:
 @pytest.mark.parametrize(
     ("arguments", "settings", "expected"),
     [
-        (["--count", 6], "carrier: snapshot", ["plain"] * 6),
-        (["--count", 6, "--batch", 6], "carrier: snapshot", ["plain"] * 2),
         (["--count", 6, "--batch", 3], "carrier: cells", ["compiled"] * 6),
         (["--count", 2, "--ray-tracing", "--deferred", 2], "carrier: cells", ["compiled"] * 2),
-        (["--count", 2, "--ray-tracing", "--deferred", 2], "carrier: snapshot", ["plain"] * 2),
         (["--count", 6, "--fail-on-compile-required"], "carrier: cells", []),
     ],
 )
@@ -133,7 +130,7 @@ def test_stub_driver(lavapipe: World) -> None:
     assert all(event.fingerprint and event.duration_ns >= 100_000 for event in pipelines(lavapipe))
 
 
-@pytest.mark.parametrize("carrier", ["cells", "snapshot", "'off'"])
+@pytest.mark.parametrize("carrier", ["cells", "'off'"])
 def test_switched_off(world: World, carrier: str) -> None:
     """With timeline_mib 0 no timeline is written and no event is sent."""
     world.demo("--count", COUNT, **policy(world, f"timeline_mib: 0, carrier: {carrier}"))

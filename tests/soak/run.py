@@ -114,7 +114,6 @@ POLICIES: list[object] = [
     {"settings": {"carrier": "auto"}},
     {"settings": {"carrier": "cells"}},
     {"settings": {"carrier": "binaries", "binaries_mib": 1}},
-    {"settings": {"carrier": "snapshot"}},
     {"settings": {"application_binaries": "attest", "fsync_interval_ms": 0}},
     {"share": "all", "max_store_mib": 8, "max_program_mib": 4},
     {"rules": [{"match": {"executable": "soak"}, "set": {"carrier": "off"}}]},

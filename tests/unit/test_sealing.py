@@ -69,7 +69,7 @@ def test_a_stretch_of_another_file(folder: Folder, first: int) -> None:
 def test_every_file_has_its_own(folder: Folder) -> None:
     """Each written file has another salt, and all its records verify."""
     journal_of(folder, b"one")
-    folder.write_snapshot(7, "program", b"two", 1)
+    folder.write_blob(7, "program", 1, b"two")
     folder.write_blob(7, "program", 0, b"three")
     known = cache_history.Attestations(folder, 7, "program")
     for number in range(cache_history.MAX_ATTESTATIONS + 1):

@@ -66,7 +66,7 @@ def test_rules_in_order() -> None:
     document = {
         "settings": {"carrier": "cells", "queue_mib": 8},
         "rules": [
-            {"match": {"vendor": 0x1002}, "set": {"carrier": "snapshot", "flush_wait_ms": 1}},
+            {"match": {"vendor": 0x1002}, "set": {"carrier": "observe", "flush_wait_ms": 1}},
             {"match": {"executable": "other"}, "set": {"queue_mib": 1}},
             {"match": {"executable": "stutter"}, "set": {"carrier": "off"}},
         ],
@@ -102,7 +102,7 @@ def test_top_settings() -> None:
     assert top_setting({"share": "all"}, "share") == "all"
 
 
-@pytest.mark.parametrize("key", ["queue_mib", "load_wait_ms", "adopt_driver_cache"])
+@pytest.mark.parametrize("key", ["queue_mib", "load_wait_ms", "record_state"])
 def test_layer_setting_of_many_digits(key: str) -> None:
     """A number with more digits than Python converts is one problem, like any other invalid value."""
     found = layer_settings.parse(f"environment {key}={'9' * 5000}\nenvironment binaries_mib=7\n")

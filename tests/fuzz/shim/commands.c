@@ -120,14 +120,10 @@ void command_of_policy(void)
         shim->call_off(serial, (int32_t)take8() - 2, (int32_t)take8() - 2);
         break;
     case 8:
-        shim->call_off(serial, PYLAYER_MARK_ADOPT, (int32_t)take8() - 2);
+        shim->call_off(serial, PYLAYER_MARK_PROBE, (int32_t)take8() - 2);
         break;
     case 9:
         shim->switch_off(serial);
-        break;
-    case 10:
-        capacity = take8();
-        shim->read_merged(serial, chance(8) ? room(capacity + 1) : NULL, capacity);
         break;
     case 11:
         counters = room(sizeof *counters);

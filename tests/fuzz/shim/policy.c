@@ -118,18 +118,13 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
 static PylayerPlan make_plan(void)
 {
     return (PylayerPlan){
-        .carrier = (uint8_t)((PYLAYER_CARRIER_BINARIES + below(5)) % 5),
-        .fallback_carrier = (uint8_t)below(3),
+        .carrier = (uint8_t)((PYLAYER_CARRIER_BINARIES + below(4)) % 4),
         .check_caches = !chance(4),
         .strict_caches = chance(4),
         .seed_caches = chance(8),
-        .adopt = chance(8),
-        .plain_kinds = chance(4) ? take8() : 0,
         .driver_cache_off = chance(4),
         .check_binaries = !chance(4),
         .restore_binaries = chance(8),
-        .cells_alone = chance(2),
-        .compiles_unknown = chance(2),
         .load_wait_ns = chance(2) ? 200000 : 0,
         .queue_bytes = chance(2) ? 100 : 1 << 20,
         .keep_cache_bytes = chance(4) ? 40 : 1 << 20,
