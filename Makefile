@@ -3,6 +3,7 @@
 # make fleet-chroot  a chroot with nothing but the wheel, a driver and the URL pulls and runs; two minutes, as root
 # make containers  config/containers in podman: the image, and what Kubernetes would run; minutes, as root
 # make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
+# make wine  Windows programs under Wine, with the layer; a minute
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
 # make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
@@ -120,6 +121,12 @@ containers: programs-demo wheel $(VENV)/extra-test $(VENV)/extra-containers
 fleet-s3: setup $(VENV)/extra-test
 	@.ci/system-packages s3
 	$(BIN)/pytest -q tests/fleet/real_s3.py
+
+# A prefix and an X server of their own.
+wine: setup $(VENV)/extra-test
+	@.ci/system-packages wine
+	@$(MAKE) --no-print-directory programs-wine
+	$(BIN)/pytest -q tests/wine/programs.py tests/wine/ends.py
 
 # Debian testing has a Mesa with VK_EXT_descriptor_heap. TESTS= other tests for this chroot.
 TESTS ?= tests/layer/test_recipes.py "tests/layer/test_boundary.py::test_what_makes_a_fingerprint"
@@ -274,14 +281,22 @@ wheel: sdist $(VENV)/extra-package
 	    cp $(PACKAGE)/wheel/*.whl dist; }
 	@ls -1 dist
 
-# The repaired wheel: its libraries are there after an upgrade of the system, and in Steam's containers.
+# The repaired wheel: its libraries are there after an upgrade of the system, and in Steam's containers. pip replaces files
+# and does not write into them, so that programs keep the libraries that they have mapped.
+INSTALLED := $(HOME)/.local/share/pylayer
 install: setup wheel
-	@$(PIP) install --no-compile --no-deps --force-reinstall dist/*.whl
-	@$(BIN)/pylayer install
+	@[ -n "$(HOME)" ] || { echo "pylayer: HOME is not set" >&2; exit 1; }
+	@$(BIN)/python -m venv --without-pip "$(INSTALLED)"
+	@[ ! -e "$(INSTALLED)/bin/pylayer" ] || $(PIP) --python "$(INSTALLED)/bin/python" uninstall --yes vk-pylayer
+	@$(PIP) --python "$(INSTALLED)/bin/python" install "$$(echo dist/*.whl)[report,fleet]"
+	@mkdir -p "$(HOME)/.local/bin" "$(HOME)/.local/share/man/man1"
+	@ln -sfn "$(INSTALLED)/bin/pylayer" "$(HOME)/.local/bin/pylayer"
+	@ln -sfn "$(INSTALLED)/share/man/man1/pylayer.1" "$(HOME)/.local/share/man/man1/pylayer.1"
+	@"$(INSTALLED)/bin/pylayer" install
 
 stage: setup
 	@[ -n "$(DESTDIR)" ] || { echo "pylayer: make stage DESTDIR=DIR: the directory for the files" >&2; exit 1; }
-	@$(BIN)/python -P packaging/stage.py "$(DESTDIR)"
+	@$(BIN)/python -P packaging/stage.py "$(DESTDIR)" $(PACKAGE)/wheel/*.whl
 
 # $(call copy,DIRECTORY): the sources, for a build with the system's Python, which a package depends on, and not with that
 # of .venv. What was built there stays.
@@ -323,7 +338,7 @@ flatpak: setup wheel
 	@rm -rf build/flatpak && mkdir -p build/flatpak/source/lib
 	@$(BIN)/python -m zipfile -e dist/*.whl build/flatpak/source/lib
 	@rm -rf build/flatpak/source/lib/*.dist-info build/flatpak/source/lib/*.data
-	@XDG_DATA_HOME="$(CURDIR)/build/flatpak/source/share" $(BIN)/pylayer install --in-place --implicit --json >/dev/null
+	@XDG_DATA_HOME="$(CURDIR)/build/flatpak/source/share" $(BIN)/pylayer install --implicit --json >/dev/null
 	@for manifest in build/flatpak/source/share/vulkan/*/*.json; do \
 	    sed -i 's|"library_path": ".*/|"library_path": "$(EXTENSION_LIBRARY)/|' "$$manifest" && \
 	    grep -q '$(EXTENSION_LIBRARY)/lib' "$$manifest" || exit 1; done
@@ -392,7 +407,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean containers
+.PHONY: descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

@@ -48,7 +48,7 @@ layer = Extension(
 replay = Extension(
     REPLAY,
     sources=sorted(str(path) for path in Path("shim/replay").glob("*.c")),
-    depends=["shim/replay/replay.h", "shim/layer/process/clock.h", "shim/layer/state/object.h"],
+    depends=["shim/replay/replay.h", "shim/layer/state/object.h"],
     extra_compile_args=["-std=gnu11", "-O2", "-fPIE", *WARNINGS],
     extra_link_args=["-pie", "-Wl,-z,now", "-ldl"],
 )

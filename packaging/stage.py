@@ -2,9 +2,9 @@
 
     make stage DESTDIR=DIR
 
-They are what ``pylayer install --system --implicit`` writes, with /usr for /usr/local and with paths as they are on the
-machine that gets the package, and what else belongs to a system: completions, units for systemd, and a policy file for
-all users. Run it with the Python of an environment in which vk-pylayer is installed.
+They are an environment in /usr/lib/pylayer with the wheel installed into it, the manifests of ``pylayer install
+--implicit``, and what else belongs to a system: the command, its page, completions, units for systemd, and a policy
+file for all users. Run it with the Python of an environment in which vk-pylayer is installed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import compileall
 import os
 import py_compile
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
-from pylayer.cli import installed, layer_features, layer_files, tree
-from pylayer.cli.install import links_of, place_of
+from pylayer.cli import installed, layer_files
 
 PREFIX = Path("/usr")
+PLACE = PREFIX / "lib" / "pylayer"
 #: Where shells look for completions: below PREFIX.
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/pylayer",
@@ -31,6 +33,8 @@ UNITS = ("pylayer-pull.service", "pylayer-pull.timer")
 #: The command as the units in config/ name it.
 USERS_COMMAND = "%h/.local/bin/pylayer"
 TOP = Path(__file__).resolve().parents[1]
+SITE = f"lib/python{sysconfig.get_python_version()}/site-packages"
+START = f"#!{PLACE}/bin/python -IB\nimport sys\nfrom pylayer.__main__ import main\nsys.exit(main())\n"
 
 
 class Stage:
@@ -49,17 +53,25 @@ class Stage:
         """Writes a file."""
         self.path(path).write_text(text, encoding="utf-8")
 
-    def link(self, path: Path, target: str) -> None:
-        """Makes a link."""
-        self.path(path).symlink_to(target)
 
-
-def stage_tree(stage: Stage, place: Path) -> None:
-    """Writes the tree. It is named after the build, so that a program never gets one half of each of two versions."""
-    made = tree.Tree()
-    final = place / made.name
-    here = stage.path(final)
-    made.write(here, final)
+def stage_environment(stage: Stage, wheel: str) -> None:
+    """Installs the wheel into an environment, without what names the machine that built it."""
+    here = stage.path(PLACE)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", here], check=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", here / "bin" / "python"]
+    subprocess.run([*pip, "install", "--no-compile", f"{wheel}[report,fleet]"], check=True)
+    shutil.rmtree(here / "share", ignore_errors=True)
+    for path in (here / "bin").iterdir():
+        if path.name != "python":
+            path.unlink()
+    python = Path(os.path.realpath(sys.executable))
+    (here / "bin" / "python").unlink()
+    (here / "bin" / "python").symlink_to(python)
+    (here / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
+    (here / "bin" / "pylayer").write_text(START)
+    (here / "bin" / "pylayer").chmod(0o755)
+    for path in here.glob(f"{SITE}/*.dist-info/direct_url.json"):
+        path.unlink()
     # Packages change the times of files, and bytecode is not made again where nobody may write.
     compileall.compile_dir(
         str(here / "lib"),
@@ -67,29 +79,26 @@ def stage_tree(stage: Stage, place: Path) -> None:
         force=True,
         rx=re.compile("/pylayer/_private/"),
         stripdir=str(here),
-        prependdir=str(final),
+        prependdir=str(PLACE),
         invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
     )
-    stage.link(place / layer_files.CURRENT, made.name)
 
 
-def stage_all(root: Path) -> None:
+def stage_all(root: Path, wheel: str) -> None:
     """Writes everything."""
     stage = Stage(root)
     data = PREFIX / "share"
-    place = place_of(data, system=True)
-    stage_tree(stage, place)
-    library = place / layer_files.CURRENT / layer_files.PACKAGE / layer_files.LIBRARY_NAME
+    stage_environment(stage, wheel)
+    mine, library = str(layer_files.library_path()), str(PLACE / SITE / "pylayer" / layer_files.LIBRARY_NAME)
     for kind in installed.KINDS:
-        text = layer_features.with_features(layer_files.manifest_text(kind, library))
+        text = layer_files.manifest_text(kind).replace(mine, library)
         stage.write(installed.manifest_path(data, kind), text)
-    for path, target in links_of(data, system=True).items():
-        if path.parent.name == "bin":
-            stage.link(path, target)
+    stage.path(PREFIX / "bin" / "pylayer").symlink_to(PLACE / "bin" / "pylayer")
     stage.write(data / "man" / "man1" / "pylayer.1", (TOP / "docs" / "pylayer.1").read_text(encoding="utf-8"))
     for shell, name in COMPLETIONS.items():
-        command = [sys.executable, "-IB", "-m", "pylayer", "completion", shell]
-        stage.write(PREFIX / name, subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        command, asks = [sys.executable, "-IB", "-m", "pylayer"], {"_PYLAYER_COMPLETE": f"{shell}_source"}
+        done = subprocess.run(command, env=os.environ | asks, check=True, stdout=subprocess.PIPE, text=True)
+        stage.write(PREFIX / name, done.stdout)
     for name in UNITS:
         text = (TOP / "config" / name).read_text(encoding="utf-8").replace(USERS_COMMAND, str(PREFIX / "bin/pylayer"))
         stage.write(PREFIX / "lib" / "systemd" / "user" / name, text)
@@ -98,4 +107,4 @@ def stage_all(root: Path) -> None:
 
 if __name__ == "__main__":
     os.umask(0o022)
-    stage_all(Path(sys.argv[1]).absolute())
+    stage_all(Path(sys.argv[1]).absolute(), sys.argv[2])

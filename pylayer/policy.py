@@ -3,8 +3,8 @@
 Every method runs on the one policy thread. During a request a thread of the program waits for the answer, until a
 deadline. An exception in a request means 'do nothing': the program goes on as if the layer were not there.
 
-A method gets copies of its arguments. A call that lasts too long is broken off with ``PolicyTimeout``. A class that
-keeps failing is replaced by ``Policy`` for the rest of the process (``watchdog`` in the policy file).
+A method gets copies of its arguments. If a call does not return, the program goes on without policy. A class that
+fails three times in a row is replaced by ``Policy`` for the rest of the process.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from .values import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-MS = 1_000_000
 
 #: VkDriverId of drivers whose VkPipelineCache keeps nothing (measured: always 32 bytes of data).
 STUB_DRIVERS = {13: "Lavapipe"}
@@ -63,11 +61,6 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, s
     return CARRIER_CELLS, f"the driver has pipelineCreationCacheControl{missing}"
 
 
-class PolicyTimeout(BaseException):
-    """Raised in a method of a policy class that does not return in time. It is no Exception, so that a loop with
-    ``except Exception`` does not swallow it."""
-
-
 class Policy:
     """The built-in policy, configured by the settings in force for a program and device.
 
@@ -78,29 +71,22 @@ class Policy:
     def plan_device(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> Plan:
         """Request: returns what the layer shall do for a device about to be created."""
         carrier, _ = choose_carrier(settings, facts)
-        attest_caches = settings["application_caches"] in ("attest", "strict")
         restore_binaries = settings["application_binaries"] == "restore"
-        keep = attest_caches or (restore_binaries and facts.binaries_requested)
         return Plan(
-            answer_wait_ns=int(settings["answer_wait_ms"] * MS),
             attest_caches=settings["application_caches"] in ("attest", "strict", "report"),
             carrier=carrier,
             check_binaries=settings["application_binaries"] != "pass",
             check_caches=settings["application_caches"] != "pass",
             merge_moves=facts.driver_id == 3 and facts.driver_version < RADV_COPIES,
             driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
-            index_bytes=int(settings["binaries_mib"]) << 20,
-            keep_cache_bytes=int(settings["keep_cache_mib"]) << 20 if keep else 0,
-            flush_wait_ns=int(settings["flush_wait_ms"] * MS),
-            load_wait_ns=int(settings["load_wait_ms"] * MS),
+            keep_data=settings["application_caches"] == "attest" or (restore_binaries and facts.binaries_requested),
             may_be_kept=type(self) is Policy,
-            queue_bytes=int(settings["queue_mib"]) << 20,
             record_state=settings["record_state"] and carrier in CARRIERS_THAT_KEEP,
             report_caches=settings["application_caches"] == "report",
             restore_binaries=restore_binaries,
             seed_caches=settings["seed_application_caches"],
             strict_caches=settings["application_caches"] == "strict",
-            tell_creations=settings["timeline_mib"] > 0 and settings["carrier"] != "off",
+            tell_creations=settings["carrier"] != "off",
         )
 
     def admit_cache(self, data: CacheData, facts: DeviceFacts, settings: dict[str, Any]) -> tuple[int, str]:
@@ -131,4 +117,4 @@ class Policy:
         """Event: a device is about to be destroyed, or the process ends. ``counters`` are the device's totals."""
 
 
-__all__ = ["CARRIER_NAMES", "DEFAULTS", "Policy", "PolicyTimeout", "choose_carrier"]
+__all__ = ["CARRIER_NAMES", "DEFAULTS", "Policy", "choose_carrier"]

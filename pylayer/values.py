@@ -157,32 +157,26 @@ class DeviceFacts(Value):
 
 
 class Plan(Value):
-    """What the layer shall do for one device. Durations in nanoseconds, sizes in bytes.
+    """What the layer shall do for one device.
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
-    for Python to make it. ``keep_cache_bytes``: ``CacheRead`` and ``BinaryRead`` have a copy of the data that the
-    program read if it is at most this large; 0: never. ``report_caches``: the outcome of ``admit_cache`` is logged
-    and counted, and all initial data passes. ``attest_caches``: policy keeps a history of what the program reads
-    from its caches, and the layer itself passes data that is in it. ``driver_cache_off``: switch the driver's own
-    cache off if the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR
-    fails for stale data, and for altered data unless ``restore_binaries`` is set and the layer can replace it.
-    ``index_bytes``: limit of the binaries in memory. ``merge_moves``: the
-    driver takes entries out of the sources of vkMergePipelineCaches, so the layer merges copies. ``tell_creations``:
-    the layer also sends a Cell for pipelines that leave nothing to store. ``record_state``: it also sends what
-    pipelines are made of, in runs that record.
+    for Python to make it. ``keep_data``: ``CacheRead`` and ``BinaryRead`` have a copy of the data that the program
+    read. ``report_caches``: the outcome of ``admit_cache`` is logged and counted, and all initial data passes.
+    ``attest_caches``: policy keeps a history of what the program reads from its caches, and the layer itself passes
+    data that is in it. ``driver_cache_off``: switch the driver's own cache off if the driver has
+    pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR fails for stale data, and for
+    altered data unless ``restore_binaries`` is set and the layer can replace it.
+    ``merge_moves``: the driver takes entries out of the sources of vkMergePipelineCaches, so the layer merges copies.
+    ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store. ``record_state``: it also
+    sends what pipelines are made of, in runs that record.
     """
 
-    answer_wait_ns: int
     carrier: int
     check_binaries: bool
     check_caches: bool
     driver_cache_off: bool
-    flush_wait_ns: int
-    index_bytes: int
-    keep_cache_bytes: int
-    load_wait_ns: int
+    keep_data: bool
     may_be_kept: bool
-    queue_bytes: int
     restore_binaries: bool
     seed_caches: bool
     # Older policy classes make plans without these.

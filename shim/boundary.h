@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 25
+#define PYLAYER_BOUNDARY_VERSION 28
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -40,8 +40,8 @@
 #define PYLAYER_FILE_HEADER_BYTES 256 /* docs/internals/format.md */
 #define PYLAYER_STORE_NAME_BYTES 80
 #define PYLAYER_RUN_NAME_BYTES 34 /* files.unique_name of Python */
-/* sketch.h: 32 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
-#define PYLAYER_SKETCH_BYTES 4384
+/* sketch.h: 40 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
+#define PYLAYER_SKETCH_BYTES 4392
 
 enum PylayerLogLevel {
     PYLAYER_LOG_ERROR = 1,
@@ -154,14 +154,7 @@ typedef struct PylayerPlan {
     uint8_t merge_moves;    /* vkMergePipelineCaches takes entries out of its sources */
     uint8_t tell_creations; /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
     uint8_t record_state;   /* send STATE messages, what pipelines are made of, in runs that record */
-    int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */
-    int64_t answer_wait_ns; /* longest wait for a verdict */
-    int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */
-    uint64_t queue_bytes;   /* events beyond this many queued bytes are dropped and counted */
-    /* Policy gets a copy of what the application reads from a cache or a VkPipelineBinaryKHR, up to this size. 0:
-     * never. */
-    uint64_t keep_cache_bytes;
-    uint64_t index_bytes; /* limit of the binaries that the device holds in memory */
+    uint8_t keep_data;      /* policy gets a copy of what the application reads from a cache or a VkPipelineBinaryKHR */
 } PylayerPlan;
 
 /* Whether the layer may read the stored cells itself, so that no pipeline waits for policy. */
@@ -207,8 +200,8 @@ typedef struct PylayerCacheInfo {
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all initial data; zero if there is none */
     uint32_t slot;                        /* n-th vkCreatePipelineCache of the device, from 0 */
     uint8_t load_expected;                /* pipeline creations that miss wait for one more load_done or load_cancel */
-    /* Owned by the message. Set in an ADMIT_CACHE that follows VERDICT_SKETCH or that is an event (report_caches);
-     * otherwise NULL. */
+    /* Owned by the message. Set in each ADMIT_CACHE from the first VERDICT_SKETCH on, and in those that are events
+     * (report_caches); otherwise NULL. */
     uint64_t sketch_size;
     const uint8_t *sketch;
 } PylayerCacheInfo;
@@ -221,7 +214,7 @@ typedef struct PylayerCacheRead {
     uint8_t incomplete;                   /* VK_INCOMPLETE: the buffer was too small for all data */
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the bytes written */
     /* Owned by the message. NULL if policy has these bytes already (it was sent them, or answered PASS_KEPT), if
-     * they are incomplete or larger than keep_cache_bytes, or if the queue had no room for them. */
+     * they are incomplete or too large, if the plan has no keep_data, or if the queue had no room for them. */
     const uint8_t *data;
     /* Owned by the message. NULL if policy has it already or does not use sketches (strict_caches). */
     uint64_t sketch_size;
@@ -326,7 +319,7 @@ typedef struct PylayerBinaryRead {
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the data */
     uint64_t size;                        /* bytes of the data */
     uint64_t global_key;                  /* as PylayerAttested has it */
-    /* Owned by the message. NULL if it is larger than keep_cache_bytes, or if the queue had no room for it. */
+    /* Owned by the message. NULL if it is too large, if the plan has no keep_data, or if the queue had no room. */
     const uint8_t *data;
 } PylayerBinaryRead;
 
@@ -366,9 +359,6 @@ typedef struct PylayerMessage {
     uint8_t kept;
     char plan_name[PYLAYER_PLAN_NAME_BYTES];
     char general_plan_name[PYLAYER_PLAN_NAME_BYTES];
-    /* PLAN_DEVICE: lines as layer_settings.h describes them; NULL if there are none. Owned by the
-     * message. */
-    const char *layer_settings;
     int32_t verdict; /* ADMIT_CACHE: the answer, zeroed when sent */
 } PylayerMessage;
 
@@ -379,7 +369,7 @@ typedef struct PylayerMessage {
  * Marks begin at PYLAYER_MARKS_OFFSET. Policy reads them with Python's struct, so do not change the layout alone.
  */
 #define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
-#define PYLAYER_MARK_IDS 14
+#define PYLAYER_MARK_IDS 13
 #define PYLAYER_MARK_COUNT 62
 #define PYLAYER_RUN_OFFSET 8192 /* the run, as long as only the layer records it: shim/layer/store/run_file.c */
 #define PYLAYER_LIVE_BYTES 24576
@@ -415,6 +405,7 @@ typedef struct PylayerMark {
     uint16_t id_count; /* at most PYLAYER_MARK_IDS; a longer call takes more marks, or its rest is not marked */
     uint64_t cache;    /* PIPELINES, COMPILE: the APPLICATION id of the cache that the application passed; 0: none */
     uint64_t ids[PYLAYER_MARK_IDS];
+    uint64_t used; /* pipelines that the driver created with stored data, in earlier calls with this mark */
 } PylayerMark;
 
 /* Totals of one device since its creation. Times are nanoseconds of wall clock time, summed over threads. How each is
@@ -443,7 +434,7 @@ typedef struct PylayerCounters {
     uint64_t binaries_kept;        /* pipelines whose binaries were read and sent to policy */
     uint64_t binaries_missing;     /* compiled pipelines whose binaries the driver did not return */
     uint64_t binaries_evicted;     /* evicted because the driver failed to create a pipeline from them */
-    uint64_t binaries_unindexed;   /* pipelines whose binaries did not fit into index_bytes */
+    uint64_t binaries_unindexed;   /* pipelines whose binaries did not fit into memory */
     uint64_t application_binaries; /* binaries that the application passed to vkCreatePipelineBinariesKHR as data */
     uint64_t binaries_attested;    /* of these, equal to what it read in an earlier run; the rest is unknown */
     uint64_t binaries_altered;     /* of these, with a known key but other data */

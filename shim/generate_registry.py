@@ -1,6 +1,5 @@
 """Write what the layer has of Vulkan's registry: all structures that decide what a pipeline becomes, with their members
-and the commands that use a VkPipelineCache (layer/vulkan/registry.inc, registry.h), and names that older headers lack
-(vk_compat.h).
+and the commands that use a VkPipelineCache (layer/vulkan/registry.inc, registry.h).
 
 tests/registry/fetch.sh brings the newest registry that Debian has, and prints how to run this over it. The results are
 committed, so that building needs no newer headers than those of the oldest system.
@@ -57,23 +56,6 @@ NAMED = {
 }
 #: The dynamic states that C asks for. Others may share a bit.
 ASKED = ("RASTERIZER_DISCARD_ENABLE",)
-
-#: What the layer uses and the headers of Debian bookworm (1.3.239) lack, by what the headers that have it define. An
-#: empty list is all that the extension brings.
-NEWER = {
-    "VK_VERSION_1_4": ["VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES", "VkPhysicalDeviceVulkan14Features"],
-    "VK_KHR_maintenance5": [
-        "VK_KHR_MAINTENANCE_5_EXTENSION_NAME",
-        "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR",
-        "VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR",
-        "VkPipelineCreateFlags2",
-        "VkPipelineCreateFlags2CreateInfoKHR",
-    ],
-    "VK_KHR_maintenance8": ["VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR"],
-    "VK_EXT_layer_settings": [],
-    "VK_KHR_pipeline_binary": [],
-    "VK_SEC_pipeline_cache_incremental_mode": [],
-}
 
 #: The sType of structures that have none.
 NO_TYPE = 0xFFFFFFFF
@@ -160,33 +142,30 @@ class Registry:
                 yield from ((owner, block) for block in owner.iterfind("require") if is_vulkans(block))
 
     @cached_property
-    def values(self) -> dict[str, tuple[str, int | str]]:
-        """Of enumerants and constants, with the enumeration that each belongs to."""
-        found: dict[str, tuple[str, int | str]] = {}
+    def values(self) -> dict[str, int]:
+        """Of enumerants and constants that are whole numbers."""
+        found: dict[str, int] = {}
         aliases: dict[str, str] = {}
 
-        def add(enum: xml.Element, of: str, number: str) -> None:
+        def add(enum: xml.Element, number: str) -> None:
             name = enum.attrib["name"]
             if "alias" in enum.attrib:
                 aliases.setdefault(name, enum.attrib["alias"])
             elif "offset" in enum.attrib:
                 value = 1000000000 + (int(enum.get("extnumber", number)) - 1) * 1000 + int(enum.attrib["offset"])
-                found[name] = of, -value if enum.get("dir") == "-" else value
+                found[name] = -value if enum.get("dir") == "-" else value
             elif "bitpos" in enum.attrib:
-                found[name] = of, 1 << int(enum.attrib["bitpos"])
+                found[name] = 1 << int(enum.attrib["bitpos"])
             elif re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", enum.get("value", "")):
-                found[name] = of, int(enum.attrib["value"], 0)
-            elif "value" in enum.attrib:
-                found[name] = of, enum.attrib["value"]
+                found[name] = int(enum.attrib["value"], 0)
 
-        for enums in self.root.iterfind("enums"):
-            for enum in enums.iterfind("enum"):
-                if is_vulkans(enum):
-                    add(enum, enums.get("name", ""), "0")
+        for enum in self.root.iterfind("enums/enum"):
+            if is_vulkans(enum):
+                add(enum, "0")
         for owner, block in self.blocks():
             for enum in block.iterfind("enum"):
                 if is_vulkans(enum):
-                    add(enum, enum.get("extends", ""), owner.get("number", "0"))
+                    add(enum, owner.get("number", "0"))
         for name, alias in aliases.items():
             while alias in aliases:
                 alias = aliases[alias]
@@ -209,7 +188,7 @@ class Registry:
         if element.get("alias"):
             return self.layout(element.attrib["alias"])
         if category in ("struct", "union"):
-            return self.aggregate(name, category == "union")
+            return self.aggregate(name)
         if category in ("handle", "funcpointer"):
             return Layout(POINTER, POINTER)
         if category == "enum":
@@ -221,13 +200,19 @@ class Registry:
             return Layout(POINTER, POINTER) if pointer else self.layout(type_of(element))
         raise ValueError(f"{name}: a type whose size is unknown")
 
-    def aggregate(self, name: str, is_union: bool) -> Layout:
-        size, alignment = 0, 1
+    def placed(self, name: str) -> Iterator[tuple[str, int, xml.Element]]:
+        """The members of a structure or union with their names and offsets."""
+        end = 0
         for member in self.members(name):
             one = self.member_layout(member)
-            start = 0 if is_union else -(-size // one.alignment) * one.alignment
-            size, alignment = max(size, start + one.size), max(alignment, one.alignment)
-        return Layout(-(-size // alignment) * alignment, alignment)
+            at = 0 if self.types[name].get("category") == "union" else -(-end // one.alignment) * one.alignment
+            yield name_of(member), at, member
+            end = at + one.size
+
+    def aggregate(self, name: str) -> Layout:
+        members = [(at, self.member_layout(member)) for _, at, member in self.placed(name)]
+        alignment = max(one.alignment for _, one in members)
+        return Layout(-(-max(at + one.size for at, one in members) // alignment) * alignment, alignment)
 
     def member_layout(self, member: xml.Element) -> Layout:
         text = declaration(member)
@@ -236,7 +221,7 @@ class Registry:
         one = Layout(POINTER, POINTER) if "*" in text else self.layout(type_of(member))
         count = 1
         for length in re.findall(r"\[(\w+)\]", text):
-            count *= int(length if length.isdigit() else self.values[length][1])
+            count *= int(length) if length.isdigit() else self.values[length]
         return Layout(one.size * count, one.alignment)
 
     def real_name(self, name: str) -> str:
@@ -257,10 +242,9 @@ class Registry:
     def structure(self, name: str) -> Structure | None:
         """None: nobody can chain it, because its sType is unknown."""
         name_of_type = self.members(name)[0].get("values", "")
-        _, value = self.values.get(name_of_type, ("", None))
-        if name_of_type and not isinstance(value, int):
+        if name_of_type and name_of_type not in self.values:
             return None
-        return Structure(name, value if isinstance(value, int) else NO_TYPE, name_of_type)
+        return Structure(name, self.values.get(name_of_type, NO_TYPE), name_of_type)
 
     @cached_property
     def structures(self) -> list[Structure]:
@@ -332,86 +316,8 @@ def names(registry: Registry, package: str) -> str:
     return "\n".join([*lines, "", "#endif", ""])
 
 
-class NewerNames:
-    """What one version or extension brings, as C."""
-
-    def __init__(self, registry: Registry, owner: str, names: list[str]) -> None:
-        self.registry = registry
-        blocks = [block for one, block in registry.blocks() if one.get("name") == owner]
-        self.names = names or [one.attrib["name"] for block in blocks for one in block if "name" in one.attrib]
-        self.done: set[str] = set()
-
-    def lines(self) -> Iterator[str]:
-        for name in self.names:
-            if name in self.registry.values:
-                yield f"#define {name} {self.value(name)}"
-        for name in self.names:
-            if name in self.registry.types:
-                yield from self.type_lines(name)
-        for command in self.registry.root.iterfind("commands/command"):
-            if command.findtext("proto/name", "") in self.names:
-                yield self.function_pointer(command)
-
-    def value(self, name: str) -> str:
-        of, value = self.registry.values[name]
-        if isinstance(value, str):
-            return value
-        enums = self.registry.root.find(f"enums[@name='{of}']")
-        if enums is None or enums.get("type") not in ("enum", "bitmask"):
-            return f"{value}u"
-        return f"{value:#x}ull" if enums.get("bitwidth") == "64" else f"(({of}){value})"
-
-    def type_lines(self, name: str) -> Iterator[str]:
-        """What it is made of comes first."""
-        if name in self.done:
-            return
-        self.done.add(name)
-        element = self.registry.types[name]
-        category = element.get("category")
-        if category == "struct":
-            members = self.registry.members(name)
-            for member in members:
-                if type_of(member) in self.names:
-                    yield from self.type_lines(type_of(member))
-            yield f"typedef struct {name} {{"
-            yield from (f"    {in_our_style(member)};" for member in members)
-            yield f"}} {name};"
-        elif category == "enum":
-            enums = self.registry.root.findall(f"enums[@name='{name}']/enum")
-            values = (f"    {one.attrib['name']} = {one.attrib['value']}," for one in enums if "value" in one.attrib)
-            yield from ("typedef enum {", *values, f"}} {name};")
-        else:
-            yield " ".join("".join(element.itertext()).split())
-
-    def function_pointer(self, command: xml.Element) -> str:
-        parameters = ", ".join(in_our_style(one) for one in command.iterfind("param") if is_vulkans(one))
-        name = command.findtext("proto/name")
-        return f"typedef {command.findtext('proto/type')} (VKAPI_PTR *PFN_{name})({parameters});"
-
-
-def in_our_style(element: xml.Element) -> str:
-    return re.sub(r"\s*(\*+)\s*", r" \1", declaration(element))
-
-
-def newer_names(registry: Registry, package: str) -> str:
-    """vk_compat.h"""
-    lines = [
-        origin(registry, package),
-        "/* vk_compat.h - names that the layer uses and the headers of Debian bookworm (1.3.239) lack. */",
-        "#ifndef PYLAYER_VK_COMPAT_H",
-        "#define PYLAYER_VK_COMPAT_H",
-        "",
-        "#include <vulkan/vulkan.h>",
-        "",
-        "/* clang-format off */",
-    ]
-    for owner, names in NEWER.items():
-        lines += ["", f"#ifndef {owner}", *NewerNames(registry, owner, names).lines(), "#endif"]
-    return "\n".join([*lines, "", "#endif", ""])
-
-
 #: What is written, and by what.
-FILES = {"registry.inc": table, "registry.h": names, "vk_compat.h": newer_names}
+FILES = {"registry.inc": table, "registry.h": names}
 
 
 def main() -> None:
@@ -422,7 +328,7 @@ def main() -> None:
     registry = Registry(arguments.registry)
     for name, write in FILES.items():
         (LAYER / name).write_text(write(registry, arguments.package))
-    print(f"{LAYER}: {len(registry.structures)} structures, {len(registry.cache_commands)} commands")
+    print(f"{LAYER}: {len(Members(registry).structures)} structures, {len(registry.cache_commands)} commands")
 
 
 if __name__ == "__main__":

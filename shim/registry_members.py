@@ -53,11 +53,23 @@ class Member:
 
     def line(self) -> str:
         number = f"{self.offset}, {self.size}, {self.target}, {self.count}, {self.when}"
-        return f"    {{{number}, {self.kind}, {self.counting}, {self.rule}, {self.value}}}, /* {self.name} */"
+        first, *others = self.name.split()
+        name = f"{first} to {others[-1]}" if others else first
+        return f"    {{{number}, {self.kind}, {self.counting}, {self.rule}, {self.value}}}, /* {name} */"
 
 
 def both(one: Rule, other: Rule) -> Rule:
     return replace(one, need=tuple(sorted({*one.need, *other.need})), never=tuple(sorted({*one.never, *other.never})))
+
+
+def place_of(own: list[Member], members: list[Member]) -> int:
+    """Returns where these rows are in the table, after adding them if they are not."""
+    unnamed = [replace(one, name="") for one in own]
+    for place in range(len(members) - len(own) + 1):
+        if [replace(one, name="") for one in members[place : place + len(own)]] == unnamed:
+            return place
+    members += own
+    return len(members) - len(own)
 
 
 class Members:
@@ -65,7 +77,6 @@ class Members:
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self.indexes = {one.name: index for index, one in enumerate(registry.structures)}
         self.rules: dict[RuleKey, int] = {}
         self.rule_number(Rule())
         used = {state for rules in RULES.values() for rule in rules.values() for state in (*rule.any, *rule.all)}
@@ -73,6 +84,9 @@ class Members:
         alone = used - {state for group in TOGETHER for state in group}
         self.bits = {state: bit for bit, state in enumerate(sorted(alone))}
         self.bits |= {state: len(alone) + bit for bit, group in enumerate(TOGETHER) for state in group}
+        self.indexes = {one.name: index for index, one in enumerate(registry.structures)}
+        self.structures = [one for one in registry.structures if not self.is_plain(one.name)]
+        self.indexes = {one.name: index for index, one in enumerate(self.structures)}
 
     def rule_number(self, rule: Rule) -> int:
         """Rule 0 is that of members that always count."""
@@ -83,30 +97,21 @@ class Members:
     def category(self, type_name: str) -> str:
         return self.registry.types[self.registry.real_name(type_name)].get("category", "")
 
-    def placed(self, structure: str) -> Iterator[tuple[str, int, xml.Element]]:
-        """The members with their names and offsets."""
-        at = 0
-        for member in self.registry.members(structure):
-            layout = self.registry.member_layout(member)
-            at = -(-at // layout.alignment) * layout.alignment
-            yield member.findtext("name", ""), at, member
-            at += layout.size
-
     def offsets(self, structure: str) -> dict[str, int]:
-        return {name: offset for name, offset, _ in self.placed(structure)}
+        return {name: offset for name, offset, _ in self.registry.placed(structure)}
 
     def is_plain(self, structure: str) -> bool:
-        """Returns whether all bytes of a structure are members that always count."""
+        """Returns whether all bytes of a structure are members that always count: a walk needs no row of it."""
         size = self.registry.layout(structure).size
         parts = [(one.kind, one.counting, one.size, one.rule) for one in self.of(structure, False)]
         return parts == [("PLAIN", "HERE", size, 0)]
 
     def of(self, structure: str, quick: bool) -> list[Member]:
-        """The members that the walk visits, or those of them that a fingerprint is made of."""
+        """The members that the walk visits, or those of them that a fingerprint is made of, without sType and pNext."""
         chosen = QUICK.get(structure, {}) if quick else None
         found: list[Member] = []
-        for name, offset, element in self.placed(structure):
-            if chosen is not None and name not in chosen and not (name == "pNext" and self.may_chain(structure)):
+        for name, offset, element in self.registry.placed(structure):
+            if name in ("sType", "pNext") or (chosen is not None and name not in chosen):
                 continue
             rule = RULES.get(structure, {}).get(name)
             if chosen and name in chosen:
@@ -118,30 +123,18 @@ class Members:
                     found.append(one)
         return found
 
-    def may_chain(self, structure: str) -> bool:
-        """Whether a chain that has parts of fingerprints begins or continues there."""
-        extensions = self.registry.extensions
-        inside = self.registry.types[structure].get("structextends")
-        return bool(inside) or any(QUICK.get(one, {}) != {} for one in extensions.get(structure, ()))
-
     def entries(
         self, structure: str, name: str, offset: int, element: xml.Element, rule: Rule | None
     ) -> Iterator[Member]:
         """The entries of one member: several where its meaning depends on another."""
-        if name == "sType":
-            yield Member(name, "PLAIN", offset, 4, rule=self.rule_number(self.rule_of_type(structure)))
-            return
-        if name == "pNext":
-            yield Member(name, "CHAIN", offset)
-            return
         if element.get("selector"):
             selector = self.offsets(structure)[element.attrib["selector"]]
             for choice in self.registry.members(element.findtext("type", "")):
-                _, value = self.registry.values[choice.attrib["selection"]]
+                value = self.registry.values[choice.attrib["selection"]]
                 one = self.one(structure, choice.findtext("name", ""), offset, choice, False)
                 number = self.rule_number(replace(rule or Rule(), when="selector"))
                 if one:
-                    yield replace(one, when=selector, value=int(value), rule=number)
+                    yield replace(one, when=selector, value=value, rule=number)
             return
         one = self.one(structure, name, offset, element, rule is not None)
         if one and rule:
@@ -151,16 +144,17 @@ class Members:
         elif one:
             yield one
 
-    def rule_of_type(self, structure: str) -> Rule:
-        """Of sType. A structure whose sType does not count is passed over in a chain."""
+    def never(self, structure: str) -> int:
+        """Returns the facts with which its sType does not count. Then a chain passes over the structure."""
         rules = RULES.get(structure, {})
-        members = {name: member for name, _, member in self.placed(structure) if name not in ("sType", "pNext")}
-        texts = {name: self.registry.declaration(member) for name, member in members.items()}
+        texts = {name: self.registry.declaration(member) for name, _, member in self.registry.placed(structure)}
+        texts = {name: text for name, text in texts.items() if name not in ("sType", "pNext")}
         results = any("*" in text and not text.startswith("const ") for text in texts.values())
         if results or structure in NOT_RECORDED:
-            return NEITHER
+            return self.facts(NEITHER.never)
         decides = any(rules.get(name) != NOT_HASHED for name in texts)
-        return Rule() if decides and self.registry.types[structure].get("structextends") else NOT_HASHED
+        decides &= "structextends" in self.registry.types[structure].attrib
+        return 0 if decides else self.facts(NOT_HASHED.never)
 
     def one(self, structure: str, name: str, offset: int, element: xml.Element, has_rule: bool) -> Member | None:
         text = self.registry.declaration(element)
@@ -218,29 +212,24 @@ class Members:
 
     def object_type(self, handle: str) -> tuple[int, int]:
         """The lower and the upper half of a VkObjectType, which `size` and `target` of a handle have."""
-        _, value = self.registry.values[self.registry.types[handle].attrib["objtypeenum"]]
-        return int(value) & 0xFFFF, int(value) >> 16
+        value = self.registry.values[self.registry.types[handle].attrib["objtypeenum"]]
+        return value & 0xFFFF, value >> 16
 
     def lines(self) -> Iterator[str]:
         """The tables of registry.inc."""
-        members: list[str] = []
-        places: dict[tuple[Member, ...], int] = {}
-        rows = []
-        for structure in self.registry.structures:
-            row = [self.registry.layout(structure.name).size]
-            for quick in (False, True):
-                own = tuple(self.of(structure.name, quick))
-                if own not in places:
-                    places[own] = len(members)
-                    members += [one.line() for one in own]
-                row += [places[own], len(own)]
-            rows.append(f"    {{{', '.join(map(str, row))}}}, /* {structure.name} */")
-        yield from ("", "/* sType, in order; structures without one come last. */")
-        yield "static const uint32_t structure_types[] = {"
-        yield from (f"    {one.type}u, /* {one.name} */" for one in self.registry.structures)
-        yield from ("};", "", "/* Bytes; the place and number of its members: all, and a fingerprint's. */")
-        yield from ("static const Structure structures[] = {", *rows, "};")
-        yield from ("", "static const Member members[] = {", *members, "};", "", "static const Rule rules[] = {")
+        members: list[Member] = []
+        yield from ("", "/* In the order of their sType; structures without one come last. */")
+        yield "static const Structure structures[] = {"
+        for structure in self.structures:
+            every, quick = self.of(structure.name, False), self.of(structure.name, True)
+            places = f"{place_of(every, members)}, {place_of(quick, members)}, {len(every)}, {len(quick)}"
+            never = self.never(structure.name)
+            quick_type = never == 0 and QUICK.get(structure.name, {}) is None
+            row = f"{structure.type}u, {self.registry.layout(structure.name).size}, {places}, {never:#x}"
+            yield f"    {{{row}, {quick_type:d}}}, /* {structure.name} */"
+        yield from ("};", "", "/* Structures share equal rows. The names are those of the first structure. */")
+        yield from ("static const Member members[] = {", *(one.line() for one in members), "};")
+        yield from ("", "static const Rule rules[] = {")
         for need, never, any_of, all_of, moot, _, valid in self.rules:
             facts = ", ".join(f"{self.facts(names):#x}" for names in (need, never))
             dynamic = ", ".join(f"{self.dynamic(names):#x}" for names in (any_of, all_of or self.bits, moot))
@@ -250,7 +239,7 @@ class Members:
         yield " \\\n".join(rows)
 
     def dynamic_value(self, state: str) -> int:
-        return int(self.registry.values[f"VK_DYNAMIC_STATE_{state}"][1])
+        return self.registry.values[f"VK_DYNAMIC_STATE_{state}"]
 
     def facts(self, names: Iterable[str]) -> int:
         return sum(1 << list(FACTS).index(name) for name in names)

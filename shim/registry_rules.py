@@ -337,7 +337,7 @@ RULES: dict[str, dict[str, Rule]] = {
 }
 
 #: What a fingerprint is made of: cheap to read, and enough to tell most pipelines apart. Members of structures that are
-#: missing here do not count. A rule is a further condition. None: all members count.
+#: missing here do not count, unless they are plain data. A rule is a further condition. None: all members count.
 STAGE_MEMBERS = ("stage", "module", "pName", "pSpecializationInfo")
 WITHOUT_STAGES = Rule(need=("NO_STAGES",), never=("LINKED",))
 ALWAYS = Rule()
@@ -358,7 +358,6 @@ QUICK: dict[str, dict[str, Rule] | None] = {
         ("pVertexBindingDescriptions", "pVertexAttributeDescriptions"), ALWAYS
     ),
     "VkVertexInputBindingDescription": None,
-    "VkVertexInputAttributeDescription": None,
     "VkPipelineColorBlendStateCreateInfo": {"pAttachments": ALWAYS},
     "VkPipelineColorBlendAttachmentState": None,
     "VkPipelineInputAssemblyStateCreateInfo": {"topology": ALWAYS},
@@ -372,7 +371,5 @@ QUICK: dict[str, dict[str, Rule] | None] = {
     "VkDescriptorMappingSourcePushIndexEXT": None,
     "VkDescriptorMappingSourceIndirectIndexEXT": None,
     "VkDescriptorMappingSourceIndirectIndexArrayEXT": None,
-    "VkDescriptorMappingSourceHeapDataEXT": None,
-    "VkDescriptorMappingSourceIndirectAddressEXT": None,
     "VkDescriptorMappingSourceShaderRecordIndexEXT": None,
 }

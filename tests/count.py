@@ -25,7 +25,7 @@ from pylayer.cli.main import command
 from pylayer.common import file_kinds
 
 ROOT = Path(__file__).resolve().parents[1]
-GENERATED = ("shim/layer/vulkan/registry.inc", "shim/layer/vulkan/vk_compat.h")
+GENERATED = ("shim/layer/vulkan/registry.inc",)
 SCHEMA = ROOT / "pylayer" / "common" / "policy.schema.json"
 LONG_FUNCTION = 40
 #: Options that every command has.

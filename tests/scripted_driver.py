@@ -4,7 +4,6 @@ scripted driver of tests/driver, which has its own witness, or RADV below the wi
 from __future__ import annotations
 
 import itertools
-import json
 import struct
 import subprocess
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from click.testing import CliRunner
 from world import BUILD, LAYER_NAME, WITNESS, Run, World, seen
 
-from pylayer.cli import verify as command
+from pylayer.cli.ls import ls
 
 #: A counter of tests/driver/counts.c.
 COUNTER = struct.Struct("<24sQ")
@@ -50,10 +49,8 @@ class ScriptedDriver:
         return ":".join(layers if self.takes_scripts else [*layers, WITNESS]) or None
 
     def settings(self, **settings: Any) -> None:
-        """Writes policy settings for later runs. The waits are long, because a busy machine loads and writes the store,
-        and checks a program's data, later than programs wait by default."""
-        patient = {"load_wait_ms": 60000, "answer_wait_ms": 10000, "flush_wait_ms": 60000}
-        self.world.environment |= self.world.policy(json.dumps({"settings": {**patient, **settings}}))
+        """Writes policy settings for later runs."""
+        self.world.configure(**settings)
 
     def environment(self, script: str) -> dict[str, str]:
         """Returns the environment of one process. Read its counters with ``take_counts``."""
@@ -94,11 +91,11 @@ class ScriptedDriver:
         return self.lines("device")
 
     def verify(self) -> None:
-        """Asserts that `pylayer verify` finds nothing wrong in the store. It runs in this process, because starting
-        another one takes longer than the check."""
+        """Asserts that `pylayer ls --verify` finds nothing wrong in the store. It runs in this process, because
+        starting another one takes longer than the check."""
         if not self.world.store.exists():
             return
-        done = CliRunner().invoke(command.verify, ["--json"], env={"PYLAYER_STORE": str(self.world.store)})
+        done = CliRunner().invoke(ls, ["--verify", "--json"], env={"PYLAYER_STORE": str(self.world.store)})
         assert done.exit_code == 0, done.output
 
     def _check(self, allow: bool, verify: bool) -> None:

@@ -71,10 +71,7 @@ def driver_environment(driver: str) -> dict[str, str]:
 
 #: Parts of a log line: the time, and after the sentence its facts as key=value, with the pid last.
 LOG_TIME = re.compile(r"^(pylayer: \w+: )\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.MULTILINE)
-#: The sentence about layer settings itself consists of key=value pairs.
-LOG_FIELDS = re.compile(
-    r"^(pylayer: \w+: (?:layer settings: .*|.*?))(?: \w+=(?:\"(?:[^\"\\\n]|\\.)*\"|[^\s\"]+))* pid=\d+$", re.MULTILINE
-)
+LOG_FIELDS = re.compile(r"^(pylayer: \w+: .*?)(?: \w+=(?:\"(?:[^\"\\\n]|\\.)*\"|[^\s\"]+))* pid=\d+$", re.MULTILINE)
 
 
 def sentences(text: str) -> str:
@@ -143,9 +140,8 @@ class World:
         (self.manifests / "VkLayer_pylayer_pipeline_cache.json").write_text(text)
 
     def configure(self, **settings: Any) -> None:
-        """Writes policy settings for later runs. The wait for an answer is long, because a busy machine checks a
-        program's data later than programs wait by default."""
-        self.environment |= self.policy(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
+        """Writes policy settings for later runs."""
+        self.environment |= self.policy(json.dumps({"settings": settings}))
 
     def policy(self, text: str) -> dict[str, str]:
         """Writes a policy file. Returns the variable that selects it."""
@@ -156,10 +152,8 @@ class World:
     def policy_class(self, source: str, more: str = "") -> dict[str, str]:
         """Writes a module with the policy class Mine, and a policy file that names it and has ``more``. Returns the
         variable that selects it."""
-        directory = self.directory / "policies"
-        directory.mkdir(mode=0o700)
-        (directory / "mine.py").write_text(f"from pylayer.policy import Policy\n{source}")
-        return self.policy(f"policy: mine:Mine\npolicy_path: {directory}\n{more}")
+        (self.directory / "mine.py").write_text(f"from pylayer.policy import Policy\n{source}")
+        return self.policy(f"policy: mine:Mine\n{more}")
 
     def environment_with(self, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Returns the environment with these changes. A variable that is None is unset. Libraries that both preload are

@@ -18,11 +18,11 @@ from ..report import recorded
 from ..report.recorded import Run
 from ..store.store import Store
 from . import installed, layer_files
+from .blocks import in_force, line
 from .children import Outcome, probe, try_policy_class
 from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
 from .output import human_bytes, one_line, plural
 from .policy_in_force import no_policy_file, policies_in_force, read_policy
-from .verdict_lines import line
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
@@ -261,15 +261,15 @@ def check_system_store() -> list[Check]:
     return [Check("system store", WARNING, found, f"As root: chown -R root {root}; chmod -R u=rwX,go=rX {root}")]
 
 
-def check_verdicts(root: str | None) -> Check:
-    """Reports what earlier runs decided that makes programs' later runs worse."""
-    in_force = [verdict for verdict in Store(root).verdicts() if verdict.state == "in force"] if root else []
-    if not in_force:
-        return Check("verdicts", OK, "nothing is set aside or switched off for a program")
-    lines = [line(verdict) for verdict in in_force[:3]]
-    more = [f"and {len(in_force) - 3} more"] if len(in_force) > 3 else []
-    advice = "pylayer quarantine ls shows all; pylayer quarantine forget ends them before their time."
-    return Check("verdicts", WARNING, ". ".join([*lines, *more]), advice)
+def check_blocks(root: str | None, program: str | None = None) -> Check:
+    """Reports what earlier runs decided that makes programs' later runs worse. ``program``: only about this one."""
+    found = in_force(root, program)
+    if not found:
+        return Check("blocks", OK, "nothing is set aside or switched off for a program")
+    lines = [line(block) for block in found[:3]]
+    more = [f"and {len(found) - 3} more"] if len(found) > 3 else []
+    advice = f"pylayer ls shows all; pylayer rm {program or '--all'} --blocks ends them before their time."
+    return Check("blocks", WARNING, ". ".join([*lines, *more]), advice)
 
 
 def check_environment() -> list[Check]:

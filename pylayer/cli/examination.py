@@ -107,5 +107,15 @@ def examine() -> tuple[list[Check], list[TriedDevice]]:
         if layer.status != PROBLEM:
             listed = _summary(present, devices)
     others = [checks.check_installed(), *checks.check_environment(), *check_containers(store_root()), listed]
-    verdicts = checks.check_verdicts(store_root() if store.status != PROBLEM else None)
-    return [loader, layer, checks.check_policy(), store, *checks.check_system_store(), verdicts, *others], devices
+    blocks = checks.check_blocks(store_root() if store.status != PROBLEM else None)
+    return [loader, layer, checks.check_policy(), store, *checks.check_system_store(), blocks, *others], devices
+
+
+def examine_program(program: str | None) -> list[Check]:
+    """Returns the checks of what limits the layer for a program. They start nothing on a device."""
+    return [
+        checks.check_policy(),
+        checks.check_store(),
+        checks.check_blocks(store_root(), program),
+        checks.check_installed(),
+    ]

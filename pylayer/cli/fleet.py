@@ -2,93 +2,151 @@
 
 from __future__ import annotations
 
-import os
-import time
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+import contextlib
+import signal
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ..report.origin import used_here
-from ..report.recorded import is_named
-from ..report.totals import sum_known
-from .complete import programs
-from .fleet_access import failing, identities_here, open_backend, require_fleet, url_option
-from .fleet_publish import publish, push
-from .names import Names
+from ..common.identity import Identity
+from ..common.settings import Limits, top_setting
+from .devices import present_facts
+from .key import read_key
 from .output import (
     EXIT_PROBLEM,
     Failure,
     WrongUse,
-    console,
     fail,
+    files,
     human_bytes,
-    human_time,
     json_option,
     plural,
-    print_facts,
     print_json,
     printable,
     progress,
+    reason,
     say,
 )
-from .selection import NAMES, require_store
+from .policy_in_force import read_policy
+from .process import ending_by_exception
+from .selection import require_store
 
 if TYPE_CHECKING:
-    from ..fleet.index import Index
-    from ..fleet.memory import Memory
-    from ..fleet.pulling import Pull, Pulled, Wanted
+    from ..fleet.publishing import Published
+    from ..fleet.pulling import Pull, Pulled
     from ..store.store import Store
-    from .fleet_access import Fleet
+
+#: The longest time that a pull takes. The next one continues.
+PULL_SECONDS = 600
+
+url_option = click.option(
+    "--url", metavar="URL", help="The server or object storage, instead of fleet.url in the policy file."
+)
+
+
+# ---- the policy file's fleet -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The fleet of a policy file. ``keys`` may sign indexes, ``export_keys`` exports: names by key."""
+
+    url: str
+    keys: dict[str, str]
+    export_keys: dict[str, str]
+    limits: Limits
+
+
+def require_fleet(url: str | None = None) -> Fleet:
+    """Returns the fleet of the policy file in force. Raises Failure if there is none, or if the policy file cannot be
+    used: it says which keys are trusted."""
+    from ..fleet.storage import Unavailable, require_url
+
+    document, problem = read_policy()
+    if problem:
+        raise Failure(f"nothing was done, because the policy file says which keys are trusted: {problem}")
+    settings = top_setting(document, "fleet")
+    url = url or settings["url"]
+    if not url:
+        raise Failure("the policy file names no fleet; set fleet.url in it")
+    try:
+        require_url(url)
+    except Unavailable as error:
+        raise Failure(f"the fleet's URL cannot be used: {error}") from error
+    keys, export_keys = (
+        {entry["key"]: entry["name"] for entry in listed}
+        for listed in (settings["keys"], top_setting(document, "trusted_keys"))
+    )
+    return Fleet(url, keys, export_keys, Limits.of(document))
+
+
+@contextlib.contextmanager
+def failing(what: str) -> Iterator[None]:
+    """Turns what a fleet's storage, its files or this machine's disk do wrong into a Failure that begins with
+    ``what``."""
+    from ..fleet.storage import Unavailable
+    from ..fleet.trust import Untrusted
+
+    try:
+        yield
+    except (Unavailable, Untrusted) as error:
+        raise Failure(f"{what}: {error}") from error
+    except OSError as error:
+        raise Failure(f"{what}: {reason(error)}") from error
+
+
+def _identities_here() -> dict[str, str]:
+    """Returns the identities of this machine's devices, each with a name for people. Raises Failure if the drivers do
+    not list their devices."""
+    present, problem = present_facts()
+    if problem:
+        raise Failure(f"nothing was pulled: {problem}, so it is not known which pipelines fit; see --identity")
+    return {Identity.of(facts).name: facts.device_name for facts in present}
 
 
 @click.group
 def fleet() -> None:
     """Share compiled pipelines between machines with the same device and driver.
 
-    Machines pull from any web server. Builders push to object storage or a directory, and one builder publishes. The
-    policy file has the server and the keys (docs/containers.md). Object storage needs vk-pylayer[fleet].
+    Machines pull from any web server. Builders export to object storage or a directory (pylayer export), and one of
+    them publishes. The policy file has the server and the keys (docs/containers.md). Everything but a web server needs
+    vk-pylayer[fleet].
 
     \b
     Example:
       pylayer fleet pull
-      pylayer fleet status
     """
 
 
-fleet.add_command(push)
-fleet.add_command(publish)
+# ---- pull --------------------------------------------------------------------------------------------------
 
 
-# ---- pull ----------------------------------------------------------------------------------------------
+def _late(number: int, frame: Any) -> NoReturn:
+    raise TimeoutError(0, f"the pull took longer than {PULL_SECONDS} s; the next one continues")
 
 
-def _wanted(program: str | None) -> Wanted:
-    return lambda number, name: program is None or is_named(program, printable(name), int(number, 16))
-
-
-def _pulls(found: Fleet, store: Store, identities: list[str], program: str | None) -> list[Pull]:
-    from ..fleet.downloading import Budget
-    from ..fleet.pulling import Pull
-
-    if not found.keys:
-        raise Failure("nothing was pulled: fleet.keys of the policy file lists no key, and nothing else is believed")
-    backend = open_backend(found)
-    budget = Budget(found.pull_seconds, found.pull_mib << 20)
-    wanted = _wanted(program)
-    return [Pull(backend, store, name, found.keys, budget, wanted) for name in identities]
+@contextlib.contextmanager
+def _bounded() -> Iterator[None]:
+    """For ``with``: raises TimeoutError when a pull has lasted for too long, whatever a server does, and again and
+    again, because the first may end a wait for one of several objects."""
+    signal.signal(signal.SIGALRM, _late)
+    signal.setitimer(signal.ITIMER_REAL, PULL_SECONDS, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _pull_all(found: Fleet, store: Store, pulls: list[Pull], quiet: bool) -> list[Pulled]:
     """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled. If
     another process pulls, waits for it; what it pulled is not missing then."""
-    from ..fleet.memory import turn
+    from ..fleet.folder import turn
     from ..store.room import Room
 
     room, keep = Room(store.root, found.limits), {pull.result.identity for pull in pulls}
-    with failing("nothing more was pulled"), turn(store.root, found.url, found.pull_seconds) as is_ours:
-        if not is_ours:
-            raise Failure(f"another process pulls from {found.url}, and did not end within fleet.pull_seconds")
+    with failing("nothing more was pulled"), _bounded(), turn(store.root, found.url):
         for _ in room.trim():
             pass
         size = sum(pull.plan() for pull in pulls)
@@ -104,14 +162,14 @@ def _pull_all(found: Fleet, store: Store, pulls: list[Pull], quiet: bool) -> lis
     return [pull.result for pull in pulls]
 
 
-def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
+def _print_pulled(results: list[Pulled], devices: dict[str, str], url: str) -> None:
     for result in results:
         target = f"for {printable(devices[result.identity])}, identity {result.identity}"
         if result.packs:
             amount = f"{plural(result.records, 'record')} in {plural(result.packs, 'pack')}"
             say(f"Pulled: {amount}, {human_bytes(result.bytes)}, {target}")
         elif not result.problem:
-            say(f"{'Nothing is missing' if result.published else 'Nothing is published'} {target}")
+            say(f"{'Nothing is missing' if result.published else f'{url} has nothing'} {target}")
         if result.problem:
             left = f"{plural(result.left, 'pack')} not pulled: " if result.left else ""
             fail(f"{left}{result.problem} ({target})")
@@ -119,128 +177,112 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
 
 @fleet.command(short_help="Pull what is published for this machine.")
 @click.option(
-    "--program",
-    metavar="NAME",
-    shell_complete=programs,
-    help=f"Only pipelines of this program, {NAMES}.",
-)
-@click.option(
     "--identity",
     metavar="IDENTITY",
     help="Pull for this driver identity, all 32 digits, although its device may not be here.",
 )
 @url_option
 @json_option
-def pull(program: str | None, identity: str | None, url: str | None, as_json: bool) -> None:
+def pull(identity: str | None, url: str | None, as_json: bool) -> None:
     """Pull what is published for the devices of this machine and not in its store yet.
 
-    Everything is verified before it is in the store, which keeps within its limits. Pipelines that were pulled before
-    and are not there any more are pulled again. A pull that was interrupted continues where it stopped. If it fails,
+    Everything is verified before it is in the store, which keeps within its limits. Packs that were pulled before and
+    are not there any more are pulled again. A pull that was interrupted continues where it stopped. If it fails,
     programs start as before and compile what is missing.
 
     \b
     Example:
       pylayer fleet pull
-      pylayer fleet pull --program blender
     """
     from ..fleet.index import is_hex
+    from ..fleet.pulling import Pull
+    from ..fleet.storage import open_to_read
 
     if identity is not None and not is_hex(identity, 32):
         raise WrongUse(f"--identity {identity} is no identity, which has 32 digits from 0 to f; pylayer ls shows them")
     store, found = require_store(), require_fleet(url)
-    devices = identities_here() if identity is None else {identity: "the given device"}
-    results = _pull_all(found, store, _pulls(found, store, list(devices), program), as_json)
+    devices = _identities_here() if identity is None else {identity: "the given device"}
+    if not found.keys:
+        raise Failure("nothing was pulled: fleet.keys of the policy file lists no key, and nothing else is believed")
+    with failing("nothing was pulled"):
+        storage = open_to_read(found.url)
+    results = _pull_all(found, store, [Pull(storage, store, name, found.keys) for name in devices], as_json)
     if as_json:
         print_json({"store": store.root, "url": found.url, "identities": [asdict(result) for result in results]})
     else:
-        _print_pulled(results, devices)
+        _print_pulled(results, devices, found.url)
     if any(result.problem for result in results):
         raise click.exceptions.Exit(EXIT_PROBLEM)
 
 
-# ---- status --------------------------------------------------------------------------------------------
+# ---- publish -----------------------------------------------------------------------------------------------
 
 
-def _index_of(found: Fleet, memory: Memory) -> tuple[Index | None, str]:
-    """Returns the index that a machine has, and why it would not be believed now (empty text if it would)."""
-    from ..fleet.trust import Trust, Untrusted
-
-    if memory.index is None:
-        return None, ""
-    trust = Trust(found.keys, memory.identity)
-    try:
-        index = trust.index(memory.index, 0)
-    except Untrusted as error:
-        return None, str(error)
-    try:
-        trust.index(memory.index, time.time())
-    except Untrusted as error:
-        return index, str(error)
-    return index, ""
-
-
-def _status(found: Fleet, store: Store, memory: Memory, now: float) -> dict[str, Any]:
-    shelves = store.shelves(lambda name: name == memory.identity, Names(store.root).learn)
-    holdings = [holding for shelf in shelves for holding in shelf.holdings.values()]
-    index, refused = _index_of(found, memory)
-    return {
-        "identity": memory.identity,
-        "device": printable(index.device) if index else "",
-        "number": index.number if index else None,
-        "issued_s": index.issued if index else None,
-        "expires_s": index.expires if index else None,
-        "programs": len(index.programs) if index else 0,
-        "packs": len(index.packs) if index else 0,
-        "pulled_s": memory.pulled_at,
-        "problem": memory.problem or refused,
-        "pipelines": sum(holding.pipelines for holding in holdings),
-        "pulled_pipelines": sum(len(holding.pulled) for holding in holdings),
-        "pulled_pipelines_used": sum_known([holding.pulled_used for holding in holdings]),
-    }
+def _print_published(result: Published) -> None:
+    target = f"for identity {result.identity}"
+    if result.records:
+        known = f", {plural(result.known, 'record')} already there" if result.known else ""
+        amount = f"{plural(result.records, 'record')} in {plural(result.packs, 'pack')}"
+        say(f"Published: {amount}{known}, index {result.number}, {target}")
+    elif not result.problem:
+        say(f"{f'Signed anew: index {result.number}' if result.number else 'Nothing new'} {target}")
+    if result.suspects:
+        say(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer ls)")
+    if result.lost:
+        fail(f"the storage lost {plural(result.lost, 'pack')} {target}; have builders export again")
+    if result.problem:
+        fail(result.problem)
+    for text in result.refused:
+        fail(f"refused: {text}")
 
 
-def _print_status(values: dict[str, Any], now: float) -> None:
-    def ago(when: float) -> str:
-        return f"{human_time((now - when) * 1e9)} ago"
-
-    out = console()
-    out.print(f"{values['device'] or 'unknown device'}, identity {values['identity']}", style="bold", soft_wrap=True)
-    facts = [("last pull", ago(values["pulled_s"]) if values["pulled_s"] else "never")]
-    if values["number"] is not None:
-        left = values["expires_s"] - now
-        ends = f"expires in {human_time(left * 1e9)}" if left > 0 else f"expired {ago(values['expires_s'])}"
-        facts.append(("index", f"number {values['number']}, published {ago(values['issued_s'])}, {ends}"))
-        facts.append(("published", f"{plural(values['packs'], 'pack')} of {plural(values['programs'], 'program')}"))
-    pulled = values["pulled_pipelines"]
-    here = used_here(values["pulled_pipelines_used"])
-    facts.append(("pulled", f"{pulled} of the {plural(values['pipelines'], 'stored pipeline')}, {here}"))
-    if values["problem"]:
-        facts.append(("refused", values["problem"]))
-    print_facts(out, facts)
-
-
-@fleet.command(short_help="Show what is published and what came from it.")
+@fleet.command(short_help="Publish what builders exported.")
+@click.option("--key", metavar="KEYFILE", required=True, shell_complete=files, help="The private key to sign with.")
+@click.option(
+    "--valid-days",
+    type=click.IntRange(1, 3650),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    help="Machines believe the index for so long. Publish more often than that.",
+)
 @url_option
 @json_option
-def status(url: str | None, as_json: bool) -> None:
-    """Show what the last pull found, how old it is, how much of it programs on this machine used, and what was refused.
+def publish(key: str, valid_days: int, url: str | None, as_json: bool) -> None:
+    """Verify what builders exported to the fleet, and publish it in an index that this key signs.
 
-    Asks no server. used here counts pipelines that a run created since they were pulled; programs record that once a
-    day, and not with store: read-only in the policy file.
+    Accepts exports that are signed by this key, or by one of trusted_keys in the policy file. Run it on one trusted
+    machine, such as from a timer. If somebody else publishes just now, it does nothing and says so.
 
     \b
     Example:
-      pylayer fleet status
+      pylayer fleet publish --key builder.key
     """
-    from ..fleet.memory import folder_of, remembered
+    from ..fleet.publishing import Publication, identities, only_publisher
+    from ..fleet.signatures import public_of
+    from ..fleet.storage import Unavailable, open_to_write
+    from ..fleet.trust import Untrusted
 
-    store, found, now = require_store(), require_fleet(url), time.time()
-    values = [_status(found, store, memory, now) for memory in remembered(store.root, found.url)]
+    private, store, found = read_key(key), require_store(), require_fleet(url)
+    own, results = {public_of(private): key}, []
+    keys = {**found.keys, **own}, {**found.export_keys, **own}
+    with failing("nothing more was published"), ending_by_exception():
+        storage = open_to_write(found.url)
+        with only_publisher(storage), progress("publishing", None, as_json) as advance:
+            for identity in identities(storage):
+                work = Publication(storage, store, identity, private, keys, valid_days)
+                results.append(work.result)
+                try:
+                    for amount in work.steps():
+                        advance(amount)
+                except (Unavailable, Untrusted) as error:  # the others are published
+                    work.result.problem = str(error)
     if as_json:
-        print_json({"store": store.root, "url": found.url, "identities": values})
-        return
-    if not values:
-        there = os.path.isdir(folder_of(store.root, found.url))
-        click.echo(f"Nothing was pulled from {found.url} yet{'' if there else '; start with: pylayer fleet pull'}")
-    for identity in values:
-        _print_status(identity, now)
+        print_json({"url": found.url, "identities": [asdict(result) for result in results]})
+    else:
+        for result in results:
+            _print_published(result)
+        if not results:
+            say(f"Nothing was exported to {found.url} yet")
+    if any(result.refused or result.problem or result.lost for result in results):
+        raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -21,6 +21,9 @@ from ..common.settings import top_setting
 from .output import fail
 from .process import ending_by_exception
 
+#: From one pull to the next at least.
+INTERVAL_SECONDS = 3600
+
 
 def pull_first(document: dict[str, Any], root: str, environment: Mapping[str, str]) -> None:
     """Pulls if the policy document asks for it and nobody began to pull for long enough. What goes wrong is told in a
@@ -29,10 +32,9 @@ def pull_first(document: dict[str, Any], root: str, environment: Mapping[str, st
     url, seconds = settings["url"], settings["pull_on_run_seconds"]
     if not url or not seconds or (os.path.isdir(root) and not os.access(root, os.W_OK)):
         return
-    from ..fleet.memory import last_begun
+    from ..fleet.folder import last_begun
 
-    since = time.time() - last_begun(root, url)
-    if 0 <= since < settings["pull_interval_minutes"] * 60:
+    if 0 <= time.time() - last_begun(root, url) < INTERVAL_SECONDS:
         return
     with contextlib.suppress(OSError):  # no process can be started: the program itself will tell
         _pull(url, seconds, environment)

@@ -57,6 +57,16 @@ def manifest_path(base: Path, kind: str) -> Path:
     return base / "vulkan" / f"{kind}_layer.d" / MANIFEST_NAME
 
 
+def make_directory(path: Path, system: bool) -> None:
+    """Creates a directory and its parents. With ``system``, everybody can read them. Raises OSError."""
+    if path.is_dir():
+        return
+    make_directory(path.parent, system)
+    path.mkdir(exist_ok=True)
+    if system:
+        path.chmod(0o755)
+
+
 def user_data() -> Path:
     """Returns the user's data directory. Raises Failure without a home directory."""
     base = _base("XDG_DATA_HOME", ".local/share")

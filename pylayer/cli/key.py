@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .complete import files
-from .output import Failure, json_option, print_json
+from ..common.files import TEMPORARY, rename_to_new, unique_name
+from .output import Failure, files, json_option, print_json, printable, say
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from ..fleet.signatures import Signature
 
 
 def read_key(file: str) -> Ed25519PrivateKey:
@@ -26,60 +28,66 @@ def read_key(file: str) -> Ed25519PrivateKey:
         raise Failure(f"{file} cannot be used as a key: {error.strerror or error}") from error
 
 
-@click.group
-def key() -> None:
-    """Create and show the Ed25519 keys that sign exports (pylayer export --sign).
-
-    Whoever imports them lists the public key in trusted_keys of the policy file.
-
-    \b
-    Example:
-      pylayer key new farm.key
-      pylayer export blender.pylayer --app blender --sign farm.key
-    """
+def unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
+    """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
+    its final name is always complete and signed."""
+    path = os.path.abspath(file)
+    return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
 
 
-@key.command(short_help="Create a private key and print its public key.")
-@click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
-@json_option
-def new(file: str, as_json: bool) -> None:
-    """Create a private key in FILE, readable by you alone, and print its public key.
-
-    FILE is never overwritten. Whoever has it can sign in your name: keep it where exports are made, and nowhere else.
-
-    \b
-    Example:
-      pylayer key new farm.key
-    """
-    from ..fleet.signatures import new_key
+def sign_export(path: str, file: str, private: Ed25519PrivateKey | None) -> str | None:
+    """Signs the export in ``path``, which ``unsigned`` named, renames it to its final name, and returns the public key.
+    Does nothing without a private key. Raises OSError."""
+    if private is None:
+        return None
+    from ..fleet.signatures import append_signature
 
     try:
-        public = new_key(file)
-    except FileExistsError as error:
-        raise Failure(f"{file} already exists and was not changed; name a new file") from error
-    except OSError as error:
-        raise Failure(f"{file} was not written: {error.strerror or error}") from error
-    _print(file, public, as_json, f"Private key: {os.path.abspath(file)}, for you alone\n")
+        public = append_signature(path, private)
+        rename_to_new(path, os.path.abspath(file))
+    except BaseException:
+        os.unlink(path)
+        raise
+    return public
 
 
-@key.command(short_help="Print the public key of a private key.")
-@click.argument("file", shell_complete=files, help="A file that pylayer key new created.")
+def say_signature(signature: Signature | None) -> None:
+    """Prints who signed an import."""
+    if signature is not None:
+        name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
+        say(f"  signed by {name}")
+
+
+@click.command
+@click.argument("file", shell_complete=files, help="A private key.")
+@click.option("--new", is_flag=True, help="Create FILE, which must not exist yet.")
 @json_option
-def show(file: str, as_json: bool) -> None:
-    """Print the public key that belongs to the private key in FILE.
+def key(file: str, new: bool, as_json: bool) -> None:
+    """Print the public key of a private key, or create one with --new.
+
+    Such Ed25519 keys sign exports (pylayer export --sign). Whoever imports them lists the public key in trusted_keys of
+    the policy file. With --new, FILE is readable by you alone, and never overwritten. Whoever has it can sign in your
+    name: keep it where exports are made, and nowhere else.
 
     \b
     Example:
-      pylayer key show farm.key
+      pylayer key farm.key --new
+      pylayer export blender.pylayer --app blender --sign farm.key
     """
-    from ..fleet.signatures import public_text
+    from ..fleet.signatures import new_key, public_text
 
-    private = read_key(file)
-    _print(file, public_text(private.public_key().public_bytes_raw()), as_json, "")
-
-
-def _print(file: str, public: str, as_json: bool, first: str) -> None:
+    if new:
+        try:
+            public = new_key(file)
+        except FileExistsError as error:
+            raise Failure(f"{file} already exists and was not changed; name a new file") from error
+        except OSError as error:
+            raise Failure(f"{file} was not written: {error.strerror or error}") from error
+    else:
+        public = public_text(read_key(file).public_key().public_bytes_raw())
     if as_json:
         print_json({"file": os.path.abspath(file), "public_key": public})
         return
-    click.echo(f"{first}Public key: {public}")
+    if new:
+        click.echo(f"Private key: {os.path.abspath(file)}, for you alone")
+    click.echo(f"Public key: {public}")

@@ -16,9 +16,6 @@ from .output import Failure
 
 MANIFEST_NAME = "VkLayer_pylayer_pipeline_cache.json"
 LIBRARY_NAME = "libVkLayer_pylayer_pipeline_cache.so"
-#: In the place of installed trees (tree.py): the link to the tree in force, the link in a tree to its package, and the
-#: names of trees. The layer knows the two links, too (policy_thread.c).
-CURRENT, PACKAGE, TREE = "current", "layer", re.compile(r"[0-9a-f]{32}-[0-9a-f]{8}")
 #: Digits of a build id that people read.
 SHORT = 8
 
@@ -40,18 +37,6 @@ def build_id(package: Path | None = None) -> str:
     except (OSError, ValueError):
         return ""
     return text if re.fullmatch("[0-9a-f]{32}", text) else ""
-
-
-def library_for_loaders() -> Path:
-    """Returns the path of the layer's library as a manifest names it. For the tree in force it leads through the link,
-    so that the manifest stays valid after the next install."""
-    tree = next((path for path in package_directory().parents if TREE.fullmatch(path.name)), None)
-    try:
-        if tree and tree.with_name(CURRENT).readlink() == Path(tree.name):
-            return tree.with_name(CURRENT) / PACKAGE / LIBRARY_NAME
-    except OSError:
-        pass  # it is not installed
-    return library_path()
 
 
 def private_python() -> Path | None:
@@ -78,9 +63,8 @@ def policy_library() -> Path | None:
 SWITCHES = {"enable_environment": {"ENABLE_PYLAYER": "1"}, "disable_environment": {"DISABLE_PYLAYER": "1"}}
 
 
-def manifest_text(kind: str = "explicit", library: Path | None = None) -> str:
-    """Returns the manifest of an "explicit" or "implicit" layer, with the absolute path of a library, by default this
-    installation's.
+def manifest_text(kind: str = "explicit") -> str:
+    """Returns the manifest of an "explicit" or "implicit" layer, with the absolute path of this installation's library.
 
     Its file_format_version is 1.2.1, the first with library_arch: loaders of 32-bit programs then skip the layer
     without a message. Steam's containers skip layers of a later version (pressure-vessel, graphics-drivers-vulkan.c;
@@ -93,7 +77,7 @@ def manifest_text(kind: str = "explicit", library: Path | None = None) -> str:
         text = template.read_text(encoding="utf-8")
     except OSError as error:
         raise Failure(f"{template} cannot be read ({error.strerror}); install vk-pylayer again") from error
-    text = text.replace("@LIBRARY_PATH@", json.dumps(str(library or library_for_loaders()))[1:-1])
+    text = text.replace("@LIBRARY_PATH@", json.dumps(str(library_path()))[1:-1])
     if kind == "explicit":
         return text
     document = json.loads(text)

@@ -1,4 +1,4 @@
-"""What programs are doing now, for ``pylayer top``. It reads only the files that they write anyway."""
+"""What programs are doing now, for ``pylayer stats --watch``. It reads only the files that they write anyway."""
 
 from __future__ import annotations
 

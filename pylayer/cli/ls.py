@@ -9,9 +9,11 @@ import click
 from ..common.file_kinds import BESIDE
 from ..common.paths import exists, system_store_root
 from ..report.origin import used_here
-from .complete import programs_and_identities
+from ..store.quarantine import items
+from . import blocks
 from .output import (
     Failure,
+    WrongUse,
     console,
     day,
     human_bytes,
@@ -26,7 +28,8 @@ from .output import (
     program_table,
 )
 from .policy_in_force import read_limits
-from .selection import NAMES, Names, identity_option, meant, require_store
+from .selection import NAMES, Names, Selection, identity_option, meant, require_store
+from .verify import verify
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,9 +65,9 @@ def _print_shelf(out: Console, names: Names, shelf: Shelf, rows: list[Holding]) 
     print_marks([row[2] for row in cells], {"?": "unknown: programs with store: read-only do not record what they use"})
     print_indented(out, f"other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}", "dim")
     if shelf.identity is None:
-        print_indented(out, "its identity file is missing or damaged; pylayer verify says more", "yellow")
+        print_indented(out, "its identity file is missing or damaged; pylayer ls --verify says more", "yellow")
     if shelf.unusable:
-        print_indented(out, f"{plural(len(shelf.unusable), 'file')} cannot be used; pylayer verify says why", "yellow")
+        print_indented(out, f"{plural(len(shelf.unusable), 'file')} cannot be used (pylayer ls --verify)", "yellow")
 
 
 def _print_program(out: Console, names: Names, holding: Holding) -> None:
@@ -101,6 +104,12 @@ def _print_totals(store: Store, chosen: Chosen, beside: dict[str, tuple[int, int
     print_total(f"{text}; a program may have {human_bytes(limits.max_program)}.")
     if stray:
         print_total(f"{human_bytes(stray)} in {store.root}/store belong to no identity.")
+    if decided := store.verdicts():
+        print_total("\nSet aside or switched off:")
+        blocks.print_blocks(decided)
+    if damaged := items(store.root):
+        print_total(f"\n{plural(len(damaged), 'damaged file')} in quarantine:")
+        blocks.print_quarantined(damaged)
     parts = [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]
     if parts:
         print_total(f"Besides them: {', '.join(parts)}.")
@@ -164,6 +173,7 @@ def _json(store: Store, names: Names, chosen: Chosen, beside: dict[str, tuple[in
         **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
         "max_store_bytes": limits.max_store,
         "max_program_bytes": limits.max_program,
+        **blocks.as_json(store.verdicts(), items(store.root)),
     }
 
 
@@ -190,16 +200,19 @@ def _print_all(names: Names, chosen: Chosen, detailed: bool, fields: bool) -> No
             _print_program(out, names, holding)
 
 
-@click.command
+@click.command(epilog="Exit status: 0 success, and what --verify read is fine; 1 a problem was found; 2 usage error.")
 @click.argument(
     "name",
     required=False,
-    shell_complete=programs_and_identities,
     help=f"Show details of this program, {NAMES}; or of the identity that begins with this.",
 )
 @identity_option
+@click.option("--verify", "verifies", is_flag=True, help="Read every byte, and show instead what cannot be used.")
+@click.option(
+    "--repair", is_flag=True, help="With --verify: move damaged files to quarantine, and keep what verifies in them."
+)
 @json_option
-def ls(name: str | None, identity: str | None, as_json: bool) -> None:
+def ls(name: str | None, identity: str | None, verifies: bool, repair: bool, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
     '74 of 200' means that runs created 126 pipelines more, such as some that the driver's own disk cache had. The
@@ -208,14 +221,24 @@ def ls(name: str | None, identity: str | None, as_json: bool) -> None:
     the program read from its caches and pipeline binaries (A). last used is the day on which a run last used or
     stored a pipeline. Sizes are those of the files.
 
+    With --verify, every record is compared with its hash. A run verifies what it loads in the same way and ignores what
+    is damaged, so a repair is not required. Files of newer versions of pylayer are listed, but are not a problem.
+    Neither is a file that ends inside a record, because a program is writing it or was killed.
+
     \b
     Example:
       pylayer ls
       pylayer ls blender
+      pylayer ls --verify --repair
     """
+    if repair and not verifies:
+        raise WrongUse("--repair is for --verify; give both")
     store = require_store()
     names = Names(store.root)
     selection, program = meant(name, identity, store.identities())
+    if verifies:
+        verify(store, Selection(program, selection.identity), repair, as_json)
+        return
     chosen = []
     for shelf in selection.shelves(store, names):
         listed = [one for one in shelf.holdings.values() if program is None or names.matches(one.program, program)]

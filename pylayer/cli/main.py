@@ -9,50 +9,36 @@ import shutil
 import signal
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
 from .. import __version__
 from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line, shared_options
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-#: The module of each command, its name in there if that differs from the command's, and what it does. The help and
-#: completion list the commands without importing them.
+#: The module of each command, its name in there if that differs from the command's, and what it does. The help
+#: lists the commands without importing them.
 COMMANDS = {
-    "bench": ("bench", "", "Measure what pylayer saves a program, and what it costs."),
-    "clear": ("clear", "", "Remove stored pipelines, by program or driver."),
-    "completion": ("completion", "", "Print the script with which a shell completes pylayer's commands."),
-    "doctor": ("doctor", "", "Check whether the layer works here."),
+    "doctor": ("doctor", "", "Check whether the layer works here, or is on for a program."),
     "export": ("transfer", "export_command", "Write a program's pipelines into one file."),
-    "fleet": ("fleet", "", "Pull, push and publish pipelines of other machines."),
-    "forget": ("forget", "", "Remove what was recorded about programs."),
+    "fleet": ("fleet", "", "Pull and publish pipelines of other machines."),
     "import": ("transfer", "import_command", "Import pipelines from an exported file."),
     "install": ("install", "", "Install pylayer and register its layer, for this user."),
-    "key": ("key", "", "Create and show keys that sign exports."),
+    "key": ("key", "", "Print or create a key that signs exports."),
     "ls": ("ls", "", "Show what the store holds, for each driver and program."),
-    "metrics": ("metrics", "", "Print the numbers of the recorded runs for Prometheus."),
     "off": ("switch", "off", "Exclude a program from the layer."),
-    "on": ("switch", "on", "Undo pylayer off."),
-    "policy": ("policy", "", "Write, check and explain the policy file."),
+    "policy": ("policy", "", "Check and explain the policy file."),
     "prewarm": ("prewarm", "", "Compile a program's pipelines before it runs."),
-    "quarantine": ("quarantine", "", "Show what is set aside or switched off, and why."),
     "rebuild": ("rebuild", "", "Compile pipelines for a new driver."),
     "report": ("report", "", "Show what a run compiled, what held it up, and what was refused."),
+    "rm": ("rm", "", "Remove what the store has of a program or a driver."),
     "run": ("run", "", "Run a program under the layer, without installing anything."),
-    "show": ("show", "", "Show what a pipeline is made of, and when it was compiled."),
-    "state": ("state", "", "Move what pylayer rebuild compiles to another machine."),
     "stats": ("stats", "", "Show what the layer did, for each driver and program."),
-    "status": ("status", "", "Tell whether the layer is on, and what limits it."),
-    "top": ("top", "", "Show what programs under the layer are doing now."),
     "trim": ("trim", "", "Fold the store and keep it within its limits."),
     "uninstall": ("uninstall", "", "Remove what `pylayer install` wrote, and nothing else."),
-    "verify": ("verify", "", "Read the whole store and show what in it cannot be used."),
 }
 
-#: The script of ``pylayer completion`` sets this variable when it asks for completions.
+#: With this variable click prints the script with which a shell completes, or what it asks for (docs/install.md).
 COMPLETE = "_PYLAYER_COMPLETE"
 EXIT_STATUSES = "Exit status: 0 success, 1 a problem was found, 2 usage error."
 #: Help is never wider than this, even on a wide terminal: long lines are hard to read.
@@ -93,14 +79,6 @@ class Commands(click.Group):
         _complete(found)
         found.short_help = text
         return found
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Called by click for completion."""
-        from click.shell_completion import CompletionItem
-
-        matching = [name for name in COMMANDS if name.startswith(incomplete)]
-        there = [CompletionItem(name, help=COMMANDS[name][-1]) for name in matching]
-        return there + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Called by click for the help. Prints each command's whole line; click would cut it to the width beside the

@@ -1,10 +1,8 @@
-"""``pylayer metrics``: the numbers of the recorded runs for Prometheus. docs/observe.md lists the metrics."""
+"""``pylayer stats --prometheus``: the numbers of the recorded runs. docs/observe.md lists the metrics."""
 
 from __future__ import annotations
 
 import time
-
-import click
 
 from ..report import recorded
 from ..report.counters import NUMBERS
@@ -12,10 +10,8 @@ from ..report.origin import origins
 from ..report.recorded import Run
 from ..report.totals import Total
 from ..store.store import Store
-from .complete import files
-from .output import printable, write_whole
+from .output import printable
 from .policy_in_force import read_limits
-from .selection import require_store
 
 #: Metrics that are the sum of one number over the runs.
 _SUMS = {name: row for name, row in NUMBERS.items() if row.metric}
@@ -109,24 +105,3 @@ def render(store: Store) -> str:
             pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
             lines.append(f"{name}{{{pairs}}} {value!r}")
     return "\n".join(lines) + "\n"
-
-
-@click.command
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    shell_complete=files,
-    help="Write to this file, which is replaced whole; without it to standard output.",
-)
-def metrics(output: str | None) -> None:
-    """Print the numbers of the recorded runs for Prometheus.
-
-    FILE is for the textfile collector of node_exporter, which reads only names that end in .prom. Everybody may read
-    the file. Run the command from cron or a timer. docs/observe.md has a line for cron, and the meaning of each metric.
-
-    \b
-    Example:
-      pylayer metrics -o /var/lib/prometheus/node-exporter/pylayer.prom
-    """
-    write_whole(output or "-", render(require_store()), 0o644)

@@ -90,6 +90,9 @@ def say(text: str, asks: bool = False) -> None:
         click.echo(text)
 
 
+#: The shell completes names of files.
+files = click.Path().shell_complete
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with units in key names.")
 
 

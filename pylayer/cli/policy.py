@@ -1,52 +1,42 @@
-"""``pylayer policy``: checks the policy file, explains what it means for a program and device, and writes a first
-one."""
+"""``pylayer policy``: checks the policy file, and explains what it means for a program and device."""
 
 from __future__ import annotations
 
 import os
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import click
 
-from ..common.config import PolicyFileError, preset_path, read_preset
-from ..common.paths import config_file, store_root
+from ..common.config import PolicyFileError
+from ..common.paths import store_root
 from ..common.policy_errors import Problem, has_secret
-from ..common.settings import TOP_DEFAULTS
 from .children import try_policy_class
-from .complete import files, presets_there
 from .output import (
     EXIT_PROBLEM,
     UNWRAPPED,
-    Failure,
-    WrongUse,
+    files,
     is_terminal,
     json_option,
     plural,
     print_json,
     printable,
     say,
-    write_whole,
 )
 from .policy_explain import explain
-from .policy_file import preset_file, read_text, sources
-from .policy_in_force import compile_policy, no_policy_file, policies_in_force, write_policy
+from .policy_file import read_text, sources
+from .policy_in_force import compile_policy, no_policy_file, policies_in_force
 
 
 @click.group
 def policy() -> None:
-    """Write, check and explain the policy file.
+    """Check and explain the policy file.
 
     \b
     Example:
-      pylayer policy init --preset players
       pylayer policy check
       pylayer policy explain blender
     """
-
-
-# ---- check -----------------------------------------------------------------------------------------
 
 
 def _caret(problem: Problem, lines: list[str]) -> list[str]:
@@ -171,79 +161,6 @@ def check(file: str | None, as_json: bool) -> None:
         for each in checked:
             each.print()
     raise click.exceptions.Exit(EXIT_PROBLEM if wrong else 0)
-
-
-# ---- init -------------------------------------------------------------------------
-
-
-def _schema_path() -> Path:
-    return Path(__file__).resolve().parents[1] / "common" / "policy.schema.json"
-
-
-def starting_text(preset: str | None) -> str:
-    """Returns a policy file that sets nothing but the preset. Comments show every key and what it does."""
-    default = Path(preset_path("default")).read_text(encoding="utf-8")
-    body = default.partition("\n\n")[2].split("\n")
-    others = " where the preset has no other value" if preset else ""
-    lines = [
-        f"# yaml-language-server: $schema={_schema_path().as_uri()}",
-        f"# The policy of pylayer. Commented keys show the defaults{others}. Uncomment one to change it.",
-        "# pylayer policy check validates the file. pylayer policy explain shows what it means for a program.",
-        "",
-    ]
-    if preset:
-        lines += [line for line in read_preset(preset).partition("\n\n")[0].split("\n") if line.startswith("#")]
-        lines += [f"preset: {preset}", ""]
-    key = ""
-    for line in body:
-        key = line.partition(":")[0] if line[:1].isalpha() else key if line else ""
-        if preset and key == "preset":
-            continue
-        if key and TOP_DEFAULTS.get(key) == [] and not line.endswith("[]") and not line.startswith("#"):
-            # Do not list the built-in values a second time.
-            lines += [f"# They are listed in {preset_path('default')}.", f"#{key}: []"] if line == f"{key}:" else []
-            continue
-        lines.append(f"#{line}" if line and not line.lstrip().startswith("#") else line)
-    return "\n".join(lines)
-
-
-@policy.command
-@click.option(
-    "--preset",
-    metavar="NAME",
-    shell_complete=presets_there,
-    help="Start from a preset; docs/policy.md lists them.",
-)
-@click.option("--force", is_flag=True, help="Replace an existing file.")
-@click.argument(
-    "file",
-    required=False,
-    shell_complete=files,
-    help="The file to write, or - for standard output. Default: the one in force.",
-)
-def init(preset: str | None, force: bool, file: str | None) -> None:
-    """Write a policy file to start from.
-
-    The file explains every key and shows its default, all in comments, so
-    nothing changes until you edit it. Without FILE, it becomes the policy file
-    in force. FILE - prints it.
-
-    \b
-    Example:
-      pylayer policy init --preset players
-    """
-    if preset:
-        preset_file(preset)
-    if file == "-":
-        write_whole(file, starting_text(preset))
-        return
-    found = file or config_file()
-    if found is None:
-        raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set; name a FILE")
-    if os.path.lexists(found) and not force:
-        raise WrongUse(f"{found} already exists and was not changed; --force replaces it")
-    write_policy(found, starting_text(preset))
-    say(f"Wrote {found}.")
 
 
 policy.add_command(explain)

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common import layer_settings, user_policy
+from ..common import user_policy
 from ..common.config import PolicyFileError, over, parse_without_preset, read_preset
 from ..common.paths import store_root, system_config_file
+from ..common.policy_errors import yaml_word
+from ..common.program_name import without_loader
 from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
 from ..policy import Policy, choose_carrier
 from ..report import recorded
 from ..values import CARRIER_NAMES, DeviceFacts, Program
-from .complete import files, programs
 from .devices import present_facts
-from .output import Failure, console, json_option, one_line, print_facts, print_json, printable
+from .output import Failure, console, files, json_option, one_line, print_facts, print_json, printable
 from .policy_file import sources
 from .policy_in_force import policies_in_force
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
 #: Attributes of a plan that are shown elsewhere, or that follow from having a policy class.
 NOT_CHANGED = ("carrier", "may_be_kept")
-#: Prefixes of the variables that set a layer setting (docs/policy-reference.md). The last takes precedence.
-PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
 
 
 @dataclass
@@ -96,14 +95,17 @@ def _match_text(match: dict[str, Any]) -> str:
 def program_to_ask(name: str | None) -> Program:
     """Returns the program of the newest recorded run with this name. If there is none, nothing but the name is
     known."""
-    executable = application = name or ""
-    engine = ""
+    return next(iter(programs_named(name)), Program(without_loader(name or ""), name or ""))
+
+
+def programs_named(name: str | None) -> list[Program]:
+    """Returns the programs with recorded runs that a user means by a name, as rules see them, the last started one
+    first."""
     root = store_root()
     runs = [run for run in recorded.read(root) if run.matches(name)] if root and name else []
-    if runs:
-        newest = max(runs, key=lambda run: run.started)
-        executable, application, engine = newest.executable, newest.application, newest.texts["engine"]
-    return Program(executable, application, engine)
+    runs.sort(key=lambda run: run.started, reverse=True)
+    found = (Program(without_loader(run.executable), run.application, run.texts["engine"]) for run in runs)
+    return list(dict.fromkeys(found))
 
 
 def _assumed() -> DeviceFacts:
@@ -140,14 +142,14 @@ def merged(sources: list[PolicySource]) -> dict[str, Any]:
     return document
 
 
-def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
+def _deciding(document: dict[str, Any], *files: str | None) -> tuple[Policy, str]:
     """Returns the policy that decides. If the user's policy class cannot be used, this is the built-in one, with the
     reason; otherwise the reason is empty."""
     wanted = document.get("policy")
     if not wanted:
         return Policy(), ""
     try:
-        return user_policy.load(wanted, document.get("policy_path")), ""
+        return user_policy.load(wanted, *files), ""
     except BaseException as error:
         why = f"{type(error).__name__}: {one_line(error)}"
         return Policy(), f"{wanted} cannot be used ({why}); the built-in one decides"
@@ -179,16 +181,6 @@ def why_skipped(document: dict[str, Any], name: str) -> str:
     return skip_rule(document, program_to_ask(name))
 
 
-def _variables() -> dict[str, str]:
-    """Returns the environment variable that sets each layer setting for a program started from here, by setting."""
-    return {
-        key: f"{prefix}{key.upper()}"
-        for prefix in PREFIXES
-        for key in DEFAULTS
-        if f"{prefix}{key.upper()}" in os.environ
-    }
-
-
 def _origins(sources: list[PolicySource], rules: list[Rule]) -> dict[str, SetBy]:
     origins = {key: SetBy() for key in DEFAULTS}
     for source in sources:
@@ -203,10 +195,8 @@ def _origins(sources: list[PolicySource], rules: list[Rule]) -> dict[str, SetBy]
 def _explained(
     sources: list[PolicySource], decider: Policy, program: Program, facts: DeviceFacts, note: str
 ) -> Explanation:
-    document, variables = merged(sources), _variables()
-    lines = [f"environment {key}={os.environ[name]}" for key, name in variables.items()]
-    given = layer_settings.parse("\n".join(lines)) if lines else layer_settings.LayerSettings()
-    settings = settings_for(document, program, facts, given.by_application, given.by_user)
+    document = merged(sources)
+    settings = settings_for(document, program, facts)
     rules = _rules(sources, program, facts)
     plan: Plan | None = None
     changed: dict[str, Any] = {}
@@ -219,7 +209,7 @@ def _explained(
             reason = "chosen by the policy class"
     except BaseException as error:
         reason = f"plan_device of the policy class failed: {type(error).__name__}: {one_line(error)}"
-    origins = _origins(sources, rules) | {key: SetBy(variables[key]) for key in given.by_user}
+    origins = _origins(sources, rules)
     skipped = skip_rule(document, program)
     return Explanation(program, facts, note, skipped, rules, settings, origins, plan, changed, reason)
 
@@ -243,7 +233,7 @@ def _yaml(value: Any) -> str:
         return ", ".join(f"{key}: {_yaml(inner)}" for key, inner in value.items())
     if isinstance(value, list):
         return f"{len(value)} of them" if value else "none"
-    return layer_settings.yaml_word(value)
+    return yaml_word(value)
 
 
 def _has(found: Explanation, condition: str) -> str:
@@ -327,7 +317,6 @@ def _as_json(found: Explanation) -> dict[str, Any]:
 @click.argument(
     "program",
     required=False,
-    shell_complete=programs,
     help="A program that already ran, by the name that pylayer stats shows, or the executable of any other program.",
 )
 @click.option("--device", metavar="NAME", help="This device or driver, by its name or a pattern. Default: all devices.")
@@ -339,8 +328,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
 
     This shows the carrier and the reason for it, which rules match and why others do not, and where each setting
     comes from. --json also shows the whole plan. The code that makes the plan in a program's process also makes it
-    here, and calls your policy class if you have one. Variables of layer settings apply as they do in a program.
-    vk_layer_settings.txt is not read.
+    here, and calls your policy class if you have one.
 
     \b
     Example:
@@ -359,7 +347,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
     except PolicyFileError as error:
         instead = f"only {system}" if system else "the defaults"
         raise Failure(f"{error}; pylayer policy check shows where. The layer would use {instead}") from error
-    decider, problem = _deciding(merged(found_sources))
+    decider, problem = _deciding(merged(found_sources), path, system)
     about = [(program_to_ask(program), facts, note) for facts, note in devices_to_ask(device)]
     explained = [_explained(found_sources, decider, *one) for one in about]
     top = _top_settings(found_sources)

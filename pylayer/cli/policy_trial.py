@@ -32,7 +32,7 @@ def problem(system: str, user: str) -> str:
     """Returns what is wrong with the class of valid policy files; empty text if nothing was found."""
     document = merged(sources(system or None, user or None))
     try:
-        policy = user_policy.load(document["policy"], document.get("policy_path"))
+        policy = user_policy.load(document["policy"], user, system)
     except BaseException as error:
         return f"it cannot be used: {_why(error)}; the built-in policy would decide"
     program = program_to_ask("game")

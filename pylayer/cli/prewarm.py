@@ -14,8 +14,7 @@ import click
 
 from ..report import recorded
 from ..store.store import Store
-from .complete import files, programs
-from .output import EXIT_PROBLEM, Failure, json_option, one_line, plural, print_json, progress, say
+from .output import EXIT_PROBLEM, Failure, files, json_option, one_line, plural, print_json, progress, say
 from .replaying import give, room, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
@@ -128,7 +127,6 @@ def _print(imports: list[Import], recipient: str, replay: Replay, names: Names) 
     "app",
     metavar="NAME",
     required=True,
-    shell_complete=programs,
     help=f"Store them for this program, {NAMES}.",
 )
 @click.option("--replayer", metavar="FILE", shell_complete=files, help=f"The {REPLAYER} to use. Default: from PATH.")

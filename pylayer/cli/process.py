@@ -13,8 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from .complete import commands
-from .output import Failure
+from .output import Failure, files
 
 #: The exit status of a program that signal n ended is this plus n, as in every shell.
 EXIT_SIGNAL_BASE = 128
@@ -25,14 +24,14 @@ PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signa
 
 _Started = TypeVar("_Started")
 
-#: The program to start, for ``pylayer run`` and ``pylayer bench``.
+#: The program to start, for ``pylayer run``.
 program_argument = click.argument(
     "command",
     nargs=-1,
     required=True,
     type=click.UNPROCESSED,
     metavar="-- APP [ARGS]...",
-    shell_complete=commands,
+    shell_complete=files,
     help="The program, found as a shell finds it, and its arguments.",
 )
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from ..common.program_name import comparable, of_process
 from ..report.recorded import is_named
 from .layer_files import LIBRARY_NAME
 
 #: The C library of a Vulkan program: a process without it has not used Vulkan yet.
 LOADER = "libvulkan.so"
-#: Programs that run another one, which their command line names (shim/layer/process/program_name.c).
-INTERPRETERS = ("python", "pypy", "wine", "ld-linux", "ld-musl", "java", "lua", "node", "perl", "qemu-", "ruby")
 
 
 def _read(pid: int, name: str) -> bytes:
@@ -23,20 +22,12 @@ def _read(pid: int, name: str) -> bytes:
         return file.read()
 
 
-def _base(word: str) -> str:
-    """Returns the last part of a path of Linux or Windows."""
-    return word.replace("\\", "/").rpartition("/")[2]
-
-
 def _names(pid: int) -> list[str]:
-    """Returns the names that people may have for a process. Raises OSError."""
-    executable = _base(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)"))
-    words = [os.fsdecode(word) for word in _read(pid, "cmdline").split(b"\0") if word]
-    found = [executable, *map(_base, words[:1])]
-    if executable.startswith(INTERPRETERS):
-        script = next((_base(word) for word in words[1:] if not word.startswith("-")), "")
-        found += [script, *(f"{executable} {name}" for name in (found[1] if words else "", script))]
-    return [name for name in found if name]
+    """Returns the names that people may have for a process, the layer's first: then that of a script, and what the
+    process calls itself. Raises OSError."""
+    name, executable = of_process(pid), os.path.basename(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)"))
+    called = os.path.basename(os.fsdecode(_read(pid, "cmdline").partition(b"\0")[0]))
+    return [one for one in (name, name.removeprefix(f"{executable} "), called, executable) if one]
 
 
 class Process:
@@ -71,11 +62,12 @@ def running(wanted: str, executables: set[str]) -> list[Process]:
     """Returns this user's processes that a person means by a name, or that run one of these executables. Those that use
     Vulkan come first."""
     found = []
+    executables = {comparable(executable) for executable in executables}
     for pid in _pids():
         try:
             names = _names(pid)
         except OSError:
             continue  # it has ended, or is a thread of the kernel
-        if any(name in executables or is_named(wanted, name, 0) for name in names):
+        if any(comparable(name) in executables or is_named(wanted, name, 0) for name in names):
             found.append(Process(pid, names[0]))
     return sorted(found, key=lambda one: (not one.has_layer, not one.has_vulkan, one.pid))

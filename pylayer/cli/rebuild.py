@@ -14,12 +14,12 @@ from typing import Any
 import click
 
 from ..common.paths import system_store_root
+from ..common.program_name import comparable
 from ..common.settings import top_setting
 from ..report import recorded
 from ..store import state as states
 from ..store.store import Refused, Store
 from ..values import DeviceFacts
-from .complete import programs
 from .devices import described
 from .output import (
     EXIT_PROBLEM,
@@ -34,8 +34,7 @@ from .output import (
     say,
 )
 from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, room, shelves_of
-from .selection import NAMES, Names, require_store
-from .state import with_state
+from .selection import NAMES, Names, require_store, with_recordings
 from .trim import parse_size
 
 #: VK_VENDOR_ID_MESA: drivers that draw with the processor.
@@ -156,9 +155,14 @@ def _programs_of(root: str, command: tuple[str, ...]) -> list[int]:
     recorded_ones = states.programs(root)
     known = {run.program_id: run.executable for run in recorded.read(root)} if recorded_ones else {}
     found = (shutil.which(word) or word for word in command)
-    names = {os.path.basename(path) for word in found for path in (word, os.path.realpath(word))} - {""}
+    names = {comparable(os.path.basename(path)) for word in found for path in (word, os.path.realpath(word))} - {""}
     ends = tuple(f" {name}" for name in names)
-    return [it for it in recorded_ones if f" {known.get(it, '')}".endswith(ends)]
+
+    def is_one(executable: str) -> bool:
+        is_script = not executable.endswith(".exe") and f" {executable}".endswith(ends)
+        return executable in names or is_script
+
+    return [it for it in recorded_ones if is_one(comparable(known.get(it, "")))]
 
 
 def rebuild_first(root: str, command: tuple[str, ...]) -> None:
@@ -235,7 +239,7 @@ def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
 
 def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]:
     names = Names(store.root)
-    chosen = with_state(store, names, program)
+    chosen = with_recordings(store, names, program)
     if program is not None and not chosen:
         raise Failure(f"nothing was rebuilt: no state is recorded of a program named {program}")
     if not chosen:
@@ -246,7 +250,7 @@ def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]
 
 
 @click.command(short_help="Compile pipelines for a new driver.")
-@click.argument("program", required=False, shell_complete=programs, help=f"Only this program, {NAMES}. Default: all.")
+@click.argument("program", required=False, help=f"Only this program, {NAMES}. Default: all.")
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: one less than there are processors.")
 @click.option(
     "--max-memory", callback=parse_size, metavar="SIZE", help="Memory of all processes. Default: half of the machine's."

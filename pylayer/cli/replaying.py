@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from ..common.file_kinds import PREWARM
 from ..common.files import Scratch, remove_tree
 from ..common.identity import Identity
+from ..common.program_name import without_loader
 from ..report import recorded
 from ..store.state import Unusable, record_again
 from ..store.store import Refused, Store
@@ -42,7 +43,7 @@ SLICE_SECONDS = 20.0
 LOOK_SECONDS = 0.25
 #: A line of an answer is shorter.
 MOST_LINE = 1 << 17
-FRAME, NOT_ASKED = struct.Struct("<II16s"), 0xFFFFFFFF
+FRAME = struct.Struct("<II16s")
 #: Signals of a process that does something wrong. Others come from outside.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
 RESULTS = {
@@ -143,9 +144,9 @@ class Replayer:
         self.has: set[bytes] = set()
         self._most = most_bytes
         self._received = b""
-        device = (f"{facts.vendor_id:x}", f"{facts.device_id:x}", facts.pipeline_cache_uuid.hex())
+        device = f"{facts.vendor_id:x}-{facts.device_id:x}-{facts.pipeline_cache_uuid.hex()}"
         self._process = subprocess.Popen(
-            [path, *device],
+            [path, device],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -160,20 +161,19 @@ class Replayer:
     def begin(self, state: State, instance: bytes, device: bytes, seconds: float) -> None:
         """Creates the device. Raises NoDevice, Ended, Unusable and OSError."""
         objects = {digest: state.with_inputs(digest, ())[0] for digest in (instance, device)}
-        word, *rest = self._exchange(b"".join(_frame(*one) for one in objects.items()), seconds)
+        word, rest = self._exchange(b"".join(_frame(*one) for one in objects.items()), seconds)
         if word != "ready":
-            raise NoDevice(" ".join(rest))
+            raise NoDevice(rest)
 
     def create(self, state: State, created: Created, seconds: float) -> str:
         """Creates a pipeline. Returns why that failed; empty text if it did not. Raises Ended, Unusable and OSError."""
         data, inputs = state.with_inputs(created.pipeline, self.has)
         self.has.update(inputs)
         frames = [_frame(*one) for one in inputs.items()]
-        word, _, rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, 0), seconds)
+        word, rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, asked=True), seconds)
         if word != "done":
             return rest or "the replayer gave no answer"
-        number = rest.partition(" ")[0]
-        result = int(number) if number.removeprefix("-").isdecimal() else -13
+        result = int(rest) if rest.removeprefix("-").isdecimal() else -13
         return f"{RESULTS.get(result, f'VkResult {result}')}{self._lacking}" if result else ""
 
     @property
@@ -181,8 +181,8 @@ class Replayer:
         """What the device lacks, which may be the reason of a failure."""
         return f" (without {', '.join(self.lacks[:3])})" if self.lacks else ""
 
-    def _exchange(self, data: bytes, seconds: float) -> tuple[str, str, str]:
-        """Sends ``data`` and returns the two first words of the answer, and the rest."""
+    def _exchange(self, data: bytes, seconds: float) -> tuple[str, str]:
+        """Sends ``data`` and returns the first word of the answer, and the rest."""
         rest, end = memoryview(data), self._clock() + seconds
         while True:
             line, newline, after = self._received.partition(b"\n")
@@ -190,8 +190,7 @@ class Replayer:
                 self._received = after
                 word, _, more = line.decode("utf-8", "replace").partition(" ")
                 if word != "lacks":
-                    second, _, more = more.partition(" ")
-                    return word, second, more
+                    return word, more
                 self.lacks.append(more)
                 continue
             reading, writing, _ = select.select([self._from], [self._to] if rest else [], [], LOOK_SECONDS)
@@ -259,8 +258,8 @@ def seconds_without_processor(pid: int) -> float:
         return 0.0
 
 
-def _frame(digest: bytes, data: bytes, index: int = NOT_ASKED) -> bytes:
-    return FRAME.pack(len(data), index, digest) + data + bytes(-len(data) % 8)
+def _frame(digest: bytes, data: bytes, asked: bool = False) -> bytes:
+    return FRAME.pack(len(data), asked, digest) + data + bytes(-len(data) % 8)
 
 
 # ---- all that a program lacks on a device --------------------------------------------------------------
@@ -461,12 +460,10 @@ class Rebuild:
 
 def _file_name(executable: str) -> str:
     """Returns how drivers see a program that the layer knows by this name: a Windows program, or an interpreter."""
-    interpreter, _, program = executable.partition(" ")
-    if interpreter.startswith("wine"):
-        name = program or interpreter
-    else:
-        name = interpreter if interpreter.startswith(("python", "pypy")) else executable
-    return os.path.basename(name).lstrip(".")
+    executable = without_loader(executable)
+    interpreter = executable.partition(" ")[0]
+    is_script = interpreter.startswith(("python", "pypy")) and not executable.lower().endswith(".exe")
+    return os.path.basename(interpreter if is_script else executable).lstrip(".")
 
 
 def require_replayer() -> None:

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..report import figures, limits, recorded, stalls
-from ..report.totals import shown_sums
+from ..report import figures, limits, recorded
 from ..report.view import thread_names
-from ..report.words import FRAME_NS
-from .complete import files, recorded_runs
 from .output import (
     Failure,
     WrongUse,
     console,
+    files,
     human_bytes,
-    human_time,
     json_option,
     plural,
     print_json,
-    print_marks,
     print_total,
-    program_table,
     progress,
     usual_mode,
     write_whole,
 )
+from .pipeline import show
 from .report_text import print_run
 from .selection import require_store
 
@@ -54,72 +49,6 @@ def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str
         return [limits.Limit(text) for text in texts]
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
-
-
-def _since(context: click.Context, parameter: click.Parameter, text: str | None) -> float:
-    """Called by click. Returns the beginning of a day in seconds since 1970; 0 without a day."""
-    if text is None:
-        return 0.0
-    day = {"today": datetime.date.today(), "yesterday": datetime.date.today() - datetime.timedelta(1)}.get(text)
-    try:
-        day = day or datetime.date.fromisoformat(text)
-        return datetime.datetime.combine(day, datetime.time()).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"{text} is no day; write today, yesterday or YYYY-MM-DD") from error
-
-
-#: What --list can be sorted by: a key of its JSON.
-SORTS = {"began": "started_s", "pipelines": "pipelines", "compiled": "compiled", "stall": "longest_stall_ns"}
-
-
-def _listed(root: str, found: list[Run], words: tuple[str, ...], since: float, sort: str) -> list[dict[str, Any]]:
-    """Returns the processes to list, as JSON. Those of a program keep the words that name them among all."""
-    listed = []
-    for number, group in enumerate(recorded.processes(found)):
-        newest = group[0]
-        if newest.started < since or (words and not any(run.matches(word) for run in group for word in words)):
-            continue
-        lines = [line for run in group if (line := run.timeline(root)) is not None]
-        long = [stall.duration_ns for line in lines for stall in stalls.find(line.events, FRAME_NS, line.presents)]
-        known = all(stalls.known(run, run.timeline(root), FRAME_NS) for run in group)
-        sums = shown_sums([run.shown() for run in group])
-        presented = sum(run.numbers["frames"] for run in group)
-        listed.append(
-            {
-                "word": f"last~{number}" if number else "last",
-                "program": newest.title,
-                "pid": newest.pid,
-                "started_s": newest.started,
-                "state": newest.state,
-                "runs": [{"run": run.name, "device": run.texts["device"]} for run in group],
-                **{key: sums[key] for key in ("pipelines", "hits", "compiled")},
-                "frames": presented or None,
-                "late_frames": sum(run.numbers["late_frames"] for run in group) if presented else None,
-                "late_by_pipelines": sum(run.numbers["late_by_pipelines"] for run in group) if presented else None,
-                "stalls": len(long) if known else None,
-                "longest_stall_ns": max(long, default=0) if known else None,
-                "timeline": bool(lines),
-            }
-        )
-    # Sorting is stable: equal values stay in the order of age.
-    return sorted(listed, key=lambda own: own[SORTS[sort]] or 0, reverse=True)
-
-
-def _list(root: str, listed: list[dict[str, Any]]) -> None:
-    rows = []
-    for own in listed:
-        longest = own["longest_stall_ns"]
-        stall = "?" if longest is None else human_time(longest) if longest else "-"
-        numbers = ["?" if own[key] is None else str(own[key]) for key in ("pid", "hits", "compiled")]
-        late = "-" if own["late_frames"] is None else str(own["late_frames"])
-        rows.append([own["word"], figures.moment(own["started_s"], short=True), *numbers, late, stall, own["state"]])
-    out = console()
-    headings = ("run", "began", "pid", "hits", "compiled", "late", "stall", "state")
-    out.print(program_table(out, headings, [own["program"] for own in listed], rows))
-    print_marks(
-        [cell for row in rows for cell in row],
-        {"?": "unknown; pylayer report RUN says why", "-": "no frames, or no stall"},
-    )
 
 
 def _choose(found: list[Run], word: str, root: str) -> list[Run]:
@@ -160,10 +89,7 @@ def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
     lines = [(run, line) for run in chosen if (line := run.timeline(root)) is not None]
     if not lines:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
-        raise Failure(
-            f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines, unless "
-            "timeline_mib in the policy file is 0"
-        )
+        raise Failure(f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines")
     written = trace.Trace(lines, frame_ns)
     _write(path, written.pieces())
     return written.count
@@ -187,7 +113,7 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
             out.print()
         print_run(out, own, thread_names(run.timeline(root)), frame_ns)
     if any(own["slowest"] for _, own in numbers):
-        print_total("\npylayer show FINGERPRINT says what a pipeline is made of, and which runs had it.")
+        print_total("\npylayer report --pipeline FINGERPRINT says what a pipeline is made of, and which runs had it.")
 
 
 @click.command()
@@ -195,8 +121,7 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
     "runs",
     metavar="[RUN]...",
     nargs=-1,
-    shell_complete=recorded_runs,
-    help="The runs to show. Default: the last. With --list, the programs to list. Default: all.",
+    help="The runs to show. Default: the last.",
 )
 @click.option(
     "--html",
@@ -213,7 +138,6 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
 @click.option(
     "--against",
     metavar="RUN",
-    shell_complete=recorded_runs,
     help="Compare with this run; 'previous' is the program's previous run.",
 )
 @click.option(
@@ -229,19 +153,9 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
     "unknown. May be repeated.",
 )
 @click.option(
-    "--list",
-    "as_list",
-    is_flag=True,
-    help="List the runs with late frames and longest stalls, the newest first; - is none, or no frames.",
-)
-@click.option(
-    "--sort", type=click.Choice(list(SORTS)), help="With --list: the runs with the most of this first; stall is time."
-)
-@click.option(
-    "--since",
-    metavar="DAY",
-    callback=_since,
-    help="With --list: only runs since this day: today, yesterday or YYYY-MM-DD.",
+    "--pipeline",
+    metavar="FINGERPRINT",
+    help="Show this pipeline instead: 16 hexadecimal digits, or at least the first 4.",
 )
 @json_option
 def report(
@@ -251,49 +165,41 @@ def report(
     against: str | None,
     frame_ms: float,
     fail_on: list[limits.Limit],
-    as_list: bool,
-    sort: str | None,
-    since: float,
+    pipeline: str | None,
     as_json: bool,
 ) -> None:
     """Show what a run compiled, which pipelines held it up and when, and what was refused.
 
-    RUN is 'last', a process ID, the name that --list or a report gives, or a program's name, in which * and ? are
-    wildcards. It selects the newest run that matches; with ~N after it, the Nth run before that. A program that used
-    several devices has a run on each. FILE may be - for standard output. `pylayer show` says more of a fingerprint.
+    RUN is 'last', a process ID, the name that a report or pylayer stats --runs gives, or a program's name, in which *
+    and ? are wildcards. It selects the newest run that matches; with ~N after it, the Nth run before that. A program
+    that used several devices has a run on each. FILE may be - for standard output.
+
+    With --pipeline, this shows what a pipeline is made of, where it is stored, and which runs compiled it and when. A
+    shader's hash is the XXH3-64 of its SPIR-V (xxhsum -H3 FILE); of a program that uses shader module identifiers, it
+    is that of the identifier. Names are those that the program sets with vkSetDebugUtilsObjectNameEXT. The newest 50
+    runs have timelines, so an older run is missing there.
 
     \b
     Example:
       pylayer report
-      pylayer report --list --since yesterday --sort stall
       pylayer report "blender*" --against previous --html report.html
       pylayer report last~1 --trace trace.json
       pylayer report game --fail-on 'late-frames>0'
+      pylayer report --pipeline 0013225d53d80222
     """
     from ..report import compare, origin
 
-    if as_list and (html or trace or against):
-        raise WrongUse("--list lists runs; it cannot be used with --html, --trace or --against")
-    if as_list and fail_on:
-        raise WrongUse("--fail-on judges a report; it cannot be used with --list")
-    if (sort or since) and not as_list:
-        raise WrongUse("--sort and --since are for --list")
+    if pipeline and (runs or html or trace or against or fail_on):
+        raise WrongUse("--pipeline shows a pipeline; it cannot be used with a RUN or an option of reports of runs")
     if [html, trace].count("-") + as_json > 1:
         raise WrongUse("only one of --html -, --trace - and --json can use standard output")
     page = _page() if html else None
-    root = require_store().root
-    found = recorded.read(root)
-    if as_list:
-        listed = _listed(root, found, runs, since, sort or "began")
-        if as_json:
-            print_json({"store": root, "processes": listed})
-        elif listed:
-            _list(root, listed)
-        elif found:
-            raise Failure(f"no such run is recorded in {root}; pylayer report --list without more shows all")
-        else:
-            click.echo(f"No run is recorded in {root} yet; start one with: pylayer run -- APP")
+    store = require_store()
+    if pipeline:
+        show(store, pipeline, as_json)
         return
+    root = store.root
+    found = recorded.read(root)
     if not found:
         raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")
     chosen = _chosen(found, runs, root)

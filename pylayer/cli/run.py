@@ -12,25 +12,20 @@ import click
 from ..common.files import unique_name
 from ..common.paths import require_own, store_root
 from . import installed, layer_files
-from .complete import directories, files, presets_there
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
-from .output import Failure, WrongUse, fail
+from .output import Failure, WrongUse, fail, files
 from .policy_in_force import compile_policy, policies_in_force, read_policies
 from .process import program_argument, replace_by, wait_for
 
 
 def _check_policy(path: str) -> None:
-    """Raises WrongUse if the layer would not accept a policy file, or a policy class from the directory that it
-    names."""
+    """Raises WrongUse if the layer would not accept a policy file, or a policy class beside it."""
     from ..common.config import read  # imports PyYAML, which is needed only here
 
     try:
-        document = read(path)
-        if document.get("policy"):
-            if not document.get("policy_path"):
-                raise ValueError(f"{path}: policy needs policy_path, the directory that holds the module")
-            require_own(document["policy_path"])
+        if read(path).get("policy"):
+            require_own(os.path.dirname(os.path.abspath(path)))
     except (OSError, ValueError) as error:
         raise WrongUse(f"{error}; nothing was started") from error
 
@@ -113,7 +108,7 @@ def why_unseen(document: dict[str, Any], command: str) -> str:
     if rule:
         return (
             f"the {rule} excludes {name}, and nothing that it started created a Vulkan device under the layer; "
-            f"pylayer on {name} includes it"
+            f"pylayer off {name} --undo includes it"
         )
     return (
         "the program created no Vulkan device under the layer, or the store cannot be written; "
@@ -144,12 +139,9 @@ def _print_summary(root: str | None, session: str, document: dict[str, Any], com
 @click.option(
     "--preset",
     metavar="NAME",
-    shell_complete=presets_there,
     help="A preset instead of a policy file; docs/policy.md lists them.",
 )
-@click.option(
-    "--store", metavar="DIR", shell_complete=directories, help="Where this run stores its pipelines (PYLAYER_STORE)."
-)
+@click.option("--store", metavar="DIR", help="Where this run stores its pipelines (PYLAYER_STORE).")
 @click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
 @click.option("--rebuild", is_flag=True, help="First compile what it lacks for a new driver (pylayer rebuild).")
 @click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")

@@ -11,7 +11,6 @@ import click
 from ..common.paths import store_root
 from ..report.recorded import is_pattern
 from ..store.store import Store
-from .complete import identities, programs
 from .names import Names as Names
 from .output import Failure, WrongUse, note_asked
 
@@ -26,11 +25,10 @@ LEAST_PREFIX = 4
 #: What every help text about a program's name says of it.
 NAMES = "named as in pylayer ls (the part in parentheses may be omitted), or a pattern with * or ?"
 
-app_option = click.option("--app", metavar="NAME", shell_complete=programs, help=f"Only this program, {NAMES}.")
+app_option = click.option("--app", metavar="NAME", help=f"Only this program, {NAMES}.")
 identity_option = click.option(
     "--identity",
     metavar="PREFIX",
-    shell_complete=identities,
     help="Only the driver identity that begins with this (pylayer ls shows them).",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
@@ -45,6 +43,16 @@ def require_store() -> Store:
     if root is None:
         raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set, so there is no store; set one of them")
     return Store(root)
+
+
+def with_recordings(store: Store, names: Names, app: str | None) -> list[int]:
+    """Returns the programs that have recorded pipelines, of all or of those named so. Learns their names."""
+    from ..store import state
+
+    found = state.programs(store.root)
+    for number in found:
+        names.learn(number, state.application(store.root, number))
+    return [number for number in found if app is None or names.matches(number, app)]
 
 
 class Selection:

@@ -11,10 +11,11 @@ from ..report.figures import moment
 from ..report.origin import Origin, origin_json, origins
 from ..report.remarks import lost, remarks
 from ..report.totals import add_up, shown_sums
-from .complete import programs_and_identities
 from .output import (
     Failure,
+    WrongUse,
     console,
+    files,
     human_bytes,
     human_time,
     json_option,
@@ -22,7 +23,9 @@ from .output import (
     print_json,
     print_total,
     program_table,
+    write_whole,
 )
+from .runs import print_runs
 from .selection import NAMES, meant, require_store
 
 if TYPE_CHECKING:
@@ -119,12 +122,21 @@ def _sum(found: list[Total]) -> dict[str, Any]:
 @click.argument(
     "name",
     required=False,
-    shell_complete=programs_and_identities,
     help=f"Only this program, {NAMES}; or the identity that begins with this. Default: all.",
 )
 @click.option("--last", is_flag=True, help="Only the newest run of each program.")
+@click.option("--runs", "lists", is_flag=True, help="List the runs, the newest first, with late frames and stalls.")
+@click.option("--watch", "watches", is_flag=True, help="Show what programs are doing now.")
+@click.option(
+    "--prometheus",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value="-",
+    shell_complete=files,
+    help="Write the numbers of all runs for Prometheus, to standard output or to FILE, which is replaced whole.",
+)
 @json_option
-def stats(name: str | None, last: bool, as_json: bool) -> None:
+def stats(name: str | None, last: bool, lists: bool, watches: bool, prometheus: str | None, as_json: bool) -> None:
     """Show what the layer did, for each driver and program.
 
     spent is the time that creating pipelines took under the layer, including waits for the layer. saved is an
@@ -132,11 +144,36 @@ def stats(name: str | None, last: bool, as_json: bool) -> None:
     the hits and minus these waits. It is negative if the program waited longer than the hits saved. refused counts the
     programs' own cache data that the layer or the driver refused. pylayer ls shows what the store holds for a program.
 
+    --watch also shows the last late frame of each program and the latest compiles; bold ones took longer than 16.7 ms.
+    A program that ended is shown for a few more seconds, one that died for a minute. On a terminal, h explains the
+    view, and q or Ctrl-C ends it. Otherwise it is printed once.
+
+    --prometheus is for the textfile collector of node_exporter, which reads only names that end in .prom. Everybody may
+    read FILE. Run it from cron or a timer. docs/observe.md has a line for cron, and the meaning of each metric.
+
     \b
     Example:
       pylayer stats blender --last
+      pylayer stats --watch
+      pylayer stats --prometheus /var/lib/prometheus/node-exporter/pylayer.prom
     """
-    root = require_store().root
+    store = require_store()
+    root = store.root
+    if lists + watches + last + bool(prometheus) > 1 or (prometheus and (name or as_json)):
+        raise WrongUse("give one of --last, --runs, --watch and --prometheus; --prometheus takes no name and no --json")
+    if prometheus:
+        from .metrics import render
+
+        write_whole(prometheus, render(store), 0o644)
+        return
+    if watches:
+        from .watch import watch
+
+        watch(store, name, as_json)
+        return
+    if lists:
+        print_runs(root, name, as_json)
+        return
     runs = recorded.read(root)
     selection, program = meant(name, None, {run.identity for run in runs})
     chosen = (run for run in runs if selection.takes_identity(run.identity) and (not program or run.matches(program)))

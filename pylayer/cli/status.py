@@ -1,39 +1,24 @@
-"""``pylayer status``: whether the layer is on for a program, was on in its last run, and what limits it."""
+"""The first lines of ``pylayer doctor``: whether the layer is on for a program, or was on in its last run."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import click
-
 from ..common.paths import store_root
 from ..report import recorded
 from ..report.words import minute
-from ..store.store import EVERY, Store
 from ..values import Program
-from .complete import programs
+from .blocks import in_force, line
 from .environment import ENABLE, obstacles, requests_layer
-from .output import (
-    EXIT_OK,
-    EXIT_PROBLEM,
-    console,
-    is_quiet,
-    json_option,
-    plural,
-    print_facts,
-    print_json,
-    printable,
-)
-from .policy_in_force import policies_in_force, read_policy
-from .selection import NAMES
-from .verdict_lines import line
+from .output import plural
+from .policy_in_force import read_policy
 
 if TYPE_CHECKING:
     from ..report.recorded import Run
-    from .checks import Check
     from .processes import Process
 
 #: Variables that tell where a program's store and policy file are.
@@ -59,45 +44,6 @@ class Status:
     pid: int | None = None
     #: Name and text of each line below the answer.
     facts: list[tuple[str, str]] = field(default_factory=list)
-    #: The same for what makes the layer do less than it could.
-    limits: list[tuple[str, str]] = field(default_factory=list)
-
-
-# ---- what limits it ------------------------------------------------------------------------------------
-
-
-def _limit(found: Status, check: Check) -> None:
-    if check.status != "ok":
-        found.limits.append((check.name, f"{check.found}. {check.advice}"))
-
-
-def _verdicts(root: str, title: str | None) -> list[tuple[str, bool]]:
-    """Returns each verdict in force as a line, and whether it switches the layer off. ``title``: those about this
-    program and about all."""
-    return [
-        (line(verdict), verdict.switches_off)
-        for verdict in Store(root).verdicts()
-        if verdict.state == "in force" and (title in (None, verdict.program) or verdict.program == EVERY)
-    ]
-
-
-def _add_limits(found: Status, title: str | None) -> list[str]:
-    """Adds what limits the layer for a program, or with ``title`` None for any. Returns the verdicts that switch it off
-    for this program."""
-    from . import checks
-
-    store = checks.check_store()
-    _limit(found, store)
-    policy = checks.check_policy()
-    _limit(found, policy)
-    if policy.status == checks.OK and policies_in_force()[0]:
-        found.facts.append((policy.name, policy.found))
-    root = store_root()
-    decided = _verdicts(root, title) if root else []
-    found.limits += [("verdict", text) for text, _ in decided]
-    if decided:
-        found.limits.append(("", "pylayer quarantine forget ends verdicts before their time."))
-    return [text for text, is_off in decided if is_off]
 
 
 # ---- why it is not on ------------------------------------------------------------------------------------
@@ -134,19 +80,6 @@ def _adopt(environment: Mapping[str, str]) -> None:
         os.environ.pop(name, None)
         if name in environment:
             os.environ[name] = environment[name]
-
-
-def _build() -> tuple[str, str] | None:
-    """Returns which build is installed, and whether this command is of another one. Returns None if none is."""
-    from . import installed
-    from .layer_files import SHORT
-
-    found = installed.find()
-    first = installed.in_force(found, installed.IMPLICIT) or installed.in_force(found, installed.EXPLICIT)
-    if first is None:
-        return None
-    known = first.is_ours and first.build
-    return ("installed", f"build {first.build[:SHORT]}" if known else f"{first.path} leads to {installed.state(first)}")
 
 
 # ---- the answer ------------------------------------------------------------------------------------------
@@ -191,7 +124,7 @@ def _of_running(found: Status, name: str, runs: list[Run], process: Process | No
         return
     why = _why_not(process.environment) if process.environment is not None else "its environment cannot be read"
     if skipped:
-        why = f"the {skipped} excludes it; pylayer on {name} includes it from its next start"
+        why = f"the {skipped} excludes it; pylayer off {shlex.quote(name)} --undo includes it from its next start"
     elif process.has_vulkan is False and not why:
         why = "it has not used Vulkan yet"
     found.answer = f"{running}) without the layer: {why or 'the loader did not load it; see pylayer doctor'}"
@@ -204,7 +137,8 @@ def _of_ended(found: Status, name: str, runs: list[Run], off: list[str]) -> None
     carrier = _off_carrier(runs) if runs else ""
     last = f"in the last run of {found.program}, {minute(runs[0].started)}" if runs else ""
     if skipped:
-        found.answer = f"the {skipped} excludes {found.program}; pylayer on {name} includes it"
+        included = f"pylayer off {shlex.quote(name)} --undo includes it"
+        found.answer = f"the {skipped} excludes {found.program}; {included}"
     elif off:
         found.answer = off[0]
     elif not runs:
@@ -237,13 +171,11 @@ def of_program(name: str) -> Status:
         process = next((one for one in there if one.pid == runs[0].pid), None)
     title = runs[0].title if runs else name
     found = Status(program=title)
-    off = _add_limits(found, title)
+    off = [line(block) for block in in_force(store_root(), title) if block.switches_off]
     if alive or process is not None:
         _of_running(found, name, runs if alive else [], process, off)
     else:
         _of_ended(found, name, runs, off)
-    build = _build()
-    found.facts += [build] if build else []
     found.facts += _devices(runs, "device" if alive else "last run under the layer")
     return found
 
@@ -260,39 +192,4 @@ def of_environment() -> Status:
             found.facts.append(("running", f"{run.title} (pid {run.pid}, since {minute(run.started)})"))
     if runs and not found.facts:
         found.facts.append(("last run", f"{runs[-1].title}, {minute(runs[-1].started)}"))
-    build = _build()
-    if build:
-        found.facts.append(build)
-    _add_limits(found, None)
     return found
-
-
-@click.command(
-    epilog="Exit status: 0 the layer is on, 1 it is off, 2 usage error.",
-)
-@click.argument("name", required=False, shell_complete=programs, help=f"A program, {NAMES}.")
-@json_option
-def status(name: str | None, as_json: bool) -> None:
-    """Tell whether the layer is on for a program, and what limits it.
-
-    The first line is the answer. If the program is running, it says whether the layer is in it, and if not, why: the
-    program's own environment tells, so this works for a game that Steam started an hour ago. If it is not running, the
-    answer is that of its last run, unless something recorded since switches the layer off. Without NAME, the answer is
-    for programs that are started from here.
-
-    \b
-    Example:
-      pylayer status
-      pylayer status vkcube
-    """
-    found = of_program(name) if name else of_environment()
-    answer = f"{'On' if found.on else 'Off'}: {found.answer}."
-    if as_json:
-        lines = {key: [{"name": one, "text": text} for one, text in getattr(found, key)] for key in ("facts", "limits")}
-        print_json({"on": found.on, "answer": answer, "program": found.program, "pid": found.pid, **lines})
-    else:
-        out = console()
-        out.print(printable(answer), soft_wrap=True)
-        if not is_quiet():
-            print_facts(out, found.facts + found.limits)
-    raise click.exceptions.Exit(EXIT_OK if found.on else EXIT_PROBLEM)

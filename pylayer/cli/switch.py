@@ -1,7 +1,7 @@
-"""``pylayer off`` and ``pylayer on``: rules in the user's policy file that exclude a program, or no longer do.
+"""``pylayer off``, with --undo too: rules in the user's policy file that exclude a program, or no longer do.
 
 The file is edited by lines, because its comments and its layout are the user's. Each rule is a line of its own with a
-mark, so that the opposite command finds it. The result is parsed before it is written: nothing else may have changed.
+mark, so that the opposite finds it. The result is parsed before it is written: nothing else may have changed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,9 @@ import click
 from ..common import config
 from ..common.config import PolicyFileError, combined
 from ..common.paths import config_file, config_files
-from .complete import programs
+from ..common.program_name import executable_in, without_loader
+from ..common.settings import WINE, executable_matches
+from ..report.recorded import is_named, is_pattern
 from .output import Failure, json_option, print_json, say
 from .policy_file import read_text
 from .policy_in_force import read_policies, write_policy
@@ -25,7 +28,7 @@ from .selection import NAMES
 if TYPE_CHECKING:
     from ..values import Program
 
-MARK = "  # by pylayer on and off"
+MARK = "  # by pylayer off"
 LISTS = ("skip", "never_skip")
 
 
@@ -48,7 +51,10 @@ class Edit:
         """Returns the file without the lines that these commands wrote for a rule. Raises Failure if the rest is not
         valid."""
         lines = self.text.splitlines(keepends=True)
-        item = re.compile(rf"\s*- {re.escape(_flow(rule) + MARK)}\s*")
+        # Earlier versions named a Windows program with the loader of Wine.
+        named = ["", *(f"{wine} " for wine in WINE)] if rule["executable"].lower().endswith(".exe") else [""]
+        rules = [re.escape(_flow({**rule, "executable": before + rule["executable"]}) + MARK) for before in named]
+        item = re.compile(rf"\s*- (?:{'|'.join(rules)})\s*", re.IGNORECASE if len(named) > 1 else 0)
         kept = [line for line in lines if not item.fullmatch(line)]
         if len(kept) == len(lines):
             return self
@@ -99,9 +105,10 @@ def _flow(rule: dict[str, str]) -> str:
 
 
 def _rule(name: str, program: Program) -> dict[str, str]:
-    """Returns the rule for what a user names: an executable, or with its application if the name has both."""
-    rule = {"executable": program.executable}
-    return {**rule, "application": program.application} if "(" in name and program.application else rule
+    """Returns the rule for what a user names: a pattern or an executable, with its application if the name has both."""
+    rule = {"executable": name if is_pattern(name) else program.executable}
+    both = not is_named(name, program.executable, 0) and is_named(name, program.name, 0)
+    return {**rule, "application": program.application} if both and not is_pattern(name) else rule
 
 
 def _read(path: str) -> Edit:
@@ -114,66 +121,61 @@ def _read(path: str) -> Edit:
 
 
 def _switch(name: str, off: bool, as_json: bool) -> None:
-    from .policy_explain import program_to_ask
+    from .policy_explain import program_to_ask, programs_named
 
     path = config_file()
     if path is None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set, so there is no policy file; set one")
-    program = program_to_ask(name)
+    program, known = program_to_ask(name), programs_named(name)
     rule: dict[str, Any] = _rule(name, program)
-    old, word, other = _read(path), "off" if off else "on", "on" if off else "off"
+    old, word, other = _read(path), "off" if off else "on", " --undo" * off
+
+    def wrong(edit: Edit) -> Program | None:
+        """Returns a program that is not yet as the user wants it."""
+        return next((one for one in known or [program] if bool(edit.excludes(one)) != off), None)
+
     because, line, key = old.excludes(program), 0, LISTS[not off]
-    changed = bool(because) != off
+    changed = wrong(old) is not None
+    if not known and not because and not (off and wrong(old.without(rule)) is None):
+        item = _flow({"executable": executable_in(without_loader(name))})
+        first = f"; to exclude it before its first run, add the item {item} to the list skip of {path}" if off else ""
+        raise Failure(f"nothing was changed: no run of {name} is recorded (pylayer stats shows the names){first}")
+    if is_pattern(name) and not all(executable_matches(name, one.executable) for one in known):
+        raise Failure(f"nothing was changed: {name} is no pattern of executables alone; give one that is, or a name")
     if changed:
         new = old.without(rule)
-        if bool(new.excludes(program)) != off:
+        if wrong(new):
             new = new.plus(key, rule)
-        if bool(new.excludes(program)) != off:
-            whose = f"the never_skip of {config_files()[0]}" if new.alone().excludes(program) else "its never_skip"
-            raise Failure(f"{path} was not changed: {whose} includes {program.executable} and overrides skip")
+        if other_one := wrong(new):
+            whose = f"the never_skip of {config_files()[0]}" if new.alone().excludes(other_one) else "its never_skip"
+            raise Failure(f"{path} was not changed: {whose} includes {other_one.executable} and overrides skip")
         write_policy(path, new.text)
         line = new.line(rule)
     if as_json:
         print_json({"program": name, "on": not off, "changed": changed, "file": path, "line": line or None})
     elif changed:
         done = f"wrote {key} {_flow(rule)} to {path}:{line}" if line else f"removed the rule from {path}"
-        say(f"{name} is {word} from its next start: {done}. To undo: pylayer {other} {name}")
+        say(f"{name} is {word} from its next start: {done}. To undo: pylayer off {shlex.quote(name)}{other}")
     else:
         because = f", because of the {because}" if off else ": no skip rule excludes it"
         say(f"{name} is already {word}{because}. Nothing was changed.")
 
 
-_name = click.argument("name", shell_complete=programs, help=f"The program, {NAMES}; or an executable that never ran.")
-
-
 @click.command
-@_name
+@click.argument("name", help=f"The program, {NAMES}.")
+@click.option("--undo", is_flag=True, help="Let the layer work in it again, also if another rule excludes it.")
 @json_option
-def off(name: str, as_json: bool) -> None:
+def off(name: str, undo: bool, as_json: bool) -> None:
     """Exclude a program from the layer: it runs as if pylayer were not there.
 
     This adds a rule to the list skip of your policy file, in a line of its own. Everything else in the file stays as it
-    is. Stored pipelines stay, too. `pylayer on` removes the rule.
+    is. Stored pipelines stay, too. --undo removes the rule. If another rule excludes the program, such as a built-in
+    one, it adds an exception to the list never_skip of your policy file. `pylayer doctor NAME` tells what else limits
+    the layer.
 
     \b
     Example:
       pylayer off blender
+      pylayer off blender --undo
     """
-    _switch(name, True, as_json)
-
-
-@click.command
-@_name
-@json_option
-def on(name: str, as_json: bool) -> None:
-    """Let the layer work in a program that a skip rule excludes.
-
-    This removes the rule that `pylayer off` wrote. If another rule excludes the program, such as a built-in one, it
-    adds an exception to the list never_skip of your policy file. It does not start programs under the layer: pylayer
-    run does. `pylayer status` tells what else limits it.
-
-    \b
-    Example:
-      pylayer on blender
-    """
-    _switch(name, False, as_json)
+    _switch(name, not undo, as_json)

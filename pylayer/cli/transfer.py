@@ -1,4 +1,5 @@
-"""``pylayer export`` and ``pylayer import``: move pipelines between machines with the same device and driver."""
+"""``pylayer export`` and ``pylayer import``: move pipelines between machines with the same device and driver, and
+recordings to any."""
 
 from __future__ import annotations
 
@@ -9,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.files import TEMPORARY, rename_to_new, unique_name
 from ..common.settings import top_setting
+from ..store.state import foreign
 from ..store.store import Refused
-from .complete import files, programs
 from .devices import described, is_of, present_facts
-from .key import read_key
+from .fleet import failing, require_fleet, url_option
+from .key import read_key, say_signature
+from .key import sign_export as sign_export
+from .key import unsigned as unsigned
 from .names import numbered
 from .output import (
     Failure,
+    WrongUse,
+    files,
     human_bytes,
     json_option,
     picked,
@@ -64,36 +69,111 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
 
 
 @click.command("export")
-@click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
+@click.argument("file", required=False, shell_complete=files, help="The file to create. It must not exist yet.")
 @click.option(
     "--app",
     metavar="NAME",
-    required=True,
-    shell_complete=programs,
-    help=f"This program, {NAMES}.",
+    help=f"This program, {NAMES}. Required with FILE.",
 )
 @identity_option
 @click.option(
-    "--sign", metavar="KEYFILE", shell_complete=files, help="Sign it with this private key (pylayer key new makes one)."
+    "--sign",
+    metavar="KEYFILE",
+    shell_complete=files,
+    help="Sign it with this private key (pylayer key).",
 )
+@click.option(
+    "--recordings", is_flag=True, help="Instead, what the program asked for, with its shaders (pylayer rebuild)."
+)
+@url_option
 @json_option
-def export_command(file: str, app: str, identity: str | None, sign: str | None, as_json: bool) -> None:
+def export_command(
+    file: str | None,
+    app: str | None,
+    identity: str | None,
+    sign: str | None,
+    recordings: bool,
+    url: str | None,
+    as_json: bool,
+) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
     FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It holds
-    nothing that the program itself read or wrote.
+    nothing that the program itself read or wrote. With --recordings it holds what the program asked for when it created
+    pipelines, for machines with any driver.
+
+    Without FILE, what this machine compiled goes to a fleet, for pylayer fleet publish: that of the policy file, or
+    --url.
 
     \b
     Example:
       pylayer export blender.pylayer --app blender
+      pylayer export blender.recorded --app blender --recordings
+      pylayer export --sign builder.key
     """
+    if file is not None and app is None:
+        raise WrongUse("nothing was exported: add --app NAME, which says whose pipelines the file gets")
+    if file is not None and url is not None:
+        raise WrongUse("nothing was exported: --url is for an export to a fleet, which has no FILE")
+    if recordings and (identity or file is None):
+        raise WrongUse("nothing was exported: --recordings needs a file, and recordings are of no driver (--identity)")
     store = require_store()
-    if os.path.lexists(file):
+    if file is not None and os.path.lexists(file):
         raise Failure(f"{file} already exists and was not changed; name a new file")
-    private = None
-    if sign is not None:
-        private = read_key(sign)
+    private = None if sign is None else read_key(sign)
+    if recordings and file is not None and app is not None:
+        from .recordings import export_recordings
+
+        export_recordings(store, file, app, private, as_json)
+        return
     names = Names(store.root)
+    if file is None or app is None:
+        _export_to_fleet(store, names, Selection(app, identity), (url, private), as_json)
+        return
+    _export_to_file(store, names, file, (app, identity), private, as_json)
+
+
+def _export_to_fleet(
+    store: Store, names: Names, selection: Selection, to: tuple[str | None, Ed25519PrivateKey | None], as_json: bool
+) -> None:
+    from ..fleet.publishing import upload
+    from ..fleet.signatures import public_of
+    from ..fleet.storage import open_to_write
+
+    url, private = to
+    if private is None:
+        raise WrongUse("nothing was exported: name a file; or add --sign KEYFILE, because a fleet takes signed exports")
+    found, exported = require_fleet(url), []
+    shelves, size = selection.shelves(store, names), store.tree_bytes("store")[0]
+    with failing("nothing more was exported"), progress("exporting", size, as_json) as advance:
+        storage = open_to_write(found.url)
+        for shelf in shelves:
+            wanted = {number: names.of(number) for number in shelf.programs if selection.takes(number, names)}
+            if shelf.identity is None or not wanted:
+                continue
+            device, driver = names.device_and_driver(shelf.identity, shelf.name)
+            export = store.export(shelf.identity, wanted, names.recorded(shelf.name)[0], own=True)
+            for amount in upload(storage, store.root, export, shelf.name, private):
+                advance(amount)
+            if export.result.paths:
+                exported.append(_export_json(export.result, (shelf.name, device, driver), public_of(private)))
+                if not as_json:
+                    _print_export(found.url, export.result, f"{device}, {driver}; identity {shelf.name}", None)
+    if as_json:
+        print_json({"url": found.url, "exports": exported})
+    elif not exported:
+        say(f"Nothing to export: {store.root} has nothing of {selection} that was compiled here")
+
+
+def _export_to_file(
+    store: Store,
+    names: Names,
+    file: str,
+    selected: tuple[str, str | None],
+    private: Ed25519PrivateKey | None,
+    as_json: bool,
+) -> None:
+    app, identity = selected
     shelf, programs = _one_shelf(store, names, app, identity)
     assert shelf.identity is not None
     device, driver = names.device_and_driver(shelf.identity, shelf.name)
@@ -112,22 +192,26 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         raise Failure(f"{file} was not written: {app} has {there}")
     os.chmod(file, usual_mode())  # others may read it, as any file that the user writes
     if as_json:
-        values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
-        print_json(
-            {**values, "suspects_left_out": result.suspects, "missing_pipelines": result.missing, "signed_by": public}
-        )
+        about = {"file": os.path.abspath(file), "recordings": False}
+        print_json(about | _export_json(result, (shelf.name, device, driver), public))
     else:
-        _print_export(file, result, f"{device}, {driver}; identity {shelf.name}", public)
+        into = f"{os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}"
+        _print_export(into, result, f"{device}, {driver}; identity {shelf.name}", public)
+
+
+def _export_json(result: Moved, target: tuple[str, str, str], public: str | None) -> dict[str, Any]:
+    about = {"suspects_left_out": result.suspects, "missing_pipelines": result.missing, "signed_by": public}
+    return _moved_json(result, *target) | about
 
 
 def _suspects(result: Moved) -> str:
-    return f"{plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)"
+    return f"{plural(result.suspects, 'record')} set aside after a crash (pylayer ls)"
 
 
-def _print_export(file: str, result: Moved, target: str, public: str | None) -> None:
+def _print_export(into: str, result: Moved, target: str, public: str | None) -> None:
     say(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}")
     say(f"  for {target}")
-    say(f"  into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}")
+    say(f"  into {into}")
     if public:
         say(f"  signed by {public}")
     if result.missing:
@@ -135,30 +219,7 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
     if result.suspects:
         say(f"  without {_suspects(result)}")
     if result.damage:
-        say(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
-
-
-def unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
-    """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
-    its final name is always complete and signed."""
-    path = os.path.abspath(file)
-    return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
-
-
-def sign_export(path: str, file: str, private: Ed25519PrivateKey | None) -> str | None:
-    """Signs the export in ``path``, which ``unsigned`` named, renames it to its final name, and returns the public key.
-    Does nothing without a private key. Raises OSError."""
-    if private is None:
-        return None
-    from ..fleet.signatures import append_signature
-
-    try:
-        public = append_signature(path, private)
-        rename_to_new(path, os.path.abspath(file))
-    except BaseException:
-        os.unlink(path)
-        raise
-    return public
+        say(f"  without {plural(len(result.damage), 'damaged part')} (pylayer ls --verify)")
 
 
 def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[str, Any]:
@@ -212,13 +273,6 @@ def importing(file: str, require_signature: bool) -> Iterator[tuple[str, Signatu
         raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
 
 
-def say_signature(signature: Signature | None) -> None:
-    """Prints who signed an import."""
-    if signature is not None:
-        name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
-        say(f"  signed by {name}")
-
-
 @click.command("import")
 @click.argument("file", shell_complete=files, help="A file that pylayer export wrote.")
 @click.option("--any-device", is_flag=True, help="Also import pipelines that no driver of this machine would use.")
@@ -226,7 +280,6 @@ def say_signature(signature: Signature | None) -> None:
     "--for",
     "app",
     metavar="NAME",
-    shell_complete=programs,
     help=f"Give the pipelines to this program, {NAMES}, instead of the one that compiled them.",
 )
 @require_signature_option
@@ -235,11 +288,13 @@ def say_signature(signature: Signature | None) -> None:
 def import_command(
     file: str, any_device: bool, app: str | None, require_signature: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Import pipelines that pylayer export wrote on another machine.
+    """Import pipelines or recordings that pylayer export wrote on another machine.
 
     Before anything is stored, every record is verified, and each pipeline's header must name this device and driver.
     A file with any error is refused as a whole. Hashes show damage. They do not show who made a file; a signature
     does. Import only files of somebody whose programs you would run. An invalid signature is always refused.
+
+    pylayer rebuild compiles recordings. It gives the file's shaders to the driver, in processes of their own.
 
     A program loads what it compiled itself. --for names one program of this store, which then also loads what another
     one compiled, such as fossilize-replay or another version of itself.
@@ -253,6 +308,12 @@ def import_command(
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
     path = os.path.realpath(file)
     with importing(file, require_signature) as (content, signature):
+        found = foreign(content)
+        if found is not None:
+            from .recordings import import_recordings
+
+            import_recordings(store, found, file, recipient, signature, dry_run, as_json)
+            return
         work = store.import_from(content, recipient)
         if not any_device:
             _require_device(work)
@@ -267,7 +328,14 @@ def import_command(
         values = _moved_json(result, work.identity.name, device, driver)
         signed = None if signature is None else signature.as_json()
         given = None if recipient is None else {"program": recipient[1], "program_id": f"{recipient[0]:016x}"}
-        about = {"file": path, "dry_run": dry_run, "packs": result.paths, **values, "given_to": given}
+        about = {
+            "file": path,
+            "recordings": False,
+            "dry_run": dry_run,
+            "packs": result.paths,
+            **values,
+            "given_to": given,
+        }
         print_json({**about, "signature": signed})
         return
     _print_import(result, f"{device}, {driver}; identity {work.identity.name}", recipient, signature, dry_run)

@@ -46,7 +46,7 @@ def parse_size(context: click.Context, parameter: click.Parameter, value: str | 
 
 @click.command
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
-@click.option("--max-program", callback=parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
+@click.option("--max-program", callback=parse_size, metavar="SIZE", help="Size limit of a program.")
 @click.option("--free", callback=parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")
 @dry_run_option
 @json_option
@@ -99,7 +99,7 @@ def _limit_that_frees(store: Store, free: int) -> int:
     if free > size:
         raise Failure(
             f"nothing was evicted: the store has {human_bytes(size)}, less than {human_bytes(free)}; "
-            "pylayer clear --all removes all of it"
+            "pylayer rm --all --pipelines removes all of it"
         )
     return size - free
 

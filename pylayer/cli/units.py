@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
-from . import tree
+from ..common.files import replace_file
+from .installed import make_directory
 
 NAME = "pylayer-rebuild"
 
@@ -15,7 +17,7 @@ ConditionACPower=true
 
 [Service]
 Type=oneshot
-ExecStart={command} rebuild --quiet
+ExecStart="{python}" -P -m pylayer rebuild --quiet
 # Some pipelines cannot be rebuilt.
 SuccessExitStatus=1
 CPUSchedulingPolicy=idle
@@ -46,14 +48,13 @@ def found(base: Path) -> list[Path]:
     return [path for path in paths if os.path.lexists(path)]
 
 
-def write(base: Path, command: Path, system: bool) -> list[Path]:
+def write(base: Path, system: bool) -> list[Path]:
     """Writes and enables the units below a data directory, where systemd looks for them. Raises OSError."""
     directory = base / "systemd" / "user"
-    tree.make_directory(_wants(base).parent, system)
-    quoted = str(command).replace("%", "%%")
-    for suffix, text in (("service", SERVICE.format(command=f'"{quoted}"')), ("timer", TIMER)):
-        path = directory / f"{NAME}.{suffix}"
-        path.write_text(text, encoding="utf-8")
-        path.chmod(tree.FILE_MODE)
-    tree.replace_link(_wants(base), f"../{NAME}.timer")
+    make_directory(_wants(base).parent, system)
+    service = SERVICE.format(python=sys.executable.replace("%", "%%"))
+    for suffix, text in (("service", service), ("timer", TIMER)):
+        replace_file(str(directory / f"{NAME}.{suffix}"), text.encode(), anywhere=True, mode=0o644)
+    _wants(base).unlink(missing_ok=True)
+    _wants(base).symlink_to(f"../{NAME}.timer")
     return found(base)

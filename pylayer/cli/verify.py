@@ -1,4 +1,4 @@
-"""``pylayer verify``: reads every byte of the store and names the files that cannot be used."""
+"""``pylayer ls --verify``: reads every byte of the store and names the files that cannot be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from .output import (
     console,
     human_bytes,
     human_time,
-    json_option,
     picked,
     plural,
     print_indented,
@@ -23,7 +22,7 @@ from .output import (
     printable,
     progress,
 )
-from .selection import Names, Selection, app_option, identity_option, require_store
+from .selection import Names, Selection
 
 if TYPE_CHECKING:
     from ..store.store import Damage, Store
@@ -42,14 +41,6 @@ def examine(store: Store, selection: Selection, names: Names, advance: Callable[
     for amount in report.steps(selection.takes_identity, takes):
         advance(amount)
     return report
-
-
-def learn_names(store: Store, selection: Selection) -> Names:
-    """Returns names of programs. Reads those in the store's files only if the selection needs them."""
-    names = Names(store.root)
-    if selection.app is not None:
-        selection.shelves(store, names)
-    return names
 
 
 def _repair(store: Store, report: Verification, quiet: bool) -> Repair:
@@ -122,9 +113,9 @@ def _print(root: str, report: Verification, repaired: Repair | None, after: Veri
         return
     out.print(f"{plural(len(report.damage), 'problem')}; a run ignores what does not verify.", style="bold red")
     if repaired is None or after is None:
-        out.print("pylayer verify --repair moves the files to quarantine and keeps what verifies in them.")
+        out.print("pylayer ls --verify --repair moves the files to quarantine and keeps what verifies in them.")
         return
-    out.print(f"Moved to quarantine: {plural(repaired.quarantined, 'file')} (pylayer quarantine ls).")
+    out.print(f"Moved to quarantine: {plural(repaired.quarantined, 'file')} (pylayer ls).")
     for line in repaired.failures:
         out.print(line, style="red", soft_wrap=True)
     if after.damage:
@@ -134,31 +125,15 @@ def _print(root: str, report: Verification, repaired: Repair | None, after: Veri
         out.print(f"What is left is fine: {plural(after.records, 'record')}.", style="bold green")
 
 
-@click.command(
-    epilog="Exit status: 0 everything is fine, or is after --repair; 1 a problem was found; 2 usage error.",
-)
-@app_option
-@identity_option
-@click.option("--repair", is_flag=True, help="Move damaged files to quarantine, and keep what verifies in them.")
-@json_option
-def verify(app: str | None, identity: str | None, repair: bool, as_json: bool) -> None:
-    """Read the whole store and show what in it cannot be used.
-
-    Every record is compared with its hash. A run verifies what it loads in the same way and ignores
-    what is damaged, so a repair is not required. --repair writes what verifies to new files, and moves the damaged
-    files to quarantine. Files of newer versions of pylayer are listed, but are not a problem. Neither is a file that
-    ends inside a record, because a program is writing it or was killed.
-
-    \b
-    Example:
-      pylayer verify --repair
-    """
-    store = require_store()
-    selection = Selection(app, identity)
+def verify(store: Store, selection: Selection, repair: bool, as_json: bool) -> None:
+    """Verifies what a selection takes, and with ``repair`` moves damaged files to quarantine. Ends with status 1 if a
+    problem is left."""
     if not os.path.isdir(store.root) and not as_json:
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
         return
-    names = learn_names(store, selection)
+    names = Names(store.root)
+    if selection.app is not None:
+        selection.shelves(store, names)
     size = store.tree_bytes("store")[0]
     with progress("verifying", size, as_json) as advance:
         report = examine(store, selection, names, advance)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Increase this when a preset changes, or the meaning of a file that was valid before. A new key needs no increase.
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 
 #: Beyond this many copies the oldest are deleted. Each version of a file and of pylayer makes one.
 MAX_COPIES = 64

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 
-from .layer_settings import schema as schema
 from .paths import MAX_POLICY_FILE_BYTES, UntrustedDirectory, read_own_file
 from .policy_errors import PolicyFileError as PolicyFileError
 from .policy_errors import Problem, problems
+from .policy_errors import schema as schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

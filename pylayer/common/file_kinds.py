@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HEX = "0123456789abcdef"
+#: So many hexadecimal digits of its SHA-256 are in the name of a pulled pack. With all of them the name would be longer
+#: than the layer reads (PYLAYER_STORE_NAME_BYTES).
+PULLED_DIGITS = 32
 
 
 #: Columns that are true or false.
@@ -25,9 +28,9 @@ class Kind(str):
 
     ``magic``: the kind in its file header; empty if it has none. ``counted``: what `pylayer ls` counts it as.
     ``appended``: one process appends to it; files of other kinds appear whole. ``folded``: a fold reads it.
-    ``removed``: it goes with its program's pipelines. ``evicted``: it may go when the store
-    exceeds its limit. ``verified``: `pylayer verify` reads it. ``quarantined``: a damaged one moves to quarantine as it
-    is. ``synced``: its content is on the disk before its name is. Files of other kinds may be empty or missing after a
+    ``removed``: it goes with its program's pipelines. ``evicted``: it may go when the store exceeds its limit.
+    ``verified``: `pylayer ls --verify` reads it. ``quarantined``: a damaged one moves to quarantine as it is.
+    ``synced``: its content is on the disk before its name is. Files of other kinds may be empty or missing after a
     power cut.
     """
 
@@ -83,11 +86,7 @@ QUARANTINED = Kind("quarantine/<unique>-<name>.data")
 REASON = Kind("quarantine/<unique>-<name>.reason")
 LOCK = Kind("fleet/<url>/lock")
 INDEX = Kind("fleet/<url>/<identity>.index", "synced")
-FLEET_STATE = Kind("fleet/<url>/<identity>.state")
-PULLED = Kind("fleet/<url>/<identity>.pulled", "appended")
-PUSHED = Kind("fleet/<url>/<identity>.pushed")
 PART = Kind("fleet/<url>/<sha256>.part")
-PUBLISHED = Kind("fleet/<url>/<identity>/<sha256>.pack", magic=b"PACK", counted="packs")
 SCRATCH = Kind("fleet/<url>/<maker>.tmp/")
 PREWARM = Kind("prewarm/<maker>.tmp/")
 OBJECTS = Kind("state/<program>-<unique>.objects", "appended removed verified quarantined", magic=b"STAT")
@@ -122,7 +121,8 @@ BESIDE = tuple(dict.fromkeys(kind.place for kind in TABLE if kind.place not in (
 
 
 class FileName:
-    """The name of a file in an identity's folder or in state/: ``<program>-<unique><suffix>``."""
+    """The name of a file in an identity's folder or in state/: ``<program>-<unique><suffix>``. In that of a pack which
+    was pulled, ``unique`` is the beginning of the file's SHA-256."""
 
     __slots__ = ("kind", "program", "unique")
 
@@ -142,6 +142,11 @@ class FileName:
         if kind is None or not kind.of_program or not dash or len(head) != 16 or head.strip(_HEX):
             return None
         return cls(int(head, 16), unique, kind)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it is the name of a pack as it was pulled."""
+        return len(self.unique) == PULLED_DIGITS and not self.unique.strip(_HEX)
 
     def __str__(self) -> str:
         return f"{self.program:016x}-{self.unique}{self.kind}"

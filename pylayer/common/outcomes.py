@@ -17,7 +17,7 @@ HEADER = {
 #: Of the same data, by what the program read before (``store/cache_history.py``). ``policy.Policy.admit_cache`` decides
 #: what follows from it.
 HISTORY = {
-    "attested": "read back from this driver by this program, byte for byte",
+    "attested": "read back from this driver by this program, byte for byte, or passed in an earlier run",
     "stale": "read back by this program from another driver or device",
     "altered": "a damaged copy of data that this program read back from this driver",
     "unknown": "no record of it, and no damage recognised",

@@ -41,6 +41,19 @@ def glob_matches(pattern: str, text: str) -> bool:
     return all(rest == "*" for rest in pattern[at:])
 
 
+#: Names of Wine's loader. Earlier versions put one before a Windows program's name, and users' rules have them.
+WINE = ("wine", "wine64", "wine-preloader", "wine64-preloader")
+
+
+def executable_matches(pattern: str, executable: str) -> bool:
+    """Returns whether a pattern matches an executable, a Windows program's also with a loader of Wine before it.
+    shim/layer/instance/skip.c must decide the same."""
+    if glob_matches(pattern, executable):
+        return True
+    is_windows = executable[-4:].translate(_LOWER) == ".exe"
+    return is_windows and any(glob_matches(pattern, f"{wine} {executable}") for wine in WINE)
+
+
 def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) -> bool:
     """Returns whether every condition of a rule holds."""
     texts = {
@@ -54,7 +67,7 @@ def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) ->
         if key == "vendor":
             if facts.vendor_id != wanted:
                 return False
-        elif not glob_matches(wanted, texts[key]):
+        elif not (executable_matches if key == "executable" else glob_matches)(wanted, texts[key]):
             return False
     return True
 
@@ -64,28 +77,24 @@ def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> 
     decide, it does so before policy starts; both must decide alike."""
 
     def holds(rule: dict[str, Any]) -> bool:
-        return all(glob_matches(wanted, getattr(program, key)) for key, wanted in rule.items())
+        return all(
+            (executable_matches if key == "executable" else glob_matches)(wanted, getattr(program, key))
+            for key, wanted in rule.items()
+        )
 
     if any(holds(rule) for rule in document.get("never_skip") or []):
         return False
     return by_default or any(holds(rule) for rule in document.get("skip") or [])
 
 
-def settings_for(
-    document: dict[str, Any],
-    program: Program,
-    facts: DeviceFacts,
-    by_application: dict[str, Any] | None = None,
-    by_user: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Returns the settings in force. Later sources override earlier ones: defaults, layer settings of the application,
-    ``settings``, every matching rule in the order of the file, layer settings of the user."""
-    result = {**DEFAULTS, **(by_application or {})}
-    result.update(document.get("settings") or {})
+def settings_for(document: dict[str, Any], program: Program, facts: DeviceFacts) -> dict[str, Any]:
+    """Returns the settings in force. Later sources override earlier ones: defaults, ``settings``, every matching rule
+    in the order of the file."""
+    result = {**DEFAULTS, **(document.get("settings") or {})}
     for rule in document.get("rules") or []:
         if rule_matches(rule["match"], program, facts):
             result.update(rule["set"])
-    return {**result, **(by_user or {})}
+    return result
 
 
 def top_setting(document: dict[str, Any], key: str) -> Any:
@@ -96,22 +105,18 @@ def top_setting(document: dict[str, Any], key: str) -> Any:
 
 
 class Limits:
-    """The most bytes that the store, one program, the data of its own binaries, and its state may take."""
+    """The most bytes that the store, one program, and its state may take."""
 
-    __slots__ = ("application_binaries", "max_program", "max_store", "state")
+    __slots__ = ("max_program", "max_store", "state")
 
-    def __init__(
-        self, max_store: int, max_program: int, application_binaries: int = 64 << 20, state: int = 256 << 20
-    ) -> None:
-        self.application_binaries = application_binaries
+    def __init__(self, max_store: int, max_program: int, state: int = 256 << 20) -> None:
         self.state = state
         self.max_store = max_store
         self.max_program = max_program
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Limits:
-        """Returns the limits of the store, of a program and of its state in a policy document."""
-        store, program, state = (
-            int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib", "state_mib")
-        )
-        return cls(store, program, state=state)
+        """Returns the limits of the store, of a program and of its state in a policy document. A program may have a
+        quarter of a store, and as much of a small one as of one of 4 GiB."""
+        store, state = (int(top_setting(document, key)) << 20 for key in ("max_store_mib", "state_mib"))
+        return cls(store, max(store // 4, min(store, 1 << 30)), state)

@@ -1,4 +1,4 @@
-"""Imports the user's policy class: Python source from policy_path that nobody else could have written.
+"""Imports the user's policy class: Python source beside the policy file that nobody else could have written.
 
 The directory is checked, and then each file through the descriptor it is read from. Compiled files beside the source
 (``__pycache__``) and extension modules are ignored: nobody can see what is in them, and another user may be able to
@@ -7,10 +7,11 @@ write to a directory of compiled files although not to the source.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import FileFinder, SourceFileLoader
 
-from ..common.paths import read_own_file, require_own
+from ..common.paths import exists, read_own_file, require_own
 from ..policy import Policy
 
 TYPE_CHECKING = False
@@ -38,18 +39,19 @@ def _finder_for(directory: str) -> Callable[[str], FileFinder]:
     return finder
 
 
-def load(wanted: str, directory: str | None) -> Policy:
-    """Returns an object of the class ``wanted``, which is module:Class. ``directory`` holds the module.
+def load(wanted: str, *files: str | None) -> Policy:
+    """Returns an object of the class ``wanted``, which is module:Class. The module is in the directory of the first of
+    these policy files that has it there.
 
-    Raises OSError (UntrustedDirectory included), ValueError without a directory, TypeError if the class is no subclass
-    of Policy, and whatever the user's code raises.
+    Raises OSError (UntrustedDirectory included), TypeError if the class is no subclass of Policy, and whatever the
+    user's code raises.
     """
-    if not directory:
-        raise ValueError("policy_path, the directory that holds the module, is not set")
-    directory = directory.rstrip("/") or "/"  # importlib puts one slash before the name of a package in it
+    module_name, _, class_name = wanted.partition(":")
+    directories = [os.path.dirname(os.path.abspath(file)) for file in files if file]
+    having = (one for one in directories if exists(f"{one}/{module_name}.py") or exists(f"{one}/{module_name}"))
+    directory = next(having, directories[0])
     # The finder checks it too, but importlib does not ask it for a module that is builtin or already imported.
     require_own(directory)
-    module_name, _, class_name = wanted.partition(":")
     sys.path_hooks.insert(0, _finder_for(directory))
     sys.path_importer_cache.pop(directory, None)
     sys.path.insert(0, directory)

@@ -13,17 +13,15 @@ from typing import Any
 
 from ..common.identity import Identity
 from ..store.store import FINGERPRINTS
-from .signatures import TRAILER_BYTES
 
-FORMAT = 1
-#: The most bytes of an index, signature included. A pack takes 240 bytes in it.
+FORMAT = 2
+#: The most bytes of an index, signature included. A pack takes 120 bytes in it.
 MAX_INDEX_BYTES = 4 << 20
-#: The most bytes of a published pack. ``publishing`` begins another pack at a quarter of it.
-MAX_PACK_BYTES = 256 << 20
+MAX_PACK_BYTES = 1 << 30
 MAX_PACKS = 16384
-#: From this share of these limits on, a publisher leaves out what it can, and warns.
-FULL = 0.75
 _MAX_NAME = 4096
+#: What to do about an index of another release.
+_ANEW = "all need the same release; delete v1 in the storage, have builders export again, and publish"
 #: Times and numbers beyond this are nonsense: the year 5138.
 _MAX_NUMBER = 10**11
 
@@ -34,19 +32,11 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True)
 class Pack:
-    """One published pack. It holds what the publisher added in the generations ``first`` to ``last`` for a program."""
+    """One published pack, of one program."""
 
     sha256: str
     bytes: int
-    records: int
     program: str
-    first: int
-    last: int
-    #: When its records were first and last used on the machines that pushed them, in seconds since 1970.
-    first_use: int
-    last_use: int
-    #: When it was published.
-    published: int
 
     @property
     def name(self) -> str:
@@ -55,32 +45,17 @@ class Pack:
 
 
 @dataclass(frozen=True)
-class IndexedProgram:
-    """A program's name, and how often something was added for it: its last generation."""
-
-    name: str
-    generation: int
-
-
-@dataclass(frozen=True)
 class Index:
-    """What is published for an identity. ``number`` grows by one with each index."""
+    """What is published for an identity. ``number`` grows with each index."""
 
     identity: Identity
     device: str
     number: int
     issued: int
     expires: int
-    #: Programs by number, 16 hexadecimal digits. One whose packs were all withdrawn is none of them.
-    programs: dict[str, IndexedProgram]
+    #: Names of programs by number, 16 hexadecimal digits.
+    programs: dict[str, str]
     packs: tuple[Pack, ...]
-
-    @property
-    def fullness(self) -> float:
-        """How much of the largest index that machines read this one is: 1 or less if they read it."""
-        size = len(self.payload()) + TRAILER_BYTES
-        entries = max(len(self.packs), len(self.programs))
-        return max(size / MAX_INDEX_BYTES, entries / MAX_PACKS, self.number / _MAX_NUMBER)
 
     def payload(self) -> bytes:
         """Returns the bytes to sign."""
@@ -92,7 +67,7 @@ class Index:
             "number": self.number,
             "issued": self.issued,
             "expires": self.expires,
-            "programs": {number: dataclasses.asdict(program) for number, program in self.programs.items()},
+            "programs": self.programs,
             "packs": [dataclasses.asdict(pack) for pack in self.packs],
         }
         return json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
@@ -118,29 +93,20 @@ _PACK_KEYS = {field.name for field in dataclasses.fields(Pack)}
 _KEYS = {"format", "fingerprints", "identity", "device", "number", "issued", "expires", "programs", "packs"}
 
 
-def _pack(values: Any, programs: dict[str, IndexedProgram]) -> Pack:
+def _pack(values: Any, programs: dict[str, str]) -> Pack:
     _require(isinstance(values, dict) and set(values) == _PACK_KEYS, "a pack has unknown or missing keys")
     _require(is_hex(values["sha256"], 64), "a pack's SHA-256 is none")
     _require(isinstance(values["program"], str) and values["program"] in programs, "a pack is of an unknown program")
-    numbers = {key: _number(values, key) for key in ("records", "first_use", "last_use", "published")}
-    numbers["bytes"] = _number(values, "bytes", 1, MAX_PACK_BYTES)
-    numbers["first"] = _number(values, "first", 1)
-    numbers["last"] = _number(values, "last", numbers["first"], programs[values["program"]].generation)
-    return Pack(sha256=values["sha256"], program=values["program"], **numbers)
+    return Pack(values["sha256"], _number(values, "bytes", 1, MAX_PACK_BYTES), values["program"])
 
 
-def _program(values: Any) -> IndexedProgram:
-    _require(isinstance(values, dict) and set(values) == {"name", "generation"}, "a program has unknown keys")
-    name = values["name"]
-    sane = isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
-    _require(sane, "a program has no name, or one that cannot be printed")
-    return IndexedProgram(name, _number(values, "generation", 1))
-
-
-def _programs(values: Any) -> dict[str, IndexedProgram]:
+def _programs(values: Any) -> dict[str, str]:
     _require(isinstance(values, dict) and len(values) <= MAX_PACKS, "its programs are no mapping")
     _require(all(is_hex(number, 16) for number in values), "a program's number is none")
-    return {number: _program(program) for number, program in values.items()}
+    for name in values.values():
+        sane = isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
+        _require(sane, "a program has no name, or one that cannot be printed")
+    return dict(values)
 
 
 def _identity(fields: Any) -> Identity:
@@ -160,13 +126,14 @@ def parse(payload: bytes) -> Index:
         raise Malformed("it is not JSON") from error
     _require(isinstance(values, dict), "it is no mapping")
     if values.get("format") != FORMAT:
-        raise Malformed(f"it has format {str(values.get('format'))[:20]}, and this pylayer reads format {FORMAT}")
+        raise Malformed(
+            f"it has format {str(values.get('format'))[:20]}, and this pylayer reads format {FORMAT}: {_ANEW}"
+        )
     _require(set(values) == _KEYS, "it has unknown or missing keys")
     version = values["fingerprints"]
     if type(version) is not int or version != FINGERPRINTS:
         raise Malformed(
-            f"its fingerprints have version {str(version)[:20]}, and this pylayer's have {FINGERPRINTS}: machines and "
-            "publisher need the same release, and the publisher begins anew with --discard"
+            f"its fingerprints have version {str(version)[:20]}, and this pylayer's have {FINGERPRINTS}: {_ANEW}"
         )
     device = values["device"]
     _require(isinstance(device, str) and len(device) <= _MAX_NAME and device.isprintable(), "its device has no name")

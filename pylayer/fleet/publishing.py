@@ -1,67 +1,72 @@
-"""Publishes what machines pushed: verifies it, drops what is known, folds packs, and replaces the index last.
+"""Publishes what builders exported: verifies it, leaves out what is published, merges packs, and replaces the index
+last.
 
-    incoming/<identity>/<sha256>.pack   a signed export that a machine pushed
-    v1/<identity>/<sha256>.pack         a published pack; it never changes
-    v1/<identity>/<number>.index        each index of the last days; it never changes
-    v1/<identity>/index                 the newest of them, which machines read
-    v1/fleet                            there is a fleet at this URL
+    incoming/<identity>/<sha256>.pack   a signed export
+    v1/<identity>/<sha256>.pack         a published pack of one program; it never changes
+    v1/<identity>/index                 the signed list of these packs, which machines read
+    lock                                somebody publishes
 
-Whoever creates ``<number>.index`` has that number: storage creates an object only if there is none. A publisher that
-finds its number taken begins again with the other's index. So two at once lose nothing, and need no lock. A publisher
-may die at any moment. Before its ``<number>.index`` exists, nobody sees what it did, and the pushed packs are still
-there. After that, ``index`` may be old, and the next publisher replaces it.
-
-The publisher keeps its last index and a copy of each pack in it. What the storage lost, or has back from a backup that
-is older, it puts there again. What neither has leaves the index, so that machines do not ask for it.
+A publisher may die at any moment. Before the index is replaced, nobody sees what it did, and the exports are still
+there. The next publisher leaves out what is published already, which it fetches as machines do, into a store that is
+deleted afterwards. Packs that no index lists any more are deleted later. The number of an index is the time, so nobody
+has to remember the last one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..common.files import remove
 from ..store import fleet_packs
-from ..store.store import Store
-from .backend import Backend, Denied, Missing, StoredObject, Unavailable
-from .choice import KEPT_SINGLES, MAX_FOLDED_BYTES, largest, to_fold, to_keep
-from .downloading import Budget, download, remove_left_parts
-from .incoming import Incoming
-from .index import FULL, MAX_PACK_BYTES, Index, IndexedProgram, Pack, is_hex
-from .memory import Memory, make_folder, scratch
-from .signatures import index_payload, public_of, sha256_of, signed_index
-from .trust import MAX_INDEX_BYTES, Trust, Untrusted
+from ..store.store import Refused, Store
+from .folder import scratch
+from .index import MAX_INDEX_BYTES, MAX_PACK_BYTES, Index, Pack, is_hex
+from .pulling import fetch
+from .signatures import append_signature, index_payload, public_of, sha256_of, signed_index, verified
+from .storage import Denied, Missing, Objects, Unavailable
+from .trust import Trust, Untrusted
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from ..common.identity import Identity
-    from ..store.store import Bound, Verdicts
+    from ..store.store import Export
 
-#: So often a publisher begins again because another was faster.
-ATTEMPTS = 8
+#: The most packs of one program. Beyond that the smallest ones, so many, are merged, and the largest ones stay: most of
+#: what a machine has it does not download again.
+MOST_PACKS, MERGED = 16, 9
+#: Whoever publishes for longer than this is taken for dead.
+LOCK_SECONDS = 3600
+#: Packs that no index lists any more stay for so long, for machines that have read an old index. So do refused exports,
+#: for whoever looks why.
+KEEP = timedelta(days=30)
 _DAY = 24 * 3600
 
 
-@dataclass(frozen=True)
-class Terms:
-    """How long an index is valid, how long old packs stay, and whose signatures a publisher accepts.
+def _now() -> datetime:
+    return datetime.now(UTC)
 
-    ``index_keys`` signed indexes, ``push_keys`` pushed packs: names by key."""
 
-    index_keys: Mapping[str, str]
-    push_keys: Mapping[str, str]
-    valid_days: int = 30
-    keep_days: int = 30
-    #: Leave out everything that was published before, and delete indexes that are not believed.
-    discard: bool = False
-    #: Upload all packs again of which this machine has copies.
-    again: bool = False
+# ---- builders ----------------------------------------------------------------------------------------------
+
+
+def upload(storage: Objects, root: str, export: Export, identity: str, key: Ed25519PrivateKey) -> Iterator[int]:
+    """Writes and signs an export, and uploads it for the publisher. Yields the number of bytes read. Raises Unavailable
+    and OSError."""
+    with scratch(root, storage.url) as directory:
+        yield from export.steps(f"{directory}/export")
+        for path in export.result.paths:
+            append_signature(path, key)
+            storage.write(f"incoming/{identity}/{sha256_of(path)}.pack", Path(path))
+
+
+# ---- the publisher -----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -71,327 +76,182 @@ class Published:
     identity: str
     number: int = 0
     records: int = 0
-    #: Pushed records that were published before.
+    #: Exported records that were published before.
     known: int = 0
     #: Records left out because a process of this machine died over them.
     suspects: int = 0
+    #: New packs, of which some may have taken in older ones.
     packs: int = 0
-    folded: int = 0
-    #: Old packs and indexes that were deleted.
-    removed: int = 0
-    #: Published packs that the storage had lost: uploaded again, and left out because this machine has no copy.
-    repaired: int = 0
+    #: Packs that the storage lost. Builders export them again.
     lost: int = 0
-    #: How much of the largest index that machines read this one is, from 0 to 1.
-    fullness: float = 0.0
     #: Why nothing was published; empty if nothing went wrong.
     problem: str = ""
-    #: Pushed packs that were refused, each with the reason. They stay for ``keep_days``: a publisher may yet take them.
+    #: Exports that were refused, each with the reason.
     refused: list[str] = field(default_factory=list)
-    #: Whether there is a new index.
-    is_new: bool = False
 
 
-def identities(backend: Backend) -> list[str]:
-    """Returns the identities for which something is published, or was pushed. Raises Unavailable."""
-    found = {item.path.split("/")[-2] for prefix in ("incoming", "v1") for item in backend.items(prefix)}
+@contextlib.contextmanager
+def only_publisher(storage: Objects) -> Iterator[None]:
+    """For ``with``: nobody else publishes meanwhile. Raises Unavailable if somebody does."""
+    if not storage.create("lock", b""):
+        age = (_now() - storage.modified("lock")).total_seconds()
+        if age < LOCK_SECONDS:
+            raise Unavailable(
+                f"another publisher began {round(age / 60)} minutes ago; publish when it has ended, or delete "
+                f"{storage.url}/lock if it died"
+            )
+        storage.write("lock", b"")
+    try:
+        yield
+    finally:
+        storage.remove(["lock"])
+
+
+def identities(storage: Objects) -> list[str]:
+    """Returns the identities for which something is published or exported. Raises Unavailable."""
+    found = {item["path"].split("/")[-2] for prefix in ("incoming", "v1") for item in storage.items(prefix)}
     return sorted(name for name in found if is_hex(name, 32))
 
 
-def retire(backend: Backend, store: Store, identity: str) -> int:
-    """Deletes everything that is published or pushed for an identity, and what this machine remembers of it, so that
-    it is not published again. Returns the number of objects. Raises Unavailable and OSError."""
-    paths = [item.path for prefix in ("incoming", "v1") for item in backend.items(f"{prefix}/{identity}")]
-    # Indexes first, so that no machine asks for a pack that is gone.
-    backend.remove(sorted(paths, key=lambda path: path.endswith(".pack")))
-    Memory(store.root, backend.url, identity).forget()
-    return len(paths)
-
-
 class Publication:
-    """Publishes for one identity. ``steps`` does it, and ``result`` has the outcome."""
+    """Publishes for one identity. ``keys``: names of the keys that sign indexes, and of those that sign exports, by
+    key. ``steps`` does it, and ``result`` has the outcome."""
 
-    def __init__(self, backend: Backend, store: Store, identity: str, key: Ed25519PrivateKey, terms: Terms) -> None:
+    def __init__(
+        self,
+        storage: Objects,
+        store: Store,
+        identity: str,
+        key: Ed25519PrivateKey,
+        keys: tuple[Mapping[str, str], Mapping[str, str]],
+        valid_days: int = 30,
+    ) -> None:
         self.result = Published(identity)
-        self._backend = backend
-        self._store = store
+        self._storage = storage
+        self._own = store.root
         self._key = key
-        self._terms = terms
-        self._trust = Trust(terms.index_keys, identity)
+        self._trust = Trust(keys[0], identity)
+        self._export_keys = keys[1]
+        self._valid = valid_days * _DAY
         self._place = f"v1/{identity}"
-        self._folder = ""
-        self._memory = Memory(store.root, backend.url, identity)
-        #: The key that signed the index which was read last.
-        self._signer = ""
-        self._suspects: Verdicts
-        self._budget = Budget(float("inf"), 1 << 62)
+        #: A store with what is published, and then what is to be: of the programs in the exports.
+        self._root = ""
+        self._identity: Identity | None = None
+        self._device = ""
+        self._names: dict[str, str] = {}
+        self._packs: list[Pack] = []
+        self._fetched: set[str] = set()
+        #: Exports that are to be deleted.
+        self._done: list[str] = []
 
     def steps(self) -> Iterator[int]:
         """Yields numbers of bytes that were read. Raises Unavailable, Untrusted and OSError."""
-        self._folder = make_folder(self._store.root, self._backend.url, self.result.identity)
-        remove_left_parts(self._folder)
-        with scratch(self._store.root, self._backend.url) as directory:
-            incoming = Incoming(directory)
-            yield from incoming.read(self._backend, self.result.identity, self._terms.push_keys)
-            self.result.refused = [f"{item.path}: {reason}" for item, reason in incoming.refused.items()]
-            for _ in range(ATTEMPTS):
-                current = self._current()
-                lost = self._repair(current) if current else set()
-                index = yield from self._next(current, incoming, lost)
-                if index is None or self._replace(index):
-                    break
-            else:
-                raise Unavailable(f"other publishers were faster {ATTEMPTS} times; nothing is lost, publish again")
-            self._backend.remove(incoming.paths)
-            since = datetime.now(UTC) - timedelta(days=self._terms.keep_days)
-            self._backend.remove([item.path for item in incoming.refused if item.modified < since])
-        self._remove_old(index or current)
+        with scratch(self._own, self._storage.url) as self._root:
+            current, signer = self._current()
+            for item in self._storage.items(f"incoming/{self.result.identity}"):
+                path, old = item["path"], item["last_modified"] < _now() - KEEP
+                try:
+                    yield from self._take(path)
+                except (Denied, Refused) as error:
+                    self.result.refused.append(f"{path}: {error}")
+                    self._done += [path] if old else []
+                else:
+                    self._done.append(path)
+            if self._identity is not None:
+                yield from self._pack(self._identity)
+            is_fresh = current and current.expires - time.time() > self._valid / 2 and signer == public_of(self._key)
+            if self._identity is not None and (self.result.records or self.result.lost or (current and not is_fresh)):
+                self._replace(self._identity, current.number if current else 0)
+            self._storage.remove(self._done)
+        self._remove_old()
 
     # ---- the index -------------------------------------------------------------------------------
 
-    def _read_index(self, name: str) -> tuple[Index, bytes] | None:
-        """Returns an index; None if there is none. One that is not believed is deleted if everything is discarded."""
-        path = f"{self._place}/{name}"
+    def _current(self) -> tuple[Index | None, str]:
+        """Returns the last index, None if there is none, and the key that signed it. What it lists and the storage has
+        is published again."""
+        path = f"{self._place}/index"
         try:
-            data, _ = self._backend.read(path, MAX_INDEX_BYTES)
-        except Missing:
-            return None
-        try:
+            data = self._storage.read(path, MAX_INDEX_BYTES)
             index = self._trust.index(data, 0)  # one that has expired is still the last one
+        except Missing:
+            return None, ""
         except Untrusted as error:
-            if self._terms.discard:
-                self._backend.remove([path])
-                return None
-            raise Untrusted(f"{path}: {error}") from error
-        return index, data
+            raise Untrusted(f"{path}: {error}; {self._place} in the storage can be deleted to begin anew") from error
+        there = {(item["path"], item["size"]) for item in self._storage.items(self._place)}
+        self._packs = [pack for pack in index.packs if (f"{self._place}/{pack.name}", pack.bytes) in there]
+        self.result.lost = len(index.packs) - len(self._packs)
+        self._identity, self._device, self._names = index.identity, index.device, dict(index.programs)
+        return index, index_payload(data)[1]
 
-    def _current(self) -> Index | None:
-        """Returns the last index; None if there is none. Puts it in its place, if the publisher that made it did not
-        get there, or if the storage lost it."""
-        found = self._read_index("index")
-        # Without ``index``, begin at the highest number: if it were 1 again, machines would refuse it as an old one.
-        for number in sorted(self._numbers(), reverse=True) if found is None else ():
-            if found := self._read_index(f"{number}.index"):
-                self._backend.write(f"{self._place}/index", found[1])
-                break
-        while found and (later := self._read_index(f"{found[0].number + 1}.index")):
-            found = later
-            self._backend.write(f"{self._place}/index", found[1])
-        own = self._own_last()
-        if own and (found is None or own[0].number > found[0].number):
-            found = own
-            self._backend.create(f"{self._place}/{own[0].number}.index", own[1])
-            self._backend.write(f"{self._place}/index", own[1])
-        if found is None:
-            return None
-        self._signer = index_payload(found[1])[1]
-        self._memory.accept(found[1], None)
-        return found[0]
-
-    def _own_last(self) -> tuple[Index, bytes] | None:
-        """Returns the last index that this publisher has seen; None if there is none, or if it is not believed."""
-        data = self._memory.index
-        try:
-            return None if data is None else (self._trust.index(data, 0), data)
-        except Untrusted:
-            return None
-
-    def _replace(self, index: Index) -> bool:
-        """Publishes an index. Returns False if another publisher has its number. Raises Untrusted if machines would not
-        believe it; nothing is published then."""
+    def _replace(self, identity: Identity, last: int) -> None:
+        """Publishes an index. Raises Untrusted if machines would not believe it; nothing is published then."""
+        now, listed = int(time.time()), {pack.program for pack in self._packs}
+        names = {program: name for program, name in self._names.items() if program in listed}
+        number = max(now, last + 1)
+        index = Index(identity, self._device, number, now, now + self._valid, names, tuple(self._packs))
         data = signed_index(index.payload(), self._key)
         try:
-            self._trust.index(data, time.time())
+            self._trust.index(data, now)
         except Untrusted as error:
             raise Untrusted(
                 f"nothing was published for identity {self.result.identity}, because no machine would believe it: "
-                f"{error}; give some programs a fleet with another URL, or begin anew with --discard"
+                f"{error}; give some programs a fleet with another URL"
             ) from error
-        if not self._backend.create(f"{self._place}/{index.number}.index", data):
-            return False
-        self._backend.write(f"{self._place}/index", data)
-        self._backend.create("v1/fleet", b"pylayer fleet\n")
-        self._current()  # a publisher that waited here for long would have put an old one there
-        self.result.number, self.result.is_new = index.number, True
-        return True
-
-    def _numbers(self) -> dict[int, StoredObject]:
-        """Returns the numbered indexes."""
-        found = {}
-        for item in self._backend.items(self._place):
-            number, _, suffix = item.path.rpartition("/")[2].partition(".")
-            if suffix == "index" and number.isdigit():
-                found[int(number)] = item
-        return found
+        self._storage.write(f"{self._place}/index", data)
+        self.result.number = number
 
     # ---- packs -----------------------------------------------------------------------------------
 
-    def _repair(self, current: Index) -> set[str]:
-        """Uploads the packs again that the storage does not have as the index says. Returns the SHA-256 of those of
-        which this machine has no copy."""
-        sizes = {item.path: item.bytes for item in self._backend.items(self._place)}
-        lost = set()
-        for pack in current.packs if not self._terms.discard else ():
-            path, copy = f"{self._place}/{pack.name}", os.path.join(self._folder, pack.name)
-            if sizes.get(path) == pack.bytes and not self._terms.again:
-                continue
-            if os.path.exists(copy) and sha256_of(copy) == pack.sha256:
-                self._backend.write(path, Path(copy))
-                self.result.repaired += 1
-            elif sizes.get(path) != pack.bytes:
-                lost.add(pack.sha256)
-        return lost
+    def _take(self, name: str) -> Iterator[int]:
+        """Verifies an export and imports it beside what is published. Raises Refused."""
+        path, size = os.path.join(self._root, "export"), 0
+        with open(path, "wb") as file:
+            for data in self._storage.stream(name):
+                size += file.write(data)
+                if size > MAX_PACK_BYTES:
+                    raise Refused(f"it has more than {MAX_PACK_BYTES} bytes; export programs one by one (--app)")
+                yield len(data)
+        required = "trusted_keys of the publisher's policy file lists whose exports are published"
+        with verified(path, dict(self._export_keys), required, self._root) as (content, _):
+            work = fleet_packs.import_to_publish(content, self._own)
+            if work.identity.name != self.result.identity:
+                raise Refused(f"it is for identity {work.identity.name}")
+            yield from work.steps(self._root, dry_run=True)
+            self._names |= {f"{number:016x}": text for number, text in work.result.programs.items()}
+            yield from self._fetch(work.identity, {f"{number:016x}" for number in work.result.programs})
+            work = fleet_packs.import_to_publish(content, self._own)
+            yield from work.steps(self._root)
+        self._identity, self._device = work.identity, work.device or self._device
+        self.result.records += work.result.records
+        self.result.known += work.result.known
+        self.result.suspects += work.result.suspects
 
-    def _next(self, current: Index | None, incoming: Incoming, lost: set[str]) -> Generator[int, None, Index | None]:
-        """Returns the index to publish, whose packs are uploaded already; None if the present one will do."""
-        now, days = int(time.time()), self._terms
-        identity = current.identity if current else incoming.identity
-        if identity is None:
-            return None
-        programs = dict(current.programs) if current else {}
-        packs: dict[str, list[Pack]] = {}
-        for pack in current.packs if current and not days.discard else ():
-            if pack.sha256 not in lost:
-                packs.setdefault(pack.program, []).append(pack)
-        self.result.lost = len(lost)
-        number = current.number + 1 if current else 1
-        yield from self._add(identity, incoming, programs, packs, number)
-        nothing = not self.result.records and not self.result.lost
-        if nothing and (current is None or self._is_fresh(current, now)):
-            return None
-        index = Index(
-            identity=identity,
-            device=incoming.device or (current.device if current else ""),
-            number=number,
-            issued=now,
-            expires=now + days.valid_days * _DAY,
-            programs={program: programs[program] for program, listed in packs.items() if listed},
-            packs=(),
-        )
-        since = now - days.keep_days * _DAY
-        for most_singles in (KEPT_SINGLES, KEPT_SINGLES // 4, 0):
-            kept = tuple(pack for listed in packs.values() for pack in to_keep(listed, since, most_singles))
-            index = replace(index, packs=kept)
-            self.result.fullness = index.fullness
-            if index.fullness < FULL:
-                break
-        return index
-
-    def _is_fresh(self, current: Index, now: float) -> bool:
-        """Returns whether an index needs no successor: most of its time is left, and this publisher signed it."""
-        left = current.expires - now > self._terms.valid_days * _DAY / 2
-        return left and self._signer == public_of(self._key) and not self._terms.discard
-
-    def _add(
-        self,
-        identity: Identity,
-        incoming: Incoming,
-        programs: dict[str, IndexedProgram],
-        packs: dict[str, list[Pack]],
-        first_generation: int,
-    ) -> Generator[int, None, None]:
-        """Adds packs of what was pushed and is not published, and folds. ``first_generation``: of programs that are not
-        in the index, which may have been in it before."""
-        result = self.result
-        result.records = result.packs = result.folded = result.suspects = 0
-        self._suspects = fleet_packs.suspects_of(self._store.root, identity)
-        for number, paths in fleet_packs.packs_of(incoming.store.root, identity).items():
-            program, name = f"{number:016x}", incoming.names[number]
-            listed, known = packs.setdefault(program, []), set()
-            for path in (yield from self._copies(listed)):
-                known |= fleet_packs.names_of(path, identity)
-            binding = fleet_packs.Binding(
-                self._folder, identity, (number, name), known, self._suspects, MAX_FOLDED_BYTES
-            )
-            yield from binding.steps(paths)
-            for bound in binding.result:
-                generation = programs[program].generation + 1 if program in programs else first_generation
-                programs[program] = IndexedProgram(name, generation)
-                listed.append(self._upload(bound, program, generation, generation))
-                result.records += bound.records
-            result.suspects += binding.suspects
-            result.packs += len(binding.result)
-            if binding.result and (chosen := to_fold(listed)):
-                yield from self._fold(identity, (number, name), listed, chosen)
-        result.known = incoming.records - result.records - result.suspects
-
-    def _fold(
-        self, identity: Identity, program: tuple[int, str], listed: list[Pack], chosen: list[Pack]
-    ) -> Generator[int, None, None]:
-        """Adds a pack that holds what some packs of a program hold."""
-        paths = yield from self._copies(chosen)
-        if len(paths) < 2:
-            return
-        binding = fleet_packs.Binding(self._folder, identity, program, (), self._suspects, MAX_PACK_BYTES)
-        yield from binding.steps(paths)
-        for bound in binding.result[:1]:
-            bound.first_use = min((pack.first_use for pack in chosen if pack.first_use), default=0)
-            bound.last_use = max(pack.last_use for pack in chosen)
-            listed.append(self._upload(bound, chosen[0].program, chosen[0].first, chosen[-1].last))
-            self.result.folded += len(chosen)
-
-    def _copies(self, listed: list[Pack]) -> Generator[int, None, list[str]]:
-        """Returns the paths of copies that together hold all of these packs. Removes packs from the list of which the
-        storage has other bytes, and this machine has no copy."""
-        while True:
-            paths = []
-            for pack in largest(listed):
-                try:
-                    paths.append((yield from self._copy_of(pack)))
-                except (Untrusted, Denied):
-                    listed.remove(pack)
-                    self.result.lost += 1
-                    break
-            else:
-                return paths
-
-    def _copy_of(self, pack: Pack) -> Generator[int, None, str]:
-        """Returns the path of this machine's copy of a published pack, whose bytes are those that the index says."""
-        path = os.path.join(self._folder, pack.name)
-        if not os.path.exists(path) or sha256_of(path) != pack.sha256:
-            part = yield from download(self._backend, self._folder, self.result.identity, pack, self._budget)
-            os.rename(part, path)
-        return path
-
-    def _upload(self, bound: Bound, program: str, first: int, last: int) -> Pack:
-        """Uploads a pack and keeps a copy of it."""
-        pack = Pack(
-            sha256=sha256_of(bound.path),
-            bytes=os.path.getsize(bound.path),
-            records=bound.records,
-            program=program,
-            first=first,
-            last=last,
-            first_use=bound.first_use,
-            last_use=bound.last_use,
-            published=int(time.time()),
-        )
-        path = os.path.join(self._folder, pack.name)
-        os.rename(bound.path, path)
-        self._backend.write(f"{self._place}/{pack.name}", Path(path))
-        return pack
-
-    # ---- old objects -----------------------------------------------------------------------------
-
-    def _remove_old(self, index: Index | None) -> None:
-        """Deletes packs that no index of the last ``keep_days`` names, and the older indexes. An index counts for so
-        long after the next one came: until then machines read it."""
-        if index is None:
-            return
-        named = {pack.name for pack in index.packs}
-        for name in os.listdir(self._folder):
-            if name.endswith(".pack") and name not in named:
-                remove(os.path.join(self._folder, name))
-        since = datetime.now(UTC) - timedelta(days=self._terms.keep_days)
-        numbers = self._numbers()
-        old = {number for number in numbers if number + 1 in numbers and numbers[number + 1].modified < since}
-        packs = [item for item in self._backend.items(self._place) if item.path.endswith(".pack")]
-        stale = {item.path for item in packs if item.modified < since and item.path.rpartition("/")[2] not in named}
-        for number in sorted(set(numbers) - old) if stale else ():
+    def _fetch(self, identity: Identity, programs: set[str]) -> Iterator[int]:
+        """Fetches what is published of some programs. A pack of which the storage has other bytes is lost."""
+        for pack in [pack for pack in self._packs if pack.program in programs - self._fetched]:
             try:
-                found = self._read_index(f"{number}.index")
-            except Untrusted:
-                continue  # its key was removed since, so no machine reads it
-            stale -= {f"{self._place}/{pack.name}" for pack in found[0].packs} if found else set()
-        self._backend.remove([*sorted(stale), *(numbers[number].path for number in sorted(old))])
-        self.result.removed = len(stale) + len(old)
+                yield from fetch(self._storage, self._root, self._root, identity, pack)
+            except (Untrusted, Denied):
+                self._packs.remove(pack)
+                self.result.lost += 1
+        self._fetched |= programs
+
+    def _pack(self, identity: Identity) -> Iterator[int]:
+        """Merges packs, and uploads those that are new."""
+        yield from fleet_packs.merge(self._root, identity, MOST_PACKS, MERGED)
+        known = {pack.sha256: pack for pack in self._packs}
+        self._packs = [pack for pack in self._packs if pack.program not in self._fetched]
+        for program, paths in fleet_packs.packs_of(self._root, identity).items():
+            for path in paths:
+                pack = Pack(sha256_of(path), os.path.getsize(path), f"{program:016x}")
+                self._packs.append(pack)
+                if pack.sha256 not in known:
+                    self._storage.write(f"{self._place}/{pack.name}", Path(path))
+                    self.result.packs += 1
+
+    def _remove_old(self) -> None:
+        """Deletes old packs of the storage that the index does not list."""
+        kept = {f"{self._place}/{name}" for name in ("index", *(pack.name for pack in self._packs))}
+        old = [item["path"] for item in self._storage.items(self._place) if item["last_modified"] < _now() - KEEP]
+        self._storage.remove([path for path in old if path not in kept])

@@ -1,34 +1,59 @@
 """Pulls published packs into the store: the index, then what is missing, verified before it is in the store.
 
-A pull can be killed at any moment. A pack is in the store whole or not at all (rename), and what was downloaded of it
-stays beside the store for the next pull. If a pull dies between a pack's rename and the note which records it has, the
-pack is downloaded once more; the store loads equal content once.
+A pull can be killed at any moment. A pack is in the store whole or not at all: its name there has its SHA-256, by which
+the next pull sees what is missing. What was downloaded of a pack stays in a .part file, and the next pull continues it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..common.files import remove
+from ..common import file_kinds
+from ..common.files import read_small, remove, replace_file
+from ..common.paths import open_in_store
 from ..store import fleet_packs
 from ..store.store import Refused, Store
-from .backend import Backend, Denied, Missing, Unavailable, Unchanged
-from .choice import Ranges, add_range, missing
-from .downloading import Budget, OutOfBudget, download, remove_left_parts
-from .index import Index, Pack
-from .memory import Held, Memory, make_folder
-from .trust import MAX_INDEX_BYTES, Older, Trust, Untrusted
+from .folder import folder_of
+from .index import MAX_INDEX_BYTES, Index, Pack
+from .storage import Denied, Missing, Storage, Unavailable
+from .trust import Arriving, Older, Trust, Untrusted
 
 if TYPE_CHECKING:
+    from ..common.identity import Identity
     from ..store.store import Room
 
-#: Called with a program's number and name; returns whether its packs are wanted.
-Wanted = Callable[[str, str], bool]
+_COPY_BYTES = 1 << 20
+
+
+def fetch(storage: Storage, folder: str, root: str, identity: Identity, pack: Pack) -> Generator[int, None, int]:
+    """Downloads a pack, or the rest of it, into ``folder``, and admits it to the store in ``root``. Yields the number
+    of bytes as they arrive; returns the number of pipelines. Raises Untrusted, Unavailable and OSError."""
+    path, arriving = os.path.join(folder, f"{pack.sha256}{file_kinds.PART}"), Arriving(pack)
+    try:
+        with open(open_in_store(path, os.O_RDWR | os.O_APPEND | os.O_CREAT), "ab+", buffering=0) as file:
+            file.seek(0)
+            while data := file.read(_COPY_BYTES):
+                arriving.take(data)
+                yield len(data)
+            name = f"v1/{identity.name}/{pack.name}"
+            for data in () if arriving.is_whole else storage.stream(name, arriving.size):
+                arriving.take(data)
+                file.write(data)
+                yield len(data)
+        arriving.require_whole()
+        return fleet_packs.admit(root, identity, int(pack.program, 16), path, pack.sha256)
+    except (Untrusted, Denied, Refused, OSError) as error:  # wrong bytes, no way to continue, or a full disk
+        remove(path)
+        if isinstance(error, Refused):
+            raise Untrusted(f"{pack.name} was refused: {error}") from error
+        raise
+
+
+# ---- a pull ------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -47,184 +72,83 @@ class Pulled:
 
 
 class Pull:
-    """A pull for one identity: first ``plan``, then ``steps``. What goes wrong is in ``result.problem``, and is
-    remembered. Both raise OSError if this machine cannot write.
-    """
+    """A pull for one identity: first ``plan``, then ``steps``. What goes wrong is in ``result.problem``. Both raise
+    OSError if this machine cannot write."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        store: Store,
-        identity: str,
-        keys: Mapping[str, str],
-        budget: Budget,
-        wanted: Wanted = lambda number, name: True,
-    ) -> None:
+    def __init__(self, storage: Storage, store: Store, identity: str, keys: Mapping[str, str]) -> None:
         self.result = Pulled(identity)
-        self._backend = backend
-        self._store = store
-        self._memory = Memory(store.root, backend.url, identity)
-        self._trust = Trust(keys, identity, self._memory.index)
-        self._budget = budget
-        self._wanted = wanted
+        self._storage = storage
+        self._root = store.root
+        self._folder = folder_of(store.root, storage.url)
+        self._last = os.path.join(self._folder, f"{identity}{file_kinds.INDEX}")
+        try:
+            last = read_small(self._last, MAX_INDEX_BYTES)
+        except OSError:
+            last = None
+        self._trust = Trust(keys, identity, last)
         self._index: Index | None = None
         self._packs: list[Pack] = []
-        self._held: list[Held] = []
-        #: Files of the store as this pull knows them.
-        self._known_files: set[tuple[str, int, int]] = set()
-
-    @contextlib.contextmanager
-    def _remembering(self) -> Iterator[None]:
-        """Turns what goes wrong into ``result.problem``, and remembers it."""
-        result = self.result
-        try:
-            yield
-        except (Unavailable, Untrusted, OutOfBudget) as error:
-            result.problem = str(error)
-        except OSError as error:
-            result.problem = f"this machine cannot write: {error.strerror or error}"
-            raise
-        finally:
-            if result.problem or not result.left:
-                try:
-                    self._memory.end(result.problem)
-                except OSError:
-                    pass  # the disk is full, which the caller is told
-
-    # ---- what is missing -------------------------------------------------------------------------
 
     def plan(self) -> int:
         """Fetches the index. Returns the number of bytes to come."""
-        with self._remembering():
-            self._budget.check()
+        try:
             self._index = self._fetch_index()
-            if self._index is not None:
-                fleet_packs.mark_in_use(self._store.root, self.result.identity)
-                self._packs = self._missing(self._index)
-                self.result.left = len(self._packs)
+        except (Unavailable, Untrusted) as error:
+            self.result.problem = str(error)
+        if self._index is not None:
+            fleet_packs.mark_in_use(self._root, self.result.identity)
+            held = fleet_packs.held(self._root, self._index.identity, {pack.sha256 for pack in self._index.packs})
+            # The smallest come first: there may be no room for all, and the pull may be ended.
+            missing = (pack for pack in self._index.packs if pack.sha256 not in held)
+            self._packs = sorted(missing, key=lambda pack: pack.bytes)
+            self.result.published, self.result.left = True, len(self._packs)
         return sum(pack.bytes for pack in self._packs)
 
     def _fetch_index(self) -> Index | None:
         """Returns the index; None if nothing is published for this identity."""
         last = self._trust.last
-        path, etag = f"v1/{self.result.identity}/index", self._memory.etag if last else None
         try:
-            data, etag = self._backend.read(path, MAX_INDEX_BYTES, etag)
+            data = self._storage.read(f"v1/{self.result.identity}/index", MAX_INDEX_BYTES)
             index = self._trust.index(data, time.time())
         except Missing:
             if last is not None:
                 raise Untrusted("the index that this machine has seen is not there any more") from None
-            self._require_fleet(path)
             return None
-        except (Unchanged, Older):  # or a mirror lags behind
-            if last is None:
-                raise Untrusted("the server says that the index did not change, but it was never read") from None
-            data, etag = last, self._memory.etag
-            index = self._trust.index(data, time.time())
-        held = self._memory.held()
-        self._held = _of_this_line(held, index, self._trust.seen)
-        if len(self._held) < len(held):
-            self._memory.keep(self._held)  # first: it takes the last index to see that
-        self._memory.accept(data, etag)
-        self.result.published = True
+        except Older:  # a mirror lags behind
+            assert last is not None
+            return self._trust.index(last, time.time())
+        if data != last:
+            replace_file(self._last, data, sync=True)
         return index
 
-    def _require_fleet(self, path: str) -> None:
-        """Raises Untrusted if nothing at all was ever published at the URL."""
-        try:
-            self._backend.read("v1/fleet", 4096)
-        except Missing:
-            raise Untrusted(
-                f"there is no fleet at {self._backend.url}, neither {path} nor v1/fleet: the URL is wrong, or nothing "
-                "was ever published"
-            ) from None
-
-    def _missing(self, index: Index) -> list[Pack]:
-        """Returns the packs to fetch, those that were used last first: a budget may end the pull."""
-        by_program: dict[str, list[Pack]] = {}
-        for pack in index.packs:
-            if self._wanted(pack.program, index.programs[pack.program].name):
-                by_program.setdefault(pack.program, []).append(pack)
-        have = self._have()
-        found = [pack for program, packs in by_program.items() for pack in missing(packs, have.get(program, ()))]
-        return sorted(found, key=lambda pack: (-pack.last_use, pack.first))
-
-    def _have(self) -> dict[str, Ranges]:
-        """Returns the generations that the store has, by program."""
-        known = self._held
-        files = fleet_packs.pack_files(self._store.root, self.result.identity)
-        if not files or self._memory.store_state != _state(files):
-            present = fleet_packs.present(self._store.root, self.result.identity, {one.program for one in known})
-            known = [one for one in known if one.is_in(present.get(one.program, ()))]
-        if len(known) < len(self._held):
-            self._memory.keep(known)
-        self._memory.store_state, self._known_files = "", files
-        have: dict[str, Ranges] = {}
-        for one in known:
-            program = f"{one.program:016x}"
-            have[program] = add_range(have.get(program, ()), one.first, one.last)
-        return have
-
-    # ---- fetching --------------------------------------------------------------------------------
-
     def steps(self, room: Room | None = None) -> Iterator[int]:
-        """Fetches the packs, as far as there is room; yields the number of bytes that arrived."""
-        if self._index is None:
-            return
-        with self._remembering():
-            if self._packs:
-                folder = make_folder(self._store.root, self._backend.url)
-                remove_left_parts(folder)
-                problems: dict[str, None] = {}  # those of single packs, each once: the others are pulled
-                for pack in self._packs:
-                    problem = room.problem(int(pack.program, 16), pack.bytes) if room else ""
-                    try:
-                        if not problem:
-                            yield from self._fetch(folder, self._index, pack, room)
-                    except (Denied, Untrusted) as error:
-                        problem = str(error)
-                    if problem:
-                        problems[problem] = None
-                fleet_packs.sync_packs(self._store.root, self.result.identity)
-                if problems:
-                    more = f"; and {len(problems) - 1} more problems" if len(problems) > 1 else ""
-                    raise Untrusted(f"{next(iter(problems))}{more}")
-            if fleet_packs.pack_files(self._store.root, self.result.identity) == self._known_files:
-                self._memory.store_state = _state(self._known_files)
+        """Fetches the packs, as far as there is room; yields the number of bytes that arrived. A pack that cannot be
+        had does not keep the others from being pulled."""
+        problems: dict[str, None] = {}
+        for pack in self._packs:
+            problem = room.problem(int(pack.program, 16), pack.bytes) if room else ""
+            try:
+                if not problem:
+                    yield from self._fetch(pack, room)
+            except (Denied, Untrusted) as error:
+                problem = str(error)
+            except Unavailable as error:
+                problems[str(error)] = None
+                break
+            if problem:
+                problems[problem] = None
+        if self._packs:
+            fleet_packs.sync_packs(self._root, self.result.identity)
+        if problems:
+            more = f"; and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+            self.result.problem = f"{next(iter(problems))}{more}"
 
-    def _fetch(self, folder: str, index: Index, pack: Pack, room: Room | None) -> Iterator[int]:
-        """Downloads a pack and admits it to the store."""
-        path = yield from download(self._backend, folder, index.identity.name, pack, self._budget)
-        try:
-            admitted = fleet_packs.admit(self._store.root, index.identity, int(pack.program, 16), path)
-        except Refused as error:
-            raise Untrusted(f"{pack.name} was refused: {error}") from error
-        finally:
-            remove(path)  # unless it is in the store now
-        self._memory.add(Held.of(pack, admitted.digests))
-        self._known_files.add(admitted.file)
+    def _fetch(self, pack: Pack, room: Room | None) -> Iterator[int]:
+        """Fetches one pack."""
+        assert self._index is not None
+        pipelines = yield from fetch(self._storage, self._folder, self._root, self._index.identity, pack)
         if room is not None:
             room.take(int(pack.program, 16), pack.bytes)
         result = self.result
-        result.packs, result.records = result.packs + 1, result.records + pack.records
+        result.packs, result.records = result.packs + 1, result.records + pipelines
         result.bytes, result.left = result.bytes + pack.bytes, result.left - 1
-
-
-def _of_this_line(held: list[Held], index: Index, last: Index | None) -> list[Held]:
-    """Returns what of these packs belongs to the line of generations that the index goes on with. After the storage was
-    restored from a backup, or a program left the index for a time, a generation has a number that another one had: the
-    last index then has another pack with the same numbers, or numbers that the new one has not reached."""
-    packs = {(pack.program, pack.first, pack.last): pack.sha256 for pack in index.packs}
-    before = [(pack.program, pack.first, pack.last, pack.sha256) for pack in last.packs] if last else []
-    before += [(f"{one.program:016x}", one.first, one.last, one.sha256) for one in held]
-    others = set()
-    for program, first, end, sha256 in before:
-        reached = index.programs[program].generation if program in index.programs else 0
-        if end > reached or packs.get((program, first, end), sha256) != sha256:
-            others.add(int(program, 16))
-    return [one for one in held if one.program not in others]
-
-
-def _state(files: set[tuple[str, int, int]]) -> str:
-    """Returns a text for these files that is the same as long as they are."""
-    return hashlib.sha256(repr(sorted(files)).encode()).hexdigest()

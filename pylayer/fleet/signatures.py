@@ -112,9 +112,9 @@ def read_private(path: str) -> Ed25519PrivateKey:
     except TypeError as error:
         raise KeyFileError("it is encrypted, and pylayer does not ask for passphrases") from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise KeyFileError("it holds no private key in PEM format (pylayer key new makes one)") from error
+        raise KeyFileError("it holds no private key in PEM format (pylayer key --new makes one)") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise KeyFileError("its key is not an Ed25519 key (pylayer key new makes one)")
+        raise KeyFileError("its key is not an Ed25519 key (pylayer key --new makes one)")
     return key
 
 

@@ -30,11 +30,10 @@ class ApplicationBinaries:
         """The stored history. None without a store."""
         device = self._device
         if self._history is None and device.folder is not None:
-            from ..store.binary_history import BinaryHistory
+            from ..store import binary_history
 
-            most = int(device.settings["keep_cache_mib"]) << 20
-            self._history = BinaryHistory(
-                device.folder, device.program_id, device.program.name, most, self._writer.syncer
+            self._history = binary_history.BinaryHistory(
+                device.folder, device.program_id, device.program.name, binary_history.MOST_BYTES, self._writer.syncer
             )
         return self._history
 

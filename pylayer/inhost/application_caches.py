@@ -34,6 +34,7 @@ class ApplicationCaches:
         self._attestations: Attestations | None = None
         self._to_restore: list[Blob] = []
         self._restored: set[bytes] = set()
+        self._has_loaded = False
         #: Number of times each outcome occurred, for data that passed and for data that was refused.
         self.outcomes: dict[str, int] = {}
         self.refused: dict[str, int] = {}
@@ -49,7 +50,10 @@ class ApplicationCaches:
         if self._attestations is None and folder is not None:
             from ..store.cache_history import Attestations
 
-            self._attestations = Attestations(folder, device.program_id, device.program.name, self._writer.syncer)
+            takes_passed = self._setting == "attest"  # strict believes only what was read; report tells them apart
+            self._attestations = Attestations(
+                folder, device.program_id, device.program.name, self._writer.syncer, takes_passed
+            )
             self._say_damage(self._attestations.damage)
         return self._attestations
 
@@ -65,16 +69,20 @@ class ApplicationCaches:
         attests = self._setting != "strict" and self.attestations is not None
         return attests and data.history == "unknown" and not data.sketch and not data.data_is_null
 
-    def note_load(self, data: CacheData) -> None:
-        """Records that the program gave initial data to vkCreatePipelineCache. Compacts a scattered history: a program
-        that is killed each time never gets to ``close``."""
+    def note_load(self, data: CacheData, passed: bool) -> None:
+        """Records that the program gave initial data to vkCreatePipelineCache, and that it passed, so that nobody asks
+        about it again. Compacts a scattered history: a program that is killed each time never gets to ``close``."""
         attestations = self.attestations
         if attestations is None or data.data_is_null or self._writer.paused or self._device.read_only:
             return
         try:
-            attestations.note_load()
-            if self._is_scattered():
-                attestations.compact()
+            if passed and data.data_size and data.history in ("attested", "unknown"):
+                attestations.note_pass(data.digest, data.data_size, data.slot)
+            if not self._has_loaded:
+                self._has_loaded = True
+                attestations.note_load()
+                if self._is_scattered():
+                    attestations.compact()
         except OSError as error:
             self._writer.failed(error)
 

@@ -6,8 +6,6 @@ module is ``data`` of Cell, CacheRead and BinaryRead, which is valid until the m
 
 from __future__ import annotations
 
-import time
-
 from .._policy import ffi, lib
 from ..store.frames import Present
 from ..values import (
@@ -105,12 +103,6 @@ class Message:
         """PLAN_DEVICE: None if the layer decided that no skip rule applies to the process. Otherwise policy
         must decide, and this says whether the built-in rules skip it."""
         return None if self._c.skip == lib.PYLAYER_SKIP_NO else bool(self._c.skip == lib.PYLAYER_SKIP_ASK_BUILT_IN)
-
-    @property
-    def layer_settings(self) -> str:
-        """PLAN_DEVICE: the text for pylayer.common.layer_settings.parse. Empty without layer settings."""
-        c = self._c.layer_settings
-        return ffi.string(c).decode("utf-8", "replace") if c else ""
 
     @property
     def sent_ns(self) -> int:
@@ -384,24 +376,3 @@ def _field(pair: tuple[str, str | int]) -> str:
         return f" {key}={text}"
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f' {key}="{escaped}"'
-
-
-_call_names: dict[str, Any] = {}
-
-
-def call_begins(name: str, limit_ns: int) -> None:
-    """void pylayer_watch(void): call this before the policy thread runs the user's code. After ``limit_ns`` the C
-    watchdog (shim/policy/watchdog.c) raises PolicyTimeout in that code."""
-    if name not in _call_names:
-        _call_names[name] = ffi.new("char[]", name.encode())
-    other_limit = lib.pylayer_call_limit_ns != limit_ns  # the watchdog may be asleep for longer than this limit
-    lib.pylayer_call_name = _call_names[name]
-    lib.pylayer_call_limit_ns = limit_ns
-    lib.pylayer_call_began_ns = time.monotonic_ns()
-    if other_limit or not lib.pylayer_watching:
-        lib.pylayer_watch()
-
-
-def call_ended() -> None:
-    """Call this when the user's code has ended. A PolicyTimeout for that code arrives at the latest in this call."""
-    lib.pylayer_call_began_ns = 0

@@ -54,7 +54,7 @@ class Device:
             self.log(
                 LOG_WARN,
                 f"an older pylayer wrote {folder.path} in a format that this one does not read. It was renamed to "
-                f"{older}, and its pipelines are compiled again; pylayer clear --stale deletes it",
+                f"{older}, and its pipelines are compiled again; pylayer rm --stale deletes it",
             )
         try:
             folder.mend_description()

@@ -42,14 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..common.layer_settings import LayerSettings
     from ..values import Cell, DeviceFacts, Plan, Program
     from .loading import StoreLoad
     from .maintaining import Maintaining
     from .session import DeviceSession
-    from .watchdog import Watchdog
+    from .user_class import UserClass
 
-#: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer top`.
+#: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer stats --watch`.
 STATISTICS_INTERVAL_NS = 1_000_000_000
 #: Policy reads counters once more after this time without a change, and then sleeps until something happens. If the
 #: program is never quiet, policy writes statistics at this interval.
@@ -69,17 +68,14 @@ class Host:
         self.executable = boundary.executable()
         self.root = store_root()
         self.document: dict[str, Any] = {}
-        #: Parsed layer settings, by the text that the layer sent.
-        self._layer_settings: dict[str, LayerSettings] = {}
         self.policy = Policy()
         self.sessions: dict[int, DeviceSession] = {}
         #: Loads in progress, by the device's serial number.
         self.loading: dict[int, StoreLoad] = {}
-        #: Watchdog of the user's policy class. None until the class is first imported or called.
-        self.watchdog: Watchdog | None = None
+        #: The user's policy class. None until it is first imported or called.
+        self.user_class: UserClass | None = None
         #: What the statistics of runs say about that class. Empty without one.
         self.policy_facts: dict[str, Any] = {}
-        self._switched_off: list[Policy] = []
         self._dirty = False
         self._last_statistics = self._last_settled = time.monotonic_ns()
         #: A device exists whose run neither a file nor the layer's sentinel counts, and its program may be killed.
@@ -123,56 +119,38 @@ class Host:
             try:
                 from ..common import user_policy
 
-                directory = settings.top_setting(self.document, "policy_path")
-                module = wanted.partition(":")[0]
-                self.policy = self._watched(wanted).load(module, lambda: user_policy.load(wanted, directory))
+                self.policy = self._users(wanted).run(user_policy.load, wanted, user, system)
             except BaseException as error:
                 reason = describe(error)
                 boundary.log(LOG_WARN, f"policy {wanted} cannot be used: {reason}; the built-in one is in force")
-                self.policy_facts |= {"class": wanted, "switched_off": f"it cannot be used: {reason}"}
-                self.policy_facts["switched_off_at"] = time.time()
+                self._users(wanted).switch_off(f"it cannot be used: {reason}")
 
     # ---- messages --------------------------------------------------------------------------------
 
-    def _watched(self, name: str) -> Watchdog:
-        if self.watchdog is None:
-            from .watchdog import Watchdog
+    def _users(self, name: str) -> UserClass:
+        if self.user_class is None:
+            from .user_class import UserClass
 
-            limits = settings.top_setting(self.document, "watchdog")
-            self.watchdog = Watchdog(boundary, describe, name, limits, self.policy_facts)
-        return self.watchdog
+            self.user_class = UserClass(name, self.policy_facts)
+        return self.user_class
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the policy. The watchdog watches the user's class, and makes its answers plain values."""
+        """Calls a method of the policy. Those of the user's class get copies, and their answers become plain values."""
         if type(self.policy) is Policy:
             return getattr(self.policy, method)(*arguments)
         kind = type(self.policy)
-        return self._watched(f"{kind.__module__}:{kind.__qualname__}").ask(self.policy, method, *arguments)
-
-    def _carry_out(self, method: str, message: boundary.Message, answer: Any, *values: Any) -> bool:
-        """Gives policy's answer to the layer. Returns False if the program no longer waits for it."""
-        watchdog = self.watchdog if type(self.policy) is not Policy else None
-        try:
-            in_time = bool(answer(*values))
-        except Exception as error:  # a number that does not fit
-            if watchdog is not None:
-                watchdog.unusable(method, error)
-            raise
-        if not in_time and watchdog is not None:
-            watchdog.late(method, message.sent_ns)
-        return in_time
+        return self._users(f"{kind.__module__}:{kind.__qualname__}").ask(self.policy, method, *arguments)
 
     def _judge(self) -> None:
-        """Switches off a class that the watchdog condemned."""
-        watchdog = self.watchdog
-        if watchdog is None or not watchdog.condemned or type(self.policy) is Policy:
+        """Puts the built-in policy in the place of a class that keeps failing."""
+        reason = self.policy_facts.get("switched_off")
+        if not reason or type(self.policy) is Policy:
             return
-        self._switched_off.append(self.policy)  # keep a reference: deleting the object could run the user's __del__
         self.policy = Policy()
         boundary.log(
             LOG_WARN,
-            f"policy class {watchdog.name} is switched off for this process: {watchdog.condemned}; the built-in one is "
-            "in force. Correct the class, or raise its limits ('watchdog' in the policy file)",
+            f"policy class {self.policy_facts['class']} is switched off for this process: {reason}; the built-in one "
+            "is in force. Correct the class",
         )
 
     def plan_device(self, message: boundary.Message) -> None:
@@ -182,18 +160,17 @@ class Host:
         facts = message.device_facts()
         if self._is_skipped(message, program):
             return  # without an answer the layer does nothing
-        wanted = self._settings(message, program, facts)
+        wanted = settings.settings_for(self.document, program, facts)
         try:
             plan = self._ask("plan_device", program, facts, wanted)
             records = plan.record_state and self._is_unrecorded(program, facts, plan)
-            in_time = message.kept or self._carry_out("plan_device", message, message.answer_plan, plan, records)
+            in_time = message.kept or message.answer_plan(plan, records)
         except BaseException:
             self._note_unplanned(program, facts, "plan_device failed")
             raise
         if not in_time:
             boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; the device runs without the layer")
             self._note_unplanned(program, facts, "the plan came too late")
-            return
         from .session import DeviceSession
 
         share, state_mib = (settings.top_setting(self.document, key) for key in ("share", "state_mib"))
@@ -203,13 +180,13 @@ class Host:
             session.run_log.planned_ns = message.sent_ns
         session.policy = self.policy_facts
         carrier, reason = choose_carrier(wanted, facts)
-        if message.layer_settings:
-            reason = reason.replace("the policy file", "the policy file or a layer setting")
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
-        self.sessions[message.device] = session
         session.load.layer_may_read = message.kept and session.layer_may_read
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
-            self._keep_plan(message, session)
+            self._keep_plan(message, session)  # also if it is late: the next run need not wait
+        if not in_time:
+            return
+        self.sessions[message.device] = session
         if plan.carrier in CARRIERS_THAT_KEEP:
             self.loading[message.device] = session.load
         if plan.carrier == CARRIER_OFF:
@@ -227,22 +204,6 @@ class Host:
             names = []
         is_new = plan.carrier == CARRIER_CELLS and not paths.exists(f"{self.root}/store/{Identity.of(facts).name}")
         return not names or f"{own}{file_kinds.UNRECORDED}" in names or is_new
-
-    def _settings(self, message: boundary.Message, program: Program, facts: DeviceFacts) -> dict[str, Any]:
-        """Returns the settings in force for a device. Logs once what is wrong with layer settings."""
-        text = message.layer_settings
-        if text and text not in self._layer_settings:
-            from ..common import layer_settings
-
-            given = self._layer_settings[text] = layer_settings.parse(text)
-            for problem in given.problems:
-                boundary.log(LOG_WARN, problem)
-            if given.summary:
-                boundary.log(LOG_INFO, f"layer settings: {given.summary}")
-        layered = self._layer_settings.get(text)
-        by_application = layered.by_application if layered else None
-        by_user = layered.by_user if layered else None
-        return settings.settings_for(self.document, program, facts, by_application, by_user)
 
     def _is_skipped(self, message: boundary.Message, program: Program) -> bool:
         """Returns whether a skip rule applies. False if the layer already decided that none does."""
@@ -337,7 +298,7 @@ class Host:
             return  # the layer asks again, with a sketch
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if session.caches.reports:  # the message is an event: the program does not wait
-            session.caches.note_load(data)
+            session.caches.note_load(data, passed=False)
             session.caches.report(data, outcome, boundary.log)
             if session.run_log is not None:
                 session.run_log.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
@@ -349,8 +310,8 @@ class Host:
         last_good = session.last_good(data.slot, any_slot=True) if refused else None
         if last_good is not None:
             boundary.load_begin(message.device)  # before the answer: the program's next pipeline must wait for the load
-        self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
-        session.caches.note_load(data)
+        message.answer_verdict(VERDICT_PASS_KEPT if kept else verdict)
+        session.caches.note_load(data, passed=not refused)
         session.caches.count(outcome, refused)
         if session.run_log is not None:
             word = "emptied" if refused else "passed"
@@ -535,7 +496,7 @@ class Host:
             if ended_ns and session.run_log is not None:
                 session.run_log.end(ended_ns)
             session.pipelines.write_uses()
-            session.judge()
+            session.judge(bool(ended_ns))
             session.write_run()
             session.warn(counters)
         return counters

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: After a failed write, storing pauses for this long. Cells of that time are counted as lost.
 RETRY_SECONDS = 10.0
+#: Stored pipelines are synced to the disk at least this often. A power failure can lose what is not synced.
+SYNC_SECONDS = 5.0
 #: Longest wait of vkDestroyDevice and exit() for the disk.
 CLOSE_SYNC_SECONDS = 0.5
 
@@ -26,8 +28,7 @@ class JournalWriter:
         #: Failures of the store that were already logged.
         self.failures_said: set[str] = set()
         self.errors = 0
-        interval_ms = device.settings["fsync_interval_ms"]
-        self.syncer = Syncer(None if interval_ms is None else interval_ms / 1000, self._sync_failed)
+        self.syncer = Syncer(SYNC_SECONDS, self._sync_failed)
         #: None without a store, or if the store is read-only.
         self._journal: SyncedJournal | None = None
         if device.folder is not None and not device.read_only:

@@ -113,9 +113,9 @@ class Learning:
     def _say(self, lines: list[str], program: str) -> None:
         self.told += lines
         for line in lines:
-            self._device.log(LOG_WARN, f"{program}: {line}; pylayer quarantine ls shows more")
+            self._device.log(LOG_WARN, f"{program}: {line}; pylayer ls shows more")
             if not self._device.commands.log_wanted(LOG_WARN):
-                _tell_starter(f"{program}: {line}; pylayer quarantine ls shows more")
+                _tell_starter(f"{program}: {line}; pylayer ls shows more")
 
     def _decide(self, *new: Verdict | None) -> None:
         self._new += [one for one in new if one is not None]
@@ -183,12 +183,12 @@ class Learning:
         if self._cells == 1:
             self._decide(self.known.acquit(STUB))
 
-    def settle(self, counters: dict[str, int], kind_hits: list[int]) -> None:
-        """Judges what the run has shown so far."""
+    def settle(self, counters: dict[str, int], kind_hits: list[int], ended: bool = False) -> None:
+        """Judges what the run has shown so far. ``ended``: the run ends well."""
         if not (self._new or (self._device.keeps and self._is_undecided)):
             return
-        if counters["fetched"] + sum(kind_hits) >= SUCCESSES:
-            self._end_trial(LAYER_OFF)
+        if counters["fetched"] + sum(kind_hits) >= (1 if ended else SUCCESSES):
+            self._decide(self.known.acquit(LAYER_OFF))
         self.store()
 
     @property
@@ -197,11 +197,6 @@ class Learning:
         now = time.time()
         known = self.known.entries.values()
         return any(one.is_pending(now) or one.is_on_trial(now) for one in known)
-
-    def _end_trial(self, type: int) -> None:
-        known = self.known.entries.get((type, 0, 0))
-        if known is not None and known.is_on_trial(time.time()):
-            self._decide(self.known.acquit(type))
 
     @property
     def off(self) -> Verdict | None:

@@ -91,14 +91,11 @@ class Maintaining:
                     return
 
     def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
-        from ..common.settings import Limits
         from ..store.maintenance import maintain
 
         assert session.folder is not None
         if not _adds_to_store(session):
             return _prune_runs(session.folder.root)
-        limits, binaries = self._limits, int(session.settings["keep_cache_mib"]) << 20
-        limits = Limits(limits.max_store, limits.max_program, binaries, limits.state)
         return maintain(
-            session.folder, session.load.loaded.damage, limits, lambda text: self._log(LOG_INFO, text), at_exit
+            session.folder, session.load.loaded.damage, self._limits, lambda text: self._log(LOG_INFO, text), at_exit
         )

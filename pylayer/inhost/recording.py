@@ -182,6 +182,7 @@ class Recording:
 
     def close(self) -> None:
         """Closes the journal."""
+        self.settle()  # if the device has gone, nobody else does
         if self._journal is not None:
             self._journal.close()
         if self._lost or self._incomplete:

@@ -68,18 +68,16 @@ def described(program: Program, facts: DeviceFacts, identity: Identity) -> dict[
 
 
 class RunLog:
-    """The files of one run on one device. ``timeline_mib`` is the timeline's limit; 0: write totals only."""
+    """The files of one run on one device."""
 
-    def __init__(self, device: Device, root: str, timeline_mib: int) -> None:
+    def __init__(self, device: Device, root: str) -> None:
         self.started = time.time()
         self.started_ns = time.monotonic_ns()
         self._device = device
         self._root = root
         self._run = runs.RunFile(root)
-        self._timeline: TimelineFile | None = None
-        if timeline_mib:
-            names = (self._run.name, device.identity, device.program_id, device.program.name)
-            self._timeline = TimelineFile(root, *names, timeline_mib << 20)
+        names = (self._run.name, device.identity, device.program_id, device.program.name)
+        self._timeline = TimelineFile(root, *names)
         self._ended = 0.0
         self._closed = False
         self._store_bytes = -1
@@ -106,24 +104,19 @@ class RunLog:
     @name.setter
     def name(self, name: str) -> None:
         self._run = runs.RunFile(self._root, name)
-        if self._timeline is not None:
-            self._timeline.path = path_of(self._root, name)
+        self._timeline.path = path_of(self._root, name)
 
     # ---- events ----------------------------------------------------------------------------------
-
-    def _add(self, event: Event) -> None:
-        if self._timeline is not None:
-            self._timeline.add(event)
 
     def creation(self, cell: Cell, kept_bytes: int = 0) -> None:
         """Records a pipeline creation that the layer sent a message about, or a thread's wait for the store."""
         outcome = _outcome(cell)
         if outcome == "waited":
-            self._add(Event("wait", cell.start_ns, cell.create_ns, thread=cell.thread))
+            self._timeline.add(Event("wait", cell.start_ns, cell.create_ns, thread=cell.thread))
             return
         if outcome == "named":
             for _, _, name in cell.shaders[:1]:
-                self._add(Event("name", cell.start_ns, fingerprint=cell.fingerprint, text=name))
+                self._timeline.add(Event("name", cell.start_ns, fingerprint=cell.fingerprint, text=name))
             return
         if outcome == "plain" and not self.feedback:
             outcome = "unknown"
@@ -133,7 +126,7 @@ class RunLog:
             kind = self._kind(cell.kind)
             kind["compiled"] += cell.pipelines
             kind["compile_ns"] += cell.create_ns
-        self._add(
+        self._timeline.add(
             Event(
                 "pipeline",
                 cell.start_ns,
@@ -152,7 +145,7 @@ class RunLog:
         if cell.fingerprint and cell.fingerprint not in self._described:
             self._described.add(cell.fingerprint)
             for stage, code, name in cell.shaders:
-                self._add(
+                self._timeline.add(
                     Event("shader", cell.start_ns, fingerprint=cell.fingerprint, value=code, stages=stage, text=name)
                 )
 
@@ -164,24 +157,24 @@ class RunLog:
         ``waited``: the program has waited for the verdict since ``sent_ns``."""
         took = time.monotonic_ns() - sent_ns if waited else 0
         self._cache_wait_ns += took
-        self._add(Event("cache", sent_ns, took, outcome, number=slot, value=size, text=reason))
+        self._timeline.add(Event("cache", sent_ns, took, outcome, number=slot, value=size, text=reason))
 
     def loaded(self, records: int, size: int) -> None:
         """Records the end of the load: how many records the driver took, and the bytes loaded."""
         now = time.monotonic_ns()
-        self._add(Event("load", self.planned_ns, now - self.planned_ns, number=records, value=size))
+        self._timeline.add(Event("load", self.planned_ns, now - self.planned_ns, number=records, value=size))
 
     def device_created(self, sent_ns: int, carrier: int, reason: str) -> None:
         """Records that the device exists, with its carrier."""
         took = max(sent_ns - self.planned_ns, 0)
-        self._add(Event("device", self.planned_ns, took, CARRIER_NAMES[carrier], text=reason))
+        self._timeline.add(Event("device", self.planned_ns, took, CARRIER_NAMES[carrier], text=reason))
 
     def end(self, sent_ns: int) -> None:
         """Records the end of the run: vkDestroyDevice or exit, which has waited since ``sent_ns``."""
         if self._ended:
             return
         self._ended = time.time()
-        self._add(Event("end", sent_ns, max(time.monotonic_ns() - sent_ns, 0)))
+        self._timeline.add(Event("end", sent_ns, max(time.monotonic_ns() - sent_ns, 0)))
 
     def _look(self, counters: dict[str, int]) -> None:
         """Turns what C counted since the last call into events."""
@@ -197,23 +190,23 @@ class RunLog:
                     continue
                 known = self._kind(kind)
                 if hits > known["hits"]:
-                    self._add(Event("hits", start, took, kind=kind, value=hits - known["hits"]))
+                    self._timeline.add(Event("hits", start, took, kind=kind, value=hits - known["hits"]))
                 known["hits"] = hits
             self._activity = {key: value for key, value in activity.as_dict().items() if key != "kind_hits"}
-        if self._timeline is not None and counters.get("frames", 0):
+        if counters.get("frames", 0):
             presents, lost = self._device.commands.frames(self._device.serial)
             self._timeline.present(presents)
             self._frames_lost += lost
         fetched = counters.get("fetched", 0) - self._seen.get("fetched", 0)
         if fetched > 0:
             size = counters["fetched_bytes"] - self._seen.get("fetched_bytes", 0)
-            self._add(Event("load", start, took, number=fetched, value=size))
+            self._timeline.add(Event("load", start, took, number=fetched, value=size))
             self._seen |= {name: counters[name] for name in ("fetched", "fetched_bytes")}
         for name in TOLD:
             count = counters.get(name, 0)
             more = count - self._seen.get(name, 0)
             if more > 0:
-                self._add(Event("count", start, took, value=more, text=name))
+                self._timeline.add(Event("count", start, took, value=more, text=name))
                 self._seen[name] = count
 
     # ---- writing ---------------------------------------------------------------------------------
@@ -245,11 +238,10 @@ class RunLog:
             "passed_ns": self._passed_ns,
             "feedback": self.feedback,
             **{key: self._activity[key] for key in ("queued", "queued_bytes", "queued_bytes_most")},
-            "timeline_events": self._timeline.events if self._timeline is not None else 0,
-            "timeline_dropped": self._activity["untold"]
-            + (self._timeline.dropped if self._timeline is not None else 0),
+            "timeline_events": self._timeline.events,
+            "timeline_dropped": self._activity["untold"] + self._timeline.dropped,
         }
-        values["frames_lost"] = self._frames_lost + (self._timeline.frames_left_out if self._timeline else 0)
+        values["frames_lost"] = self._frames_lost + self._timeline.frames_left_out
         changed = self._run.write(values)
         lasting = {**values, "counters": {name: count for name, count in counters.items() if name not in OF_FRAMES}}
         changed, self._lasting = changed and lasting != self._lasting, lasting
@@ -260,8 +252,7 @@ class RunLog:
     def _flush_timeline(self) -> OSError | None:
         """Appends to the timeline. Returns its error instead of raising it, so that the totals are still written."""
         try:
-            if self._timeline is not None:
-                self._timeline.flush()
+            self._timeline.flush()
         except OSError as error:
             return error
         return None
@@ -269,5 +260,4 @@ class RunLog:
     def close(self) -> None:
         """Closes the timeline. Totals may still be written."""
         self._closed = True
-        if self._timeline is not None:
-            self._timeline.close()
+        self._timeline.close()

@@ -51,7 +51,7 @@ class DeviceSession(Device):
         state_mib: int = 256,
     ) -> None:
         super().__init__(commands, serial, program, facts, root, settings)
-        #: What the statistics say about the user's policy class. The watchdog updates it in place.
+        #: What the statistics say about the user's policy class, which is updated in place.
         self.policy: dict[str, Any] = {}
         #: The carrier is off because of a verdict.
         self.off_by_verdict = False
@@ -61,8 +61,7 @@ class DeviceSession(Device):
         self.maintained_at: int | None = None
         self.run_log: RunLog | None = None
         if root:
-            mib = int(settings["timeline_mib"])
-            self.run_log = RunLog(self, root, mib)
+            self.run_log = RunLog(self, root)
         self._totals: dict[str, int] = {}
         self._warned: set[str] = set()
         self.writer = JournalWriter(self)
@@ -145,7 +144,7 @@ class DeviceSession(Device):
         """Switches the layer off for this device, because of a verdict."""
         self.off_by_verdict = True
         self.switch_off(reason)
-        self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer quarantine forget switches it on again")
+        self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer rm --all --blocks switches it on again")
 
     # ---- application caches ----------------------------------------------------------------------
 
@@ -259,7 +258,7 @@ class DeviceSession(Device):
         return self._totals["fetched_compile_ns"] / fetched if fetched else self.load.loaded.mean_create_ns
 
     def write_run(self, early: bool = False) -> bool:
-        """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed. An early
+        """Writes the run's statistics for `pylayer stats`. Returns whether anything changed. An early
         write, the first one, only makes the run known if the program is killed. If it fails, the next one says so."""
         # Until policy is told that the device exists, it does not know the run's name: the layer may have given it one.
         if self.run_log is None or self.folder is None or self.state is None or not self._totals:
@@ -274,11 +273,11 @@ class DeviceSession(Device):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
             return False
 
-    def judge(self) -> None:
+    def judge(self, ended: bool = False) -> None:
         """Judges what the run has shown about the driver so far."""
         doing = self.commands.activity(self.serial)
         if doing is not None and self._totals:
-            self.learning.settle(self._totals, doing.kind_hits)
+            self.learning.settle(self._totals, doing.kind_hits, ended)
         self.learning.tell_ends()
         self.recording.settle()
 

@@ -1,7 +1,7 @@
 """The table of the numbers that a run records, and how each is shown.
 
-To show a new number, add a row here. `pylayer stats`, the report's remarks, `pylayer metrics` and, after ``make docs``,
-their documentation follow this table. A test asks for a row for each counter.
+To show a new number, add a row here. `pylayer stats`, with --prometheus too, the report's remarks and, after ``make
+docs``, their documentation follow this table. A test asks for a row for each counter.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COUNTERS = {
         "pipelines that the driver could not create", remark=True, metric="pylayer_pipelines_failed_total"
     ),
     "events_dropped": Number(
-        "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
+        "compiled pipelines not stored, because more came than the queue holds",
         remark=True,
         metric="pylayer_queue_dropped_total",
         help="Compiled pipelines that were not stored because the queue was full.",
@@ -70,7 +70,7 @@ COUNTERS = {
     "binaries_evicted": Number(
         "stored pipeline binaries with which the driver failed; their pipelines were created anew", remark=True
     ),
-    "binaries_unindexed": Number("pipeline binaries that found no room in memory (binaries_mib)", remark=True),
+    "binaries_unindexed": Number("pipeline binaries that found no room in memory", remark=True),
     "application_binaries": Number("pipeline binaries that the program brought itself", remark=True),
     "binaries_attested": Number("the program's own pipeline binaries that are as it read them"),
     "binaries_altered": Number("the program's own pipeline binaries that are not as it read them", remark=True),
@@ -111,7 +111,7 @@ RUN_VALUES = {
     "stored_bytes": Number("bytes of these records", metric="pylayer_stored_bytes_total"),
     "state_recorded": Number("pipelines whose state the store has, for pylayer rebuild"),
     "left_out": Number(
-        "stored records set aside because a process died over them (see pylayer quarantine ls)",
+        "stored records set aside because a process died over them (see pylayer ls)",
         remark=True,
         metric="pylayer_left_out_records_total",
         help="Stored records that are set aside because a process died while the driver handled them.",

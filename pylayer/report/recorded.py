@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..common import owner
 from ..common.files import date_of
 from ..common.identity import program_id
-from ..common.settings import glob_matches
+from ..common.program_name import comparable, executable_in
+from ..common.settings import executable_matches
 from ..store import runs, timeline
 from .counters import COUNTERS, RUN_VALUES
 from .words import one_line, printable
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 #: NAME~N: the Nth run before the newest.
 _BEFORE = re.compile(r"(?P<name>.*?)(?:~(?P<before>\d{1,4}))?", re.DOTALL | re.ASCII)
-#: The values of a run's policy class that are added up, if the user has one.
-POLICY_SUMS = ("failures", "late", "broken_off", "events", "over_budget", "event_ns", "event_cpu_ns")
 #: The values for each kind of pipeline that are added up.
 KIND_SUMS = ("hits", "compiled", "compile_ns")
 #: The kind of compilations that a run counted without their kinds, because it recorded no timeline.
@@ -59,11 +58,11 @@ def is_pattern(name: str) -> bool:
 def is_named(name: str, shown: str, number: int) -> bool:
     """Returns whether a user means a program by a name: the name that tables show, its part before the parentheses
     (the executable), or the program's number in the store, letter by letter. With ``*`` or ``?``, a name is a pattern
-    for the first two, in any case."""
-    names = {shown, shown.partition(" (")[0]}
+    for the first two, in any case. ``comparable`` tells how else Windows programs may be named."""
+    names = {comparable(shown), comparable(executable_in(shown))}
     if is_pattern(name):
-        return any(glob_matches(name, text) for text in names)
-    return name in names or name == f"{number:016x}"
+        return any(executable_matches(name, text) for text in {shown, *names})
+    return comparable(name) in names or name == f"{number:016x}"
 
 
 def _process(values: dict[str, Any]) -> owner.Process | None:
@@ -133,7 +132,7 @@ class Run:
         #: How long creating pipelines took, summed over threads, with these waits.
         self.spent_ns = self.numbers["hit_ns"] + own_ns + self.waited_ns
         policy = values.get("policy")
-        self.policy = {key: int(number_in(policy, key)) for key in POLICY_SUMS}
+        self.policy_failures = int(number_in(policy, "failures"))
         #: The user's policy class, if there is one, and why it was switched off.
         self.policy_class, self.policy_off = "", ""
         if isinstance(policy, dict):
@@ -263,10 +262,10 @@ def choose(found: list[Run], word: str, root: str) -> list[Run]:
         listed = by_name or by_pid or of_program or [group for group in every if group[0].matches(name)]
     if not listed:
         what = "is recorded" if name == "last" else f"of {name} is recorded"
-        raise NoSuchRun(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP records one")
+        raise NoSuchRun(f"no run {what} in {root}; pylayer stats --runs shows what is, pylayer run -- APP records one")
     if before >= len(listed):
         count = "only one run" if len(listed) == 1 else f"only {len(listed)} runs"
-        raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer report --list shows them")
+        raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer stats --runs shows them")
     return listed[before]
 
 

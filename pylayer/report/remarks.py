@@ -16,19 +16,16 @@ REMARKS = {name: row.meaning for name, row in NUMBERS.items() if row.remark}
 
 
 def _policy_remark(total: Total) -> list[str]:
-    """Returns a line on the user's policy class, if it failed, answered late or was switched off."""
+    """Returns a line on the user's policy class, if it failed or was switched off."""
     policy = total.policy
     if not policy:
         return []
-    counts = [
-        f"{word}: {policy[key]}" for key, word in (("failures", "failures"), ("late", "late answers")) if policy[key]
-    ]
+    failures = f"failures: {policy['failures']}"
     text = f"policy class {policy['class']}"
     if policy["runs_switched_off"]:
         runs = "" if total.runs == 1 else f" in {policy['runs_switched_off']} of {total.runs} runs"
-        more = f" ({', '.join(counts)})" if counts else ""
-        return [f"{text} was switched off{runs}: {policy['switched_off']}{more}"]
-    return [f"{text}: {', '.join(counts)}"] if counts else []
+        return [f"{text} was switched off{runs}: {policy['switched_off']} ({failures})"]
+    return [f"{text}: {failures}"] if policy["failures"] else []
 
 
 def lost(saved_ns: int | None, waited_ns: int, hits: int) -> str:
@@ -72,7 +69,7 @@ def remarks(total: Total) -> list[str]:
             meaning = f" ({outcomes.CACHE_DATA[outcome]})" if outcome in outcomes.CACHE_DATA else ""
             texts.append(f"cache data that the driver was given although {outcome}{meaning}: {count}")
     texts += _policy_remark(total)
-    texts += [f"{line} (pylayer quarantine ls)" for line in total.verdicts]
+    texts += [f"{line} (pylayer ls)" for line in total.verdicts]
     if total.newest.texts["carrier"] == "off":
         texts.append(f"nothing is stored: {total.newest.texts['reason']}")
     if observed:

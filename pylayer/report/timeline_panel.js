@@ -64,7 +64,7 @@ function eventFacts(model, event, select) {
     rows.push(["Held up", button, ` for ${time(model.frames.duration[model.frame[event]])}`]);
   } else if (model.frames && kind && own >= 0) rows.push(["Held up", "no frame"]);
   if (own >= 0) {
-    const fingerprint = pipelines.fingerprint[own], command = `pylayer show ${fingerprint}`;
+    const fingerprint = pipelines.fingerprint[own], command = `pylayer report --pipeline ${fingerprint}`;
     rows.push(["Fingerprint", code(fingerprint)]);
     if (pipelines.runs[own]) {
       rows.push(["First created", pipelines.moments[pipelines.first[own]]], ["Last created", pipelines.moments[pipelines.last[own]]]);

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .counters import NUMBERS
-from .recorded import POLICY_SUMS, SHOWN, Run
+from .recorded import SHOWN, Run
 
 #: The numbers that are no sums: of several runs, the highest counts.
 HIGHEST = ("longest_frame_ns", "last_late_s", "first_frame_ns")
@@ -91,7 +91,7 @@ class Total:
         shown = max(off or having, key=lambda run: run.date)
         return {
             "class": shown.policy_class,
-            **{key: sum(run.policy[key] for run in having) for key in POLICY_SUMS},
+            "failures": sum(run.policy_failures for run in having),
             "runs_switched_off": len(off),
             "switched_off": shown.policy_off,
             "switched_off_at": shown.policy_off_at,

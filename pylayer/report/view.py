@@ -323,7 +323,7 @@ def timeline_note(run: dict[str, Any]) -> str:
     if line["outcome"] == "missing":
         return (
             "No timeline was recorded for this run, or it was deleted. A run of less than two seconds that compiles "
-            "nothing has none. Of the others, the newest 50 are kept, unless timeline_mib in the policy file is 0."
+            "nothing has none. Of the others, the newest 50 are kept."
         )
     notes = []
     if line["outcome"] == "truncated":
@@ -333,7 +333,7 @@ def timeline_note(run: dict[str, Any]) -> str:
     elif run["state"] == "died":
         notes.append("What happened in the last second before the program died may be missing.")
     if line["dropped"]:
-        notes.append(f"{plural(line['dropped'], 'event')} did not fit (timeline_mib in the policy file).")
+        notes.append(f"{plural(line['dropped'], 'event')} did not fit.")
     return " ".join(notes)
 
 

@@ -43,6 +43,8 @@ assert HEAD.size == 64
 #: are kept.
 MAX_BINARIES = 65536
 MAX_STALE = 16384
+#: The most data of them that is kept.
+MOST_BYTES = 64 << 20
 #: Upper bound of the bytes that a record takes in a file besides the binary's data.
 RECORD_BYTES = 192
 #: Binaries handed to the layer in one batch.

@@ -13,7 +13,7 @@ from .ended import close_ended_journals
 from .fold import Fold
 from .folder import Folder, folders, identity_names, read_identity
 from .format import Damage
-from .survey import DOWN_TO, RECORD, Ages, Survey, all_files, files_of
+from .survey import DOWN_TO, RECORD, UNKNOWN, Ages, Survey, all_files, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class _Eviction:
         self._whole = _Cut(survey.ages, self._limits[0])
         if self._keep is not None:
             kept = (rank for name, rank in survey.ranks.items() if name in self._keep)
-            self._whole.end_at(min(kept, default=len(survey.ranks) + 1))
+            self._whole.end_at(min(kept, default=UNKNOWN))
         cuts = {program: _Cut(ages, self._limits[1]) for program, ages in survey.by_program.items()}
         self._cuts = {program: cut for program, cut in cuts.items() if cut}
         if not self._whole and not self._cuts:

@@ -2,7 +2,8 @@
 
 The layer cannot put a header of its own into an application's cache file. So for each program and identity it records
 the XXH3-128, the length and a sketch of every blob that vkGetPipelineCacheData returned, and keeps the last whole blob
-of each of its caches. A cache is identified by its creation order on its device (``slot``).
+of each of its caches. A cache is identified by its creation order on its device (``slot``). Data without a record that
+passed is recorded, too, without a sketch, so that nobody is asked about it again. It is no evidence about other data.
 
 A missing record proves nothing: runs without the layer, or with an unwritable store, leave none. So data is refused
 only on evidence: it was read from another driver, or it is a damaged copy of data that was read.
@@ -16,16 +17,24 @@ import time
 from ..common import file_kinds
 from ..common.files import date_of, remove
 from ..values import Value
-from . import format, sketch
+from . import format
 from .ended import may_have_writer
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
 from .reader import Reader, parts_of
+from .sketch import Sketches
 from .syncing import SyncedJournal, Syncer
 
-#: Newest attestations kept for each program, and total bytes of their sketches.
-MAX_ATTESTATIONS = 4096
-MAX_SKETCH_BYTES = 1 << 20
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Newest attestations kept for each program, and total bytes of their records. A record has 112 bytes, with the sketch
+#: of 4 KB of data 208, with that of 64 KB 912. So 16,384 blobs of 64 KB have room.
+MAX_RECORDS = 1 << 15
+MAX_BYTES = 16 << 20
+#: In a history that has reached half of that, data that is used is dated again after this time, so that it stays.
+RENEW_SECONDS = 24 * 3600
 #: Most caches of a device whose last good data is kept.
 MAX_SLOTS = 64
 #: More files than these are combined into one.
@@ -35,10 +44,12 @@ MAX_FILES = 8
 INCOMPLETE = 1
 #: Not an attestation: marks an application that passes data to vkCreatePipelineCache.
 LOADS = 2
+#: The program passed the data, and nothing was known against it. It may be the driver's or not.
+PASSED = 4
 
 
 class Attestation(Value):
-    """One blob that an application read. ``sketch`` is empty if there is none."""
+    """One blob that an application read or passed. ``sketch`` is empty if there is none."""
 
     digest: bytes
     size: int
@@ -52,6 +63,17 @@ class Attestation(Value):
         """Returns the attestation in a record's data, which has at least ``format.ATTESTATION.size`` bytes."""
         digest, size, when, slot, flags = format.ATTESTATION.unpack_from(data)
         return cls(digest, size, when, slot, flags, data[format.ATTESTATION.size :])
+
+    def add(self, other: Attestation) -> None:
+        """Adds what another record says of the same data."""
+        self.time = max(self.time, other.time, key=date_of)
+        self.flags &= other.flags | ~PASSED
+        self.sketch = self.sketch or other.sketch
+
+    @property
+    def size_of_record(self) -> int:
+        """Bytes of its record."""
+        return format.record_size(format.ATTESTATION.size + len(self.sketch))
 
     def parts(self) -> list[bytes | memoryview]:
         """Returns the record as the pieces to write."""
@@ -74,19 +96,26 @@ class Blob:
 
 
 class History:
-    """Attestations of one program in one identity's folder, including those that other processes added since."""
+    """Attestations of one program in one identity's folder, including those that other processes added since.
+    ``takes_passed``: data that the program only passed counts as known."""
 
-    def __init__(self, folder: Folder, program: int) -> None:
+    def __init__(self, folder: Folder, program: int, takes_passed: bool) -> None:
         self.folder = folder
         self.known: dict[bytes, Attestation] = {}
+        self.sketches = Sketches()
+        #: Bytes of all records.
+        self.bytes = 0
         #: The program passed data of its own to vkCreatePipelineCache in some run.
         self.loads = False
         self._program = program
+        self._takes_passed = takes_passed
         self._read_to: dict[str, int] = {}
 
-    def refresh(self, damage: list[Damage]) -> None:
-        """Reads new files, and what was appended to known ones."""
+    def refresh(self, damage: list[Damage], own: str | None = None) -> None:
+        """Reads new files, and what was appended to known ones, but for ``own``."""
         for path in self.folder.files(self._program, (file_kinds.ATTEST,)):
+            if path == own:
+                continue
             start = self._read_to.get(path, format.FILE_HEADER.size)
             try:
                 if os.stat(path).st_size <= start:
@@ -97,26 +126,27 @@ class History:
                 self.take(attestation)
 
     def take(self, attestation: Attestation) -> None:
-        """Adds an attestation from a file or of this process."""
+        """Adds an attestation from a file or of this process. Its sketch is in ``sketches`` from then on."""
         if attestation.flags & LOADS:
             self.loads = True
-        else:
-            self.known[attestation.digest] = attestation
+            return
+        self.bytes += attestation.size_of_record
+        if self.bytes <= MAX_BYTES:
+            self.sketches.add(attestation.size, attestation.sketch)
+        attestation.sketch = b""
+        known = self.known.setdefault(attestation.digest, attestation)
+        if known is not attestation:
+            known.add(attestation)
 
     def has(self, digest: bytes, size: int) -> bool:
-        """Returns whether the program read this data."""
+        """Returns whether the program read this data, or passed it where that counts."""
         known = self.known.get(digest)
-        return known is not None and known.size == size
+        return known is not None and known.size == size and (self._takes_passed or not known.flags & PASSED)
 
-    def damage_of(self, data_sketch: bytes, size: int) -> str:
-        """Returns how the data was damaged, in words, if it is a damaged copy of data that the program read; else an
-        empty string."""
-        for good in self.known.values():
-            if good.size >= size:
-                found = sketch.damage(data_sketch, size, good.sketch, good.size)
-                if found:
-                    return found
-        return ""
+    def may_lose(self, known: Attestation) -> bool:
+        """Returns whether ``compact`` may soon delete the record as one of the oldest."""
+        is_large = len(self.known) > MAX_RECORDS // 2 or self.bytes > MAX_BYTES // 2
+        return is_large and time.time() - date_of(known.time) > RENEW_SECONDS
 
 
 def read_attestations(
@@ -158,17 +188,23 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
 class Attestations:
     """Attestations and blobs of one program under one identity. The constructor reads them from the store."""
 
-    def __init__(self, folder: Folder, program: int, application: str, syncer: Syncer | None = None) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        program: int,
+        application: str,
+        syncer: Syncer | None = None,
+        takes_passed: bool = False,
+    ) -> None:
         self._syncer = syncer or Syncer(None, lambda error: None)
         self.folder = folder
         self.program = program
-        self.history = History(folder, program)
+        self.history = History(folder, program, takes_passed)
         self.blobs: dict[int, Blob] = {}
         self.damage: list[Damage] = []
         self._application = application
         self._journal = SyncedJournal(folder, program, application, self._syncer, file_kinds.ATTEST)
-        self._newest: dict[int, Attestation] = {}
-        self._others: dict[str, History] = {}
+        self._others: list[History] | None = None
         self._read()
 
     def _read(self) -> None:
@@ -191,34 +227,32 @@ class Attestations:
         damaged. Without a sketch no data is recognised as altered."""
         if self.history.has(data_digest, size):
             return "attested", ""
-        self.history.refresh(self.damage)  # other processes may have added records since
+        self.history.refresh(self.damage, self._journal.path)  # other processes may have added records since
         if self.history.has(data_digest, size):
             return "attested", ""
         elsewhere = self._outcome_elsewhere(data_digest, size)
         if elsewhere:
             return elsewhere, ""
-        damage = self.history.damage_of(data_sketch, size) if data_sketch else ""
+        damage = self.history.sketches.damage(size, data_sketch)
         return ("altered", damage) if damage else ("unknown", "")
 
     def _outcome_elsewhere(self, data_digest: bytes, size: int) -> str:
         """Returns ``attested`` if the program read the data from the same driver under an identity of an earlier
         pylayer, ``stale`` if it read the data from another driver, else an empty string."""
-        found = ""
+        if self._others is None:
+            self._others = list(self._read_others())
+        found = [other.folder.identity for other in self._others if other.has(data_digest, size)]
+        if any(identity.is_same_driver(self.folder.identity) for identity in found):
+            return "attested"
+        return "stale" if found else ""
+
+    def _read_others(self) -> Iterator[History]:
         for name in identity_names(self.folder.root):
-            if name == self.folder.identity.name:
-                continue
-            history = self._others.get(name)
-            if history is None:
-                identity = read_identity(self.folder.root, name)
-                if identity is None:
-                    continue
-                history = self._others[name] = History(Folder(self.folder.root, identity), self.program)
-            history.refresh([])
-            if history.has(data_digest, size):
-                if history.folder.identity.is_same_driver(self.folder.identity):
-                    return "attested"
-                found = "stale"
-        return found
+            identity = read_identity(self.folder.root, name) if name != self.folder.identity.name else None
+            if identity is not None:
+                other = History(Folder(self.folder.root, identity), self.program, takes_passed=False)
+                other.refresh([])
+                yield other
 
     # ---- keeping ---------------------------------------------------------------------------------
 
@@ -228,16 +262,18 @@ class Attestations:
 
     def attest(self, data_digest: bytes, size: int, slot: int, incomplete: bool, data_sketch: bytes = b"") -> None:
         """Records that the application read this data. Raises OSError."""
-        if data_digest in self.history.known:
-            return
-        attestation = Attestation(
-            data_digest, size, int(time.time()), slot, INCOMPLETE if incomplete else 0, data_sketch
-        )
-        self._append(attestation)
-        older = self._newest.get(slot)
-        if older is not None:
-            older.sketch = b""  # a program that reads its cache every few seconds would fill the memory with sketches
-        self._newest[slot] = attestation
+        known = self.history.known.get(data_digest)
+        if known is None or known.flags & PASSED:
+            flags = INCOMPLETE if incomplete else 0
+            self._append(Attestation(data_digest, size, int(time.time()), slot, flags, data_sketch))
+
+    def note_pass(self, data_digest: bytes, size: int, slot: int) -> None:
+        """Records that the application passed this data, and nothing was known against it. Raises OSError."""
+        known = self.history.known.get(data_digest)
+        if known is None or self.history.may_lose(known):
+            self._append(
+                Attestation(data_digest, size, int(time.time()), slot, PASSED if known is None else known.flags)
+            )
 
     def note_load(self) -> None:
         """Records that the application passed data to vkCreatePipelineCache. Raises OSError."""
@@ -304,7 +340,7 @@ class Attestations:
             damage: list[Damage] = []
             for attestation in read_attestations(path, self.folder.identity.digest, damage):
                 loads |= bool(attestation.flags & LOADS)
-                newest[attestation.digest] = attestation
+                newest.setdefault(attestation.digest, attestation).add(attestation)
             if all(what.is_torn_end for what in damage):
                 combined.append(path)
         # What cannot be read now, because a newer version wrote it or the disk fails, stays. A damaged file goes to
@@ -315,11 +351,11 @@ class Attestations:
         parts: list[bytes | memoryview] = []
         if loads:
             parts += Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS).parts()
-        room = MAX_SKETCH_BYTES
-        for attestation in sorted(newest.values(), key=lambda one: date_of(one.time), reverse=True)[:MAX_ATTESTATIONS]:
-            room -= len(attestation.sketch)
+        room = MAX_BYTES
+        for attestation in sorted(newest.values(), key=lambda one: date_of(one.time), reverse=True)[:MAX_RECORDS]:
+            room -= attestation.size_of_record
             if room < 0:
-                attestation.sketch = b""
+                break
             parts += attestation.parts()
         self.folder.write_file(file_kinds.ATTEST, self.program, self._application, parts, sync=True)
         for old in combined:

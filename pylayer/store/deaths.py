@@ -17,10 +17,12 @@ from .reader import parts_of
 from .verdicts import (
     ADDED_CALL,
     APPLICATION,
-    COMPILING,
+    KILLED,
     KIND,
+    LAYER_OFF,
     PIPELINE,
     RECORD,
+    SUCCESSES,
     SUSPECTED,
     Accusation,
     Key,
@@ -38,11 +40,14 @@ if TYPE_CHECKING:
     from .sentinel import Death
 
 
-def accusations(marks: Iterable[Mark]) -> list[Accusation]:
-    """Returns what the marks of a dead process accuse: type, kind, subject and flags, each once."""
+def accusations(marks: Iterable[Mark], used: int = 0) -> list[Accusation]:
+    """Returns what the marks of a dead process accuse: type, kind, subject and flags, each once. ``used``: how often it
+    had used stored data without harm."""
     found: dict[Key, int] = {}
 
-    def accuse(type: int, kind: int, subject: int, flags: int = 0) -> None:
+    killed = KILLED if used >= SUCCESSES else 0
+
+    def accuse(type: int, kind: int, subject: int, flags: int = killed) -> None:
         found[type, kind, subject] = found.get((type, kind, subject), flags) & flags
 
     for mark in marks:
@@ -53,7 +58,7 @@ def accusations(marks: Iterable[Mark]) -> list[Accusation]:
             for number in mark.ids:
                 accuse(APPLICATION, 0, number)
         elif mark.call in (PIPELINES, COMPILE):
-            flags = COMPILING if mark.call == COMPILE else 0
+            flags = KILLED if mark.call == COMPILE else killed
             for fingerprint in mark.ids:
                 if fingerprint:
                     accuse(PIPELINE, 0, fingerprint, flags)
@@ -92,9 +97,12 @@ def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[
         return findings[program]
 
     for death in sentinel.deaths(folder):
-        accused = accusations(death.marks)
+        accused = accusations(death.marks, death.used)
         own = about(death.program, death)
         own.paths.append(death.path)
+        cleared = own.known.acquit(LAYER_OFF) if death.used >= SUCCESSES else None
+        if cleared is not None:
+            own.new.append(cleared)
         for type, kind, subject, flags in accused:
             everyones = type == ADDED_CALL and not death.changed
             finding = about(verdict_files.EVERY_PROGRAM, death) if everyones else own
@@ -113,7 +121,7 @@ def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[
 def _accuse_records(folder: Folder, finding: Finding, found_ns: int) -> None:
     """Accuses the records of the pipelines that are accused. If such a pipeline compiles to other bytes, it is no
     longer suspected, but these records stay aside."""
-    pipelines = {one.subject: one.flags & COMPILING for one in finding.new if one.type == PIPELINE}
+    pipelines = {one.subject: one.flags & KILLED for one in finding.new if one.type == PIPELINE}
     for path in (*folder.files(finding.program, file_kinds.FOLDED), *folder.system_packs(finding.program, [])):
         for part in parts_of(path, folder.identity.digest, []):  # one that cannot be read: the pipeline is accused
             for record in part.records:

@@ -173,7 +173,7 @@ class Fold:
             size += bytes_there
         if not self._everything and not chosen and not self._must:
             return []
-        packs = sorted((_size(path), path) for path in self._packs())
+        packs = sorted((_size(path), path) for path in self._packs() if path in self._must or not _is_published(path))
         worth = self._worth_rewriting(packs, size) if self._everything else frozenset()
         for bytes_there, path in packs:
             if len(chosen) >= 2 * most and path not in self._must:
@@ -363,6 +363,12 @@ class Fold:
                 self.result.quarantined += quarantine.move_file(self.folder.root, reader.path, damage)
             except OSError as error:
                 damage[0].detail = f"it cannot be moved to quarantine: {error.strerror or error}"
+
+
+def _is_published(path: str) -> bool:
+    """Returns whether a pack is one that was pulled. Folded, it would be pulled again."""
+    name = file_kinds.FileName.parse(path)
+    return name is not None and name.is_published
 
 
 def _size(path: str) -> int:

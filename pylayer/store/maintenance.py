@@ -78,11 +78,11 @@ def maintain(
     for program in folder.programs():
         quarantined += yield from _fold(folder, program, damaged, limits, say, at_exit)
     if quarantined:
-        say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer quarantine ls lists them")
+        say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer ls lists them")
     if at_exit:
         return
     yield
-    yield from binary_history.compact(folder, limits.application_binaries)
+    yield from binary_history.compact(folder, binary_history.MOST_BYTES)
     yield from state.maintain(folder.root, limits.state)
     if bounds.is_exceeded(folder.root, limits.max_store, limits.max_program):
         trimmed = bounds.Trimmed()
@@ -148,7 +148,7 @@ def prune(root: str) -> None:
 
 def _prune_fleets(root: str) -> None:
     """Deletes what is remembered of fleets that were not used for long."""
-    directory = os.path.join(root, file_kinds.FLEET_STATE.place)
+    directory = os.path.join(root, file_kinds.INDEX.place)
     for name in names_in(directory):
         path = os.path.join(directory, name)
         try:

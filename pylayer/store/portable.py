@@ -27,10 +27,11 @@ from .state import NO_IDENTITY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from .reader import Part, Record
+    from .verdicts import Verdicts
 
 #: The longest name of a program. The header of a file has the first 64 bytes of it.
 MAX_NAME = 4096
@@ -46,8 +47,6 @@ class Moved:
         self.data_bytes = 0
         #: Records that the store had already.
         self.known = 0
-        #: Program, digest and fingerprint of each record that an export holds.
-        self.names: set[tuple[int, bytes, int]] = set()
         #: Pipelines that runs created and the store lacks, as far as that is known.
         self.missing = 0
         #: Records that were left out because a process died over them.
@@ -63,21 +62,20 @@ class Moved:
 class Export:
     """Writes the records of some programs under one identity into a file, except those suspected of having crashed a
     driver. Equal content is exported once for each fingerprint, by which the layer finds it. Snapshots and the
-    programs' own caches are not exported. With ``pushed``, program, digest and fingerprint of records, neither these
-    are, nor what came from a fleet."""
+    programs' own caches are not exported. ``own``: nor is what came from a fleet."""
 
     def __init__(
         self,
         folder: Folder,
         programs: dict[int, str],
         device: str = "",
-        pushed: Container[tuple[int, bytes, int]] | None = None,
+        own: bool = False,
     ) -> None:
         self.result = Moved()
         self.result.programs = programs
         self._folder = folder
         self._device = device
-        self._pushed = pushed
+        self._own = own
         self._sources: list[Reader] = []
         self._plans: dict[int, dict[tuple[bytes, int], Planned]] = {program: {} for program in programs}
         self._uses: dict[int, Uses] = {program: Uses() for program in programs}
@@ -126,13 +124,10 @@ class Export:
         for record in records:
             if record.magic == format.USED:
                 self._uses[program].note(fingerprints_of(part.data_of(record)), record.last_used)
-            elif record.is_pipeline and not self._is_pushed(program, record):
+            elif record.is_pipeline and not (self._own and record.is_pulled):
                 wanted = Planned(len(self._sources) - 1, part.place(record), record)
                 known = plan.setdefault(record.name, wanted)
                 known.last_used = max(known.last_used, record.last_used)
-
-    def _is_pushed(self, program: int, record: Record) -> bool:
-        return self._pushed is not None and (record.is_pulled or (program, *record.name) in self._pushed)
 
     def _write(self, path: str) -> Iterator[int]:
         writer = pack.PackWriter(path, self._folder.identity, kind=format.EXPORT)
@@ -162,7 +157,6 @@ class Export:
             found[0].flags &= ~format.REBUILT  # of this machine
             writer.add(found[0], found[1], wanted.fingerprint, uses.last_use(wanted.fingerprint, wanted.last_used))
             self.result.records += 1
-            self.result.names.add((program, *name))
             self.result.pipelines += 1
             self.result.data_bytes += len(found[1])
             yield 0
@@ -199,6 +193,8 @@ class Import:
         self.path = path
         self._sync = sync
         self._flags = flags
+        #: If it is set, the packs are for a fleet: without these suspects, and with no times of use.
+        self.without: Verdicts | None = None
         self.result = Moved()
         self._recipient = recipient
         self._sections: dict[int, _Section] = {}
@@ -219,7 +215,7 @@ class Import:
         if header.kind != format.EXPORT:
             raise self._refuse(f"a file of kind {checking.text_of(header.kind)}, not an export")
         if header.identity_digest == NO_IDENTITY.digest:
-            raise self._refuse("it has state and no pipelines: pylayer state import is for it")
+            raise self._refuse("it has recordings and no pipelines")
         if header.size != reader.size:
             outcome = "truncated" if header.size > reader.size else "extended"
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))
@@ -330,7 +326,7 @@ class Import:
     def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
         now = int(time.time())
         if record.magic == format.USED:
-            section.last_run = max(section.last_run, min(record.last_used, now))
+            section.last_run = max(section.last_run, min(record.last_used, now)) if self.without is None else 0
             return
         if record.name in section.taken:
             if self._recipient is None:
@@ -340,6 +336,9 @@ class Import:
         if record.name in section.present:
             self.result.known += 1
             return
+        if self.without is not None and self.without.takes_record(*record.name):
+            self.result.suspects += 1
+            return
         section.gained = True
         self.result.records += 1
         self.result.pipelines += record.is_pipeline
@@ -347,7 +346,8 @@ class Import:
         if section.writer is not None:
             if record.is_pipeline:
                 record.flags |= self._flags
-            section.writer.add(record, data, record.fingerprint, min(record.last_used, now))
+            when = min(record.last_used, now) if self.without is None else format.NEVER_USED
+            section.writer.add(record, data, record.fingerprint, when)
 
 
 def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:

@@ -73,15 +73,6 @@ def items(root: str) -> list[QuarantinedFile]:
     return found
 
 
-def empty(root: str) -> int:
-    """Deletes everything in quarantine; returns how many files."""
-    removed = 0
-    for item in items(root):
-        remove(item.reason_path)
-        removed += remove(item.path)
-    return removed
-
-
 def prune(root: str) -> int:
     """Deletes the oldest files beyond the limits; returns how many."""
     found = sorted(items(root), key=lambda item: (date_of(item.time), item.name))

@@ -48,10 +48,12 @@ def missing(created: Collection[int], stored: Collection[int], elsewhere: set[in
 
 class Uses:
     """The contents of one program's USED records. ``last_run`` is 0 if there are none. ``never``: what counts as last
-    use of a record that came from a fleet and was not used here."""
+    use of a record that came from a fleet and was not used here. ``unknown``: what counts as that of a record of which
+    nothing is known."""
 
-    def __init__(self, never: int = format.NEVER_USED) -> None:
+    def __init__(self, never: int = format.NEVER_USED, unknown: int = 0) -> None:
         self._never = never
+        self._unknown = unknown
         self.by_fingerprint: dict[int, int] = {}
         self.last_run = 0
         self._latest = int(time.time() + AHEAD_SECONDS)
@@ -69,4 +71,4 @@ class Uses:
         """Returns when a record was last used, in seconds since 1970."""
         own_time = own_time if own_time <= self._latest else 0
         when = max(own_time, self.by_fingerprint.get(fingerprint, 0) if fingerprint else self.last_run)
-        return self._never if when == format.NEVER_USED else when
+        return self._never if when == format.NEVER_USED else when or self._unknown

@@ -10,7 +10,6 @@ from ..common.identity import Identity
 from . import ended, runs, sentinel
 from .claim import Claim
 from .folder import Folder
-from .sentinel import left_in_memory as left_in_memory
 from .survey import files_of
 
 TYPE_CHECKING = False

@@ -47,7 +47,7 @@ class Room:
         if sum(self._sizes.values()) + size > self._limits.max_store:
             return "the store has no room for it (max_store_mib)"
         if self._sizes.get(program, 0) + size > self._limits.max_program:
-            return "the store has no room for more of its program (max_program_mib)"
+            return "the store has no room for more of its program (max_store_mib)"
         return ""
 
     def take(self, program: int, size: int) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: PYLAYER_LIVE_BYTES, _MARKS_OFFSET, _RUN_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
 BYTES, OFFSET, RUN_OFFSET = 24576, 256, 8192
-MARK = struct.Struct("<IHHQ14Q")
+MARK = struct.Struct("<IHHQ13QQ")
 #: ``watch`` returns this if a page of the file could be missing when it is written to.
 UNFIT = -2
 
@@ -50,6 +50,8 @@ class Death(Value):
     marks: list[Mark]
     #: A variable was set that changes what the driver gives.
     changed: bool = False
+    #: How many pipelines the driver had created with stored data before, without harm.
+    used: int = 0
 
 
 def _runtime_directory() -> str | None:
@@ -83,19 +85,6 @@ def files(folder: str) -> Iterator[str]:
         for name in names_in(directory):
             if name.endswith(file_kinds.LIVE) and name.startswith(beginning):
                 yield os.path.join(directory, name)
-
-
-def left_in_memory() -> list[str]:
-    """Returns the paths of sentinels in the runtime directory whose process has ended, whatever their store."""
-    directory, found = _runtime_directory() or "", []
-    for name in names_in(directory):
-        path = os.path.join(directory, name)
-        try:
-            if not is_alive(path):
-                found.append(path)
-        except OSError:
-            continue  # not this user's, or deleted meanwhile
-    return found
 
 
 def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
@@ -209,13 +198,14 @@ def _read(path: str, folder: Folder) -> Death | None:
     if header is None or header.kind != file_kinds.LIVE.magic:
         # Either the writer died over it, or we may not read it.
         return None if outcome in ("foreign-version", "foreign-identity") else Death(path, 0, "", when_ns, [])
-    marks = []
+    marks, used = [], 0
     if len(data) >= RUN_OFFSET:
-        for call, kind, count, cache, *ids in MARK.iter_unpack(data[OFFSET:RUN_OFFSET]):
+        for call, kind, count, cache, *ids, created in MARK.iter_unpack(data[OFFSET:RUN_OFFSET]):
+            used += created
             if RECORDS <= call <= COMPILE or call in ADDED:
                 marks.append(Mark(call, kind, cache, tuple(ids[: min(count, len(ids))])))
     changed = bool(header.flags & format.CHANGED_DRIVER)
-    return Death(path, header.program, header.application, header.created_ns, marks, changed)
+    return Death(path, header.program, header.application, header.created_ns, marks, changed, used)
 
 
 def deaths(folder: Folder) -> list[Death]:

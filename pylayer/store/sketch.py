@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import struct
 
-#: Three sums over the data's 64-bit words, and the offset at which the run of equal bytes at its end begins. 4 bytes
-#: for each piece follow.
-HEAD = struct.Struct("=QQQQ")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Sums over the data's 64-bit words: of the even ones, of the odd ones, of all times their index and times its square;
+#: and the offset at which the run of equal bytes at its end begins. 4 bytes for each piece follow.
+HEAD = struct.Struct("=QQQQQ")
 PIECE = 4
 _FIRST_PIECE_BYTES = 256
 _PIECES_PER_DOUBLING = 64
+_MOST_PIECES = 1088
 _WORD = (1 << 64) - 1
 
 #: Data counts as a cut-off copy from this many equal whole pieces.
@@ -23,26 +28,75 @@ _FEWEST_PIECES = 4
 _MOST_PADDING = 64
 #: A tail that a file system filled with zeros or 0xff is at least this long.
 _SHORTEST_FILL = 512
+#: From so many new sketches on, sorting all again is faster than inserting each.
+_MANY = 64
 
 
-def damage(sketch: bytes, size: int, good: bytes, good_size: int) -> str:
-    """Returns how the data of ``good`` was damaged, in words, if ``sketch`` is that of a damaged copy of it; else an
-    empty string."""
-    if len(sketch) < HEAD.size or len(good) < HEAD.size:
-        return ""
-    if size < good_size:
+class Sketches:
+    """Sketches of good data. A damaged copy is looked up, so that it takes the same time however many there are: a
+    program may wait for it in each of thousands of vkCreatePipelineCache."""
+
+    def __init__(self) -> None:
+        self._new: list[tuple[int, bytes]] = []
+        #: Size and head, by the sum of the even words and by that of the odd words. A changed word leaves one of both.
+        self._by_sum: dict[int, tuple[int, bytes]] = {}
+        #: Sorted, so that data that begins with given pieces follows the place of these pieces.
+        self._by_start: list[tuple[bytes, int]] = []
+        self._by_size: list[tuple[int, bytes]] = []
+
+    def add(self, size: int, sketch: bytes) -> None:
+        """Adds good data. Ignores what is no sketch of data of this size, as one of another layout."""
+        if len(sketch) == HEAD.size + min(_whole_pieces(size), _MOST_PIECES) * PIECE:
+            self._new.append((size, sketch))
+
+    def damage(self, size: int, sketch: bytes) -> str:
+        """Returns how good data was damaged, in words, if ``sketch`` is that of a damaged copy; else an empty
+        string."""
+        if len(sketch) < HEAD.size:
+            return ""
+        from bisect import bisect_left  # imported here, because a program waits for the first plan
+
+        self._take_new()
+        *sums, filled_from = HEAD.unpack_from(sketch)
         pieces = sketch[HEAD.size :]
-        is_start = len(pieces) >= _FEWEST_PIECES * PIECE and good[HEAD.size :].startswith(pieces)
-        return f"cut off, it has {size} of {good_size} bytes" if is_start else ""
-    if size > good_size:
+        for key in sums[:2]:
+            good_size, good = self._by_sum.get(key, (0, b""))
+            if good_size == size and _differ_in_one_word(sums, HEAD.unpack(good), size):
+                return "one 64-bit word changed"
+        if size - filled_from >= _SHORTEST_FILL:
+            left = pieces[: _whole_pieces(filled_from) * PIECE]
+            at = bisect_left(self._by_size, (size, left))
+            if at < len(self._by_size) and self._by_size[at][0] == size and self._by_size[at][1].startswith(left):
+                return f"one byte repeated from {filled_from} on"
+        if len(pieces) >= _FEWEST_PIECES * PIECE:
+            at = bisect_left(self._by_start, (pieces, size + 1))
+            if at < len(self._by_start) and self._by_start[at][0].startswith(pieces):
+                return f"cut off, it has {size} of {self._by_start[at][1]} bytes"
         return ""
-    if _differ_in_one_word(HEAD.unpack_from(sketch), HEAD.unpack_from(good), size):
-        return "one 64-bit word changed"
-    filled_from, good_filled_from = HEAD.unpack_from(sketch)[3], HEAD.unpack_from(good)[3]
-    if good_size - good_filled_from >= _MOST_PADDING or good_filled_from - filled_from < _SHORTEST_FILL:
-        return ""
-    end = HEAD.size + _whole_pieces(filled_from) * PIECE
-    return f"one byte repeated from {filled_from} on" if sketch[:end][HEAD.size :] == good[:end][HEAD.size :] else ""
+
+    def _take_new(self) -> None:
+        starts, sizes = [], []
+        for size, sketch in self._new:
+            head, pieces = sketch[: HEAD.size], sketch[HEAD.size :]
+            even, odd, _, _, filled_from = HEAD.unpack(head)
+            self._by_sum[even] = self._by_sum[odd] = (size, head)
+            starts.append((pieces, size))
+            if size - filled_from < _MOST_PADDING:
+                sizes.append((size, pieces))
+        self._new.clear()
+        _insert(self._by_start, starts)
+        _insert(self._by_size, sizes)
+
+
+def _insert(into: list[Any], new: list[Any]) -> None:
+    from bisect import insort
+
+    if len(new) < _MANY:
+        for one in new:
+            insort(into, one)
+    else:
+        into += new
+        into.sort()
 
 
 def _whole_pieces(size: int) -> int:
@@ -55,10 +109,11 @@ def _whole_pieces(size: int) -> int:
     return _PIECES_PER_DOUBLING * (1 + octave) + (size - start) // (start // _PIECES_PER_DOUBLING)
 
 
-def _differ_in_one_word(sums: tuple[int, ...], good: tuple[int, ...], size: int) -> bool:
-    """Returns whether the data differs in a single 64-bit word. With a difference e in word k the three sums differ by
-    e, k*e and k*k*e, modulo 2**64."""
-    e, ke, kke = ((a - b) & _WORD for a, b in zip(sums[:3], good[:3], strict=True))
+def _differ_in_one_word(sums: list[int], good: tuple[int, ...], size: int) -> bool:
+    """Returns whether the data differs in a single 64-bit word. With a difference e in word k the sums of all words, of
+    words times their index, and times its square, differ by e, k*e and k*k*e, modulo 2**64."""
+    e = (sums[0] + sums[1] - good[0] - good[1]) & _WORD
+    ke, kke = (sums[2] - good[2]) & _WORD, (sums[3] - good[3]) & _WORD
     if e == 0:
         return False
     twos = (e & -e).bit_length() - 1

@@ -208,7 +208,7 @@ class State:
         """``foreign``: an export to read instead of the root's files."""
         self.program = program
         self.application = ""
-        #: As drivers see it. An interpreter or Wine comes first.
+        #: As rules name it: an interpreter comes first.
         self.executable = ""
         self._root = root
         self._is_foreign = bool(foreign)
@@ -432,24 +432,27 @@ def export(state: State, path: str) -> Iterator[None]:
     yield from _write_file(state, path, ALL, format.EXPORT)
 
 
-def foreign(path: str) -> State:
-    """Returns the state in a file that ``export`` wrote, to be read. The file may come from anybody. Raises Refused and
-    OSError."""
-    header, outcome = Reader(path, foreign=True).header()
-    if header is None:
-        raise Refused(outcomes.STORE[outcome])
-    if (header.kind, header.identity_digest) != (format.EXPORT, NO_IDENTITY.digest):
-        raise Refused("it has no state (pylayer import is for pipelines)")
+def foreign(path: str) -> State | None:
+    """Returns the state in a file that ``export`` wrote, to be read; None if it did not write the file, which may come
+    from anybody. Raises OSError."""
+    header, _ = Reader(path, foreign=True).header()
+    if header is None or (header.kind, header.identity_digest) != (format.EXPORT, NO_IDENTITY.digest):
+        return None
     return State("", header.program, path)
+
+
+def verified(state: State) -> Iterator[None]:
+    """Reads what ``foreign`` returned. Raises Refused if anything of it is damaged, and OSError."""
+    yield from state.reading()
+    if state.damage:
+        raise Refused(outcomes.STORE[state.damage[0].outcome])
 
 
 def take_over(state: State, root: str, recipient: tuple[int, str] | None = None) -> Iterator[None]:
     """Adds what ``foreign`` returned to a root, whole or not at all. ``recipient``: number and name of the program that
     gets it. Raises Refused and OSError."""
-    yield from state.reading()
+    yield from verified(state)
     state.program, state.application = recipient or (state.program, state.application)
-    if state.damage:
-        raise Refused(outcomes.STORE[state.damage[0].outcome])
     state.failed.clear()
     make_private_below(root, PLACE)
     yield from _write_file(state, _new_path(root, state.program), ALL, whole=True)

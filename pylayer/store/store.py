@@ -24,16 +24,15 @@ EVERY = "all programs"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container
+    from collections.abc import Collection
 
     from ..common.identity import Identity
-    from .fleet_packs import Bound as Bound
     from .format import Damage as Damage
     from .holdings import Holding as Holding
     from .holdings import Learn
     from .holdings import Shelf as Shelf
     from .holdings import Stored as Stored
-    from .portable import Export
+    from .portable import Export as Export
     from .portable import Import as Import
     from .portable import Moved as Moved
     from .room import Room as Room
@@ -135,14 +134,14 @@ class Store:
         identity: Identity,
         programs: dict[int, str],
         device: str,
-        pushed: Container[tuple[int, bytes, int]] | None = None,
+        own: bool = False,
     ) -> Export:
-        """Returns an export of programs, given by number with their names, which has not begun. ``pushed``: without
-        these records, given by program, digest and fingerprint, and without those that came from a fleet."""
+        """Returns an export of programs, given by number with their names, which has not begun. ``own``: without what
+        came from a fleet."""
         from .folder import Folder
-        from .portable import Export
+        from .portable import Export as Export
 
-        return Export(Folder(self.root, identity), programs, device, pushed)
+        return Export(Folder(self.root, identity), programs, device, own)
 
     def import_from(
         self, path: str, recipient: tuple[int, str] | None, sync: bool = True, rebuilt: bool = False
@@ -166,13 +165,14 @@ class Store:
         for folder in folders(self.root):
             for program, (application, known) in verdict_files.read_all(folder).items():
                 word = (application or f"program {program:016x}") if program else EVERY
-                found += verdict_words.tell(folder.identity, word, known)
+                found += verdict_words.tell(folder.identity, program, word, known)
         return found
 
-    def forget_verdicts(self) -> None:
-        """Ends all verdicts. What cannot be deleted stays."""
+    def forget(self, verdicts: list[VerdictText]) -> None:
+        """Ends these verdicts, and all others about the same programs and drivers. What cannot be deleted stays."""
         from . import verdict_files
         from .folder import folders
 
         for folder in folders(self.root):
-            verdict_files.forget(folder)
+            for program in {one.program_id for one in verdicts if one.identity == folder.identity.name}:
+                verdict_files.forget(folder, int(program, 16))

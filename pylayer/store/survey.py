@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Time of last use of what is never evicted.
 NEVER = 1 << 62
+#: Time of last use of what has none, or one in the future: after what came from a fleet and was never used (``ranks``).
+UNKNOWN = 1 << 20
 #: Eviction goes down to this fraction of a limit, so that the next record does not exceed it again.
 DOWN_TO = 0.9
 
@@ -37,7 +39,7 @@ class StoreFile:
         self.kind: Kind | None = name.kind if name is not None else None
         self.size = size
         #: When it was written, in seconds since 1970.
-        self.date = int(date_of(mtime))
+        self.date = int(date_of(mtime)) or UNKNOWN
 
 
 def files_of(root: str, identity_name: str) -> list[StoreFile]:
@@ -144,7 +146,7 @@ class Survey:
 
     def _read_program(self, name: str, program: int, files: list[StoreFile]) -> Iterator[None]:
         """Reads all of a program's files together, because a use may be recorded in another file than its record."""
-        uses = self.uses[name, program] = Uses(self.ranks[name])
+        uses = self.uses[name, program] = Uses(self.ranks[name], UNKNOWN)
         seen: set[tuple[bytes, int]] | None = set() if self._merged else None
         found: list[tuple[StoreFile, SurveyedFile, bytearray]] = []
         for file in files:

@@ -48,8 +48,8 @@ def fsync_in_steps(path: str) -> Iterator[None]:
 
 
 class Syncer:
-    """Applies the fsync policy of one device. ``interval``: seconds, 0 for each write, None for never. ``failed`` is
-    called with the first failure, on any thread."""
+    """Puts one device's records on the disk. ``interval``: seconds, None for never. ``failed`` is called with the first
+    failure, on any thread."""
 
     def __init__(self, interval: float | None, failed: Callable[[OSError], None]) -> None:
         self._interval = interval
@@ -79,7 +79,7 @@ class Syncer:
         which is probably on the disk already."""
         if self._interval is None:
             _delete(older)
-        elif self._interval == 0 or wait:
+        elif wait:
             self._do(lambda: self._sync_file(path, older))
         else:  # in a thread of its own: the file may be large, and journals must not wait for it
             self._start_thread(lambda: self._do(lambda: self._sync_file(path, older)))
@@ -92,9 +92,7 @@ class Syncer:
 
     def _add(self, job: Callable[[], None]) -> None:
         self._jobs.append(job)
-        if self._interval == 0:
-            self._work()
-        elif self._busy.acquire(False):
+        if self._busy.acquire(False):
             self._start_thread(self._in_thread)
 
     @staticmethod
@@ -157,6 +155,11 @@ class SyncedJournal:
         self._folder = folder
         self._syncer = syncer
         self._journal = Journal(folder.path, folder.identity, program, application, kind)
+
+    @property
+    def path(self) -> str | None:
+        """The file to which records are appended, or None before the first."""
+        return self._journal.path
 
     def append(self, parts: list[bytes | memoryview]) -> None:
         """Appends whole records, given as the pieces of ``format.record_parts``. Raises OSError."""

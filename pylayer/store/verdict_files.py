@@ -119,6 +119,6 @@ def write(folder: Folder, program: int, application: str, new: list[Verdict]) ->
         remove(path)
 
 
-def forget(folder: Folder) -> int:
-    """Deletes all verdicts of a folder; returns how many files."""
-    return sum(remove(path) for path in paths_of(folder, None))
+def forget(folder: Folder, program: int | None = None) -> int:
+    """Deletes all verdicts about a program, or with None of a folder; returns how many files."""
+    return sum(remove(path) for path in paths_of(folder, program))

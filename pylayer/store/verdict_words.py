@@ -45,14 +45,26 @@ def grouped(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 class VerdictText:
     """What people are told of one or several verdicts about a program. ``state`` is one of ``STATES``."""
 
-    __slots__ = ("driver", "identity", "program", "since_s", "state", "switches_off", "text", "type", "until_s")
+    __slots__ = (
+        "driver",
+        "identity",
+        "program",
+        "program_id",
+        "since_s",
+        "state",
+        "switches_off",
+        "text",
+        "type",
+        "until_s",
+    )
 
-    def __init__(self, identity: Identity, program: str, state: str, group: list[Verdict]) -> None:
+    def __init__(self, identity: Identity, number: int, program: str, state: str, group: list[Verdict]) -> None:
         fields = identity.fields
         known = [str(fields[key]) for key in ("driver_name", "driver_info") if fields.get(key)]
         self.identity = identity.name
         self.driver = ", ".join(known) or "unknown driver"
         self.program = program
+        self.program_id = f"{number:016x}"
         self.type = group[0].rule.name
         self.state = state
         self.switches_off = group[0].type in OFF
@@ -70,11 +82,11 @@ def state_of(verdict: Verdict, now_s: float) -> str:
     return IN_FORCE if verdict.holds(now_s) else TRIAL if verdict.is_on_trial(now_s) else EVIDENCE
 
 
-def tell(identity: Identity, program: str, known: Verdicts) -> list[VerdictText]:
+def tell(identity: Identity, number: int, program: str, known: Verdicts) -> list[VerdictText]:
     """Returns what is decided about a program, by state and then oldest first."""
     now = known.now_s
     found = []
     for state in STATES:
         mine = [one for one in known.entries.values() if state_of(one, now) == state]
-        found += [VerdictText(identity, program, state, group) for group in grouped(mine)]
+        found += [VerdictText(identity, number, program, state, group) for group in grouped(mine)]
     return found

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 STUB, RECORD, PIPELINE, KIND, APPLICATION = range(2, 7)
 ADDED_CALL, LAYER_OFF = 8, 9
 
-#: Flags: the verdict is decided, not just evidence for it; the process died where the driver may have compiled.
-DECIDED, COMPILING = 1, 2
+#: Flags: the verdict is decided, not just evidence for it; the process was probably killed, because the driver may have
+#: compiled, which takes long, or because other stored data was used ``SUCCESSES`` times before.
+DECIDED, KILLED = 1, 2
 
 #: One entry of a file: type, kind, runs, flags, subject, decided_ns, until_s, found_ns.
 ENTRY = struct.Struct("<BBHIQQQQ")
@@ -47,11 +48,12 @@ CLOCK_SECONDS = HOUR
 #: No verdict of the table lasts longer. One that says so is not believed.
 LONGEST_SECONDS = 90 * DAY
 
-#: A run in which the layer used so much stored data has shown that using it works.
+#: A run in which the layer used so much stored data has shown that using it works. A driver that crashes on everything
+#: stored crashes at the first use on each thread.
 SUCCESSES = 8
 #: A whole pipeline that adds nothing to a cell is evidence of a stub if a run has this many and no other cell.
 EMPTY_CELLS = 4
-#: Starts that found deaths over stored data, none of them cleared, after which the layer is off for the program.
+#: Starts that found deaths over stored data, with no success in between, after which the layer is off for the program.
 DEATHS = 3
 #: Calls that the layer adds so often, or that take so long, that a kill often finds a program in one. Without them
 #: pipelines are created more slowly. So one more death is needed.
@@ -75,8 +77,9 @@ class VerdictRule(Value):
 
     ``runs``: so many different runs must have evidence. ``seconds``: how long the verdict lasts. ``again``: how long if
     evidence comes after its end or after it was cleared; 0: as long. ``stays``: from this many runs with evidence on a
-    success no longer clears it; 0 is never. ``about_driver``: evidence and successes do not count while a variable of
-    ``CHANGING`` is set. ``effect`` and ``end`` are what people are told.
+    success no longer clears it, from twice as many if the last process was probably killed; 0 is never.
+    ``about_driver``: evidence and successes do not count while a variable of ``CHANGING`` is set. ``effect`` and
+    ``end`` are what people are told.
     """
 
     name: str
@@ -130,10 +133,10 @@ TABLE = {
         effect="{call} is not called for {kind} pipelines, because a program died in this call",
         end="{call} is called for {kind} pipelines again",
     ),
-    # Evidence: DEATHS starts found deaths over records or at creations that cannot compile, and nothing cleared them.
-    # Success: a run that created SUCCESSES pipelines from stored data.
+    # Evidence: a start found deaths over records or at creations, of processes that were not probably killed.
+    # Success: a run that created SUCCESSES pipelines from stored data, or one and ended well.
     LAYER_OFF: VerdictRule(
-        "layer-off", 1, 7 * DAY,
+        "layer-off", DEATHS, 7 * DAY,
         effect="the layer is off, because the program died repeatedly while the driver handled stored data",
         end="the layer is on again",
     ),
@@ -326,7 +329,8 @@ class Verdicts:
         rule, known = TABLE[type], self.entries.get((type, kind, subject))
         if known is None or known.until_s == 0 or (rule.about_driver and self.changing):
             return None
-        if rule.stays and known.runs >= rule.stays and known.holds(self.now_s):
+        stays = rule.stays * (2 if known.flags & KILLED else 1)
+        if stays and known.runs >= stays and known.holds(self.now_s):
             return None
         cleared = Verdict(type, kind, known.runs, known.flags, subject, self._after(known), 0, known.found_ns)
         self.entries[cleared.key] = cleared
@@ -340,13 +344,7 @@ class Verdicts:
         """Decides what follows from all deaths together, after a start at ``found_ns`` accused what they name.
         Returns the new decisions."""
         new = []
-        counted = [one for one in self.in_force(RECORD, PIPELINE) if not one.flags & COMPILING]
-        deaths = {one.found_ns for one in counted}
-        off = self.entries.get((LAYER_OFF, 0, 0))
-        tried = off is not None and off.is_on_trial(self.now_s)
-        if found_ns in deaths and (tried or len(deaths) >= DEATHS):
-            decision = self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns)
-            if decision is not None:
-                decision.runs = max(len(deaths), 1)
-            new.append(decision)
+        found = [one for one in self.in_force(*SUSPECTED) if one.found_ns == found_ns]
+        if any(one.type in (RECORD, PIPELINE) and not one.flags & KILLED for one in found):
+            new.append(self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns))
         return [one for one in new if one is not None]

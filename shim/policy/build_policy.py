@@ -23,19 +23,11 @@ def boundary_declarations() -> str:
 
 
 ffibuilder = FFI()
-OWN_DECLARATIONS = """
-const PylayerShim *pylayer_shim(void);
-extern int64_t pylayer_call_began_ns, pylayer_call_limit_ns;
-extern const char *pylayer_call_name;
-extern int32_t pylayer_watching;
-void pylayer_watch(void);
-"""
-
-ffibuilder.cdef(boundary_declarations() + OWN_DECLARATIONS)
+ffibuilder.cdef(boundary_declarations() + "const PylayerShim *pylayer_shim(void);")
 ffibuilder.set_source(
     "pylayer._policy",
     '#include "shim/policy/interpreter.h"',
-    sources=["shim/policy/interpreter.c", "shim/policy/isolation.c", "shim/policy/watchdog.c"],
+    sources=["shim/policy/interpreter.c", "shim/policy/isolation.c"],
     include_dirs=["."],
     extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes"],
     # setup.py has made the private copy by the time the linker runs.

@@ -1,12 +1,10 @@
 """What the layer's C has to know of policy, as headers: the built-in skip rules, so that it needs no interpreter to
-leave a process alone; how policy's compiled copy of a policy file is named; the names of the settings; and which build
-this is.
+leave a process alone; how policy's compiled copy of a policy file is named; and which build this is.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import sys
 from pathlib import Path
@@ -36,11 +34,6 @@ def skip_rules() -> list[str]:
     return [text("s" + "".join(f"{rule.get(name, '*')}\0" for name in conditions)) for rule in rules]
 
 
-def setting_names() -> list[str]:
-    schema = json.loads(Path("pylayer/common/policy.schema.json").read_text(encoding="utf-8"))
-    return sorted([*schema["definitions"]["settings"]["properties"], "log_level"])
-
-
 def header() -> str:
     version, number = (
         constant("pylayer/__init__.py", "__version__"),
@@ -52,12 +45,6 @@ def header() -> str:
         "#define BUILT_IN_RULES " + " ".join(skip_rules()),
     ]
     return "\n".join(lines) + "\n"
-
-
-def names_header() -> str:
-    """What shim/layer/policy/layer_settings.c includes."""
-    names = "".join(f"    {text(name)},\n" for name in setting_names())
-    return f"/* Written by shim/policy/layer_tables.py. */\nstatic const char *const setting_names[] = {{\n{names}}};\n"
 
 
 def counter_names() -> list[str]:
@@ -127,7 +114,6 @@ def write(directory: Path) -> list[Path]:
     """Writes the headers where they changed, so that nothing is compiled again for nothing."""
     made = {
         directory / "layer_tables.h": header(),
-        directory / "layer_setting_names.h": names_header(),
         directory / "run_names.h": run_names_header(),
         directory / "store_numbers.h": store_numbers.header(),
         directory / "driver_variables.h": driver_variables_header(),

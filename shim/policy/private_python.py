@@ -103,11 +103,10 @@ def patch(path: Path, *options: str) -> None:
 
 
 def search_only(path: Path, directory: str | None) -> None:
-    """Makes ``path`` look for its libraries in ``directory``, which begins with $ORIGIN, before the system's places,
-    and nowhere else: a Python that is not the system's has its own directory written into all that it builds. That is
-    thirty failed calls at each start, and on another machine a directory that anybody may have made."""
-    options = ["--set-rpath", directory] if directory else ["--remove-rpath"]
-    subprocess.run(["patchelf", *options, str(path)], check=True)
+    """Strips ``path``. Makes it look for its libraries in ``directory``, which begins with $ORIGIN, before the system's
+    places, and nowhere else: a Python that is not the system's has its own directory written into all that it builds.
+    That is thirty failed calls at each start, and on another machine a directory that anybody may have made."""
+    patch(path, *(["--set-rpath", directory] if directory else ["--remove-rpath"]))
 
 
 def package_files(package: str) -> Iterator[tuple[Path, Path]]:

@@ -4,9 +4,6 @@
 
 #include "replay.h"
 
-/* More than the largest structure that a driver writes to or reads: a structure that ends early ends in zeros. */
-#define SLACK 4096
-
 #define ROW(kind, type, structure, makes, create, destroy)                                                             \
     [STATE_##kind] = {VK_STRUCTURE_TYPE_##type, sizeof(structure), VK_OBJECT_TYPE_##makes, create, destroy},
 const Kind kinds[STATE_KIND_COUNT] = {STATE_KINDS(ROW)};

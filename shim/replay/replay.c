@@ -1,6 +1,6 @@
-/* replay.c - creates recorded Vulkan objects and times pipelines
+/* replay.c - creates recorded Vulkan objects
  *
- *   pylayer-replay VENDOR DEVICE UUID   (hexadecimal: vendorID, deviceID, pipelineCacheUUID)
+ *   pylayer-replay VENDOR-DEVICE-UUID   (hexadecimal: vendorID, deviceID, pipelineCacheUUID)
  *
  * Standard input has objects, each after what it is made of, the instance and the device first: a Frame, the object,
  * zeros to a multiple of 8. Standard output has a line for each event:
@@ -8,29 +8,33 @@
  *   lacks NAME              the device is created without this extension or feature
  *   fails WHY               there is no device; the process ends
  *   ready                   the device is there
- *   done INDEX RESULT NS    a pipeline that was asked for: VkResult and nanoseconds
- *   refused INDEX WHY       one that never reached the driver
+ *   done RESULT             the VkResult of a pipeline that was asked for
+ *   refused WHY             one that never reached the driver
  *
  * Whatever the driver prints goes to standard error. Nothing here trusts an object, but a driver that gets an impossible
  * one may do anything: this process has nothing to lose.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "../layer/process/clock.h"
 #include "replay.h"
 
-#define NOT_ASKED UINT32_MAX
-
 typedef struct {
-    uint32_t size, index; /* NOT_ASKED: others are made of it, and it stays */
+    uint32_t size, asked; /* 0: others are made of it, and it stays */
     uint8_t digest[16];
 } Frame;
+
+typedef struct Made {
+    uint8_t digest[16]; /* the first member: of the object that it was made of */
+    uint64_t handle;
+    uint16_t kind;
+    VkResult result; /* of its creation; the handle is valid if it is VK_SUCCESS */
+    struct Made *before;
+} Made;
 
 typedef VkResult(VKAPI_PTR *CreateObject)(VkDevice, const void *, const VkAllocationCallbacks *, uint64_t *);
 typedef VkResult(VKAPI_PTR *CreatePipelines)(VkDevice, VkPipelineCache, uint32_t, const void *,
@@ -39,24 +43,24 @@ typedef VkResult(VKAPI_PTR *CreateRayTracing)(VkDevice, VkDeferredOperationKHR, 
                                               const VkAllocationCallbacks *, uint64_t *);
 typedef void(VKAPI_PTR *DestroyObject)(VkDevice, uint64_t, const VkAllocationCallbacks *);
 
-static FILE *lines;
+FILE *lines;
 static VkDevice device;
 static PFN_vkGetDeviceProcAddr get_device_proc;
 static PFN_vkVoidFunction creates[STATE_KIND_COUNT], destroys[STATE_KIND_COUNT];
-static uint32_t wanted_vendor, wanted_device;
-static uint8_t wanted_uuid[VK_UUID_SIZE];
-
-void tell(const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    vfprintf(lines, format, values);
-    va_end(values);
-    fputc('\n', lines);
-    fflush(lines);
-}
+static const char *wanted; /* as is_wanted writes it */
+static void *by_digest;    /* a tree of everything that stays, by digest */
+static Made *newest;
 
 /* ---- instance and device ----------------------------------------------------------------------- */
+
+static bool is_wanted(const VkPhysicalDeviceProperties *properties)
+{
+    char text[64];
+    int at = snprintf(text, sizeof text, "%x-%x-", properties->vendorID, properties->deviceID);
+    for (size_t i = 0; i < VK_UUID_SIZE; i++, at += 2)
+        snprintf(text + at, 3, "%02x", properties->pipelineCacheUUID[i]);
+    return strcmp(text, wanted) == 0;
+}
 
 static VkPhysicalDevice find_physical(void)
 {
@@ -70,11 +74,19 @@ static VkPhysicalDevice find_physical(void)
     for (uint32_t i = 0; i < count; i++) {
         VkPhysicalDeviceProperties properties;
         ask(found[i], &properties);
-        if (properties.vendorID == wanted_vendor && properties.deviceID == wanted_device &&
-            memcmp(properties.pipelineCacheUUID, wanted_uuid, VK_UUID_SIZE) == 0)
+        if (is_wanted(&properties))
             return found[i];
     }
     return VK_NULL_HANDLE;
+}
+
+/* Some commands of 1.1 and 1.2 were an extension's before. */
+static PFN_vkVoidFunction find_command(const char *name)
+{
+    char extensions[64];
+    snprintf(extensions, sizeof extensions, "%sKHR", name);
+    PFN_vkVoidFunction found = get_device_proc(device, name);
+    return found ? found : get_device_proc(device, extensions);
 }
 
 /* Ends the process if there is no device. */
@@ -83,29 +95,22 @@ static void begin(const Object *object)
     bool is_instance = object->kind == STATE_INSTANCE;
     VkPhysicalDevice physical = VK_NULL_HANDLE;
     if (is_instance ? instance != VK_NULL_HANDLE : device || !instance || !(physical = find_physical())) {
-        tell("fails the device is not there");
+        fprintf(lines, "fails the device is not there\n");
         exit(3);
     }
     VkResult result = is_instance ? fit_instance(object) : fit_device(object, physical, &device);
     if (result != VK_SUCCESS) {
-        tell("fails %s returned %d", is_instance ? "vkCreateInstance" : "vkCreateDevice", result);
+        fprintf(lines, "fails %s returned %d\n", is_instance ? "vkCreateInstance" : "vkCreateDevice", result);
         exit(3);
     }
     if (is_instance)
         return;
     get_device_proc = (PFN_vkGetDeviceProcAddr)get_instance_proc(instance, "vkGetDeviceProcAddr");
     for (int kind = STATE_DEVICE + 1; kind < STATE_KIND_COUNT; kind++) {
-        creates[kind] = get_device_proc(device, kinds[kind].create);
-        destroys[kind] = get_device_proc(device, kinds[kind].destroy);
+        creates[kind] = find_command(kinds[kind].create);
+        destroys[kind] = find_command(kinds[kind].destroy);
     }
-    /* Extensions that are part of 1.1 and 1.2. */
-    if (!creates[STATE_YCBCR_CONVERSION]) {
-        creates[STATE_YCBCR_CONVERSION] = get_device_proc(device, "vkCreateSamplerYcbcrConversionKHR");
-        destroys[STATE_YCBCR_CONVERSION] = get_device_proc(device, "vkDestroySamplerYcbcrConversionKHR");
-    }
-    if (!creates[STATE_RENDER_PASS_2])
-        creates[STATE_RENDER_PASS_2] = get_device_proc(device, "vkCreateRenderPass2KHR");
-    tell("ready");
+    fprintf(lines, "ready\n");
 }
 
 static void destroy(const Made *made)
@@ -118,7 +123,8 @@ static void destroy(const Made *made)
 static void end(void)
 {
     if (device) {
-        made_each(destroy);
+        for (const Made *made = newest; made; made = made->before)
+            destroy(made);
         ((PFN_vkDestroyDevice)get_device_proc(device, "vkDestroyDevice"))(device, NULL);
     }
     if (instance)
@@ -127,12 +133,30 @@ static void end(void)
 
 /* ---- objects ----------------------------------------------------------------------------------- */
 
+static int compare_digests(const void *one, const void *other)
+{
+    return memcmp(one, other, sizeof((Made *)0)->digest);
+}
+
+static void keep_made(const Made *made)
+{
+    Made *kept = malloc(sizeof *kept);
+    if (!kept)
+        abort();
+    *kept = *made;
+    kept->before = newest;
+    newest = kept;
+    if (!tsearch(kept, &by_digest, compare_digests))
+        abort();
+}
+
 /* Writes the handles into the image. Returns NULL, or why that cannot be. */
 static const char *link_handles(const Object *object, VkResult *result)
 {
     for (uint32_t i = 0; i < object->handles; i++) {
         const ObjectHandle *handle = &object->handle[i];
-        const Made *made = made_find(handle->digest);
+        const Made *const *found = tfind(handle->digest, &by_digest, compare_digests);
+        const Made *made = found ? *found : NULL;
         if (!made || kinds[made->kind].makes != (VkObjectType)handle->type)
             return "it is made of an object that is not there";
         if (made->result != VK_SUCCESS) {
@@ -159,18 +183,16 @@ static void replay(const Frame *frame, const Object *object)
     Made made = {.kind = object->kind, .result = VK_ERROR_UNKNOWN};
     memcpy(made.digest, frame->digest, sizeof made.digest);
     const char *problem = link_handles(object, &made.result);
-    uint64_t started = now_ns();
     if (!problem)
         made.result = create(object, &made.handle);
-    uint64_t spent = now_ns() - started;
-    if (frame->index == NOT_ASKED) {
-        made_add(&made);
+    if (!frame->asked) {
+        keep_made(&made);
         return;
     }
     if (problem)
-        tell("refused %u %s", frame->index, problem);
+        fprintf(lines, "refused %s\n", problem);
     else
-        tell("done %u %d %llu", frame->index, made.result, (unsigned long long)spent);
+        fprintf(lines, "done %d\n", made.result);
     destroy(&made);
 }
 
@@ -192,21 +214,10 @@ static bool take_frame(void)
         begin(&object);
     else if (!problem && device)
         replay(&frame, &object);
-    else if (frame.index != NOT_ASKED)
-        tell("refused %u %s", frame.index, problem ? problem : "there is no device");
+    else if (frame.asked)
+        fprintf(lines, "refused %s\n", problem ? problem : "there is no device");
     free(object.image);
     free(data);
-    return true;
-}
-
-static bool read_uuid(const char *text)
-{
-    if (strlen(text) != 2 * VK_UUID_SIZE || strspn(text, "0123456789abcdef") != 2 * VK_UUID_SIZE)
-        return false;
-    for (size_t i = 0; i < VK_UUID_SIZE; i++) {
-        char digits[3] = {text[2 * i], text[2 * i + 1], 0};
-        wanted_uuid[i] = (uint8_t)strtoul(digits, NULL, 16);
-    }
     return true;
 }
 
@@ -214,14 +225,14 @@ int main(int count, char **arguments)
 {
     int output = dup(STDOUT_FILENO);
     lines = output < 0 ? NULL : fdopen(output, "w");
-    if (!lines || count != 4 || !read_uuid(arguments[3]) || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    if (!lines || count != 2 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return 2;
-    wanted_vendor = (uint32_t)strtoul(arguments[1], NULL, 16);
-    wanted_device = (uint32_t)strtoul(arguments[2], NULL, 16);
+    setlinebuf(lines);
+    wanted = arguments[1];
     void *loader = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
     get_instance_proc = loader ? (PFN_vkGetInstanceProcAddr)dlsym(loader, "vkGetInstanceProcAddr") : NULL;
     if (!get_instance_proc) {
-        tell("fails libvulkan.so.1 cannot be opened");
+        fprintf(lines, "fails libvulkan.so.1 cannot be opened\n");
         return 3;
     }
     while (take_frame())

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <vulkan/vulkan.h>
 
@@ -13,6 +14,8 @@
 /* ---- object.c: the bytes of an object. docs/internals/format.md has the same for other readers ---- */
 
 #define MAX_OBJECT (256u << 20)
+/* More than the largest structure that a driver writes to or reads: a structure that ends early ends in zeros. */
+#define SLACK 4096
 
 /* What each kind is, by its number; root_type 0: there is no such kind. */
 typedef struct {
@@ -40,22 +43,6 @@ const char *object_open(Object *object, const uint8_t *data, size_t size);
 /* Returns whether size bytes at pointer are in the image. */
 bool object_has(const Object *object, const void *pointer, size_t size);
 
-/* ---- made.c: what was made, by digest ---- */
-
-typedef struct {
-    uint8_t digest[16];
-    uint64_t handle;
-    uint16_t kind;
-    VkResult result; /* of its creation; the handle is valid if it is VK_SUCCESS */
-} Made;
-
-/* Returns what was made of this object, or NULL if it was never sent. */
-const Made *made_find(const uint8_t digest[16]);
-/* Ends the process if there is no memory. */
-void made_add(const Made *made);
-/* Calls each for everything that was made, the newest first. */
-void made_each(void (*each)(const Made *made));
-
 /* ---- fit.c: an instance and a device as the program created them, as far as this driver can ---- */
 
 extern PFN_vkGetInstanceProcAddr get_instance_proc;
@@ -67,7 +54,7 @@ VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *d
 
 /* ---- replay.c ---- */
 
-/* Writes one line for the process that feeds this one. */
-void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What the process that feeds this one reads, line by line. */
+extern FILE *lines;
 
 #endif

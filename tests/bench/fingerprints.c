@@ -83,7 +83,7 @@ int main(void)
     void *key = NULL;
     VkDevice handle = (VkDevice)(void *)&key;
     struct timespec start;
-    run_open(&device.run, 1, NULL);
+    run_open(&device.run, 1);
     shaders_open(&device.shaders, &device.driver, &device.run, &device.crash);
     device.run.carrier = PYLAYER_CARRIER_CELLS;
     device.driver.create_shader_module = driver_creates;

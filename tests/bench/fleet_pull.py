@@ -44,7 +44,7 @@ def main() -> None:
 def measure(directory: Path, options: argparse.Namespace) -> None:
     builder = Builder(directory)
     builder.store.journal(GAME, *(cell(number, size=options.size) for number in range(options.records)))
-    builder.push()
+    builder.export()
     builder.publish()
     packs, name = builder.index.packs, builder.store.identity.name
     size = sum(pack.bytes for pack in packs)

@@ -112,7 +112,9 @@ class Bench:
             for wanted in ("false", "true"):
                 self.fresh_disk()
                 self.fresh_store()
-                run = self.world.demo("--count", self.count, VK_PYLAYER_PIPELINE_CACHE_RECORD_STATE=wanted)
+                run = self.world.demo(
+                    "--count", self.count, **self.world.policy(f"settings: {{record_state: {wanted}}}")
+                )
                 totals.append(run["create_ns_total"] / self.count)
             recorded.add(*totals)
             for path in self.world.stored_files():

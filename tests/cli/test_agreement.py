@@ -15,9 +15,7 @@ Made = tuple[int, int | None]
 COLD, WARM = (0, COUNT), (COUNT, 0)
 POLICIES: dict[str, tuple[str, Made, Made]] = {
     "default": ("", COLD, WARM),
-    "without timeline": ("settings: {timeline_mib: 0}\n", COLD, WARM),
     "observe": ("settings: {carrier: observe}\n", COLD, COLD),
-    "observe without timeline": ("settings: {carrier: observe, timeline_mib: 0}\n", COLD, COLD),
     "off": ("settings: {carrier: 'off'}\n", (0, None), (0, None)),
 }
 
@@ -34,7 +32,7 @@ def test_commands_agree(user: User, policy: str, first: Made, second: Made, api:
         cache.write_bytes(b"nonsense" * 100)
         user.demo(COUNT, "--api", api, "--feedback", "--cache", cache)
         (stats,) = user.json("stats", "--last")["programs"]
-        top = user.json("top")["programs"][0]
+        top = user.json("stats", "--watch")["programs"][0]
         (report,) = user.json("report")["runs"]
         for key in SHOWN:
             assert stats[key] == top[key] == report[key], (run, key)
@@ -45,7 +43,7 @@ def test_commands_agree(user: User, policy: str, first: Made, second: Made, api:
         assert row[2:6] == ["?" if number is None else str(number) for number in numbers]
         assert stats["saved_estimate_ns"] == report["saved_estimate_ns"]
     (total,) = user.json("stats")["programs"]
-    found = parsed(user.pylayer("metrics").stdout)
+    found = parsed(user.pylayer("stats", "--prometheus").stdout)
     summed = {name: sum(samples.values()) for name, samples in found.items()}
     assert summed["pylayer_pipelines_total"] == total["pipelines"] == 2 * COUNT
     assert summed.get("pylayer_pipeline_hits_total", 0) == total["hits"]

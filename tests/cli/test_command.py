@@ -102,13 +102,13 @@ def test_help_fits_the_terminal(user: User, columns: int) -> None:
     ("arguments", "says"),
     [
         (("nonsense",), "no such command 'nonsense'; see pylayer --help"),
-        (("stat",), "no such command 'stat'; did you mean stats or state or status? See pylayer --help"),
-        (("key", "nw"), "no such command 'nw'; did you mean new? See pylayer key --help"),
+        (("stat",), "no such command 'stat'; did you mean stats? See pylayer --help"),
+        (("policy", "chek"), "no such command 'chek'; did you mean check? See pylayer policy --help"),
         (("doctor", "--foo"), "no such option '--foo'; see pylayer doctor --help"),
         (("stats", "--jsn"), "no such option '--jsn'; did you mean --json? See pylayer stats --help"),
         (("stats", "--json", "--nonsense"), "no such option '--nonsense'; see pylayer stats --help"),
         (("run",), "missing argument '-- APP [ARGS]...'; see pylayer run --help"),
-        (("doctor", "argument"), "got unexpected extra argument (argument); see pylayer doctor --help"),
+        (("doctor", "a", "argument"), "got unexpected extra argument (argument); see pylayer doctor --help"),
         (
             ("trim", "--max-size", "much"),
             "invalid value for '--max-size': 'much' is not a size; write it like 500M or 2GiB; see pylayer trim --help",
@@ -121,11 +121,11 @@ def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pylayer: {says}\n")
 
 
-@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "verify", "trim", "top"])
+@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "ls --verify", "trim", "stats --watch"])
 def test_no_home(user: User, words: str) -> None:
     """Without any home directory a command ends with one line that names the variables to set."""
     empty = {"HOME": "", "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
-    done = user.pylayer(words, **empty)
+    done = user.pylayer(*words.split(), **empty)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and "HOME" in done.stderr
 
@@ -135,22 +135,19 @@ def test_no_home(user: User, words: str) -> None:
     [
         "ls",
         "stats",
-        "verify",
-        "verify --repair",
+        "ls --verify",
+        "ls --verify --repair",
         "trim",
-        "clear --all",
-        "top --once",
-        "report --list",
-        "quarantine ls",
-        "quarantine forget",
-        "quarantine empty",
+        "rm --all",
+        "stats --watch",
+        "stats --runs",
     ],
 )
 def test_no_store(user: User, words: str) -> None:
     """If no program has run yet, a command says so in one line and succeeds. It creates nothing."""
     done = user.pylayer(*words.split())
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 1, "")
-    assert str(user.store) in done.stdout or words == "top --once"
+    assert str(user.store) in done.stdout or words == "stats --watch"
     assert not user.store.exists()
 
 
@@ -158,20 +155,31 @@ def test_nothing_in_no_store(user: User) -> None:
     """If no program has run yet, none has the name that is asked for, and lists are empty."""
     done = user.pylayer("ls", "x")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert user.json("quarantine", "ls")["items"] == []
+    assert user.json("ls")["quarantined"] == []
 
 
 def test_quiet(user: User) -> None:
     """With -q, before or after the command, a command that succeeds prints nothing beside what was asked for. Errors
     are printed."""
     user.demo(4)
-    assert "would remove" in user.pylayer("-q", "clear", "--all", "--dry-run").stdout
-    assert "  remove the whole identity" in user.terminal("-q", "clear", "--all", answer="n\n")[1]
-    for words in ("-q trim", "export x --app pipelines -q", "-q import x", "policy init -q", "clear --all --yes -q"):
+    assert "would remove" in user.pylayer("-q", "rm", "--all", "--dry-run").stdout
+    assert "  remove the whole identity" in user.terminal("-q", "rm", "--all", answer="n\n")[1]
+    for words in ("-q trim", "export x --app pipelines -q", "-q import x", "rm --all --pipelines --yes -q"):
         done = user.pylayer(*words.split())
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), words
     assert "pipelines" in user.pylayer("-q", "stats").stdout and "Store:" not in user.pylayer("-q", "stats").stdout
     assert user.pylayer("-q", "import", "nothing").stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(user: User, shell: str) -> None:
+    """click prints the script for a shell. What the script asks for are commands, options and kinds of files."""
+    done = user.pylayer(_PYLAYER_COMPLETE=f"{shell}_source")
+    assert (done.returncode, done.stderr) == (0, "") and f"_PYLAYER_COMPLETE={shell}_complete" in done.stdout
+    asks = {"_PYLAYER_COMPLETE": "bash_complete"}
+    assert "plain,stats" in user.pylayer(COMP_WORDS="pylayer sta", COMP_CWORD="1", **asks).stdout.split()
+    assert user.pylayer(COMP_WORDS="pylayer trim --fr", COMP_CWORD="2", **asks).stdout.split() == ["plain,--free"]
+    assert user.pylayer(COMP_WORDS="pylayer import ", COMP_CWORD="2", **asks).stdout.split() == ["file,"]
 
 
 # ---- how it ends ---------------------------------------------------------------------------------------
@@ -181,7 +189,7 @@ def test_ctrl_c(user: User) -> None:
     """Ctrl-C at a question ends the command by SIGINT. Nothing is done."""
     store = filled(user.store)
     before = store.files()
-    status, text = user.terminal("clear", "--all", answer=CTRL_C)
+    status, text = user.terminal("rm", "--all", answer=CTRL_C)
     assert status == -signal.SIGINT
     assert "Remove" in text and "pylayer:" not in text
     assert store.files() == before
@@ -191,7 +199,7 @@ def test_end_of_input(user: User) -> None:
     """Ctrl-D does not answer a question: nothing is done, and one line says so."""
     store = filled(user.store)
     before = store.files()
-    status, text = user.terminal("clear", "--all", answer="\x04")
+    status, text = user.terminal("rm", "--all", answer="\x04")
     assert status == 1
     assert text.endswith("pylayer: there was no answer, so nothing was done\n")
     assert store.files() == before
@@ -236,7 +244,7 @@ print("alive")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "alive")
 
 
-@pytest.mark.parametrize("words", ["ls", "ls --json", "stats --help", "verify"])
+@pytest.mark.parametrize("words", ["ls", "ls --json", "stats --help", "ls --verify"])
 def test_nobody_reads(user: User, words: str) -> None:
     """If the reader has gone, as in `| head`, SIGPIPE ends the command without any output on standard error."""
     filled(user.store)
@@ -265,24 +273,25 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*(?:3[0-9]|9[0-7])[0-9;]*m")
 def test_colours(user: User) -> None:
     """Colours are for terminals only, and never used if NO_COLOR is set or the terminal is a dumb one."""
     filled(user.store)
-    assert COLOUR.search(user.terminal("verify")[1])
-    assert not COLOUR.search(user.terminal("verify", NO_COLOR="1")[1])
-    assert "\x1b" not in user.terminal("verify", TERM="dumb")[1]
-    assert "\x1b" not in user.pylayer("verify").stdout
-    assert COLOUR.search(user.pylayer("verify", FORCE_COLOR="1", TERM="xterm-256color").stdout)
-    assert not COLOUR.search(user.pylayer("verify", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm-256color").stdout)
+    assert COLOUR.search(user.terminal("ls", "--verify")[1])
+    assert not COLOUR.search(user.terminal("ls", "--verify", NO_COLOR="1")[1])
+    assert "\x1b" not in user.terminal("ls", "--verify", TERM="dumb")[1]
+    assert "\x1b" not in user.pylayer("ls", "--verify").stdout
+    assert COLOUR.search(user.pylayer("ls", "--verify", FORCE_COLOR="1", TERM="xterm-256color").stdout)
+    asks = {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm-256color"}
+    assert not COLOUR.search(user.pylayer("ls", "--verify", **asks).stdout)
 
 
 def test_progress(user: User) -> None:
     """Long work shows its progress on standard error, on a terminal only."""
     filled(user.store)
-    assert "verifying" in user.terminal("verify")[1]
-    assert "verifying" not in user.terminal("verify", "--json")[1]
-    assert "verifying" not in user.terminal("verify", TERM="dumb")[1]
+    assert "verifying" in user.terminal("ls", "--verify")[1]
+    assert "verifying" not in user.terminal("ls", "--verify", "--json")[1]
+    assert "verifying" not in user.terminal("ls", "--verify", TERM="dumb")[1]
     assert "trimming" in user.terminal("trim")[1]
     assert "checking" in user.terminal("doctor")[1]
     assert "checking" not in user.terminal("doctor", "--json")[1]
-    done = user.pylayer("verify")
+    done = user.pylayer("ls", "--verify")
     assert "verifying" not in done.stdout and done.stderr == ""
 
 

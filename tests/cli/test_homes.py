@@ -14,44 +14,37 @@ from pylayer.cli.main import COMMANDS
 
 #: One use of each command, and more of those that do different things. PLACE is a directory that can be written.
 USES = """
-bench -q -- true
-clear --all --yes
-completion bash
 doctor
+doctor pipelines
 export --app pipelines PLACE/new.pylayer
+export --app pipelines --recordings PLACE/new.recorded
 fleet pull --url file://PLACE/fleet
-fleet push --key PLACE/key --url file://PLACE/fleet
+export --sign PLACE/key --url file://PLACE/fleet
 fleet publish --key PLACE/key --url file://PLACE/fleet
-fleet status --url file://PLACE/fleet
-forget --all --yes
 import PLACE/good.pylayer
+import PLACE/good.recorded
 install --implicit
-key new PLACE/new.key
-key show PLACE/key
+key PLACE/new.key --new
+key PLACE/key
 ls
-metrics
+ls --verify
 off pipelines
-on pipelines
+off pipelines --undo
 policy check
 policy explain
-policy init
 prewarm --for pipelines PLACE/good.pylayer
-quarantine empty --yes
-quarantine forget --yes
-quarantine ls
 rebuild
 report
+report --pipeline 0013225d53d80222
 report --html PLACE/page.html
+rm --all --yes
 run --summary -- DEMO --count 3
-show 0013225d53d80222
-state export --app pipelines PLACE/new.state
-state import PLACE/good.state
 stats
-status pipelines
-top --once
+stats --prometheus PLACE/pylayer.prom
+stats --runs
+stats --watch
 trim --max-size 1M
 uninstall
-verify
 """
 #: What the disk below the home does (tests/storage).
 DISKS = {"no home": "", "read-only": "change:EROFS", "full": "write:ENOSPC,mkdir:ENOSPC"}
@@ -65,8 +58,8 @@ def place(user: User, tmp_path: Path) -> Path:
     (place / "fleet").mkdir(parents=True)
     user.demo(6)
     assert user.pylayer("export", "--app", "pipelines", place / "good.pylayer").returncode == 0
-    assert user.pylayer("state", "export", "--app", "pipelines", place / "good.state").returncode == 0
-    assert user.pylayer("key", "new", place / "key").returncode == 0
+    assert user.pylayer("export", "--app", "pipelines", "--recordings", place / "good.recorded").returncode == 0
+    assert user.pylayer("key", place / "key", "--new").returncode == 0
     return place
 
 
@@ -131,8 +124,8 @@ def test_uninstall_without_a_home(user: User, tmp_path: Path) -> None:
     ("words", "says"),
     [
         ("import PLACE/good.pylayer", "HOME/.cache/pylayer"),
-        ("fleet push --key PLACE/key --url file://PLACE/fleet", "HOME/.cache/pylayer"),
-        ("policy init", "HOME/.config/pylayer/policy.yaml"),
+        ("export --sign PLACE/key --url file://PLACE/fleet", "HOME/.cache/pylayer"),
+        ("off steam --undo", "HOME/.config/pylayer/policy.yaml"),
         ("install", "HOME/.local cannot be written"),
     ],
 )
@@ -143,8 +136,8 @@ def test_line_names_what_cannot_be_written(user: User, place: Path, words: str, 
     assert says.replace("HOME", str(user.home)) in done.stderr and "Read-only file system" in done.stderr
 
 
-def test_forget_says_what_it_forgot(user: User, place: Path) -> None:
-    """forget reports only what is gone."""
-    done = run(user, "forget --all --yes", place, "read-only")
-    assert done.returncode == 1 and done.stdout == "" and "could not be removed" in done.stderr
+def test_rm_says_what_stays(user: User, place: Path) -> None:
+    """rm reports what is left."""
+    done = run(user, "rm --all --history --yes", place, "read-only")
+    assert done.returncode == 1 and "could not be removed" in done.stderr
     assert user.json("stats")["programs"]

@@ -1,4 +1,4 @@
-"""``pylayer metrics``: Prometheus' own parser reads the output correctly, whatever programs are called."""
+"""``pylayer stats --prometheus``: Prometheus' own parser reads the output correctly, whatever programs are called."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_real_program(user: User) -> None:
     user.demo(12)
     user.demo(12)
     file = user.directory / "pylayer.prom"
-    assert user.pylayer("metrics", "-o", file).stdout == ""
+    assert user.pylayer("stats", "--prometheus", file).stdout == ""
     assert file.stat().st_mode & 0o777 == 0o644 and [path.name for path in user.directory.iterdir()] == [file.name]
-    assert file.read_text() == user.pylayer("metrics").stdout
+    assert file.read_text() == user.pylayer("stats", "--prometheus").stdout
     found = parsed(file.read_text())
     assert found["pylayer_runs_total"] == {(): 2} and found["pylayer_pipelines_total"] == {(): 24}
     assert sum(found["pylayer_pipeline_hits_total"].values()) == 12
@@ -63,7 +63,7 @@ def test_values(user: User) -> None:
             cache_outcomes={"attested": 5},
             damage={"truncated": 1},
         )
-    found = parsed(user.pylayer("metrics").stdout)
+    found = parsed(user.pylayer("stats", "--prometheus").stdout)
     kind = (("kind", "graphics, fast-linked"),)
     assert found["pylayer_pipelines_total"] == {(): 60}
     assert found["pylayer_pipeline_hit_seconds_total"] == {(): 5}
@@ -83,9 +83,9 @@ def test_evicted_runs(user: User) -> None:
     """When the oldest run is evicted, a new series begins, so no counter of a series decreases."""
     write_run(user, started=1000.0, counters={"pipelines": 100})
     write_run(user, started=2000.0, counters={"pipelines": 10})
-    (before,) = parsed(user.pylayer("metrics").stdout, ())["pylayer_pipelines_total"].items()
+    (before,) = parsed(user.pylayer("stats", "--prometheus").stdout, ())["pylayer_pipelines_total"].items()
     min(user.store.glob("runs/*.run")).unlink()
-    (after,) = parsed(user.pylayer("metrics").stdout, ())["pylayer_pipelines_total"].items()
+    (after,) = parsed(user.pylayer("stats", "--prometheus").stdout, ())["pylayer_pipelines_total"].items()
     assert (before[1], after[1]) == (110, 10)
     assert dict(before[0])["since"] == "1970-01-01T00:16:40Z" and dict(after[0])["since"] == "1970-01-01T00:33:20Z"
     assert set(before[0]) ^ set(after[0]) == {("since", dict(of[0])["since"]) for of in (before, after)}
@@ -96,7 +96,7 @@ def test_hostile_names(user: User, name: str) -> None:
     """A program's name is always a label, whatever it contains. Names that are displayed alike count as one program."""
     write_run(user, program=name, executable=name, cache_outcomes={name: 1}, counters={"pipelines": 1})
     write_run(user, program=name, executable="other", started=float("nan"), counters={"pipelines": 1})
-    text = user.pylayer("metrics").stdout
+    text = user.pylayer("stats", "--prometheus").stdout
     found = parsed(text)
     assert set(found) <= {metric for metric, _, _ in metrics.METRICS}
     assert found["pylayer_pipelines_total"] == {(): 2} and "\x1b" not in text
@@ -110,11 +110,11 @@ def test_names() -> None:
 
 def test_empty_store(user: User) -> None:
     """Without a store, the file lists the metrics and reports that nothing is stored."""
-    assert parsed(user.pylayer("metrics").stdout)["pylayer_store_bytes"] == {(): 0}
+    assert parsed(user.pylayer("stats", "--prometheus").stdout)["pylayer_store_bytes"] == {(): 0}
 
 
 def test_unwritable(user: User, tmp_path: Path) -> None:
     """A directory that cannot be written to is reported in one line. The old file stays."""
-    done = user.pylayer("metrics", "-o", tmp_path / "nowhere" / "pylayer.prom")
+    done = user.pylayer("stats", "--prometheus", tmp_path / "nowhere" / "pylayer.prom")
     assert done.returncode == 1 and done.stderr.endswith("was not written: No such file or directory\n")
     assert not os.path.lexists(tmp_path / "nowhere")

@@ -18,9 +18,12 @@ from pylayer.cli.uninstall import remover
 from pylayer.common import config
 
 MANIFEST = "vulkan/{}_layer.d/VkLayer_pylayer_pipeline_cache.json"
-LIBRARY = "/usr/lib/pylayer/current/layer/libVkLayer_pylayer_pipeline_cache.so"
-#: What packages have beside what `pylayer install --system` writes.
+SITE = f"/usr/lib/pylayer/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/pylayer"
+LIBRARY = f"{SITE}/libVkLayer_pylayer_pipeline_cache.so"
+#: What packages have beside the environment and what `pylayer install --system` writes.
 ONLY_PACKAGES = {
+    "usr/bin/pylayer",
+    "usr/share/man/man1/pylayer.1",
     "etc/pylayer/policy.yaml",
     "usr/lib/systemd/user/pylayer-pull.service",
     "usr/lib/systemd/user/pylayer-pull.timer",
@@ -53,24 +56,22 @@ def test_policy_for_all_users() -> None:
 
 
 def test_stage(user: User, tmp_path: Path) -> None:
-    """A package has the files that `pylayer install` writes, those that only packages have, and no path of the machine
-    that built it. Everything leads to /usr, whatever the umask."""
+    """A package has an environment with the wheel, the manifests that `pylayer install` writes, what only packages
+    have, and no path of the machine that built it. Everything leads to /usr, whatever the umask."""
     root = tmp_path / "root"
+    wheel = next((ROOT / "build/package/wheel").glob("*.whl"))
     with others.umask(0o077):
-        subprocess.run([sys.executable, "-P", ROOT / "packaging/stage.py", root], check=True)
+        subprocess.run([sys.executable, "-P", ROOT / "packaging/stage.py", root, wheel], check=True)
     assert user.pylayer("install", "--implicit").returncode == 0
-    installed = names(user.home / ".local" / "bin", "usr/bin/")
-    installed |= names(user.data / "pylayer", "usr/lib/pylayer/") | names(user.data / "vulkan", "usr/share/vulkan/")
-    installed |= names(user.data / "man", "usr/share/man/")
-    assert names(root) == installed | ONLY_PACKAGES
-
+    installed = names(user.data / "vulkan", "usr/share/vulkan/")
+    rest = {name for name in names(root) if not name.startswith("usr/lib/pylayer/")}
+    assert rest == installed | ONLY_PACKAGES and (root / LIBRARY[1:]).is_file()
     for kind in ("explicit", "implicit"):
         bases = (root / "usr/share", user.data)
         mine, theirs = (json.loads((base / MANIFEST.format(kind)).read_text()) for base in bases)
         assert mine["layer"].pop("library_path") == LIBRARY and theirs["layer"].pop("library_path")
         assert mine == theirs
-    assert os.readlink(root / "usr/bin/pylayer") == "/usr/lib/pylayer/current/bin/pylayer"
-    assert (root / LIBRARY[1:]).is_file()
+    assert os.readlink(root / "usr/bin/pylayer") == "/usr/lib/pylayer/bin/pylayer"
     assert "ExecStart=/usr/bin/pylayer " in (root / "usr/lib/systemd/user/pylayer-pull.service").read_text()
     for path in (path for path in root.rglob("*") if not path.is_symlink()):
         assert path.stat().st_mode & 0o777 in (0o755, 0o644), path

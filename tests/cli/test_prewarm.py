@@ -122,7 +122,8 @@ def test_replay_that_fails(gamer: User) -> None:
 
 def test_nothing_is_kept(gamer: User) -> None:
     """If the layer stores nothing for the device, one line says where to look."""
-    done = gamer.pylayer("prewarm", "game.foz", "--for", "game", VK_PYLAYER_PIPELINE_CACHE_CARRIER="off")
+    gamer.policy_file.write_text('settings: {carrier: "off"}\n')
+    done = gamer.pylayer("prewarm", "game.foz", "--for", "game")
     assert done.returncode == 1 and "nothing was stored: " in done.stderr and "pylayer doctor" in done.stderr
 
 

@@ -119,7 +119,7 @@ def test_same_bytes(player: User) -> None:
 
     before = digests()
     (identity,) = Store(str(player.store)).identities()
-    assert player.pylayer("clear", "--identity", identity, "--yes").returncode == 0
+    assert player.pylayer("rm", "--pipelines", "--identity", identity, "--yes").returncode == 0
     assert digests() == set()
     assert rebuilt(player)["rebuilt"] == ALL
     assert digests() == before
@@ -186,7 +186,7 @@ def test_pipelines_that_harm(updater: User, action: str, why: str) -> None:
     assert numbers(one) == (0, 0) and one["not_tried"] == {why: lost}
     assert why in updater.pylayer("rebuild", **bad).stdout
     assert play(updater, "plain", **driver()) == (COUNT - lost, lost)
-    assert updater.pylayer("clear", "--identity", newest(updater), "--yes").returncode == 0
+    assert updater.pylayer("rm", "--pipelines", "--identity", newest(updater), "--yes").returncode == 0
     assert numbers(rebuilt(updater, "--all", **driver())) == (COUNT, COUNT)
 
 
@@ -219,8 +219,9 @@ def test_features_of_a_structure_that_the_driver_leaves_out(user: User) -> None:
 
 def test_nothing_is_stored(updater: User) -> None:
     """Where the layer stores nothing, one slice finds that out, and nothing is noted of the pipelines."""
-    off = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "off"}
-    one = rebuilt(updater, status=1, **driver(), **off)
+    updater.policy_file.write_text('settings: {carrier: "off"}\n')
+    one = rebuilt(updater, status=1, **driver())
+    updater.policy_file.unlink()
     assert sum(one["not_rebuilt"].values()) == COUNT and "stores nothing" in next(iter(one["not_rebuilt"]))
     assert numbers(rebuilt(updater, **driver())) == (COUNT, COUNT)
 
@@ -236,7 +237,9 @@ def test_time_is_up(updater: User) -> None:
 def test_order_of_pipelines_that_were_stored_before(user: User) -> None:
     """A run that recorded what it found in the store knows how long its compiles took, from the store."""
     slow = {"PYLAYER_TEST_DRIVER": "pipeline=slow:40?compile"}
-    user.demo(COUNT, **slow, VK_PYLAYER_PIPELINE_CACHE_RECORD_STATE="false")
+    user.policy_file.write_text("settings: {record_state: false}\n")
+    user.demo(COUNT, **slow)
+    user.policy_file.unlink()
     user.demo(COUNT, **slow)
     assert user.json("stats", "--last")["programs"][0]["compiled"] == 0
     found = re.search(rf"{COUNT} pipelines .* once waited (\d+) ms", user.pylayer("rebuild", **driver()).stdout)
@@ -392,8 +395,8 @@ def test_hostile_objects() -> None:
 
 
 def test_forgotten_and_cleared(updater: User) -> None:
-    """forget and clear remove a program's state. trim folds it, verify reads it, ls counts it, and no export has it."""
-    assert updater.pylayer("verify").returncode == 0
+    """rm removes a program's state. trim folds it, verify reads it, ls counts it, and no export has it."""
+    assert updater.pylayer("ls", "--verify").returncode == 0
     (path,) = updater.store.glob("state/*")
     assert updater.json("ls")["state_bytes"] == path.stat().st_size and path.stat().st_mode & 0o777 == 0o600
     assert updater.pylayer("export", "all.pylayer", "--app", "*recorded*").returncode == 0
@@ -401,10 +404,10 @@ def test_forgotten_and_cleared(updater: User) -> None:
     data = bytearray(path.read_bytes())
     data[600] ^= 1
     path.write_bytes(data)
-    assert updater.pylayer("verify").returncode == 1
-    assert updater.pylayer("verify", "--repair").returncode == 0
+    assert updater.pylayer("ls", "--verify").returncode == 1
+    assert updater.pylayer("ls", "--verify", "--repair").returncode == 0
     (program,) = (shelf["programs"][0]["program_id"] for shelf in updater.json("ls")["identities"])
-    for words in (("clear", "--app", "*recorded*"), ("forget", "*recorded*"), ("forget", "--all"), ("clear", "--all")):
+    for words in (("rm", "*recorded*", "--recordings"), ("rm", "*recorded*"), ("rm", "--all")):
         play(updater, "plain")
         record(updater, recorded.pipelines(1, True), [1], int(program, 16))
         (updater.store / "state" / f"{program}.unrecorded").touch()

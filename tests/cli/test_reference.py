@@ -26,7 +26,7 @@ OF_LIBRARIES = {
 }
 #: Strings in the sources that look like a variable but are not for users.
 NOT_FOR_USERS = {
-    "_PYLAYER_COMPLETE",  # between a shell and `pylayer completion`
+    "_PYLAYER_COMPLETE",  # click's, between a shell and its script
 }
 VARIABLE = re.compile(
     r"_?PYLAYER_[A-Z_]+|(?:EN|DIS)ABLE_PYLAYER|XDG_[A-Z_]+|VK_[A-Z_]+_(?:LAYERS|PATH|FILES|FILENAMES|ENABLE|DISABLE|DEBUG)|"

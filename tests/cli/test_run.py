@@ -315,7 +315,7 @@ def test_summary_of_its_own(user: User) -> None:
     were, whoever started them."""
     words = f"{DEMO} --count 3 & PYLAYER_SESSION=another {DEMO} --count 5 --compute & wait"
     done = user.pylayer("run", "--summary", "--", "sh", "-c", words)
-    assert done.returncode == 0 and len(user.json("report", "--list")["processes"]) == 2
+    assert done.returncode == 0 and len(user.json("stats", "--runs")["processes"]) == 2
     (row,) = [line for line in done.stderr.splitlines() if line.startswith("pipelines")]
     assert row.split()[1:3] == ["1", "3"]
     alone = user.pylayer("run", "--summary", "--", "sh", "-c", words.replace("another", "third").split("&")[1])
@@ -331,15 +331,15 @@ def test_summary_of_nothing(user: User) -> None:
 
 
 def test_summary_of_an_excluded_program(user: User) -> None:
-    """If a rule excludes the program, --summary names it, and does not guess. `pylayer on` includes the program."""
+    """If a rule excludes the program, --summary names it, and does not guess. `off --undo` includes the program."""
     game = user.directory / "steam"
     shutil.copy(DEMO, game)
     done = user.pylayer("run", "--summary", "--", game, "--count", 1)
     assert done.stderr.splitlines()[-1] == (
         "pylayer: nothing was recorded: the built-in skip rule executable: steam excludes steam, and nothing that it "
-        "started created a Vulkan device under the layer; pylayer on steam includes it"
+        "started created a Vulkan device under the layer; pylayer off steam --undo includes it"
     )
-    assert user.pylayer("on", "steam").returncode == 0
+    assert user.pylayer("off", "--undo", "steam").returncode == 0
     assert "nothing was recorded" not in user.pylayer("run", "--summary", "--", game, "--count", 1).stderr
 
 

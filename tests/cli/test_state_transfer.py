@@ -1,4 +1,4 @@
-"""``pylayer state``: another machine compiles what a program asked for, without the program and for its own driver."""
+"""``pylayer export --recordings``: another machine compiles what a program asked for, for its own driver."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def exported(user: User) -> Path:
     """The state of a program that ran on one machine."""
     user.demo(COUNT)
     path = user.directory / "demo.recorded"
-    done = user.json("state", "export", path, "--app", "pipelines")
-    assert (done["pipelines"], done["left_out"], done["signed_by"]) == (COUNT, 0, None)
+    done = user.json("export", path, "--app", "pipelines", "--recordings")
+    assert (done["pipelines"], done["missing_pipelines"], done["signed_by"]) == (COUNT, 0, None)
     return path
 
 
@@ -34,7 +34,7 @@ def state_of(user: User) -> list[Path]:
 def test_a_builder_without_the_program(exported: Path, elsewhere: User, user: User) -> None:
     """A machine that never ran the program compiles its pipelines for a card that the program's machine does not have.
     With these the program compiles nothing there."""
-    assert elsewhere.json("state", "import", exported)["pipelines"] == COUNT
+    assert elsewhere.json("import", exported)["pipelines"] == COUNT
     (rebuilt,) = elsewhere.json("rebuild", "pipelines", **NEW_CARD)["rebuilds"]
     assert (rebuilt["wanted"], rebuilt["rebuilt"]) == (COUNT, COUNT)
     packs = elsewhere.directory / "built.pylayer"
@@ -48,6 +48,7 @@ def test_a_builder_without_the_program(exported: Path, elsewhere: User, user: Us
 def test_it_has_the_name_that_drivers_know(exported: Path) -> None:
     """An export says how the program's file is called: drivers have profiles for names."""
     found = state.foreign(str(exported))
+    assert found is not None
     for _ in found.reading():
         pass
     assert found.executable == "pipelines"
@@ -55,10 +56,10 @@ def test_it_has_the_name_that_drivers_know(exported: Path) -> None:
 
 @pytest.mark.parametrize("name", ["pipelines", "pipe*"])
 def test_cleared_by_its_name(exported: Path, elsewhere: User, name: str) -> None:
-    """``clear`` finds the state of a program that never ran on this machine by the name that came with it."""
-    assert elsewhere.pylayer("state", "import", exported).returncode == 0 and state_of(elsewhere)
-    done = elsewhere.json("clear", "--app", name, "--yes")
-    assert done["state_files"] > 0 and done["removed"] == [] and state_of(elsewhere) == []
+    """``rm`` finds the state of a program that never ran on this machine by the name that came with it."""
+    assert elsewhere.pylayer("import", exported).returncode == 0 and state_of(elsewhere)
+    done = elsewhere.json("rm", name, "--yes")
+    assert done["others"]["recordings"] > 0 and done["removed"] == [] and state_of(elsewhere) == []
 
 
 def test_only_the_user_reads_it(exported: Path) -> None:
@@ -69,15 +70,15 @@ def test_only_the_user_reads_it(exported: Path) -> None:
 def test_it_is_given_to_another_program(exported: Path, elsewhere: User) -> None:
     """--for names a program of this store, which gets the state."""
     elsewhere.demo(2)
-    done = elsewhere.json("state", "import", exported, "--for", "pipelines")
-    assert done["program"] == "pipelines"
-    assert elsewhere.pylayer("state", "import", exported, "--for", "nobody").returncode == 1
+    done = elsewhere.json("import", exported, "--for", "pipelines")
+    assert done["given_to"]["program"] == "pipelines"
+    assert elsewhere.pylayer("import", exported, "--for", "nobody").returncode == 1
 
 
 def refused(user: User, path: Path, *words: str) -> str:
     """Why the file was refused. Nothing was imported then."""
     before = state_of(user)
-    done = user.pylayer("state", "import", path, *words)
+    done = user.pylayer("import", path, *words)
     assert done.returncode == 1 and state_of(user) == before
     return done.stderr
 
@@ -92,7 +93,7 @@ def test_damage(exported: Path, elsewhere: User) -> None:
         for content in (data[:at], data + data[:at], changed):
             exported.write_bytes(content)
             # Zeros between records are no part of a record, and nothing is made of them.
-            if content != changed or elsewhere.pylayer("state", "import", exported).returncode:
+            if content != changed or elsewhere.pylayer("import", exported).returncode:
                 assert "refused" in refused(elsewhere, exported)
 
 
@@ -104,24 +105,15 @@ def test_something_is_missing(exported: Path, elsewhere: User) -> None:
     assert "are missing" in refused(elsewhere, Path(pack.finish()))
 
 
-def test_pipelines_are_something_else(exported: Path, user: User, elsewhere: User) -> None:
-    """import takes no state, and state import no pipelines. Each names the other."""
-    pipelines = user.directory / "demo.pylayer"
-    assert user.pylayer("export", pipelines, "--app", "pipelines").returncode == 0
-    assert "pylayer import" in refused(elsewhere, pipelines)
-    done = elsewhere.pylayer("import", exported)
-    assert done.returncode == 1 and "pylayer state import" in done.stderr
-
-
 def test_signatures(exported: Path, user: User, elsewhere: User) -> None:
     """A signed export is taken if its key is trusted or no signature is required, and never if it was changed."""
     key, signed = user.directory / "my.key", user.directory / "signed.recorded"
-    public = user.json("key", "new", key)["public_key"]
-    assert user.json("state", "export", signed, "--app", "pipelines", "--sign", key)["signed_by"] == public
+    public = user.json("key", key, "--new")["public_key"]
+    assert user.json("export", signed, "--app", "pipelines", "--recordings", "--sign", key)["signed_by"] == public
     assert "not signed" in refused(elsewhere, exported, "--require-signature")
     assert "does not list" in refused(elsewhere, signed, "--require-signature")
     elsewhere.policy_file.write_text(f"trusted_keys: [{{name: farm, key: '{public}'}}]\n")
-    assert elsewhere.json("state", "import", signed, "--require-signature")["signature"]["name"] == "farm"
+    assert elsewhere.json("import", signed, "--require-signature")["signature"]["name"] == "farm"
     data = bytearray(signed.read_bytes())
     data[len(data) // 2] ^= 1
     signed.write_bytes(data)
@@ -134,15 +126,17 @@ def test_what_is_left_out(exported: Path, user: User, elsewhere: User) -> None:
     missing = state.Created(state.CREATED.pack(b"p" * 16, b"d" * 16, b"i" * 16, 99, 1, 1))
     state.writer(str(user.store), program, "pipelines").append(state.created_parts(missing))
     path = user.directory / "rest.recorded"
-    done = user.json("state", "export", path, "--app", "pipelines")
-    assert (done["pipelines"], done["left_out"]) == (COUNT, 1)
-    assert elsewhere.json("state", "import", path)["pipelines"] == COUNT
+    done = user.json("export", path, "--app", "pipelines", "--recordings")
+    assert (done["pipelines"], done["missing_pipelines"]) == (COUNT, 1)
+    assert elsewhere.json("import", path, "--dry-run")["pipelines"] == COUNT and state_of(elsewhere) == []
+    assert elsewhere.json("import", path)["pipelines"] == COUNT
 
 
 def test_what_cannot_be_exported(exported: Path, user: User) -> None:
     """An existing file stays as it is, and a program without state has none."""
     before = exported.read_bytes()
-    assert user.pylayer("state", "export", exported, "--app", "pipelines").returncode == 1
+    assert user.pylayer("export", exported, "--app", "pipelines", "--recordings").returncode == 1
     assert exported.read_bytes() == before
-    done = user.pylayer("state", "export", user.directory / "new.recorded", "--app", "nobody")
-    assert done.returncode == 1 and "no state is recorded" in done.stderr
+    done = user.pylayer("export", user.directory / "new.recorded", "--app", "nobody", "--recordings")
+    assert done.returncode == 1 and "nothing is recorded" in done.stderr
+    assert user.pylayer("export", "x", "--app", "pipelines", "--recordings", "--identity", "ab").returncode == 2

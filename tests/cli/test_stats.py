@@ -224,7 +224,7 @@ def test_remarks(user: User) -> None:
     text = " ".join(user.pylayer("stats").stdout.split())
     assert "pipelines created without probing the cache; their hits are unknown: 7" in text
     assert "cache data refused as wrong-uuid (written by another driver build): 3" in text
-    assert "compiled pipelines not stored, because more came than the queue holds (queue_mib): 2" in text
+    assert "compiled pipelines not stored, because more came than the queue holds: 2" in text
     assert "times that the program went on before policy answered: 1" in text
     assert "left out" not in text
 

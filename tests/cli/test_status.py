@@ -1,4 +1,4 @@
-"""``pylayer status``: whether the layer is on for a program, was on in its last run, and what limits it."""
+"""``pylayer doctor NAME``: whether the layer is on for a program, was on in its last run, and what limits it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli.stores import NOW, Store, verdict
@@ -35,6 +36,11 @@ def write_game(user: User, name: str = GAME, **values: str) -> None:
     write_run(user, program=name, executable=name, **values)
 
 
+def limits(found: dict[str, Any]) -> dict[str, str]:
+    """Returns what limits the layer, by the name of the check."""
+    return {check["name"]: check["found"] for check in found["checks"] if check["status"] != "ok"}
+
+
 @contextmanager
 def running(user: User, *words: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """Starts a command that has more work than any test lasts."""
@@ -52,11 +58,14 @@ def test_running_under_the_layer(user: User, game: Path) -> None:
     other = user.directory / "other"
     command = user.process(("run", "--store", other, "--", game, "--count", 14336))["args"]
     with running(user, *command) as process:
-        while not any(other.glob("store/*/*.live")) or not user.json("top", PYLAYER_STORE=str(other))["programs"]:
+        while (
+            not any(other.glob("store/*/*.live"))
+            or not user.json("stats", "--watch", PYLAYER_STORE=str(other))["programs"]
+        ):
             assert process.poll() is None
             time.sleep(0.02)
-        found = user.json("status", GAME)
-        assert found["on"] and found["pid"] == process.pid and found["limits"] == []
+        found = user.json("doctor", GAME)
+        assert found["on"] and found["pid"] == process.pid and limits(found) == {}
         assert f"is running (pid {process.pid}, since " in found["answer"]
         (device,) = found["facts"]
         assert device["name"] == "device" and ": carrier cells" in device["text"]
@@ -86,7 +95,7 @@ def test_running_under_the_layer(user: User, game: Path) -> None:
 def test_running_without_the_layer(user: User, game: Path, environment: dict[str, str], says: str) -> None:
     """A program that runs without the layer is off, and its own environment says why."""
     with running(user, game, "--count", 14336, **environment) as process:
-        done = user.pylayer("status", GAME)
+        done = user.pylayer("doctor", GAME)
         assert done.returncode == 1
         first = done.stdout.splitlines()[0]
         assert first.startswith(f"Off: {GAME} is running (pid {process.pid}) without the layer: ") and says in first
@@ -100,7 +109,7 @@ def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
         while LIBRARY_NAME not in Path(f"/proc/{process.pid}/maps").read_text():
             assert process.poll() is None
             time.sleep(0.02)
-        answer = user.json("status", GAME, status=1)["answer"]
+        answer = user.json("doctor", GAME, status=1)["answer"]
         assert answer.startswith(f"Off: {GAME} is running (pid {process.pid}) with the layer loaded")
 
 
@@ -108,14 +117,14 @@ def test_last_run_of_a_program_that_runs_without_the_layer(user: User, game: Pat
     """What an earlier run under the layer did is not told as if it were the running one's."""
     user.pylayer("run", "--", game, "--count", 4)
     with running(user, game, "--count", 14336):
-        (told,) = user.json("status", GAME, status=1)["facts"]
+        (told,) = user.json("doctor", GAME, status=1)["facts"]
         assert told["name"] == "last run under the layer" and "carrier cells" in told["text"]
 
 
 def test_last_run(user: User, game: Path) -> None:
     """A program that is not running has the answer of its last run."""
     user.pylayer("run", "--", game, "--count", 4)
-    done = user.pylayer("status", GAME)
+    done = user.pylayer("doctor", GAME)
     first, device = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
     assert first.startswith(f"On: in the last run of {GAME}") and first.endswith("; it is not running now.")
@@ -125,7 +134,7 @@ def test_last_run(user: User, game: Path) -> None:
 def test_off_in_the_last_run(user: User) -> None:
     """The carrier off and its reason make the answer off."""
     write_game(user, carrier="off", reason="the driver is a stub")
-    answer = user.json("status", GAME, status=1)["answer"]
+    answer = user.json("doctor", GAME, status=1)["answer"]
     assert answer.startswith(f"Off: in the last run of {GAME}") and answer.endswith(
         "did nothing: the driver is a stub."
     )
@@ -133,15 +142,18 @@ def test_off_in_the_last_run(user: User) -> None:
 
 def test_unknown_program(user: User) -> None:
     """A program of which nothing is known is off."""
-    assert "no run of it under the layer is recorded" in user.json("status", TOOL, status=1)["answer"]
+    assert "no run of it under the layer is recorded" in user.json("doctor", TOOL, status=1)["answer"]
 
 
 def test_skip_rule(user: User) -> None:
     """A skip rule of the policy file switches the layer off, whatever the last run was."""
     write_game(user)
     user.policy_file.write_text("skip: [{executable: game-*}]\n")
-    found = user.json("status", GAME, status=1)
-    assert found["answer"] == f"Off: the skip rule executable: game-* excludes {GAME}; pylayer on {GAME} includes it."
+    found = user.json("doctor", GAME, status=1)
+    assert (
+        found["answer"]
+        == f"Off: the skip rule executable: game-* excludes {GAME}; pylayer off {GAME} --undo includes it."
+    )
     assert [fact["name"] for fact in found["facts"]] == ["last run under the layer"]
 
 
@@ -151,10 +163,9 @@ def test_off_after_deaths(user: User) -> None:
     write_game(user, identity=store.identity.name)
     write_game(user, TOOL, identity=store.identity.name)
     store.file(".verdict", (GAME, ""), verdict(type=LAYER_OFF, subject=0, until_s=NOW + DAY))
-    found = user.json("status", GAME, status=1)
+    found = user.json("doctor", GAME, status=1)
     assert "the layer is off, because the program died repeatedly" in found["answer"]
-    assert [limit["name"] for limit in found["limits"]] == ["verdict", ""]
-    assert user.json("status", TOOL)["limits"] == []
+    assert set(limits(found)) == {"blocks"} and limits(user.json("doctor", TOOL)) == {}
 
 
 def test_verdict_about_all_programs(user: User) -> None:
@@ -164,30 +175,30 @@ def test_verdict_about_all_programs(user: User) -> None:
     known = Verdicts()
     found = [known.accuse(ADDED_CALL, 1, 1, time.time_ns()) for _ in range(2)]
     verdict_files.write(store.folder, verdict_files.EVERY_PROGRAM, "", [one for one in found if one is not None])
-    assert [limit["name"] for limit in user.json("status", GAME)["limits"]] == ["verdict", ""]
+    assert set(limits(user.json("doctor", GAME))) == {"blocks"}
 
 
 def test_limits(user: User) -> None:
-    """A broken policy file and a store that cannot be written are listed, in the words of doctor."""
+    """A broken policy file and a store that cannot be written are listed."""
     write_game(user)
     user.policy_file.write_text("settings: {carier: cells}\n")
-    limits = {limit["name"]: limit["text"] for limit in user.json("status", GAME)["limits"]}
-    assert set(limits) == {"policy"} and "; the defaults are in force" in limits["policy"]
+    found = limits(user.json("doctor", GAME))
+    assert set(found) == {"policy"} and "; the defaults are in force" in found["policy"]
+    text = user.pylayer("doctor", GAME).stdout
+    assert "warning  policy" in text and "  store" not in text
     blocked = user.directory / "file"
     blocked.write_text("")
-    limits = {
-        limit["name"]: limit["text"] for limit in user.json("status", status=1, PYLAYER_STORE=str(blocked))["limits"]
-    }
-    assert set(limits) == {"store", "policy"} and f"{blocked} cannot be written" in limits["store"]
+    found = limits(user.json("doctor", GAME, status=1, PYLAYER_STORE=str(blocked)))
+    assert set(found) == {"store", "policy"} and f"{blocked} cannot be written" in found["store"]
 
 
 def test_here(user: User) -> None:
-    """Without a name, the answer is for programs that are started from here."""
-    assert "pylayer run -- APP runs one program under it" in user.json("status", status=1)["answer"]
-    assert "ENABLE_PYLAYER=yes" in user.json("status", status=1, ENABLE_PYLAYER="yes")["answer"]
-    user.pylayer("install", "--in-place", "--implicit")
+    """Without a name, the answer is for programs that are started from here. The exit status is that of the checks."""
+    assert "pylayer run -- APP runs one program under it" in user.json("doctor")["answer"]
+    assert "ENABLE_PYLAYER=yes" in user.json("doctor", ENABLE_PYLAYER="yes")["answer"]
+    user.pylayer("install", "--implicit")
     write_game(user)
-    found = user.json("status", ENABLE_PYLAYER="1")
+    found = user.json("doctor", ENABLE_PYLAYER="1")
     assert found["answer"] == "On: programs that are started from here run under the layer."
-    assert [fact["name"] for fact in found["facts"]] == ["last run", "installed"] and found["program"] is None
-    assert user.json("status", status=1, ENABLE_PYLAYER="1", DISABLE_PYLAYER="1")["on"] is False
+    assert [fact["name"] for fact in found["facts"]] == ["last run"] and found["program"] is None
+    assert user.json("doctor", ENABLE_PYLAYER="1", DISABLE_PYLAYER="1")["on"] is False

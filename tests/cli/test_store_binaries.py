@@ -75,23 +75,23 @@ def test_ls_program(user: User, store: Store) -> None:
 
 
 def problems(user: User) -> list[dict[str, Any]]:
-    return user.json("verify", status=1)["problems"]  # type: ignore[no-any-return]
+    return user.json("ls", "--verify", status=1)["problems"]  # type: ignore[no-any-return]
 
 
 def test_verify(user: User, store: Store) -> None:
     """Every binary is verified. An impossible structure is a problem with the file's name, and --repair keeps the
     rest."""
-    assert user.json("verify")["fine"]
+    assert user.json("ls", "--verify")["fine"]
     bad = record(binaries(b"x") + bytes(16), format.BINARIES)
     store.journal(GAME, of_pipeline(400), bad, of_pipeline(401))
     (problem,) = problems(user)
     assert (problem["outcome"], problem["size_bytes"]) == ("impossible", len(bad))
-    assert "after the binaries" in user.pylayer("verify").stdout
+    assert "after the binaries" in user.pylayer("ls", "--verify").stdout
     before = indexed(store, GAME)
-    assert user.json("verify", "--repair")["repair"]["problems_left"] == []
-    assert user.json("verify")["fine"]
+    assert user.json("ls", "--verify", "--repair")["repair"]["problems_left"] == []
+    assert user.json("ls", "--verify")["fine"]
     assert indexed(store, GAME) == before - 1
-    assert len(user.json("quarantine", "ls")["items"]) == 1
+    assert len(user.json("ls")["quarantined"]) == 1
 
 
 def test_verify_binaries_of_programs(user: User, store: Store) -> None:
@@ -100,8 +100,8 @@ def test_verify_binaries_of_programs(user: User, store: Store) -> None:
     stores.flip(path, 256 + 64 + 65)
     (problem,) = problems(user)
     assert problem["outcome"] == "damaged-data"
-    assert user.pylayer("verify", "--repair").returncode == 0
-    assert store.files("*.binaries") == [] and user.json("verify")["fine"]
+    assert user.pylayer("ls", "--verify", "--repair").returncode == 0
+    assert store.files("*.binaries") == [] and user.json("ls", "--verify")["fine"]
 
 
 def test_records_in_the_wrong_file(user: User, store: Store) -> None:
@@ -113,7 +113,7 @@ def test_records_in_the_wrong_file(user: User, store: Store) -> None:
 
 def test_clear(user: User, store: Store) -> None:
     """Clearing a program removes all its binaries."""
-    assert user.pylayer("clear", "--app", "game*", "--yes").returncode == 0
+    assert user.pylayer("rm", "game*", "--pipelines", "--yes").returncode == 0
     assert (indexed(store, GAME), indexed(store, TOOL)) == (0, 1)
     assert store.files("*.binaries") == []
 

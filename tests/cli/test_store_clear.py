@@ -1,8 +1,7 @@
-"""``pylayer clear`` and ``pylayer trim``: what they remove, what they keep, and what a running program writes."""
+"""``pylayer rm --pipelines`` and ``pylayer trim``: what they remove, what they keep, what a running program writes."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store,
 from cli.user import User
 from unit.things import binaries, record
 
+from pylayer.cli.rm import Removing
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.trim import parse_size, trim
 from pylayer.common.identity import Identity, program_id
@@ -20,9 +20,6 @@ from pylayer.store import format
 from pylayer.store import store as face
 from pylayer.store.claim import Claim
 from pylayer.store.fold import MOST_FILES, Fold
-
-#: The module: the package has the command under this name.
-clear = importlib.import_module("pylayer.cli.clear")
 
 
 def names(found: dict[str, object]) -> list[str]:
@@ -32,60 +29,60 @@ def names(found: dict[str, object]) -> list[str]:
     return sorted(row["program"] for shelf in shelves for row in shelf["programs"])
 
 
-# ---- clear: programs -------------------------------------------------------------------------------
+# ---- rm: programs -------------------------------------------------------------------------------
 
 
 def test_program(user: User, store: Store) -> None:
-    """clear removes a program's files and keeps those of others."""
+    """rm removes a program's files and keeps those of others."""
     tool = store.loaded(TOOL)
-    done = user.json("clear", "--app", "game*", "--yes")
+    done = user.json("rm", "game*", "--pipelines", "--yes")
     assert store.loaded(GAME) == [] and store.loaded(TOOL) == tool
     assert names(user.json("ls")) == ["tool"]
     assert done["bytes_before"] > done["bytes_after"] == store.sizes()
     (removed,) = done["removed"]
     assert removed["programs"] == ["game (The Game)"]
     assert not [path for path in store.files() if path.name.startswith(f"{program_id(*GAME):016x}")]
-    assert user.json("verify")["fine"]
+    assert user.json("ls", "--verify")["fine"]
     (shelf,) = user.json("ls")["identities"]
     assert [row["pipelines"] for row in shelf["programs"]] == [30]
 
 
 def test_both_programs(user: User, store: Store) -> None:
     """Clearing every program of a pack removes the pack."""
-    assert user.pylayer("clear", "--app", "*", "--yes").returncode == 0
+    assert user.pylayer("rm", "*", "--pipelines", "--yes").returncode == 0
     assert [path.name for path in store.files()] == ["identity"]
 
 
 def test_program_under_one_driver(user: User, store: Store) -> None:
-    """--app with --identity keeps the program's pipelines of other drivers."""
+    """A name with --identity keeps the program's pipelines of other drivers."""
     other = Store(user.store, OLD_DRIVER)
     other.journal(GAME, cell(1, identity=OLD_DRIVER))
-    assert user.pylayer("clear", "--app", "game*", "--identity", OLD_DRIVER.name[:9], "--yes").returncode == 0
+    assert user.pylayer("rm", "game*", "--pipelines", "--identity", OLD_DRIVER.name[:9], "--yes").returncode == 0
     assert other.loaded(GAME) == [] and len(store.loaded(GAME)) == 45
 
 
 def test_dry_run(user: User, store: Store) -> None:
     """--dry-run reports what would be removed, with its bytes. It needs no --yes."""
     before = store.sizes()
-    done = user.json("clear", "--all", "--dry-run")
+    done = user.json("rm", "--pipelines", "--all", "--dry-run")
     assert (done["bytes_before"], done["bytes_after"]) == (before, 0)
     assert store.sizes() == before
-    assert "would remove the whole identity" in user.pylayer("clear", "--all", "--dry-run").stdout
+    assert "would remove the whole identity" in user.pylayer("rm", "--pipelines", "--all", "--dry-run").stdout
 
 
 def test_nothing(user: User, store: Store) -> None:
     """For a program that has nothing stored, one line says so, and the status is 1. A pattern may match nothing."""
-    done = user.pylayer("clear", "--app", "nobody")
+    done = user.pylayer("rm", "nobody", "--pipelines")
     assert done.returncode == 1 and "nobody" in done.stderr and done.stderr.count("\n") == 1 and done.stdout == ""
-    done = user.pylayer("clear", "--app", "nobody*")
+    done = user.pylayer("rm", "nobody*", "--pipelines")
     assert done.returncode == 0 and "nobody*" in done.stdout and done.stdout.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", ["", "--all --stale", "--app x --all", "--identity zz"])
+@pytest.mark.parametrize("words", ["", "--all --stale", "x --all", "--identity zz", "--stale --history"])
 def test_wrong_words(user: User, store: Store, words: str) -> None:
     """Selecting nothing, or two things at once, is wrong use. Nothing is removed."""
     before = store.sizes()
-    done = user.pylayer("clear", *words.split(), "--yes")
+    done = user.pylayer("rm", "--pipelines", *words.split(), "--yes")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and store.sizes() == before
 
 
@@ -95,43 +92,43 @@ def test_ambiguous_identity(user: User) -> None:
         Store(user.store, Identity({**IDENTITY.fields, "driver_version": number}))
     digits = [path.name[0] for path in (user.store / "store").iterdir()]
     twice = next(digit for digit in digits if digits.count(digit) > 1)
-    done = user.pylayer("clear", "--identity", twice, "--yes")
+    done = user.pylayer("rm", "--pipelines", "--identity", twice, "--yes")
     assert done.returncode == 2 and "identities" in done.stderr
     assert len(list((user.store / "store").iterdir())) == 40
 
 
-# ---- clear: asking ---------------------------------------------------------------------------------
+# ---- rm: asking ---------------------------------------------------------------------------------
 
 
 def test_asks(user: User, store: Store) -> None:
     """On a terminal the command asks, and only a yes lets it continue."""
     before = store.sizes()
-    status, text = user.terminal("clear", "--all", answer="n\n")
+    status, text = user.terminal("rm", "--pipelines", "--all", answer="n\n")
     assert status == 1 and "nothing was deleted" in text and store.sizes() == before
-    status, text = user.terminal("clear", "--all", answer="y\n")
+    status, text = user.terminal("rm", "--pipelines", "--all", answer="y\n")
     assert status == 0 and not store.path.exists()
 
 
 def test_without_a_terminal(user: User, store: Store) -> None:
     """Without a terminal to ask on, nothing is removed without --yes."""
     before = store.sizes()
-    done = user.pylayer("clear", "--all")
+    done = user.pylayer("rm", "--pipelines", "--all")
     assert done.returncode == 2 and "--yes" in done.stderr and store.sizes() == before
 
 
-# ---- clear: what is in use -------------------------------------------------------------------------
+# ---- rm: what is in use -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", ["--app tool", f"--identity {IDENTITY.name}", "--all", "--stale"])
+@pytest.mark.parametrize("words", ["tool", f"--identity {IDENTITY.name}", "--all", "--stale"])
 def test_living_writer(user: User, store: Store, words: str) -> None:
     """A journal whose writer still runs is kept together with the identity file. It is named, and the status is 1."""
     journal = store.journal(TOOL, cell(500), alive=True)
     attest = store.file(".attest", TOOL, alive=True)
-    done = user.pylayer("clear", *words.split(), "--yes")
+    done = user.pylayer("rm", "--pipelines", *words.split(), "--yes")
     assert done.returncode == 1 and str(journal) in done.stdout and str(attest) in done.stdout
     assert store.loaded(TOOL) == [500]
     assert (store.path / "identity").exists() and attest.exists()
-    assert user.json("verify")["fine"]
+    assert user.json("ls", "--verify")["fine"]
 
 
 def test_one_name_one_program(user: User, store: Store) -> None:
@@ -139,23 +136,23 @@ def test_one_name_one_program(user: User, store: Store) -> None:
     all of one executable. With *, it touches them all."""
     for program in (("x", "tool"), ("tool", "Other")):
         store.journal(program, cell(1))
-    for arguments in (("clear", "--app", "tool", "--yes"), ("export", "tool.pylayer", "--app", "tool")):
+    for arguments in (("rm", "tool", "--pipelines", "--yes"), ("export", "tool.pylayer", "--app", "tool")):
         done = user.pylayer(*arguments)
         assert done.returncode == 2 and "tool names 2 programs: " in done.stderr and done.stderr.count("\n") == 1
         assert "tool (Other) (" in done.stderr and "x (tool)" not in done.stderr
-    removed = user.json("clear", "--app", "tool (Other)", "--yes")["removed"]
+    removed = user.json("rm", "tool (Other)", "--pipelines", "--yes")["removed"]
     assert [each["programs"] for each in removed] == [["tool (Other)"]]
-    assert user.json("clear", "--app", "tool*", "--yes")["removed"][0]["programs"] == ["tool"]
+    assert user.json("rm", "tool*", "--pipelines", "--yes")["removed"][0]["programs"] == ["tool"]
     assert store.loaded(("x", "tool")) == [1]
 
 
-@pytest.mark.parametrize("words", ["--app tool", "--all"])
+@pytest.mark.parametrize("words", ["tool", "--all"])
 def test_while_another_folds(user: User, store: Store, words: str) -> None:
     """A folder that a running process folds is not changed. The command says so with status 1."""
     before = store.sizes()
     claim = Claim(store.folder)
     assert claim.acquire()
-    done = user.pylayer("clear", *words.split(), "--yes")
+    done = user.pylayer("rm", "--pipelines", *words.split(), "--yes")
     claim.release()
     assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
 
@@ -167,10 +164,10 @@ def test_journals_that_another_folds(user: User) -> None:
     store.journal(TOOL, cell(1))
     steps = Fold(store.folder, program_id(*TOOL)).steps()
     next(steps)
-    done = user.pylayer("clear", "--app", "tool", "--yes")
+    done = user.pylayer("rm", "tool", "--pipelines", "--yes")
     list(steps)
     assert done.returncode == 1 and "another process is folding" in done.stdout
-    assert user.pylayer("clear", "--app", "tool", "--yes").returncode == 0
+    assert user.pylayer("rm", "tool", "--pipelines", "--yes").returncode == 0
     assert store.loaded(TOOL) == []
 
 
@@ -178,15 +175,15 @@ def test_journals_folded_while_asking(user: User) -> None:
     """Records that were in journals when the command asked, and in a pack when the user answered, are removed too."""
     store = Store(user.store)
     store.journal(TOOL, cell(1))
-    chosen, known = Selection("tool", None), Names(str(user.store))
-    (shelf,) = chosen.shelves(face.Store(str(user.store)), known)
-    (plan,) = clear._selected(face.Store(str(user.store)), [shelf], chosen, known)
+    work = Removing(face.Store(str(user.store)), Names(str(user.store)))
+    work.add_pipelines(Selection("tool"))
+    (plan,) = work.plans
     store.pack()
     plan.remove()
     assert plan.failure == "" and store.loaded(TOOL) == []
 
 
-# ---- clear: drivers that are gone ------------------------------------------------------------------
+# ---- rm: drivers that are gone ------------------------------------------------------------------
 
 
 def here(user: User) -> Store:
@@ -201,12 +198,12 @@ def test_stale(user: User, store: Store) -> None:
     present.journal(GAME, cell(1, identity=present.identity))
     older = Store(user.store, Identity({**present.identity.fields, "global_key": "00" * 32}))
     older.journal(GAME, cell(1, identity=present.identity), record(binaries(b"x", global_key=0), format.BINARIES))
-    assert user.json("verify")["fine"] and len(user.json("ls")["identities"]) == 3
-    done = user.json("clear", "--stale", "--yes")
+    assert user.json("ls", "--verify")["fine"] and len(user.json("ls")["identities"]) == 3
+    done = user.json("rm", "--stale", "--yes")
     assert {removed["identity"] for removed in done["removed"]} == {IDENTITY.name, older.identity.name}
     assert not store.path.exists() and not older.path.exists() and len(present.loaded(GAME)) == 1
     assert done["devices"]
-    assert "nothing stale" in user.pylayer("clear", "--stale", "--yes").stdout
+    assert "nothing stale" in user.pylayer("rm", "--stale", "--yes").stdout
 
 
 def test_stale_keeps_what_it_does_not_know(user: User, store: Store) -> None:
@@ -214,7 +211,7 @@ def test_stale_keeps_what_it_does_not_know(user: User, store: Store) -> None:
     small = Store(user.store, Identity({**IDENTITY.fields, "abi": "32-bit little-endian"}))
     small.journal(GAME, cell(1))
     (store.path / "identity").unlink()
-    done = user.pylayer("clear", "--stale", "--yes")
+    done = user.pylayer("rm", "--stale", "--yes")
     assert done.returncode == 0 and "32-bit" in done.stdout and "identity file is missing" in done.stdout
     assert small.path.exists() and store.path.exists()
 
@@ -225,25 +222,25 @@ def test_folders_of_an_older_pylayer(user: User, store: Store, words: str) -> No
     older = Path(f"{store.path}.old")
     older.mkdir()
     (older / "1.pack").write_bytes(bytes(100))
-    done = user.json("clear", words, "--dry-run")
-    assert done["older_folders"] == [str(older)] and older.exists()
-    assert str(older) in user.pylayer("clear", words, "--dry-run").stdout
-    assert user.pylayer("clear", words, "--yes").returncode == 0
+    done = user.json("rm", "--pipelines", words, "--dry-run")
+    assert done["others"]["older"] == 1 and older.exists()
+    assert str(older) in user.pylayer("rm", "--pipelines", words, "--dry-run").stdout
+    assert user.pylayer("rm", "--pipelines", words, "--yes").returncode == 0
     assert not older.exists()
 
 
 def test_stale_without_drivers(user: User, store: Store) -> None:
     """If the drivers cannot be asked, one line says so and nothing is removed."""
     before = store.sizes()
-    done = user.pylayer("clear", "--stale", "--yes", VK_DRIVER_FILES="/nonexistent", VK_ICD_FILENAMES="/nonexistent")
+    done = user.pylayer("rm", "--stale", "--yes", VK_DRIVER_FILES="/nonexistent", VK_ICD_FILENAMES="/nonexistent")
     assert done.returncode == 1 and "nothing was deleted" in done.stderr and done.stderr.count("\n") == 1
     assert store.sizes() == before
 
 
 def test_statistics_stay(user: User, store: Store) -> None:
-    """--all removes pipelines and keeps the statistics."""
+    """--pipelines keeps the statistics."""
     stores.write_run(user.store, IDENTITY)
-    assert user.pylayer("clear", "--all", "--yes").returncode == 0
+    assert user.pylayer("rm", "--pipelines", "--all", "--yes").returncode == 0
     assert list((user.store / "store").iterdir()) == []
     assert len(user.json("stats")["programs"]) == 1
 
@@ -252,9 +249,9 @@ def test_folder_without_description(user: User, store: Store) -> None:
     """A program's files are removed from a folder without an identity file, and the folder can be removed by its
     name."""
     (store.path / "identity").unlink()
-    assert user.pylayer("clear", "--app", "game*", "--yes").returncode == 0
+    assert user.pylayer("rm", "game*", "--pipelines", "--yes").returncode == 0
     assert store.loaded(GAME) == [] and store.loaded(TOOL) != []
-    assert user.pylayer("clear", "--identity", IDENTITY.name, "--yes").returncode == 0
+    assert user.pylayer("rm", "--pipelines", "--identity", IDENTITY.name, "--yes").returncode == 0
     assert not store.path.exists()
 
 
@@ -273,7 +270,7 @@ def test_trim_folds(user: User, store: Store) -> None:
     assert {program: store.loaded(program) for program in (GAME, TOOL)} == expected
     assert store.loaded(OTHER) == list(range(15))
     assert len(store.files("*.pack")) == 3 and store.files("*.closed") == []
-    assert user.json("verify")["fine"]
+    assert user.json("ls", "--verify")["fine"]
 
 
 def test_trim_folds_any_number_of_journals(user: User) -> None:
@@ -323,9 +320,10 @@ def test_trim_dry_run(user: User, store: Store) -> None:
 def test_trim_by_the_policy_file(user: User, store: Store) -> None:
     """Without options the limits come from the policy file. If it cannot be used, the command fails."""
     config = user.policy_file
-    config.write_text("max_program_mib: 7\n")
-    assert user.json("trim")["max_program_bytes"] == 7 << 20
-    config.write_text("max_program_mib: none\n")
+    for store_mib, program_mib in ((7, 7), (2048, 1024), (16384, 4096)):
+        config.write_text(f"max_store_mib: {store_mib}\n")
+        assert user.json("trim")["max_program_bytes"] == program_mib << 20
+    config.write_text("max_store_mib: none\n")
     done = user.pylayer("trim")
     assert done.returncode == 1 and "policy.yaml, line 1" in done.stderr and done.stderr.count("\n") == 1
 

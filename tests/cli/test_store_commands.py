@@ -29,17 +29,16 @@ from pylayer.store.recency import used_parts
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls",),
     ("ls", "game*"),
-    ("verify",),
-    ("verify", "--repair"),
+    ("ls", "--verify"),
+    ("ls", "--verify", "--repair"),
     ("trim", "--dry-run"),
     ("trim",),
-    ("clear", "--app", "game*", "--dry-run"),
-    ("clear", "--app", "game*", "--yes"),
-    ("clear", "--all", "--yes"),
-    ("clear", "--stale", "--yes"),
+    ("rm", "game*", "--dry-run"),
+    ("rm", "game*", "--pipelines", "--yes"),
+    ("rm", "--pipelines", "--all", "--yes"),
+    ("rm", "--stale", "--yes"),
     ("export", "game.pylayer", "--app", "game*"),
-    ("quarantine", "ls"),
-    ("quarantine", "forget", "--yes"),
+    ("rm", "--all", "--blocks", "--yes"),
 )
 
 
@@ -160,9 +159,9 @@ def test_ls_names_the_device(user: User, store: Store) -> None:
 def test_ls_limits(user: User, store: Store) -> None:
     """ls shows the policy file's limits. If the file cannot be used, ls says so."""
     config = user.policy_file
-    config.write_text("max_store_mib: 12\nmax_program_mib: 3\n")
+    config.write_text("max_store_mib: 12\n")
     found = user.json("ls")
-    assert (found["max_store_bytes"], found["max_program_bytes"]) == (12 << 20, 3 << 20)
+    assert (found["max_store_bytes"], found["max_program_bytes"]) == (12 << 20, 12 << 20)
     assert "of at most 12.0 MiB" in user.pylayer("ls").stdout
     config.write_text("max_store_mib: many\n")
     assert "policy.yaml, line 1" in user.pylayer("ls").stdout
@@ -233,13 +232,13 @@ def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> No
     done = user.pylayer(*command)
     assert done.returncode == 0 and done.stdout and done.stderr == "", done.stderr
     assert "\x1b" not in done.stdout
-    if command[0] in ("ls", "verify", "export") or command[-1] in ("--dry-run", "ls"):
+    if command[0] in ("ls", "export") or command[-1] in ("--dry-run", "ls"):
         for path in user.directory.glob("*.pylayer"):
             path.unlink()
         assert tree(user) == before
 
 
-@pytest.mark.parametrize("command", ["ls", "ls game*", "verify", "quarantine ls", "trim"])
+@pytest.mark.parametrize("command", ["ls", "ls game*", "ls --verify", "trim"])
 def test_80_columns(user: User, store: Store, command: str) -> None:
     """Tables fit 80 columns with names and identities of any length. Only paths and identities may make a line
     longer."""
@@ -272,14 +271,14 @@ def test_names_of_nobody(user: User, store: Store) -> None:
     assert added_up(user.json("ls")) == store.sizes()
     for command in (
         "ls game*",
-        "verify",
-        "verify --repair",
+        "ls --verify",
+        "ls --verify --repair",
         "export x --app game*",
-        "clear --app game* --yes",
+        "rm game* --yes",
         "trim",
     ):
         assert user.pylayer(*command.split()).returncode in (0, 1), command
-    assert user.pylayer("clear", "--all", "--yes").returncode == 0 and not store.path.exists()
+    assert user.pylayer("rm", "--all", "--yes").returncode == 0 and not store.path.exists()
 
 
 def test_words() -> None:
@@ -298,7 +297,7 @@ def test_store_that_cannot_be_read(user: User, store: Store) -> None:
     os.mkfifo(store.path / f"{7:016x}-pipe.journal")
     (store.path / f"{7:016x}-loop.pack").symlink_to(f"{7:016x}-loop.pack")
     assert user.pylayer("ls").returncode == 0
-    done = user.json("verify", status=1)
+    done = user.json("ls", "--verify", status=1)
     assert sorted(problem["outcome"] for problem in done["problems"]) == ["unreadable"] * 2
 
 

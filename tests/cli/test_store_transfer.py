@@ -87,7 +87,7 @@ def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> 
     for folder, into in ((store.folder, plain), (other.folder, loaded)):
         assert list(folder.load(program_id(*GAME), into))
     assert loaded.records == plain.records
-    assert elsewhere.json("verify")["fine"]
+    assert elsewhere.json("ls", "--verify")["fine"]
 
 
 def test_only_what_was_asked_for(export: Path, elsewhere: User) -> None:
@@ -159,7 +159,7 @@ def test_content_of_another_program(export: Path, elsewhere: User) -> None:
 def test_import_after_clear(user: User, store: Store, export: Path) -> None:
     """An export is a copy: importing it restores what was cleared."""
     expected = store.loaded(GAME), store.loaded(TOOL)
-    user.pylayer("clear", "--app", "game*", "--yes")
+    user.pylayer("rm", "game*", "--pipelines", "--yes")
     taken(user, export)
     assert (store.loaded(GAME), store.loaded(TOOL)) == expected
 
@@ -198,7 +198,7 @@ def test_nothing_but_suspects(user: User) -> None:
     store.suspects(GAME, *(xxhash.xxh3_128_digest(stores.cell_data(number)) for number in (1, 2)))
     done = user.pylayer("export", "x.pylayer", "--app", "game*")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "only 2 records set aside after a crash (pylayer quarantine ls)" in done.stderr
+    assert "only 2 records set aside after a crash (pylayer ls)" in done.stderr
     assert list(user.directory.iterdir()) == []
 
 
@@ -245,7 +245,7 @@ def test_given_to_another_program(user: User, store: Store, export: Path, elsewh
     assert [row["program"] for row in done["programs"]] == ["game (The Game)"]
     for _ in range(2):
         assert other.loaded(OTHER) == sorted({*store.loaded(GAME), 500}) and other.loaded(GAME) == []
-        assert elsewhere.json("verify")["fine"]
+        assert elsewhere.json("ls", "--verify")["fine"]
         other.pack()
 
 

@@ -54,7 +54,7 @@ def test_free(user: User) -> None:
     assert before - done["bytes_after"] >= 40 << 10 and planned["records_removed"] == done["records_removed"] < 60
     assert store.loaded(GAME) == list(range(10 + done["records_removed"], 110))
     refused = user.pylayer("trim", "--free", "1G")
-    assert refused.returncode == 1 and "pylayer clear --all removes all of it" in refused.stderr
+    assert refused.returncode == 1 and "pylayer rm --all --pipelines removes all of it" in refused.stderr
     assert user.json("ls")["store_bytes"] == done["bytes_after"]
     both = user.pylayer("trim", "--free", "1K", "--max-size", "1K")
     assert both.returncode == 2 and "not both" in both.stderr
@@ -69,7 +69,7 @@ dd if=/dev/zero of="$DISK/filler" bs=1k 2>/dev/null
 dd if=/dev/zero of="$DISK/filler2" bs=1 count=4096 2>/dev/null
 export PYLAYER_STORE="$DISK"
 "$PYTHON" -m pylayer trim --max-size "$LIMIT" --json; echo ","
-"$PYTHON" -m pylayer verify --json; echo ","
+"$PYTHON" -m pylayer ls --verify --json; echo ","
 "$PYTHON" -m pylayer ls --json
 """
 
@@ -136,7 +136,7 @@ def test_disk_with_room(user: User, tmp_path: Path) -> None:
 
 def test_everything_has_a_bound(user: User) -> None:
     """trim deletes what killed commands left, compiled policy files and plans beyond their limits, and what is
-    remembered of fleets that nobody asked for half a year. ls shows all of it, and clear --all removes the copies."""
+    remembered of fleets that nobody asked for half a year. ls shows all of it, and rm --all removes the copies."""
     Store(user.store)
     for folder, suffix, count in (("policy", ".flat", 70), ("plans", ".plan", 1001)):
         (user.store / folder).mkdir(mode=0o700)
@@ -145,7 +145,10 @@ def test_everything_has_a_bound(user: User) -> None:
             path.write_bytes(b"x")
             os.utime(path, (NOW - DAY + number, NOW - DAY + number))
     dead = f"{owner._MAKER.pack(*owner.this_process()[:1], 1 << 22, *owner.this_process()[2:]).hex()}-{'0' * 16}.tmp"
-    for path in (user.store / "prewarm" / dead / "store" / "x.pack", user.store / "fleet" / ("0" * 16) / "1.state"):
+    for path in (
+        user.store / "prewarm" / dead / "store" / "x.pack",
+        user.store / "fleet" / ("0" * 16) / f"{'1' * 32}.index",
+    ):
         path.parent.mkdir(parents=True, mode=0o700)
         path.write_bytes(bytes(5000))
     for path in (user.store / "fleet").rglob("*"):
@@ -159,7 +162,7 @@ def test_everything_has_a_bound(user: User) -> None:
     assert left == {"policy": 48, "plans": 750, "prewarm": 0, "fleet": 0}
     assert (user.store / "policy" / f"{69:032x}.flat").exists() and (user.store / "mine.tmp").exists()
     assert not (user.store / f"doctor.{dead}").exists()
-    assert user.json("clear", "--all", "--yes")["copies"] == 798
+    assert user.json("rm", "--pipelines", "--all", "--yes")["others"]["copies"] == 798
     assert os.listdir(user.store / "policy") == os.listdir(user.store / "plans") == []
 
 
@@ -177,16 +180,17 @@ def test_copy_from_the_future(user: User) -> None:
 
 
 def test_empty_quarantine(user: User) -> None:
-    """`quarantine empty` lists the damaged files, asks, and deletes them with their reasons."""
+    """`rm --all --blocks` lists the damaged files, asks, and deletes them with their reasons."""
     store = Store(user.store)
     for number in range(3):
         path = store.journal(GAME, cell(number))
         quarantine.move_file(str(user.store), str(path), [Damage(str(path), "damaged-data")])
-    assert user.json("quarantine", "empty", "--dry-run")["files"] == 3
-    planned = user.pylayer("quarantine", "empty", "--dry-run").stdout
+    words = ("rm", "--all", "--blocks")
+    assert user.json(*words, "--dry-run")["quarantined"] == 3
+    planned = user.pylayer(*words, "--dry-run").stdout
     assert planned.count(f"{user.store}/quarantine/") == planned.count(": damaged-data: ") == 3
-    refused = user.pylayer("quarantine", "empty")
-    assert refused.returncode == 2 and refused.stdout in planned
-    assert user.terminal("-q", "quarantine", "empty", answer="n\n")[1].count(": damaged-data: ") == 3
-    assert "Deleted: 3 files" in user.pylayer("quarantine", "empty", "--yes").stdout
+    refused = user.pylayer(*words)
+    assert refused.returncode == 2 and refused.stdout.count(": damaged-data: ") == 3
+    assert user.terminal("-q", *words, answer="n\n")[1].count(": damaged-data: ") == 3
+    assert user.pylayer(*words, "--yes").returncode == 0
     assert os.listdir(user.store / "quarantine") == []

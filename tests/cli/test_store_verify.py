@@ -1,4 +1,4 @@
-"""``pylayer verify`` and ``pylayer quarantine``: every kind of damage is named, repaired, and kept in quarantine."""
+"""``pylayer ls --verify``: every kind of damage is named, repaired, and kept in quarantine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def one(store: Store, pattern: str) -> Path:
 
 def problems(user: User, *arguments: str) -> list[dict[str, Any]]:
     """Returns the problems that verify found."""
-    found = user.json("verify", *arguments, status=1)
+    found = user.json("ls", "--verify", *arguments, status=1)
     assert found["fine"] is False
     return found["problems"]  # type: ignore[no-any-return]
 
@@ -43,12 +43,12 @@ def problems(user: User, *arguments: str) -> list[dict[str, Any]]:
 
 def test_fine(user: User, store: Store) -> None:
     """A sound store verifies: every record and byte is counted, and no file is changed."""
-    found = user.json("verify")
+    found = user.json("ls", "--verify")
     assert found["fine"] and found["problems"] == []
     assert found["file_bytes"] == store.sizes()
     assert found["records"] == 70 + 2 + 5 + 2  # pipelines, uses, the journal's, and single files
     assert found["bytes_per_s"] > 0 and found["files"] == 6
-    assert "Everything is fine" in user.pylayer("verify").stdout
+    assert "Everything is fine" in user.pylayer("ls", "--verify").stdout
 
 
 Change = Callable[[Store], Path]
@@ -119,7 +119,7 @@ def test_outcomes(user: User, store: Store, outcome: str, change: Change) -> Non
     path = change(store)
     (problem,) = problems(user)
     assert (problem["outcome"], problem["file"]) == (outcome, str(path))
-    done = user.pylayer("verify")
+    done = user.pylayer("ls", "--verify")
     assert done.returncode == 1 and f"{outcome}" in done.stdout and path.name in done.stdout
 
 
@@ -130,7 +130,7 @@ def test_place(user: User, store: Store) -> None:
     flip(path, format.FILE_HEADER.size + 2 * size + 100)
     (problem,) = problems(user)
     assert (problem["offset"], problem["size_bytes"]) == (format.FILE_HEADER.size + 2 * size, size)
-    assert f"at byte {format.FILE_HEADER.size + 2 * size}" in user.pylayer("verify").stdout
+    assert f"at byte {format.FILE_HEADER.size + 2 * size}" in user.pylayer("ls", "--verify").stdout
 
 
 def test_every_part_of_a_pack(user: User, store: Store) -> None:
@@ -159,7 +159,7 @@ def test_identity_file(user: User, store: Store) -> None:
     path.write_text(text.replace("25.0.7", "25.0.8"))
     (problem,) = problems(user)
     assert problem["file"] == str(path) and problem["outcome"] == "damaged-data"
-    done = user.pylayer("verify", "--repair")
+    done = user.pylayer("ls", "--verify", "--repair")
     assert done.returncode == 1 and "identity file" in done.stdout
     assert not path.exists() and len(quarantine.items(str(user.store))) == 1
     (problem,) = problems(user)
@@ -202,27 +202,27 @@ def test_tail_that_is_being_written(user: User, store: Store) -> None:
     paths = [store.journal(TOOL, cell(300), cell(301), alive=alive) for alive in (True, False)]
     for path in paths:
         os.truncate(path, path.stat().st_size - 50)
-    found = user.json("verify")
+    found = user.json("ls", "--verify")
     assert found["fine"] and {what["file"] for what in found["torn_ends"]} == {str(path) for path in paths}
-    assert "it ends inside a record" in user.pylayer("verify").stdout.replace("\n", " ")
+    assert "it ends inside a record" in user.pylayer("ls", "--verify").stdout.replace("\n", " ")
 
 
 def test_newer_version(user: User, store: Store) -> None:
     """A file of a newer version is listed. It is no problem, and a repair does not touch it."""
     new = store.path / f"{program_id(*TOOL):016x}-2.closed"
     new.write_bytes(format.MAGIC + struct.pack("<I", format.VERSION + 1) + os.urandom(500))
-    found = user.json("verify", "--repair")
+    found = user.json("ls", "--verify", "--repair")
     assert found["fine"] and [what["file"] for what in found["other_versions"]] == [str(new)]
-    assert "1 file of a newer version" in user.pylayer("verify").stdout
+    assert "1 file of a newer version" in user.pylayer("ls", "--verify").stdout
     assert new.exists()
 
 
 def test_selection(user: User, store: Store) -> None:
     """--app and --identity verify only what they select. Damage of other programs is not reported."""
     change_data(store)  # the game's
-    assert user.json("verify", "--app", "tool")["records"] > 20
-    assert user.json("verify", "--identity", OLD_DRIVER.name[:6])["files"] == 0
-    assert problems(user, "--app", "game*")
+    assert user.json("ls", "tool", "--verify")["records"] > 20
+    assert user.json("ls", "--verify", "--identity", OLD_DRIVER.name[:6])["files"] == 0
+    assert problems(user, "game*")
 
 
 # ---- repair ----------------------------------------------------------------------------------------
@@ -236,9 +236,9 @@ def test_repair(user: User, store: Store, change: Change) -> None:
     change(store)
     # A fold ignores files with the suffix of another kind.
     left = {program: set(store.loaded(program)) for program in (GAME, TOOL) if change is not change_kind}
-    done = user.json("verify", "--repair")
+    done = user.json("ls", "--verify", "--repair")
     assert done["repair"]["quarantined"] == (change not in (change_program, change_empty))
-    assert done["repair"]["problems_left"] == [] and user.json("verify")["fine"]
+    assert done["repair"]["problems_left"] == [] and user.json("ls", "--verify")["fine"]
     for program in (GAME, TOOL):
         assert left.get(program, set()) <= set(store.loaded(program)) <= before[program]
 
@@ -250,7 +250,7 @@ def test_repair_while_another_folds(user: User, store: Store) -> None:
     change_record_header(store)
     claim = Claim(store.folder)
     assert claim.acquire()
-    done = user.pylayer("verify", "--repair")
+    done = user.pylayer("ls", "--verify", "--repair")
     assert done.returncode == 1 and "folded by another process" in done.stdout.replace("\n", " ")
     claim.release()
 
@@ -259,14 +259,14 @@ def test_repair_while_another_folds(user: User, store: Store) -> None:
 
 
 def test_quarantine_ls(user: User, store: Store) -> None:
-    """quarantine ls lists each file with its reason, its former place, and its size."""
+    """ls lists each damaged file with its reason, its former place, and its size."""
     path = change_data(store)
     size = path.stat().st_size
-    user.pylayer("verify", "--repair")
-    (item,) = user.json("quarantine", "ls")["items"]
+    user.pylayer("ls", "--verify", "--repair")
+    (item,) = user.json("ls")["quarantined"]
     assert item["reason"].startswith(f"{path.relative_to(user.store)}: damaged-data at byte 256")
     assert item["bytes"] == size == Path(item["path"]).stat().st_size and item["time_s"] > time.time() - 60
-    text = user.pylayer("quarantine", "ls").stdout
+    text = user.pylayer("ls").stdout
     assert path.name in text and "data that does not match its hash" in text
 
 
@@ -275,7 +275,7 @@ def test_identities_are_apart(user: User, store: Store) -> None:
     other = Store(user.store, OLD_DRIVER)
     journal = other.journal(OTHER, cell(1, identity=OLD_DRIVER))
     change_record_header(store)
-    assert user.json("verify", "--repair")["repair"]["problems_left"] == []
+    assert user.json("ls", "--verify", "--repair")["repair"]["problems_left"] == []
     assert journal.exists() and Folder(str(user.store), IDENTITY).files(None, (".closed",)) == []
 
 
@@ -287,7 +287,7 @@ def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix:
         whole = b"".join(binary_history.record_parts(binary_read(b"one"), memoryview(b"one")))
     path = store.file(suffix, GAME, whole, whole[:-20])
     size = path.stat().st_size
-    assert user.json("verify", "--repair")["fine"] and path.stat().st_size == size
+    assert user.json("ls", "--verify", "--repair")["fine"] and path.stat().st_size == size
 
 
 @pytest.mark.parametrize("suffix", [".attest", ".binaries", ".verdict"])
@@ -301,10 +301,10 @@ def test_damage_without_a_fold(user: User, store: Store, suffix: str, change: Ca
         ".verdict": stores.verdict(),
     }
     path = store.file(suffix, OTHER, records[suffix])
-    assert user.json("verify")["fine"]
+    assert user.json("ls", "--verify")["fine"]
     path.write_bytes(change(path.read_bytes()))
-    assert user.pylayer("verify").returncode == 1
-    done = user.json("verify", "--repair")
+    assert user.pylayer("ls", "--verify").returncode == 1
+    done = user.json("ls", "--verify", "--repair")
     assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == [] and not path.exists()
 
 
@@ -313,15 +313,18 @@ def test_damage_without_a_fold(user: User, store: Store, suffix: str, change: Ca
 
 def test_verdicts_are_listed_and_forgotten(user: User, store: Store) -> None:
     """What is set aside or switched off is listed with the program's name, its reason and its end. The file verifies,
-    and `forget` ends it."""
+    and `rm --blocks` ends it."""
     records = [stores.verdict(subject=number, found_ns=5) for number in (1, 2)]
     store.file(".verdict", ("game \x1b[2J", ""), *records, stores.verdict(verdicts.STUB, flags=0))
-    listed = user.pylayer("quarantine", "ls").stdout
+    listed = user.pylayer("ls").stdout
     assert "2 stored records are set aside, because the program died" in listed and "; until 2" in listed
     assert "this is not decided yet" in listed and "\x1b" not in listed
-    found = user.json("quarantine", "ls")["verdicts"]
+    found = user.json("ls")["blocks"]
     assert [(one["type"], one["state"]) for one in found] == [("record", "in force"), ("stub", "evidence")]
-    assert user.pylayer("verify").returncode == 0
-    assert user.json("quarantine", "forget", "--dry-run")["verdicts"] == 2
-    assert user.json("quarantine", "forget", "--yes")["left"] == 0
-    assert user.json("quarantine", "ls")["verdicts"] == []
+    assert user.pylayer("ls", "--verify").returncode == 0
+    store.file(".verdict", TOOL, stores.verdict())
+    assert user.json("rm", "game*", "--blocks", "--dry-run")["blocks"] == 2
+    assert user.json("rm", "game*", "--blocks", "--yes")["blocks"] == 2
+    assert [one["program"] for one in user.json("ls")["blocks"]] == ["tool"]
+    assert user.json("rm", "--all", "--blocks", "--yes")["blocks"] == 1
+    assert user.json("ls")["blocks"] == []

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
-from cli.user import DEMO, User
+from cli.user import User
 from others import open_to_all
 
 
@@ -39,7 +38,7 @@ def test_a_user_compiles_nothing(user: User, system: Path) -> None:
     assert f"PYLAYER_STORE={system} pylayer ls\n" in user.pylayer("ls").stdout
     listed = user.json("ls", PYLAYER_STORE=str(system))["identities"]
     assert [program["pipelines"] for shelf in listed for program in shelf["programs"]] == [5]
-    assert user.pylayer("verify", PYLAYER_STORE=str(system)).returncode == 0
+    assert user.pylayer("ls", "--verify", PYLAYER_STORE=str(system)).returncode == 0
 
 
 def test_doctor(user: User, system: Path) -> None:
@@ -59,9 +58,3 @@ def test_doctor(user: User, system: Path) -> None:
         assert found and f"0 packs can be used, not [Errno 13] Permission denied: '{system}/store'" in found["found"]
     system.rename(system.parent / "gone")
     assert doctor(user) is None
-
-
-def test_bench_has_an_empty_store(user: User, system: Path) -> None:
-    """bench measures an empty store as one, whatever the system's store has."""
-    done = user.pylayer("bench", "--json", "--", DEMO, "--count", "5")
-    assert {phase["phase"]: phase["compiled"] for phase in json.loads(done.stdout)["phases"]}["cold"] == 5

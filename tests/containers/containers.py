@@ -197,8 +197,8 @@ def test_manifests(tmp_path: Path) -> None:
     keys.mkdir()
     keys.chmod(0o777)
     options = (*run_options(), "--network=none", f"--volume={keys}:/keys", "--entrypoint=pylayer", "pylayer")
-    podman("run", "--rm", *options, "key", "new", "/keys/key")
-    text = podman("run", "--rm", *options, "key", "show", "--json", "/keys/key")
+    podman("run", "--rm", *options, "key", "/keys/key", "--new")
+    text = podman("run", "--rm", *options, "key", "--json", "/keys/key")
     www = tmp_path / "pylayer-fleet"
     www.mkdir()
     with nginx(tmp_path / "nginx", www) as url:

@@ -108,7 +108,7 @@ class Bench:
         directory.mkdir()
         world = World(directory)
         config = directory / "policy.yaml"
-        config.write_text(f"settings: {{carrier: '{name}', load_wait_ms: 20000, flush_wait_ms: 20000}}\n")
+        config.write_text(f"settings: {{carrier: '{name}'}}\n")
         environment = {**world.environment, "PYLAYER_CONFIG": str(config), "PYLAYER_LOG": "info"}
         if name == "driver":
             del environment["VK_INSTANCE_LAYERS"]

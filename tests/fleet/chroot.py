@@ -78,9 +78,9 @@ def main() -> None:
         directory = Path(name)
         builder, www = User(directory), directory / "www"
         builder.demo(COUNT)
-        public = builder.json("key", "new", "key")["public_key"]
-        for command in ("push", "publish"):
-            builder.json("fleet", command, "--key", "key", "--url", f"file://{www}")
+        public = builder.json("key", "key", "--new")["public_key"]
+        builder.json("export", "--sign", "key", "--url", f"file://{www}")
+        builder.json("fleet", "publish", "--key", "key", "--url", f"file://{www}")
         root = make_root(directory, wheels[-1])
         with nginx(directory / "nginx", www) as url:
             policy = root / "home" / ".config" / "pylayer" / "policy.yaml"

@@ -1,6 +1,6 @@
 """A machine that never compiled starts warm, as a table: ``make fleet-demo``.
 
-A builder runs the demo program, pushes what it compiled and publishes it to a directory, which nginx serves as
+A builder runs the demo program, exports what it compiled and publishes it to a directory, which nginx serves as
 docs/containers.md shows. A second, empty home pulls it and runs the same program. Then the driver changes overnight:
 the builder compiles what it recorded for the new one, without the program, and publishes that, too. Another card of
 RADV's stands for the new driver, so a machine with a GPU shows only the first half. Exit status 1 when a run of the
@@ -100,8 +100,8 @@ def show(rows: list[Row]) -> None:
 
 def publish(builder: Home, key: str) -> None:
     """The builder gives out what it has."""
-    pushed = max(builder.pylayer("push", "fleet", "push", "--key", key)["identities"], key=lambda one: one["pipelines"])
-    told(builder.rows, f"{pushed['pipelines']} pipelines, {pushed['data_bytes'] / 2**20:.1f} MiB")
+    exported = max(builder.pylayer("export", "export", "--sign", key)["exports"], key=lambda one: one["pipelines"])
+    told(builder.rows, f"{exported['pipelines']} pipelines, {exported['data_bytes'] / 2**20:.1f} MiB")
     published = max(
         builder.pylayer("publish", "fleet", "publish", "--key", key)["identities"], key=lambda one: one["records"]
     )
@@ -120,7 +120,7 @@ def demonstrate(count: int, directory: Path) -> int:
     gpu = has_gpu()
     builder, machine = (Home(who, directory / who.replace(" ", "-"), gpu, rows) for who in ("builder", "empty home"))
     key, www = str(directory / "builder.key"), directory / "www"
-    public = builder.pylayer("", "key", "new", key)["public_key"]
+    public = builder.pylayer("", "key", key, "--new")["public_key"]
     builder.policy(f"file://{www}", public)
     builder.run("runs it", count)
     publish(builder, key)

@@ -18,18 +18,14 @@ from world import ROOT
 
 from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import Limits
-from pylayer.fleet.backend import Backend
-from pylayer.fleet.downloading import Budget
+from pylayer.fleet.folder import make_folder
 from pylayer.fleet.index import Index, parse
-from pylayer.fleet.publishing import Publication, Published, Terms
+from pylayer.fleet.publishing import Publication, Published, upload
 from pylayer.fleet.pulling import Pull, Pulled
-from pylayer.fleet.pushing import Push
 from pylayer.fleet.signatures import index_payload, public_of, signed_index
-from pylayer.fleet.urls import open_backend
+from pylayer.fleet.storage import Objects, open_to_read, open_to_write
 from pylayer.store.room import Room
 from pylayer.store.store import Store as Face
-
-SECONDS = 60
 
 
 class Builder:
@@ -42,38 +38,34 @@ class Builder:
         self.face = Face(str(self.store.root))
         self.key = Ed25519PrivateKey.generate()
         self.keys = {public_of(self.key): "builder"}
-        self.terms = Terms(self.keys, self.keys)
 
     @property
     def place(self) -> Path:
         return self.www / "v1" / self.store.identity.name
 
     @property
-    def backend(self) -> Backend:
-        return open_backend(self.url, SECONDS, writes=True)
+    def storage(self) -> Objects:
+        return open_to_write(self.url)
 
-    def push(self, *numbers: int, program: tuple[str, str] = GAME, **fields: Any) -> None:
-        """Compiles pipelines with these numbers, and pushes what is new."""
-        cells = (cell(number, identity=self.store.identity, **fields) for number in numbers)
-        self.store.journal(program, *cells)
+    def export(self, *numbers: int, program: tuple[str, str] = GAME, **fields: Any) -> None:
+        """Compiles pipelines with these numbers, and exports all of the program to the fleet."""
+        if numbers:
+            cells = (cell(number, identity=self.store.identity, **fields) for number in numbers)
+            self.store.journal(program, *cells)
         names = {program_id(*program): name_of(program)}
-        work = Push(self.backend, self.face, self.store.identity, names, "A device", keys=self.keys)
-        list(work.steps(self.key))
+        export = self.face.export(self.store.identity, names, "A device", own=True)
+        list(upload(self.storage, str(self.store.root), export, self.store.identity.name, self.key))
 
-    def push_again(self) -> None:
-        """Pushes everything that the first program compiled."""
-        names = {program_id(*GAME): name_of(GAME)}
-        work = Push(self.backend, self.face, self.store.identity, names, "A device", again=True)
-        list(work.steps(self.key))
-
-    def publication(self, **terms: Any) -> Publication:
-        changed = dataclasses.replace(self.terms, **terms)
-        return Publication(self.backend, self.face, self.store.identity.name, self.key, changed)
+    def publication(
+        self, keys: Mapping[str, str] | None = None, export_keys: Mapping[str, str] | None = None, valid_days: int = 30
+    ) -> Publication:
+        trusted = self.keys if keys is None else keys, self.keys if export_keys is None else export_keys
+        return Publication(self.storage, self.face, self.store.identity.name, self.key, trusted, valid_days)
 
     def publish(self, *numbers: int, program: tuple[str, str] = GAME, **terms: Any) -> Published:
-        """Pushes pipelines, if any are given, and publishes."""
+        """Exports pipelines, if any are given, and publishes."""
         if numbers:
-            self.push(*numbers, program=program)
+            self.export(*numbers, program=program)
         work = self.publication(**terms)
         list(work.steps())
         return work.result
@@ -98,13 +90,9 @@ class Machine:
         self.keys = dict(keys)
         directory.mkdir(parents=True, exist_ok=True)
 
-    def pull(self, url: str, program: str = "", budget: Budget | None = None, limits: Limits | None = None) -> Pulled:
-        budget = budget or Budget(SECONDS, 1 << 30)
-
-        def wanted(number: str, name: str) -> bool:
-            return name.startswith(program)
-
-        work = Pull(open_backend(url, SECONDS), Face(str(self.root)), self.identity.name, self.keys, budget, wanted)
+    def pull(self, url: str, limits: Limits | None = None) -> Pulled:
+        make_folder(str(self.root), url)
+        work = Pull(open_to_read(url), Face(str(self.root)), self.identity.name, self.keys)
         room = Room(str(self.root), limits or Limits(1 << 40, 1 << 40))
         list(room.trim())
         list(room.make(work.plan(), {self.identity.name}))

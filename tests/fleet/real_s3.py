@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from fleet import radosgw
 from fleet.fleets import Builder, Machine
 from obstore.store import from_url
 
-from pylayer.fleet.backend import Unavailable
-from pylayer.fleet.urls import open_backend
+from pylayer.fleet.publishing import only_publisher
+from pylayer.fleet.storage import Unavailable, open_to_write
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def on_s3(directory: Path, url: str) -> Builder:
 
 
 def test_there_and_back(tmp_path: Path, bucket: str) -> None:
-    """A builder pushes and publishes to S3, a machine pulls, and a second publication adds what is new."""
+    """A builder exports and publishes to S3, a machine pulls, and a second publication adds what is new."""
     builder, machine = on_s3(tmp_path, bucket), Machine(tmp_path / "machine", {})
     machine.keys = builder.keys
     assert builder.publish(*range(20)).records == 20
@@ -51,46 +50,19 @@ def test_there_and_back(tmp_path: Path, bucket: str) -> None:
     assert builder.publish(*range(15, 30)).records == 10
     assert machine.pull(bucket).records == 10 and machine.numbers() == list(range(30))
     assert machine.pull(bucket).bytes == 0
-    assert builder.backend.items("incoming") == []
+    assert builder.storage.items("incoming") == []
 
 
-def test_large_pack(tmp_path: Path, bucket: str) -> None:
-    """A pack that is uploaded in several parts arrives."""
-    builder = on_s3(tmp_path, bucket)
-    builder.push(*range(30), size=400_000)
-    assert builder.publish().records == 30
-    machine = Machine(tmp_path / "machine", builder.keys)
-    assert machine.pull(bucket).bytes > 12_000_000 and machine.numbers() == list(range(30))
-
-
-def test_creating_twice(bucket: str) -> None:
-    """The server creates an object only if there is none, which publishers rely on."""
-    backend = open_backend(bucket, 60)
-    assert backend.create("v1/x/1.index", b"first")
-    assert not backend.create("v1/x/1.index", b"second")
-    assert backend.read("v1/x/1.index", 99)[0] == b"first"
-
-
-def test_publishers_at_once(tmp_path: Path, bucket: str) -> None:
-    """Four publishers with one key that publish at the same time, again and again, lose nothing."""
-    builders = [on_s3(tmp_path / str(number), bucket) for number in range(4)]
-    for builder in builders:
-        builder.key, builder.keys, builder.terms = builders[0].key, builders[0].keys, builders[0].terms
-
-    def work(number: int) -> None:
-        for turn in range(5):
-            builders[number].publish(number * 100 + turn)
-
-    with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(work, number) for number in range(4)]:
-            done.result()
-    machine = Machine(tmp_path / "machine", builders[0].keys)
-    assert machine.pull(bucket).problem == ""
-    assert machine.numbers() == sorted(number * 100 + turn for number in range(4) for turn in range(5))
+def test_two_publishers(bucket: str) -> None:
+    """The server creates an object only if there is none, by which a second publisher knows of the first."""
+    storage = open_to_write(bucket)
+    with only_publisher(storage), pytest.raises(Unavailable, match="another publisher began 0 minutes ago"):
+        only_publisher(storage).__enter__()
+    assert storage.items("") == []
 
 
 def test_wrong_credentials(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With credentials that the server does not know, nothing is pushed, and the line has the server's words."""
+    """With credentials that the server does not know, nothing is exported, and the line has the server's words."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     with pytest.raises(Unavailable, match="403"):
-        on_s3(tmp_path, bucket).push(1)
+        on_s3(tmp_path, bucket).export(1)

@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,6 @@ from fleet.faulty import Faulty, failing, only, serving
 from fleet.fleets import Builder, Machine, nginx
 from namespaces import container
 from world import ROOT
-
-from pylayer.fleet.memory import turn
 
 
 def write_policy(user: User, url: str, *keys: str, more: str = "") -> None:
@@ -38,31 +37,20 @@ def farm(tmp_path: Path) -> User:
     directory.mkdir()
     user = User(directory)
     user.demo(20)
-    user.pylayer("key", "new", "key")
-    write_policy(user, f"file://{directory}/www", user.json("key", "show", "key")["public_key"])
-    assert "Pushed: 20 pipelines" in user.pylayer("fleet", "push", "--key", "key").stdout
+    user.pylayer("key", "key", "--new")
+    write_policy(user, f"file://{directory}/www", user.json("key", "key")["public_key"])
+    assert "Exported: 20 pipelines" in user.pylayer("export", "--sign", "key").stdout
     assert "Published: 20 records in 1 pack, index 1" in user.pylayer("fleet", "publish", "--key", "key").stdout
     return user
 
 
 @pytest.fixture
 def public(farm: User) -> str:
-    return str(farm.json("key", "show", "key")["public_key"])
+    return str(farm.json("key", "key")["public_key"])
 
 
 def www(farm: User) -> Path:
     return farm.home.parent / "www"
-
-
-def test_another_process_pulls(farm: User, public: str, user: User) -> None:
-    """A pull waits for another one from the same URL, at most for fleet.pull_seconds, and says why it gave up."""
-    url = f"file://{www(farm)}"
-    write_policy(user, url, public, more=", pull_seconds: 1")
-    with turn(str(user.store), url, 1) as is_ours:
-        done = user.pylayer("fleet", "pull")
-        assert is_ours and done.returncode == 1 and "another process pulls from " in done.stderr
-        assert not list(user.store.glob("store/*"))
-    assert "Pulled: 20 records in 1 pack" in user.pylayer("fleet", "pull").stdout
 
 
 def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, user: User) -> None:
@@ -80,18 +68,14 @@ def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, 
     told = "20 of the 20 stored pipelines from the fleet, 20 used here"
     assert told in user.pylayer("stats").stdout
     assert told in user.json("report", "last")["runs"][0]["remarks"]
-    metrics = user.pylayer("metrics").stdout
+    metrics = user.pylayer("stats", "--prometheus").stdout
     assert metrics.count("\npylayer_pulled_pipelines{") == metrics.count("\npylayer_pulled_pipelines_used{") == 1
-    (status,) = user.json("fleet", "status")["identities"]
-    assert (status["pulled_pipelines"], status["pulled_pipelines_used"], status["problem"]) == (20, 20, "")
-    text = user.pylayer("fleet", "status").stdout
-    assert "20 of the 20 stored pipelines, 20 used here" in text and "number 1, published" in text
 
 
 def test_fleet_of_the_system(farm: User, public: str, user: User) -> None:
     """A machine pulls from the fleet of the system's policy file. Keys of both policy files are trusted."""
-    user.pylayer("key", "new", "other")
-    other = user.json("key", "show", "other")["public_key"]
+    user.pylayer("key", "other", "--new")
+    other = user.json("key", "other")["public_key"]
     system = Path(user.environment["PYLAYER_SYSTEM_CONFIG"])
     system.parent.mkdir()
     fleet = "fleet: {{url: 'file://{}', keys: [{{name: a, key: '{}'}}]}}\n"
@@ -122,23 +106,65 @@ def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user:
         assert (total["pulled_pipelines"], total["pulled_pipelines_used"]) == (20, None)
         told = "20 of the 20 stored pipelines from the fleet, ? used here: programs with store: read-only do not"
         assert told in user.pylayer("stats").stdout
-    assert "\npylayer_pulled_pipelines_used{" not in user.pylayer("metrics").stdout
-    (status,) = user.json("fleet", "status")["identities"]
-    assert status["pulled_pipelines_used"] is None and "? used here" in user.pylayer("fleet", "status").stdout
+    assert "\npylayer_pulled_pipelines_used{" not in user.pylayer("stats", "--prometheus").stdout
     assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] is None
     assert "? unknown: programs with store: read-only do not record what they use" in user.pylayer("ls").stdout
 
 
 def test_rounds(farm: User) -> None:
-    """A builder has nothing to push or publish twice, and says so."""
-    assert "Nothing new for" in farm.pylayer("fleet", "push", "--key", "key").stdout
+    """What a builder exports again is published once, and the command says so."""
+    assert "Exported: 20 pipelines" in farm.pylayer("export", "--sign", "key").stdout
     assert "Nothing new for identity" in farm.pylayer("fleet", "publish", "--key", "key").stdout
-    assert "Signed anew: index 2" in farm.pylayer("fleet", "publish", "--key", "key", "--valid-days", "90").stdout
+    assert "Signed anew: index" in farm.pylayer("fleet", "publish", "--key", "key", "--valid-days", "90").stdout
+    (farm.store / "store").rename(farm.store / "x")
+    assert "Nothing to export" in farm.pylayer("export", "--sign", "key").stdout
 
 
-def test_refused_push(farm: User) -> None:
-    """A pushed pack that is refused is told in one line, with its name."""
-    (farm.directory / "other").mkdir()
+def test_two_publishers(farm: User) -> None:
+    """While one publishes, another does nothing, and says what to do in one line."""
+    (www(farm) / "lock").touch()
+    done = farm.pylayer("fleet", "publish", "--key", "key")
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert "another publisher began 0 minutes ago" in done.stderr and (www(farm) / "lock").exists()
+
+
+def injected(farm: User, code: str) -> subprocess.CompletedProcess[str]:
+    """Runs a publication in a process that first runs this code."""
+    started = farm.process(("fleet", "publish", "--key", "key", "--valid-days", "90"))
+    begin = (
+        "import os, signal, sys\nfrom pylayer.cli import main\nfrom pylayer.fleet.storage import Objects, Unavailable\n"
+    )
+    started["args"] = [sys.executable, "-P", "-c", f"{begin}{code}\nsys.exit(main.main())", *started["args"][3:]]
+    return subprocess.run(**started, capture_output=True, timeout=120, check=False)
+
+
+def test_a_publisher_is_stopped(farm: User) -> None:
+    """SIGTERM ends a publication, which leaves no lock and all exports."""
+    farm.pylayer("export", "--sign", "key")
+    done = injected(farm, "Objects.read = lambda *_: os.kill(os.getpid(), signal.SIGTERM)")
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert not (www(farm) / "lock").exists() and len(list(www(farm).glob("incoming/*/*.pack"))) == 1
+
+
+def test_one_identity_that_fails(farm: User) -> None:
+    """What the storage does not do for one identity keeps no other from being published."""
+    (identity,) = (path.name for path in (www(farm) / "v1").iterdir())
+    (www(farm) / "v1" / ("0" * 32)).mkdir()
+    (www(farm) / "v1" / ("0" * 32) / "index").touch()
+    fail = """
+real = Objects.read
+def read(self, path, most_bytes):
+    if "000000" in path:
+        raise Unavailable("out of order")
+    return real(self, path, most_bytes)
+Objects.read = read"""
+    done = injected(farm, fail)
+    assert (done.returncode, done.stderr) == (1, "pylayer: out of order\n")
+    assert "Signed anew" in done.stdout and f"for identity {identity}" in done.stdout
+
+
+def test_refused_export(farm: User) -> None:
+    """An export that is refused is told in one line, with its name."""
     (identity,) = (path for path in (www(farm) / "v1").iterdir() if path.is_dir())
     path = www(farm) / "incoming" / identity.name / "x.pack"
     path.parent.mkdir(exist_ok=True, parents=True)
@@ -152,49 +178,50 @@ def test_refused_push(farm: User) -> None:
 
 def failure(user: User, *arguments: str, status: int = 1, **environment: str) -> str:
     """The one line with which a command fails."""
-    done = user.pylayer("fleet", *arguments, **environment)
+    done = user.pylayer(*arguments, **environment)
     assert done.returncode == status and done.stdout == "" and done.stderr.count("\n") == 1, done.stdout + done.stderr
     return done.stderr
 
 
 def test_no_fleet(user: User) -> None:
     """Without a URL, or without a key, a pull says which key of the policy file is missing."""
-    assert "fleet.url" in failure(user, "pull") and "fleet.url" in failure(user, "status")
+    assert "fleet.url" in failure(user, "fleet", "pull")
     write_policy(user, "http://127.0.0.1:1")
-    assert "fleet.keys" in failure(user, "pull", "--identity", IDENTITY.name)
-    assert "is no identity" in failure(user, "pull", "--identity", "xyz", status=2)
+    assert "fleet.keys" in failure(user, "fleet", "pull", "--identity", IDENTITY.name)
+    assert "is no identity" in failure(user, "fleet", "pull", "--identity", "xyz", status=2)
 
 
 def test_policy_that_cannot_be_used(user: User) -> None:
     """With a policy file that cannot be used nothing is pulled, because it says which keys are trusted."""
     write_policy(user, "gopher://x", "pylayer-ed25519:short")
-    assert "a URL that begins with https://" in failure(user, "pull")
+    assert "a URL that begins with https://" in failure(user, "fleet", "pull")
 
 
 def test_without_obstore(user: User, tmp_path: Path) -> None:
     """Where obstore is missing and the fleet is in a bucket, one line says how to install it."""
     (tmp_path / "obstore.py").write_text("raise ImportError('no module named obstore')\n")
     write_policy(user, "s3://bucket", "pylayer-ed25519:" + "A" * 43 + "=")
-    line = failure(user, "pull", "--identity", IDENTITY.name, PYTHONPATH=str(tmp_path))
+    line = failure(user, "fleet", "pull", "--identity", IDENTITY.name, PYTHONPATH=str(tmp_path))
     assert "pip install obstore" in line
 
 
 def test_server_down(user: User) -> None:
     """If the server is down, a pull fails with one line for each device, and nothing is made in the store."""
     write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
-    line = failure(user, "pull", "--identity", IDENTITY.name)
+    line = failure(user, "fleet", "pull", "--identity", IDENTITY.name)
     assert "the server cannot be reached" in line and not (user.store / "store").exists()
-    assert "the server cannot be reached" in user.json("fleet", "status")["identities"][0]["problem"]
 
 
 def test_storage_that_cannot_be_used(user: User) -> None:
     """If builders cannot write to the storage, one line says so."""
-    user.pylayer("key", "new", "key")
+    user.pylayer("key", "key", "--new")
     Store(user.store).journal(GAME, cell(1))
     write_run(user.store, IDENTITY)
     write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
-    assert "nothing more was pushed" in failure(user, "push", "--key", "key")
-    assert "nothing more was published" in failure(user, "publish", "--key", "key")
+    assert "can only be read" in failure(user, "export", "--sign", "key")
+    assert "--sign" in failure(user, "export", status=2)
+    assert "--app" in failure(user, "export", "file", status=2)
+    assert "nothing more was published" in failure(user, "fleet", "publish", "--key", "key")
 
 
 # ---- pylayer run -------------------------------------------------------------------------------------
@@ -224,8 +251,9 @@ def test_run_pulls_once_in_a_while(user: User, served: tuple[Faulty, Builder]) -
     user.pylayer("fleet", "pull")
     server.requests.clear()
     assert user.pylayer("run", "--", "true").returncode == 0
-    more = ", pull_on_run_seconds: 0, pull_interval_minutes: 0"
-    write_policy(user, server.url, "pylayer-ed25519:" + "A" * 43 + "=", more=more)
+    (lock,) = user.store.glob("fleet/*/lock")
+    os.utime(lock, (1, 1))
+    write_policy(user, server.url, "pylayer-ed25519:" + "A" * 43 + "=", more=", pull_on_run_seconds: 0")
     assert user.pylayer("run", "--", "true").returncode == 0
     assert server.requests == []
 

@@ -43,12 +43,13 @@ class Place:
         world: Any = SimpleNamespace(directory=self.directory.parent, store=self.directory)
         disk = FailingDisk(world, rules)
         environment = {**disk.environment, "TMPDIR": str(self.directory / "tmp")}
-        if arguments[0] != "pull":
-            environment["PYLAYER_STORE"] = str(self.builder.store.root)
-            arguments += ("--key", str(self.directory / "key"))
+        if arguments[0] == "pull":
+            command = ["fleet", "pull", "--identity", IDENTITY.name]
         else:
-            arguments += ("--identity", IDENTITY.name)
-        started = self.user.process(("fleet", *arguments), **environment)
+            environment["PYLAYER_STORE"] = str(self.builder.store.root)
+            command = ["export", "--sign"] if arguments[0] == "export" else ["fleet", "publish", "--key"]
+            command.append(str(self.directory / "key"))
+        started = self.user.process(command, **environment)
         done = subprocess.run(**started, capture_output=True, timeout=120, check=False)
         assert "Traceback" not in done.stderr, done.stderr
         return done, disk.struck
@@ -109,17 +110,17 @@ def test_pull(tmp_path: Path) -> None:
         require_whole(place.user.store)
 
 
-def test_push(tmp_path: Path) -> None:
-    """Wherever a push is killed, the next one and a publication bring everything that was compiled. No folder of the
+def test_export(tmp_path: Path) -> None:
+    """Wherever an export is killed, the next one and a publication bring everything that was compiled. No folder of the
     killed one is left."""
 
     def prepare(place: Place) -> None:
         place.builder.publish(1)
         place.builder.store.journal(("game", "The Game"), cell(2), cell(3))
 
-    for place in kills(tmp_path, prepare, "push"):
+    for place in kills(tmp_path, prepare, "export"):
         require_whole(place.builder.store.root)
-        place.builder.push()
+        place.builder.export()
         assert place.builder.publish().refused == []
         assert place.left() == []
         place.machine.pull(place.builder.url)
@@ -133,8 +134,8 @@ def test_publish(tmp_path: Path) -> None:
     def prepare(place: Place) -> None:
         place.builder.publish(1)
         place.machine.pull(place.builder.url)
-        place.builder.push(2)
-        place.builder.push(3, program=("tool", ""))
+        place.builder.export(2)
+        place.builder.export(3, program=("tool", ""))
 
     for place in kills(tmp_path, prepare, "publish"):
         machine = place.machine
@@ -172,15 +173,15 @@ def test_disk_that_fails(tmp_path: Path, rules: str) -> None:
     assert place.machine.pull(place.builder.url).problem == "" and place.machine.numbers() == [1, 2]
 
 
-@pytest.mark.parametrize("command", ["push", "publish"])
+@pytest.mark.parametrize("command", ["export", "publish"])
 def test_full_disk_of_a_builder(tmp_path: Path, command: str) -> None:
-    """If its disk is full, a builder says so in one line, and nothing that was pushed is lost."""
+    """If its disk is full, a builder says so in one line, and nothing that was exported is lost."""
     place = Place(tmp_path)
-    place.builder.push(1)
+    place.builder.export(1)
     place.builder.store.journal(("game", "The Game"), cell(2))
     done, struck = place.run(command, rules="write:ENOSPC:after=600")
     assert struck and done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
-    place.builder.push()
+    place.builder.export()
     place.builder.publish()
     place.machine.pull(place.builder.url)
     assert place.machine.numbers() == [1, 2]

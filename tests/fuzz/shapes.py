@@ -267,7 +267,7 @@ YAML_WORDS = (
     b"!!set ", b"!!timestamp ", b"!!python/object:os.system ", b"0x" + b"f" * 4000, b"1:1:1:1", b".nan", b".inf",
     b"2001-99-99", b"'", b'"', b"|", b">", b"{", b"}", b"[", b"]", b"? ", b"---\n", b"%YAML 9.9\n", b"\xff", b"\x00",
     b"\t", "\u2028".encode(), "\U0001f600".encode(), b"null", b"~", b"1e999", b"-0", b"0777", b"1_0", b"rules:",
-    b"settings:", b"match:", b"set:", b"executable:", b"carrier:", b"keep_cache_mib:", b"policy:", b"max_store_mib: ",
+    b"settings:", b"match:", b"set:", b"executable:", b"carrier:", b"state_mib:", b"policy:", b"max_store_mib: ",
     b"rules: &a [*a]", b"settings: &a {carrier: *a}", b"[" * 50, b"{a: " * 30,
 )  # fmt: skip
 
@@ -354,7 +354,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     note = record(flat.dumps({"plain_kind": 2, "stub": True}).encode(), format.NOTE)
     used = b"".join(recency.used_parts([1, 2, 3], 1_700_000_000))
     attest = b"".join(
-        b"".join(cache_history.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 1).parts()) for n in range(3)
+        b"".join(cache_history.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 5).parts()) for n in range(6)
     )
     of_pipelines = [record(binaries(*[b"x" * n] * n), format.BINARIES, kind=1) for n in (0, 1, 3)]
     own = [record(own_binary(data), format.APPLICATION_BINARY) for data in (b"data", b"more" * 9, None)]
@@ -369,8 +369,8 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "journal-torn": journal_bytes(*cells)[:-70],
         "journal-zeros": journal_bytes(cells[0], bytes(128), cells[3]),
     }
-    policy = b"share: all\nsettings:\n  carrier: auto\n  keep_cache_mib: 1\n"
-    policy += b"rules:\n- match: {executable: 'a*'}\n  set: {load_wait_ms: 5}\n"
+    policy = b"share: all\nsettings:\n  carrier: auto\n  record_state: false\n"
+    policy += b"rules:\n- match: {executable: 'a*'}\n  set: {carrier: cells}\n"
     reason = "store/x.pack: truncated at byte 5: the file ends inside a record\n"
     claim = b"00112233445566778899aabbccddeeff-5-6-0123456789abcdef"
     run = flat.dumps({"program": "p", "list": [1, 2, {"a": None}], "empty": {}, "none": [], "text": "a%\n.=["}).encode()

@@ -368,7 +368,7 @@ def attestations(data: bytes) -> None:
     write(f"{base}/{7:016x}-0001-a.blob", good)
     write(f"{base}/{7:016x}-0002-b.blob", data)
     write(f"{base}/{7:016x}-0003-c.attest", data)
-    known = cache_history.Attestations(place, 7, "")
+    known = cache_history.Attestations(place, 7, "", takes_passed=True)
     linear_work(len(data))
     for digest, one in known.history.known.items():
         require(len(digest) == 16 and digest == one.digest, "an attestation of something else")
@@ -450,7 +450,7 @@ def notes(data: bytes) -> None:
     for fields in verdicts.ENTRY.iter_unpack(data[: len(data) // verdicts.ENTRY.size * verdicts.ENTRY.size]):
         known.add(verdicts.Verdict(*fields))
     require(len(known.memorable()) <= verdicts.MAX_ENTRIES, "too many verdicts")
-    verdict_words.tell(shapes.IDENTITY, "a program", known)
+    verdict_words.tell(shapes.IDENTITY, 1, "a program", known)
     when = chosen(data, 0, loaded.now, 1 << 63, (1 << 64) - 1)
     folder._read_used(data, when, loaded)
     require(len(loaded.used) <= len(data) // 8, "more fingerprints than were stored")
@@ -522,10 +522,9 @@ def states(data: bytes) -> None:
     """state.take_over of any file: taken whole or Refused. The same bytes as a file of the store: a fold loses nothing
     of what is complete."""
     root = os.path.join(Place.root(), "recorded")
-    found: state.State | None
+    found = state.foreign(write("export", data))
     try:
-        found = state.foreign(write("export", data))
-        for _ in state.take_over(found, root):
+        for _ in state.take_over(found, root) if found else ():
             pass
     except format.Refused:
         found = None

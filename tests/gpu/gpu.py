@@ -157,7 +157,7 @@ class Bench:
         (own / "driver").mkdir(exist_ok=True)
         if carrier is not None:
             config = own / "policy.yaml"
-            config.write_text(json.dumps({"settings": {"carrier": carrier, "load_wait_ms": 60000}}))
+            config.write_text(json.dumps({"settings": {"carrier": carrier}}))
             environment |= {
                 "PYLAYER_CONFIG": str(config),
                 "PYLAYER_STORE": str(own / "store"),

@@ -146,16 +146,6 @@ static void step_spawn(char **arguments)
 }
 
 /* A handful of children made and reaped, as a build tool does while it computes. */
-/* The first file becomes the second one, at once. The second one stays. */
-static void step_replace(char **arguments)
-{
-    char between[4096];
-    snprintf(between, sizeof between, "%s.new", arguments[0]);
-    unlink(between);
-    int result = link(arguments[1], between) ? -1 : rename(between, arguments[0]);
-    say("replace: %d", result);
-}
-
 static void step_children(char **arguments)
 {
     int wrong = 0;
@@ -235,7 +225,6 @@ const Step process_steps[] = {
     {"generations", 1, step_generations},
     {"vfork", 1, step_vfork},
     {"spawn", 1, step_spawn},
-    {"replace", 2, step_replace},
     {"children", 1, step_children},
     {"become-nobody", 0, step_become_nobody},
     {"clearenv", 0, step_clearenv},

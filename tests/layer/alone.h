@@ -35,6 +35,12 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
     return false;
 }
 
+bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t timeout_ns)
+{
+    (void)timeout_ns;
+    return mailbox_post(message, queue_bytes);
+}
+
 const char *environment_get(const char *name)
 {
     (void)name;

@@ -177,7 +177,6 @@ static void test_keys_that_are_not_there(void)
     uint64_t size;
     for (unsigned round = 0; round < 20; round++) {
         atomic_bool over = false;
-        device.run.plan.index_bytes = 64 << 20;
         binary_index_open(&device.binaries);
         for (unsigned i = 0; i < THREADS; i++)
             pthread_create(&readers[i], NULL, look_for_what_is_not_there, &over);
@@ -202,7 +201,6 @@ static void test_keys_that_are_not_there(void)
 static void test_index(void)
 {
     pthread_t threads[THREADS];
-    device.run.plan.index_bytes = 64 << 20;
     binary_index_open(&device.binaries);
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, use_index, (void *)(i + 1));
@@ -211,12 +209,12 @@ static void test_index(void)
         pthread_join(threads[i], &bad);
         expect(!bad, "an entry of the index is not what was put in");
     }
-    device.run.plan.index_bytes = atomic_load(&device.binaries.index.bytes);
+    atomic_store(&device.binaries.index.bytes, BINARIES_BYTES);
     uint64_t size;
     BinaryRecord *record = record_of(PIPELINES + 1, 1, &size);
     expect(!binary_index_load(&device.binaries, record, size), "the index went over its bound");
     expect(device.run.counters[thread_slot()].totals.binaries_unindexed == 1, "what has no room is not counted");
-    device.run.plan.index_bytes = 64 << 20;
+    atomic_store(&device.binaries.index.bytes, 0);
     record->global_key = GLOBAL_KEY;
     expect(!binary_index_load(&device.binaries, record, size), "a record of another global key was taken");
     atomic_store(&device.binaries.global_key, GLOBAL_KEY);
@@ -294,7 +292,6 @@ static void test_history(void)
     pthread_mutex_init(&device.binaries.history.mutex, NULL);
     pthread_mutex_init(&device.binaries.history.asking, NULL);
     device.run.plan.restore_binaries = 1;
-    device.run.plan.index_bytes = 1000;
     atomic_store(&device.binaries.global_key, GLOBAL_KEY);
     PylayerAttested all[] = {attested_of(&once, "good bytes", false), attested_of(&twice, "one", false),
                              attested_of(&twice, "other", false), attested_of(&old, "of another driver", true),

@@ -164,7 +164,7 @@ static void make_dynamic(VkDynamicState first, VkDynamicState last)
 
 int main(void)
 {
-    run_open(&device.run, 1, NULL);
+    run_open(&device.run, 1);
     shaders_open(&device.shaders, &device.driver, &device.run, &device.crash);
     for (uint64_t module = 1; module <= 3; module++)
         shared_map_put(&device.shaders.modules, module, 100 + module, SIZE_MAX);

@@ -159,7 +159,7 @@ static bool cancelled_writer_unlocks(void)
 
 int main(void)
 {
-    run_open(&device.run, 1, NULL);
+    run_open(&device.run, 1);
     shaders_open(&device.shaders, &device.driver, &device.run, &device.crash);
     device.run.carrier = PYLAYER_CARRIER_CELLS;
     device.driver.create_shader_module = driver_creates;

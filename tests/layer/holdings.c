@@ -1,10 +1,13 @@
-/* holdings [APPLICATION [ENGINE]] - an instance of these names, a device and a compute pipeline; then what the process
- * holds, a line each: library FILE, thread NAME. */
+/* holdings [APPLICATION [ENGINE [FILE]]] - an instance of these names, a device and a compute pipeline; then what the
+ * process holds, a line each: library FILE, thread NAME. Maps FILE before, as Wine maps a Windows program, and ends after
+ * the end of standard input. */
 #define _GNU_SOURCE
 #include "program.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void print_libraries(void)
 {
@@ -39,10 +42,15 @@ int main(int count, char **arguments)
 {
     Program program = {0};
     Wanted wanted = {.application = count > 1 ? arguments[1] : NULL, .engine = count > 2 ? arguments[2] : NULL};
+    if (count > 3 && mmap(NULL, 1, PROT_READ, MAP_PRIVATE, open(arguments[3], O_RDONLY), 0) == MAP_FAILED)
+        return 1;
     if (open_program(&program, &wanted) || use_compute(&program, VK_NULL_HANDLE, "main"))
         return 1;
     print_libraries();
     print_threads();
+    fflush(stdout);
+    while (count > 3 && getchar() != EOF) {
+    }
     close_program(&program);
     return 0;
 }

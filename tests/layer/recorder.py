@@ -92,12 +92,10 @@ class Record:
 def record(world: World, extra: str = "", settings: str = "{}") -> Record:
     """Makes the recorder the world's policy, with ``extra`` behind it."""
     output = world.directory / "record.json"
-    directory = world.directory / "policies"
-    directory.mkdir(exist_ok=True)
     source = SOURCE.replace("{output!r}", repr(str(output))).replace("{extra}", extra)
     source = source.replace("{properties!r}", repr(list(PROPERTIES)))
-    (directory / "layer_recorder.py").write_text(source)
-    text = f"policy: layer_recorder:Recorder\npolicy_path: {directory}\nsettings: {settings}\n"
+    (world.directory / "layer_recorder.py").write_text(source)
+    text = f"policy: layer_recorder:Recorder\nsettings: {settings}\n"
     world.environment |= world.policy(text)
     return Record(output)
 

@@ -176,15 +176,15 @@ def test_runtime_directory_of_another_user(world: World, tmp_path: Path) -> None
 
 
 def test_clear_beside_a_running_program(world: World) -> None:
-    """``pylayer clear`` keeps the sentinel of a program that runs, so that its crash is found."""
+    """``pylayer rm`` keeps the sentinel of a program that runs, so that its crash is found."""
     world.demo("--count", COUNT)
     with running(world) as program:
         (path,) = world.live_files()
-        world.run([PYLAYER, "clear", "--all", "--yes"], check=False)
+        world.run([PYLAYER, "rm", "--pipelines", "--all", "--yes"], check=False)
         assert path.exists()
         program.kill()
         program.wait()
-        world.run([PYLAYER, "clear", "--all", "--yes"])
+        world.run([PYLAYER, "rm", "--pipelines", "--all", "--yes"])
         assert not path.exists()
 
 
@@ -206,6 +206,6 @@ def test_programs_after_a_reboot(world: World, tmp_path: Path) -> None:
     world.demo("--count", COUNT)
     world.run([DEMO, "--count", "20", "--exit", "_exit"])
     after = rebooted(tmp_path)
-    assert "running" not in world.run([*after, PYLAYER, "report", "--list"]).stdout
-    world.run([*after, PYLAYER, "clear", "--all", "--yes"])
+    assert "running" not in world.run([*after, PYLAYER, "stats", "--runs"]).stdout
+    world.run([*after, PYLAYER, "rm", "--pipelines", "--all", "--yes"])
     assert not list(world.store.glob("store/*/*.journal"))

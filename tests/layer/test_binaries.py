@@ -153,16 +153,6 @@ def test_binaries_do_not_grow(world: World, carrier: ScriptedDriver) -> None:
         assert world.runs()[-1]["stored_records"] == 0
 
 
-def test_memory_is_bounded(world: World, carrier: ScriptedDriver) -> None:
-    """Binaries that do not fit into the index are counted, and every pipeline is still created."""
-    carrier.settings(carrier="binaries", binaries_mib=1)
-    for _ in range(2):
-        assert carrier.demo("--count", 60, "--ray-tracing", *API)["created"] == 60
-    counters = world.last()
-    assert counters["binaries_unindexed"] > 0
-    assert counters["hits"] + counters["compiled"] == 60
-
-
 def test_small_instances_get_cells(world: World, carrier: ScriptedDriver) -> None:
     """A Vulkan 1.1 program cannot have VK_KHR_maintenance5, so its device gets the cells carrier."""
     for compiled in (12, 0):

@@ -79,6 +79,34 @@ def test_many_caches(world: World, caches: Path) -> None:
     assert refused(world) == {"altered": 200}
 
 
+DAMAGES: tuple[Callable[[bytes, int], bytes], ...] = (
+    lambda data, at: data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :],
+    lambda data, at: data[: len(data) // 2] + bytes(len(data) - len(data) // 2),
+    lambda data, at: data[: len(data) * 7 // 8],
+)
+
+
+def test_damaged_files_of_a_library(real: World, tmp_path: Path) -> None:
+    """Of many caches of RADV's, which differ in little, exactly the damaged ones are refused: in each run, until the
+    program saves them anew."""
+    caches = tmp_path / "caches"
+    caches.mkdir()
+    real.configure(seed_application_caches=False)  # else each empty cache would get all of the program's pipelines
+    assert run(real, caches, 300) == (0, 0)
+    for number in range(0, 300, 5):
+        path = caches / f"{number}.cache"
+        data = path.read_bytes()
+        path.write_bytes(DAMAGES[number % 3](data, 40 + 29 * number % (len(data) - 40)))
+    damaged = {path: path.read_bytes() for path in caches.iterdir()}
+    for turn in (1, 2):
+        for path, data in damaged.items():
+            path.write_bytes(data)
+        assert run(real, caches, 300) == (300, 60)
+        assert refused(real) == {"altered": 60 * turn}
+    run(real, caches, 300)  # as the program saved them
+    assert refused(real) == {"altered": 120}
+
+
 def test_processes_that_share_their_caches(world: World, caches: Path) -> None:
     """Eight processes that load and save the same caches at once get all of them, and none in which one byte was
     changed."""
@@ -150,7 +178,6 @@ def test_history_with_a_gap(world: World, caches: Path, between: Callable[[World
 
 def test_data_of_the_same_run(world: World) -> None:
     """What a program has read of a cache is known in the same run, without policy."""
-    world.configure(flush_wait_ms=60000)  # policy that has started then writes the run's statistics
     lines = {number: f"of-{number}: compute C0 : P{number} shader=kernel spec={number}" for number in (1, 2)}
     # The third run records the state of what the second compiled. The last one reads what no run has read before.
     for numbers in ((1,), (2,), (2,), (1, 2)):

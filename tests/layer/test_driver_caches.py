@@ -4,9 +4,11 @@ Afterwards the store is whole and the pipelines are cache hits."""
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+from host_steps import END, HOST
 from scripted_driver import ScriptedDriver
 
 #: Results of vkCreatePipelineCache. The layer only tells VK_SUCCESS from the rest. The values are an ordinary error,
@@ -65,6 +67,28 @@ def test_stored_data_is_refused(scripted: ScriptedDriver, result: str) -> None:
     """If vkCreatePipelineCache fails for all initial data, stored records remain until the driver accepts them
     again."""
     assert scripted.compiles_after(f"create-cache=error:{result}?data", "--count", 8) == 0
+
+
+@pytest.mark.parametrize(
+    ("result", "seen"),
+    [
+        ("out-of-host-memory", -1),
+        ("out-of-device-memory", -2),
+        ("device-lost", -4),
+        ("initialization-failed", 0),
+        ("unknown", 0),
+        ("-1000999999", 0),
+    ],
+)
+def test_data_of_the_program_fails(scripted: ScriptedDriver, tmp_path: Path, result: str, seen: int) -> None:
+    """If the driver refuses the program's data, the program gets an empty cache. If it has no memory, or the device is
+    lost, the program gets that result and no cache."""
+    file, world = str(tmp_path / "cache"), scripted.world
+    steps = [str(HOST), "instance", "device", "load-cache", file, "pipelines", "2"]
+    world.run([*steps, "save-cache", file, "destroy-cache", *END], **scripted.environment(""))
+    script = scripted.environment(f"create-cache=error:{result}?data@1")
+    assert f"load-cache {seen}\npipelines 0\n" in world.run([*steps, "destroy-cache", *END], **script).stdout
+    assert scripted.violations == []
 
 
 @pytest.mark.parametrize("script", FAULTS)

@@ -182,7 +182,6 @@ def run_into(hang: str, arguments: list[str | int], directory: Path) -> tuple[Sc
     returns."""
     directory.mkdir()
     scripted = ScriptedDriver(directory)
-    scripted.settings(load_wait_ms=500, flush_wait_ms=1000)
     for _ in range(20):
         shutil.rmtree(scripted.world.store, ignore_errors=True)
         scripted.demo(*arguments)

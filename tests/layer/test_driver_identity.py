@@ -74,9 +74,7 @@ def test_nothing_crosses_between_programs_of_32_and_64_bits(scripted: ScriptedDr
         'identity.ABI = "32-bit little-endian"\n\n\nclass Narrow(Policy):\n    pass\n'
     )
     narrow = tmp_path / "narrow.yaml"
-    narrow.write_text(
-        json.dumps({"policy": "narrow:Narrow", "policy_path": str(tmp_path), "settings": {"load_wait_ms": 60000}})
-    )
+    narrow.write_text("policy: narrow:Narrow\n")
     for _ in range(2):
         scripted.demo("--count", 6, script="abi=32" + STRICT, PYLAYER_CONFIG=str(narrow))
         scripted.demo("--count", 6, script="abi=64" + STRICT)

@@ -279,8 +279,8 @@ def test_pipeline_that_fails_once(scripted: ScriptedDriver, number: int) -> None
 def test_end_while_loading(scripted: ScriptedDriver, ending: list[str]) -> None:
     """A program that ends while the store is still being loaded ends at once, with no thread in the driver."""
     scripted.demo("--count", 60)
-    scripted.settings(load_wait_ms=0)
-    result = scripted.demo("--count", 1, *ending, script=SLOW.replace(":2", ":100"))
+    scripted.settings(application_binaries="attest")  # another policy file, so policy loads the store
+    result = scripted.demo("--count", 1, *ending, script=SLOW.replace(":2", ":200"))
     assert result["created"] == 1
     assert "did not finish" not in result.stderr
     scripted.settings()

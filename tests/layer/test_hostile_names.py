@@ -32,8 +32,8 @@ STORED = re.compile(
 )
 
 COMMANDS = (
-    ("ls",), ("ls", "*"), ("stats",), ("verify",), ("trim", "--dry-run"), ("clear", "--app", "*", "--dry-run"),
-    ("quarantine", "ls"), ("export", "out", "--app", "*"), ("import", "out", "--any-device", "--dry-run"),
+    ("ls",), ("ls", "*"), ("stats",), ("ls", "--verify"), ("trim", "--dry-run"), ("rm", "*", "--dry-run"),
+    ("export", "out", "--app", "*"), ("import", "out", "--any-device", "--dry-run"),
 )  # fmt: skip
 
 

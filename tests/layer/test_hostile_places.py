@@ -1,5 +1,5 @@
-"""Code comes only from the installed package and from policy_path, whatever files are in the working directory or the
-store."""
+"""Code comes only from the installed package and from beside the policy file, whatever files are in the working
+directory or the store."""
 
 from __future__ import annotations
 

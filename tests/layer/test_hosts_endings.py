@@ -58,8 +58,7 @@ class Mine(Policy):
 
 def write_policy(world: World, text: str) -> dict[str, str | None]:
     """Returns an environment with the policy class Mine and with what it prints in the log."""
-    # On a busy machine what LATE imports takes longer than a method may by default.
-    return {**world.policy_class(text, "watchdog: {call_ms: 60000}\n"), "PYLAYER_LOG": "info"}
+    return {**world.policy_class(text), "PYLAYER_LOG": "info"}
 
 
 def test_policy_cannot_change_handlers(world: World) -> None:

@@ -64,8 +64,8 @@ def test_the_standard_library_is_the_packages(world: World) -> None:
         "        files = [getattr(module, '__file__', None) for module in list(sys.modules.values())]\n"
         "        print('paths', json.dumps([sys.prefix, *sys.path, *filter(None, files)]))\n"
     )
-    config = world.policy(f"policy: mine:Mine\npolicy_path: {own}\n")
-    log = world.demo("--count", 4, **config, PYLAYER_LOG="info").stderr
+    (own / "policy.yaml").write_text("policy: mine:Mine\n")
+    log = world.demo("--count", 4, PYLAYER_CONFIG=str(own / "policy.yaml"), PYLAYER_LOG="info").stderr
     (line,) = [line for line in log.splitlines() if "paths [" in line]
     print(line)
     elsewhere = [path for path in re.findall(r'"(/[^"]*)"', line) if not path.startswith((str(PACKAGE), str(own)))]

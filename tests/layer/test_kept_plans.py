@@ -180,10 +180,13 @@ def test_programs_share_a_plan_that_no_rule_made(world: World) -> None:
 
 
 def test_program_that_a_rule_may_match_gets_its_own(world: World) -> None:
-    """With rules in the policy file, each command line has a plan of its own."""
+    """With rules in the policy file, each program has a plan of its own, whatever its arguments."""
     config = world.policy('rules:\n  - match: {executable: "nobody"}\n    set: {carrier: "off"}\n')
     for count in (4, 5, 4):
         world.demo("--count", count, **config)
+    assert len(plans(world)) == 1
+    other = shutil.copy(BUILD / "demo" / "pipelines", world.directory / "other")
+    world.run([str(other), "--count", "4"], **config)
     assert len(plans(world)) == 2
 
 

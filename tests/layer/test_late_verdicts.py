@@ -31,13 +31,9 @@ INPUTS = 3
 
 def policy_that_hangs(world: World, tmp_path: Path, **settings: object) -> str:
     """Returns a policy file. One run calls its class before the test, so that the next plan comes soon."""
-    policies = tmp_path / "policies"
-    policies.mkdir(0o700)
-    (policies / "hangs.py").write_text(HANGS.format(asked=str(tmp_path / "asked")))
-    (policies / "hangs.py").chmod(0o600)
+    (tmp_path / "hangs.py").write_text(HANGS.format(asked=str(tmp_path / "asked")))
     config = tmp_path / "hangs.yaml"
-    settings = {"answer_wait_ms": 20, **settings}
-    config.write_text(json.dumps({"policy": "hangs:Hangs", "policy_path": str(policies), "settings": settings}))
+    config.write_text(json.dumps({"policy": "hangs:Hangs", "settings": settings}))
     world.demo("--count", 1, PYLAYER_CONFIG=str(config))
     assert (tmp_path / "asked").exists()
     return str(config)
@@ -67,5 +63,5 @@ def test_strict_data_needs_a_verdict(driver: ScriptedDriver, tmp_path: Path, kin
 
 def test_thread_cancelled_while_it_waits(world: World, tmp_path: Path) -> None:
     """If a program cancels a thread that waits for a verdict, its other threads go on."""
-    config = policy_that_hangs(world, tmp_path, answer_wait_ms=1000)
+    config = policy_that_hangs(world, tmp_path)
     run_host(world, "instance", "device", "cancel", "pipelines", 3, *END, PYLAYER_CONFIG=config)

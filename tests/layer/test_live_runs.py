@@ -67,18 +67,18 @@ def kill(world: World, *steps: str, **environment: str | None) -> None:
 
 
 def newest(world: World, *around: str) -> tuple[int, str, int]:
-    """Returns pid, state and hits of the process that `pylayer report --list` names first."""
-    own = told(world, "report", "--list", around=around)["processes"][0]
+    """Returns pid, state and hits of the process that `pylayer stats --runs` names first."""
+    own = told(world, "stats", "--runs", around=around)["processes"][0]
     return own["pid"], own["state"], own["hits"]
 
 
 def test_a_warm_program_is_seen(world: World) -> None:
-    """`pylayer top` and `stats` see a program that only finds stored pipelines while it runs, and after a kill. It has
-    no thread of the layer's."""
+    """`pylayer stats`, with --watch too, sees a program that only finds stored pipelines, while it runs and after a
+    kill. It has no thread of the layer's."""
     fill(world)
     before = told(world, "stats")["total"]
     with going_on(world, *WARM) as program:
-        (shown,) = [one for one in told(world, "top")["programs"] if one["state"] == "running"]
+        (shown,) = [one for one in told(world, "stats", "--watch")["programs"] if one["state"] == "running"]
         assert (shown["pid"], shown["hits"], shown["pipelines"], shown["program"]) == (
             program.pid,
             COUNT,
@@ -90,7 +90,7 @@ def test_a_warm_program_is_seen(world: World) -> None:
         assert (total["runs"], total["hits"]) == (before["runs"] + 1, before["hits"] + COUNT)
         assert newest(world) == (program.pid, "running", COUNT)
         assert len(os.listdir(f"/proc/{program.pid}/task")) == 1
-    (shown,) = [one for one in told(world, "top")["programs"] if one["pid"] == program.pid]
+    (shown,) = [one for one in told(world, "stats", "--watch")["programs"] if one["pid"] == program.pid]
     assert (shown["state"], shown["hits"]) == ("died", COUNT)
     assert newest(world) == (program.pid, "died", COUNT) and told(world, "stats")["total"]["hits"] == total["hits"]
 
@@ -98,7 +98,7 @@ def test_a_warm_program_is_seen(world: World) -> None:
 def test_top_follows_a_warm_program(world: World) -> None:
     """What a program finds between two looks is shown by the second one, although its file's time does not change."""
     fill(world)
-    watch = f"{PYLAYER} top --once --json > {{}}"
+    watch = f"{PYLAYER} stats --watch --json > {{}}"
     seen = [world.directory / name for name in ("first", "second")]
     steps = [word for path in seen for word in ("again", "3", "spawn", watch.format(path))]
     run(world, "instance", "device", *steps, *END)
@@ -145,15 +145,15 @@ def test_each_command_shows_it(world: World, steps: tuple[str, ...], compiled: i
     keys = ("pipelines", "hits", "compiled")
     total = told(world, "stats")["total"]
     assert tuple(total[key] - before[key] for key in keys) == numbers
-    (shown,) = [one for one in told(world, "top")["programs"] if one["state"] == "died"]
+    (shown,) = [one for one in told(world, "stats", "--watch")["programs"] if one["state"] == "died"]
     (report,) = told(world, "report", "last", "--against", "last~1")["runs"]
     for found in (shown, report, report["against"]["this"]):
         assert tuple(found[key] for key in keys) == numbers and found["stored_records"] == 0
-    assert told(world, "report", "--list")["processes"][0]["compiled"] == compiled
+    assert told(world, "stats", "--runs")["processes"][0]["compiled"] == compiled
     page = world.directory / "page.html"
-    for words in (("stats",), ("top", "--once"), ("report", "last", "--html", str(page)), ("report", "last")):
+    for words in (("stats",), ("stats", "--watch"), ("report", "last", "--html", str(page)), ("report", "last")):
         assert "host" in world.run([PYLAYER, *words]).stdout + (page.read_text() if page.exists() else "")
-    metrics = world.run([PYLAYER, "metrics"]).stdout
+    metrics = world.run([PYLAYER, "stats", "--prometheus"]).stdout
     assert re.search(rf"^pylayer_pipelines_total{{.*}} {total['pipelines']}$", metrics, re.MULTILINE)
 
 
@@ -162,7 +162,7 @@ def test_sentinel_without_a_run(world: World) -> None:
     steps = ("instance", "device", "pipelines", "3", "await-journal", "3")
     kill(world, *steps, **FailingDisk(world, "open:ENOSPC:path=/runs/").environment)
     assert len(world.live_files()) == 1 and world.runs() == []
-    assert told(world, "top")["programs"] == [] and told(world, "stats")["total"]["runs"] == 0
+    assert told(world, "stats", "--watch")["programs"] == [] and told(world, "stats")["total"]["runs"] == 0
 
 
 def test_a_kill_within_the_first_second(world: World) -> None:
@@ -216,7 +216,7 @@ def test_policy_goes_on_with_the_run(world: World) -> None:
         recorded = world.store / "runs" / f"{live_runs.name_of(str(path))}.run"
         while not recorded.exists():
             assert program.poll() is None
-        (shown,) = [one for one in told(world, "top")["programs"] if one["state"] == "running"]
+        (shown,) = [one for one in told(world, "stats", "--watch")["programs"] if one["state"] == "running"]
         assert (shown["hits"], shown["compiled"]) == (COUNT, 3)
         assert len(world.runs()) == before + 1
     assert newest(world) == (program.pid, "died", COUNT) and len(world.runs()) == before + 1
@@ -276,17 +276,17 @@ def test_killed_container(world: World, steps: tuple[str, ...]) -> None:
     another start has deleted its sentinel."""
     fill(world)
     with going_on(world, *steps, around=container()) as program:
-        while not told(world, "top")["programs"] or newest(world)[1] != "running":
+        while not told(world, "stats", "--watch")["programs"] or newest(world)[1] != "running":
             assert program.poll() is None
-        assert told(world, "top")["programs"][0]["state"] == "running"
+        assert told(world, "stats", "--watch")["programs"][0]["state"] == "running"
         (inside,) = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
         os.kill(int(inside), signal.SIGKILL)
         program.wait()
         assert newest(world)[1:] == ("died", COUNT)
-        assert told(world, "top")["programs"][0]["state"] == "died"
+        assert told(world, "stats", "--watch")["programs"][0]["state"] == "died"
     run(world, *WARM, *END)
     assert world.live_files() == []
-    states = [own["state"] for own in told(world, "report", "--list")["processes"]]
+    states = [own["state"] for own in told(world, "stats", "--runs")["processes"]]
     assert states.count("died") == 1 and "running" not in states
 
 
@@ -363,7 +363,7 @@ def test_damaged_sentinel(world: World, how: str) -> None:
     kill(world)
     (path,) = world.live_files()
     wound(path, how)
-    assert len(world.runs()) == before and told(world, "top")["programs"] is not None
+    assert len(world.runs()) == before and told(world, "stats", "--watch")["programs"] is not None
     assert told(world, "stats")["total"]["runs"] == before
     run(world, *WARM, *END)
     assert world.last()["hits"] == COUNT
@@ -383,7 +383,7 @@ def test_another_build_counted(world: World) -> None:
     assert world.runs()[-1]["counters"]["gathering"] == COUNT
     run(world, *WARM, *END)
     assert world.live_files() == [path] and world.runs()[-2]["alive"] is False
-    world.configure(fsync_interval_ms=7)
+    world.configure(application_binaries="attest")  # policy starts, because the file changed
     run(world, *WARM, *END)
     assert world.live_files() == []
     (kept,) = [one for one in world.runs() if "gathering" in one["counters"]]
@@ -405,12 +405,12 @@ def test_sentinel_of_a_newer_version(world: World) -> None:
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_forget(world: World, marked: bool) -> None:
-    """`pylayer forget` removes a killed program's run, which does not come back, and keeps the run of one that lives.
+    """`pylayer rm --history` removes a killed program's run, which does not come back, and keeps that of a living one.
     What the driver was working on when the program died is still found."""
     fill(world)
     kill(world)
     (path,) = world.live_files()
-    forget = ("forget", "host", "--yes")
+    forget = ("rm", "host", "--history", "--yes")
     if marked:
         data = bytearray(path.read_bytes())
         data[sentinel.OFFSET : sentinel.OFFSET + 8] = b"\5\0\0\0\0\0\1\0"
@@ -419,7 +419,7 @@ def test_forget(world: World, marked: bool) -> None:
         assert path.exists() and world.runs() == []
         run(world, *WARM, *END)
         assert not path.exists() and len(world.runs()) == 1
-        assert "host" in world.pylayer("quarantine", "ls").stdout
+        assert "host" in world.pylayer("ls").stdout
         return
     with going_on(world, *WARM) as program:
         world.pylayer(*forget)
@@ -427,11 +427,11 @@ def test_forget(world: World, marked: bool) -> None:
 
 
 def test_clear(world: World) -> None:
-    """`pylayer clear` removes a killed program's sentinel and keeps its run."""
+    """`pylayer rm --pipelines` removes a killed program's sentinel and keeps its run."""
     fill(world)
     kill(world)
     before = len(world.runs())
-    world.pylayer("clear", "--all", "--yes")
+    world.pylayer("rm", "--pipelines", "--all", "--yes")
     assert world.live_files() == [] and len(world.runs()) == before and world.runs()[-1]["died"] is True
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import resource
+import socket
 import subprocess
+import termios
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -107,6 +111,79 @@ def test_reader_that_has_gone(tmp_path: Path) -> None:
     assert done.returncode == 0 and len(world.runs()) == 1
 
 
+def fill(descriptor: int, most: int = 1 << 20) -> None:
+    """Writes to a pipe, a socket or a terminal until it is full. The flag is only on for that long."""
+    os.set_blocking(descriptor, False)
+    try:
+        for _ in range(most):
+            os.write(descriptor, b"x")
+    except BlockingIOError:
+        pass
+    os.set_blocking(descriptor, True)
+
+
+def full_pipe() -> tuple[int, int]:
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(write, bytes(4096 - 400))  # the rest is less than the kernel gives to another writer
+    return read, write
+
+
+def full_socket() -> tuple[int, int]:
+    read, write = (end.detach() for end in socket.socketpair())
+    fill(write)
+    return read, write
+
+
+def full_terminal(room: int = 0) -> tuple[int, int]:
+    read, write = os.openpty()
+    fill(write)
+    if room:
+        os.read(read, room)
+    return read, write
+
+
+def nearly_full_terminal() -> tuple[int, int]:
+    return full_terminal(room=300)
+
+
+def stopped_terminal() -> tuple[int, int]:
+    read, write = os.openpty()
+    termios.tcflow(write, termios.TCOOFF)  # what ^S does
+    return read, write
+
+
+STUCK = [full_pipe, full_socket, full_terminal, nearly_full_terminal, stopped_terminal]
+
+
+@pytest.mark.parametrize("stuck", STUCK, ids=lambda one: one.__name__)
+def test_standard_error_that_nobody_reads(quick: World, stuck: Callable[[], tuple[int, int]]) -> None:
+    """If standard error is full, lines are lost, and the program goes on. Its flags stay as they were."""
+    read, write = stuck()
+    flags = fcntl.fcntl(write, fcntl.F_GETFL)
+    done = popen(quick, stderr=write)
+    assert done.returncode == 0 and quick.last()["compiled"] > 0
+    assert fcntl.fcntl(write, fcntl.F_GETFL) == flags
+    os.close(write)
+    os.close(read)
+
+
+def test_lost_lines_are_counted(world: World) -> None:
+    """Once somebody reads a full pipe again, a line says how many lines were lost."""
+    path = world.directory / "log"
+    os.mkfifo(path)
+    (world.directory / "drain.py").write_text(DRAINS)
+    config = world.policy("policy: drain:Drains\n")
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info", DRAINED=str(path), **config)
+    rest = os.read(reader, 1 << 16).decode()
+    os.close(reader)
+    said = re.findall(r"pylayer: warn: \S+ (\d+) log lines were dropped, because", rest)
+    seen = (world.directory / "seen").read_text()
+    # The layer may have lost a line of its own meanwhile.
+    assert 1500 <= sum(map(int, said)) + seen.count(" fills ") < 1510
+
+
 def test_file_at_its_size_limit(quick: World) -> None:
     """If the log file has reached RLIMIT_FSIZE, lines are lost, and SIGXFSZ does not end the program."""
     log = quick.directory / "log"
@@ -136,6 +213,24 @@ def test_form(real: World) -> None:
     )
 
 
+#: Fills the pipe that the log goes to, and empties it then.
+DRAINS = """
+import os
+from pylayer.inhost import boundary
+from pylayer.policy import Policy
+
+class Drains(Policy):
+    def device_created(self, program, facts, state):
+        path = boundary.environment("DRAINED")
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        for number in range(1500):
+            boundary.log(3, f"line {number} fills it")
+        with open(os.path.join(os.path.dirname(path), "seen"), "wb") as seen:
+            seen.write(os.read(reader, 1 << 20))
+        os.close(reader)
+        boundary.log(3, "it is empty again")
+"""
+
 POLICY = """
 import time
 from pylayer.inhost import boundary
@@ -154,11 +249,11 @@ def test_rate(world: World) -> None:
     """A message that repeats does not fill the disk: a burst of lines is written, and the rest is counted."""
     module = world.directory / "loud.py"
     module.write_text(POLICY)
-    config = world.policy(f"policy: loud:Loud\npolicy_path: {world.directory}\n")
+    config = world.policy("policy: loud:Loud\n")
     world.run(DEMO, PYLAYER_LOG="info", **config)
     raw = lines(world.raw_stderr)
     loud = [line for line in raw if " loud " in line]
-    assert 1900 < len(loud) < 3000
+    assert 0 < len(loud) < 3000  # fewer than 2,000 if this test is slow to read them
     assert loud[0].partition(" loud 0 ")[2].startswith('quoted="a \\"b\\" \\\\ c" plain=x number=7 none="" pid=')
     # A program that is slow to write them gets room for a line in between, which says what was left out until then.
     said = re.findall(r"pylayer: warn: \S+ (\d+) log lines were dropped, because", "\n".join(raw))

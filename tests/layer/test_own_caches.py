@@ -15,7 +15,15 @@ from world import World
 
 from pylayer.common import file_kinds
 from pylayer.store import format
-from pylayer.store.cache_history import INCOMPLETE, read_attestations
+from pylayer.store.cache_history import (
+    INCOMPLETE,
+    LOADS,
+    MAX_RECORDS,
+    RENEW_SECONDS,
+    Attestation,
+    read_attestations,
+)
+from pylayer.store.folder import Folder, read_identity
 
 #: Nothing here depends on the driver, but where a test says so.
 QUICK = True
@@ -131,11 +139,47 @@ def test_another_length(world: World, file: Path, change: object) -> None:
 
 
 def test_data_from_without_the_layer(world: World, file: Path) -> None:
-    """Data that the program read without the layer is asked about, and passes as unknown."""
+    """Data that the program read without the layer is asked about once, and passes as unknown. From then on it is
+    known, but not with application_caches: strict."""
     fill(world, file)
     run(world, file, count=COUNT + 1, VK_INSTANCE_LAYERS="")
-    assert has_asked(run(world, file, "mapped", "_policy.", count=COUNT + 1))
-    assert world.outcomes() == {"unknown": 1}
+    steps = ["instance", "device", "load-cache", file, "pipelines", COUNT, "threads", "destroy-cache", *END]
+    outputs = []
+    for expected in ("unknown", "attested", "attested"):
+        outputs.append(world.run([str(HOST), *map(str, steps)]).stdout)
+        assert world.outcomes() == {expected: 1}
+    assert ["threads: 1\n" in output for output in outputs] == [False, True, True]
+    world.configure(application_caches="strict")
+    for _ in range(2):
+        world.run([str(HOST), *map(str, steps)])
+        assert world.outcomes() == {"unknown": 1} and world.last()["caches_emptied"] == 1
+
+
+def test_a_large_history(world: World, file: Path) -> None:
+    """In a history that has reached half of its bound, the layer itself dates data anew that a run loads, so that
+    policy does not delete it as one of the oldest. It does so once a day."""
+    fill(world, file)
+    old = int(time.time()) - 2 * RENEW_SECONDS
+    digests = [
+        xxhash.xxh3_128_digest(file.read_bytes()),
+        *(n.to_bytes(16, "big") for n in range(1, MAX_RECORDS // 2 + 1)),
+    ]
+    records = [Attestation(digest, file.stat().st_size, old, 0, 0) for digest in digests]
+    records.append(Attestation(bytes(16), 0, old, 0, LOADS))
+    name = attestations(world)[0]
+    identity = read_identity(str(world.store), name.parent.name)
+    assert identity is not None
+    for path in attestations(world):
+        path.unlink()
+    parts = [part for record in records for part in record.parts()]
+    large = Folder(str(world.store), identity).write_file(file_kinds.ATTEST, int(name.name[:16], 16), "", parts)
+    for _ in range(2):
+        assert "threads: 1\n" in run(world, file, "threads")
+        assert world.outcomes() == {"attested": 1}
+    (new,) = {str(path) for path in attestations(world)} - {large}
+    (renewed,) = read_attestations(new, bytes.fromhex(name.parent.name), [])
+    assert (renewed.digest, renewed.size, renewed.flags) == (digests[0], file.stat().st_size, 0)
+    assert renewed.time > old + RENEW_SECONDS
 
 
 def test_another_driver(scripted: ScriptedDriver, file: Path) -> None:
@@ -217,6 +261,21 @@ def test_other_data_than_a_process_died_over(scripted: ScriptedDriver, file: Pat
     file.write_bytes(suspected)
     run(world, file, **environment)
     assert world.outcomes() == {"suspect": 1}
+
+
+def test_unknown_data_that_a_process_died_over(scripted: ScriptedDriver, file: Path) -> None:
+    """Unknown data that passed is refused if the program dies over it in a later run."""
+    world, environment = scripted.world, scripted.environment("")
+    fill(world, file, **environment)
+    run(world, file, count=COUNT + 1, VK_INSTANCE_LAYERS="", **environment)
+    steps = [str(HOST), *map(str, ["instance", "device", "load-cache", file, "pipelines", COUNT, *END])]
+    for outcome in ("unknown", "attested"):
+        world.run(steps, **environment)
+        assert world.outcomes() == {outcome: 1}
+    world.run(steps, check=False, **scripted.environment("pipeline=kill@1"))
+    for _ in range(2):
+        world.run(steps, **environment)
+        assert world.outcomes() == {"suspect": 1}
 
 
 def test_a_cache_that_grows(world: World, file: Path) -> None:

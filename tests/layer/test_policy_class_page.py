@@ -21,8 +21,7 @@ from pylayer.store.reader import Reader
 PAGE = (ROOT / "docs" / "policy-class.md").read_text()
 #: The page's modules by name. Each begins with a comment that has its file's name.
 MODULES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.M | re.S))
-FILES = [text for text in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S) if "policy_path:" in text]
-PLACE = "/home/ada/.config/pylayer/policies"
+FILES = [text for text in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S) if "policy:" in text]
 
 
 #: Nothing here depends on the driver.
@@ -31,18 +30,15 @@ QUICK = True
 
 @pytest.fixture
 def policies(world: World) -> Path:
-    """Returns a policy_path with the modules of the page."""
-    directory = world.directory / "policies"
-    directory.mkdir(mode=0o700)
+    """Writes the modules of the page beside the policy file. Returns their directory."""
     for name, source in MODULES.items():
-        (directory / name).write_text(source)
-    return directory
+        (world.directory / name).write_text(source)
+    return world.directory
 
 
 def use(world: World, policies: Path, module: str) -> None:
     (text,) = (text for text in FILES if f"policy: {module}:" in text)
-    assert PLACE in text
-    world.environment |= world.policy(text.replace(PLACE, str(policies)))
+    world.environment |= world.policy(text)
 
 
 def unharmed(world: World) -> None:

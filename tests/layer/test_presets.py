@@ -67,8 +67,8 @@ def test_engine_developers(world: World, driver: ScriptedDriver) -> None:
 def test_fleets(world: World, tmp_path: Path) -> None:
     """A store of imported pipelines gives hits from a read-only file system, and only exports signed with the fleet's
     key can be imported."""
-    world.pylayer("key", "new", tmp_path / "farm.key")
-    shown = world.pylayer("key", "show", tmp_path / "farm.key").stdout
+    world.pylayer("key", tmp_path / "farm.key", "--new")
+    shown = world.pylayer("key", tmp_path / "farm.key").stdout
     (key,) = (word for word in shown.split() if word.startswith("pylayer-ed25519:"))
     world.demo("--count", 16)
     world.pylayer("export", tmp_path / "signed.pylayer", "--app", "*", "--sign", tmp_path / "farm.key")
@@ -152,4 +152,4 @@ def test_own_keys_win(world: World) -> None:
     assert world.runs()[-1]["carrier"] == "observe"
     compiled = (world.store / "policy").glob("*.flat")
     text = next(compiled).read_text()
-    assert "share=s:program" in text and "settings.load_wait_ms=i:5000" in text
+    assert "share=s:program" in text and "max_store_mib=i:16384" in text

@@ -63,7 +63,7 @@ def test_many_short_runs_fold_nothing(world: World) -> None:
     """Journals that would otherwise be folded, and a store beyond its limits, stay unchanged."""
     for seed in range(5):
         world.demo("--count", 8, "--seed", seed)
-    config = world.policy(json.dumps({"max_store_mib": 1, "max_program_mib": 1, "settings": {"store": "read-only"}}))
+    config = world.policy(json.dumps({"max_store_mib": 1, "settings": {"store": "read-only"}}))
     (world.store / "store" / "ballast").write_bytes(bytes(2 << 20))
     before = contents(world)
     for _ in range(2):

@@ -123,8 +123,7 @@ def test_program_sees_the_same(world: World, row: Row) -> None:
     capture statistics or representations pass."""
     needs_heaps(row.recipe)
     assert any("result=0" in line.seen for line in run_alone(row.arguments)), "the driver lacks what this is about"
-    # On a busy machine a run's statistics are written later than vkDestroyDevice waits by default.
-    world.configure(carrier=row.carrier, flush_wait_ms=60000)
+    world.configure(carrier=row.carrier)
     first, second = same_twice(world, row)
     counters = second["counters"]
     assert counters["events_dropped"] == 0
@@ -135,18 +134,16 @@ def test_program_sees_the_same(world: World, row: Row) -> None:
     assert (compiled(counters), counters["passed"]) == (row.never_kept, row.passed)
 
 
-@pytest.mark.parametrize("timeline_mib", [8, 0], ids=["timeline", "no timeline"])
 @pytest.mark.parametrize("row", ROWS_OF_LAVAPIPE, ids=str)
-def test_program_sees_the_same_without_caches(lavapipe: World, row: Row, timeline_mib: int) -> None:
+def test_program_sees_the_same_without_caches(lavapipe: World, row: Row) -> None:
     """With a driver whose caches keep nothing, the layer passes every call, whatever the program does, and only times
     creations."""
-    lavapipe.configure(timeline_mib=timeline_mib)
     first, second = same_twice(lavapipe, row)
     assert first["stored_records"] == second["stored_records"] == 0
     assert second["counters"]["pipelines"] == 0
     # They pass through the layer, because it checks the program's own cache data.
     assert second["counters"]["passed"] > 100
-    assert (second["timeline_events"] > 10) is (timeline_mib > 0)
+    assert second["timeline_events"] > 10
 
 
 def test_nothing_is_missing() -> None:

@@ -102,11 +102,40 @@ def test_built_in_rules(world: World, executable: str) -> None:
     assert silent.log == [] and not silent.interpreter and silent.threads == seen.threads
 
 
-def test_wine(world: World) -> None:
-    """Under Wine, whose executable is always the same, rules match the Windows program's name."""
+@pytest.fixture
+def game(world: World) -> str:
+    """A file that stands for a Windows program."""
+    path = world.directory / "some games" / "Game64.exe"
+    path.parent.mkdir()
+    path.write_text("MZ")
+    return str(path)
+
+
+def test_wine(world: World, game: str) -> None:
+    """Under Wine, rules match the Windows program's name, which is that of the .exe that is mapped."""
     assert_untouched(run_as(world, "wine64-preloader", argv0="C:\\windows\\system32\\explorer.exe"))
     assert_untouched(run_as(world, "wine", "C:\\windows\\system32\\Services.exe"))
-    assert not run_as(world, "wine64-preloader", argv0="Z:\\games\\Game.exe").skipped
+    assert not run_as(world, "wine64-preloader", "App", "", game, argv0="explorer.exe").skipped
+
+
+def test_names_under_wine(world: World, game: str) -> None:
+    """A Windows program has one name and finds its pipelines, whatever Wine's loader is called and whatever its command
+    line begins with."""
+    for loader, called in (("wine64", game), ("wine64-preloader", "map1"), ("wine-11", "game64"), ("x", "GAME64.EXE")):
+        run_as(world, loader, "App", "", game, argv0=called)
+    assert {run["executable"] for run in world.runs()} == {"Game64.exe"}
+    assert [run["counters"]["hits"] for run in world.runs()] == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("pattern", ["game64.exe", "GAME*", "wine64 Game64.exe", "wine* game64.exe", "wine*"])
+def test_rules_under_wine(world: World, game: str, pattern: str) -> None:
+    """Rules name a Windows program by its .exe in any case. Those of earlier versions, with Wine's loader, still hold.
+    In the first run policy decides, then the layer alone."""
+    policy_file(world, f"skip: [{{executable: '{pattern}'}}]\n")
+    first = run_as(world, "wine64", "App", "", game, argv0="map1")
+    assert first.skipped and first.interpreter
+    assert_untouched(run_as(world, "wine64", "App", "", game, argv0="map1"))
+    assert not run_as(world, "wine64", "App", "", argv0="map1").skipped
 
 
 def test_every_built_in_rule(world: World) -> None:

@@ -7,6 +7,7 @@ import os
 import random
 import struct
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import xxhash
 from world import BUILD
 
 from pylayer.common.compiled import skip_line
-from pylayer.common.layer_settings import parse
+from pylayer.common.program_name import program_name
 from pylayer.common.settings import glob_matches, is_skipped
 from pylayer.values import Program
 
@@ -59,14 +60,61 @@ def test_globs_alike() -> None:
     assert {glob_matches(pattern.decode(), text.decode()) for pattern, text in cases} == {True, False}
 
 
-def named(executable: str, command_line: bytes) -> str:
-    (answer,) = answers(("n", executable.encode(), command_line))
-    return bytes.fromhex(answer).decode("utf-8", "replace")
+#: Lines of /proc/PID/maps: an access, an offset, and a path.
+LINE = "140000000-140001000 {} {:08x} fe:00 5595573                          {}"
 
 
-@pytest.mark.parametrize(
-    ("executable", "command_line", "name"),
-    [
+def lines(*mapped: str) -> list[str]:
+    """Returns lines that map these files as Wine maps what it runs: the header private, and then some section."""
+    pairs = ((LINE.format("r--p", 0, path), LINE.format("r-xp", 4096, path)) for path in mapped)
+    return [line for pair in pairs for line in pair]
+
+
+UNIX = "/usr/lib/wine/x86_64-unix/ntdll.so"
+EXPLORER = "/usr/lib/wine/x86_64-windows/explorer.exe"
+GAME, OTHER = "/g/a b/Game64.exe", "/g/crash/Handler.exe"
+#: Names for one process: its executable, command line and maps.
+NAMES: list[tuple[str, list[str], list[str], str]] = [
+    ("wine64", ["Z:\\g\\Game64.exe", "-novid"], lines(GAME, UNIX), "Game64.exe"),
+    ("wine64-preloader", ["game64", "-novid", "map1"], lines(GAME, UNIX), "Game64.exe"),
+    ("wine-preloader", ["map1"], lines(GAME, UNIX), "Game64.exe"),
+    ("wine", [], lines(GAME), "Game64.exe"),
+    ("wine-10.2 (Staging)", ["-x"], lines(GAME), "Game64.exe"),
+    ("wineloader64", ["game64"], lines(GAME), "Game64.exe"),
+    # A loader of another name.
+    ("loader", ["Z:\\g\\GAME64.EXE"], lines(GAME), "Game64.exe"),
+    ("loader", ["game64"], lines(GAME), "loader"),
+    # Programs of Wine's own, before Wine 6 too.
+    ("wine64", ["C:\\windows\\system32\\explorer.exe", "/desktop"], lines(EXPLORER, UNIX), "explorer.exe"),
+    ("wine64", ["winecfg"], lines("/usr/lib/wine/winecfg.exe.so"), "winecfg.exe"),
+    # What is called so, or else the first.
+    ("wine64", ["Z:\\g\\game64.EXE"], lines(OTHER, GAME), "Game64.exe"),
+    ("wine64", ["map1"], lines(GAME, OTHER), "Game64.exe"),
+    # What is only read: shared, or not from its first byte.
+    ("wine64", ["x"], [LINE.format("r--s", 0, OTHER), LINE.format("r--p", 512, OTHER), *lines(GAME)], "Game64.exe"),
+    ("wine64", ["Z:\\g\\game64.exe"], [LINE.format("r--s", 0, GAME)], "game64.exe"),
+    ("wine64", ["map1"], lines(f"{GAME} (deleted)"), "Game64.exe"),
+    ("wine64", ["map1"], lines("/g/two\\012lines/Game 2.EXE"), "Game 2.EXE"),
+    ("wine64", ["map1"], lines("/g/Mein ä.exe"), "Mein ä.exe"),
+    # Without .exe, what the command line calls so.
+    ("wine64", ["game.bin"], lines(UNIX, "/g/game.bin"), "game.bin"),
+    # The command line alone.
+    ("wine64-preloader", ["C:\\Games\\Stutter\\Stutter.EXE", "-dx12"], [], "Stutter.EXE"),
+    ("wine64-preloader", ["/usr/bin/wine64", "Z:\\g\\game.exe"], lines(UNIX), "game.exe"),
+    ("wine64-preloader", ["wine.exe"], [], "wine.exe"),
+    ("wine64", [], [], "wine64"),
+    ("wine64", ["", "--"], ["", "x", "1 2 3 4 5", "- rwxp 0 /a.exe"], "wine64"),
+    # Programs that only begin so.
+    ("winery", ["winery", "map1"], lines(GAME), "winery"),
+    ("wineserver", ["wineserver", "-f"], [], "wineserver"),
+    ("Wine Game", ["./Wine Game"], lines(OTHER), "Wine Game"),
+    ("mono", ["mono", "Game.exe"], lines("/g/Game.exe"), "mono"),
+    ("game.exe", ["/tmp/x/game.exe"], lines("/tmp/x/game.exe"), "game.exe"),
+]  # fmt: skip
+#: Those without maps.
+NAMES += [
+    (executable, command_line, [], name)
+    for executable, command_line, name in [
         ("blender", ["anything"], "blender"),
         ("luanti", ["luanti", "--go", "world"], "luanti"),
         ("python3.11", ["python", "/opt/tool/train.py", "x"], "python3.11 train.py"),
@@ -78,23 +126,28 @@ def named(executable: str, command_line: bytes) -> str:
         ("nodemon", ["nodemon", "app.js"], "nodemon"),
         ("perl5.36", ["perl", "-e", "print 1"], "perl5.36 -e"),
         ("java", ["java", "-Xmx1g", "-jar", "/g/game.jar"], "java game.jar"),
-        ("wine64-preloader", ["C:\\Games\\Stutter\\Stutter.EXE", "-dx12"], "wine64-preloader Stutter.EXE"),
-        ("wine64-preloader", ["wine", "Z:\\g\\game.exe"], "wine64-preloader game.exe"),
         ("qemu-x86_64-static", ["qemu-x86_64-static", "/usr/bin/vkcube"], "qemu-x86_64-static vkcube"),
         ("qemu-system-x86_64", ["qemu-system-x86_64", "disk.img"], "qemu-system-x86_64"),
         ("ld-linux-x86-64.so.2", ["ld-linux-x86-64.so.2", "/usr/bin/vkcube"], "ld-linux-x86-64.so.2 vkcube"),
         ("python3", ["python3", "caf\udce9.py"], "python3 caf\ufffd.py"),
-    ],
-)
-def test_program_name(executable: str, command_line: list[str], name: str) -> None:
-    """An interpreter's name includes its script. Other programs have the name of their executable, whatever their
-    arguments."""
+    ]
+]
+
+
+@pytest.mark.parametrize(("executable", "command_line", "maps", "name"), NAMES)
+def test_program_name(tmp_path: Path, executable: str, command_line: list[str], maps: list[str], name: str) -> None:
+    """A Windows program's name is its .exe, and an interpreter's includes its script. Other programs have the name of
+    their executable, whatever their arguments. C and Python agree."""
     line = b"".join(os.fsencode(argument) + b"\0" for argument in command_line)
-    assert named(executable, line) == name
+    (tmp_path / "maps").write_text("".join(f"{one}\n" for one in maps))
+    (answer,) = answers(("n", executable.encode(), line, bytes(tmp_path / "maps")))
+    assert bytes.fromhex(answer).decode("utf-8", "replace") == name
+    assert program_name(executable.encode(), line, str(tmp_path / "maps")) == bytes.fromhex(answer)
 
 
-def test_names_at_random() -> None:
-    """For any command line, the name begins with the executable's name and includes at most one argument."""
+def test_names_at_random(tmp_path: Path) -> None:
+    """For any command line, C and Python give one name: the executable's with at most one argument, or a mapped or
+    called Windows program's."""
     source = random.Random(8)
     arguments = [
         b"",
@@ -112,10 +165,14 @@ def test_names_at_random() -> None:
     for _ in range(5000):
         line = b"\0".join(source.choices(arguments, k=source.randrange(5))) + source.choice((b"", b"\0"))
         cases.append((source.choice((b"python3", b"wine64-preloader", b"demo", b"")), line))
-    for (name, line), answer in zip(cases, answers(*(("n", *case) for case in cases)), strict=True):
+    maps = [tmp_path / "some", tmp_path / "none"]
+    maps[0].write_text("\n".join(lines("/g/Other.exe", "/g/game.exe", "/run.py")))
+    asked = [(*case, source.choice(maps)) for case in cases]
+    for (name, line, path), answer in zip(asked, answers(*(("n", a, b, bytes(c)) for a, b, c in asked)), strict=True):
         found = bytes.fromhex(answer)
+        assert found == program_name(name, line, str(path)), (name, line, path)
         script = found[len(name) + 1 :]
-        assert found.startswith(name) and (script == b"" or script in line), (name, line)
+        assert (found.startswith(name) and (script == b"" or script in line)) or found in line + b"Other.exe game.exe"
 
 
 def copy_of(document: dict[str, Any]) -> bytes:
@@ -150,7 +207,9 @@ def test_rules_alike() -> None:
     def rules() -> list[dict[str, str]]:
         return [
             {
-                name: source.choice(("a", "B*", "*", "?", "%", "ä", "", "100%25"))
+                name: source.choice(
+                    ("a", "B*", "*", "?", "%", "ä", "", "100%25", "wine* *", "WINE64 c.exe", "*-p* c*", "w*")
+                )
                 for name in source.sample(("executable", "application", "engine"), source.randrange(1, 4))
             }
             for _ in range(source.randrange(4))
@@ -161,7 +220,9 @@ def test_rules_alike() -> None:
         document: dict[str, Any] = {}
         for key in source.sample(("skip", "never_skip"), source.randrange(3)):
             document[key] = rules()
-        of = program(*(source.choice(("a", "B", "bC", "%", "x\ny", "Ä", "", "100%25")) for _ in range(3)))
+        of = program(
+            *(source.choice(("a", "B", "bC", "%", "x\ny", "Ä", "", "100%25", "c.EXE", "c.exe")) for _ in range(3))
+        )
         cases.append((document, of, source.random() < 0.5))
     found = answers(*(ask(copy_of(document), of, built_in) for document, of, built_in in cases))
     for (document, of, built_in), answer in zip(cases, found, strict=True):
@@ -205,26 +266,3 @@ def test_copies_at_random() -> None:
     copies = [sealed(b"".join(source.choices(pieces, k=source.randrange(30)))) for _ in range(20000)]
     found = answers(*(ask(copy, program("a*"), source.random() < 0.5) for copy in copies))
     assert set(found) == {NO, YES, UNDECIDED}
-
-
-def test_settings_at_random() -> None:
-    """Layer settings from random files and variables give only whole lines, with one source and key each, that fit into
-    the buffer."""
-    source = random.Random(11)
-    pieces = [b"pylayer_pipeline_cache.", b"carrier", b"queue_mib", b"=", b" ", b"\n", b"#", b"\r", b"\0", b"x" * 300]
-    pieces += [b"\xff", b"VK_", b"PYLAYER_PIPELINE_CACHE_", b"CARRIER", b"environment a=b", b"\x1b[31m"]
-    cases = []
-    for _ in range(5000):
-        file = b"".join(source.choices(pieces, k=source.randrange(60)))
-        variable = b"VK_PYLAYER_PIPELINE_CACHE_CARRIER=" * source.randrange(2) + source.choice(pieces)
-        cases.append(("s", file, variable.replace(b"\0", b"")))
-    found = [bytes.fromhex(answer) for answer in answers(*cases)]
-    for (_, file, variable), text in zip(cases, found, strict=True):
-        lines = text.decode("utf-8", "replace").split("\n")
-        assert lines.pop() == "" and len(text) <= 8192
-        for line in lines:
-            start, _, rest = line.partition(" ")
-            assert start in ("file", "environment") and "=" in rest and rest.isprintable(), (file, variable)
-            assert len(rest.encode()) <= 64 + 1 + 3 * 256
-        parse(text.decode("utf-8", "replace"))
-    assert any(found)

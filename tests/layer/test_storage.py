@@ -251,10 +251,9 @@ def test_program_without_free_descriptors(world: World, unnoticed: Check, first:
 def test_fsync_fails(world: World, unnoticed: Check, rules: str, line: str | None) -> None:
     """If fsync fails, what was written still counts as stored, and one warning says that a power failure may lose
     it."""
-    config = world.policy("settings: {fsync_interval_ms: 0}\n")
     fill(world)
     before = content_of(world)
-    result = unnoticed(rules, "--count", 20, **config)
+    result = unnoticed(rules, "--count", 20)
     assert result["struck"]
     assert [text.partition(" may ")[2] for text in warnings(result)] == ([line.partition("may ")[2]] if line else [])
     counters = world.runs()[-1]

@@ -92,7 +92,7 @@ def test_change_is_obeyed_at_once(world: World, system: Path, user: Path, how: s
     next run obeys."""
     on, off = "settings: {carrier: cells}\n", "settings: {carrier: observe}\n"
     if with_user:
-        user.write_text("settings: {flush_wait_ms: 5000}\n")
+        user.write_text("settings: {application_binaries: attest}\n")
     if how != "appears":
         system.write_text(on if how == "changes" else off)
     assert carrier(world) == ("observe" if how == "goes" else "cells")
@@ -126,7 +126,7 @@ def test_file_of_somebody_else(world: World, system: Path, user: Path, how: str)
     """A system's file that others than root could have written is ignored, with one line that names it. The user's file
     stays in force, and the second run has no interpreter."""
     system.write_text("settings: {carrier: observe}\n")
-    user.write_text("settings: {flush_wait_ms: 5000}\n")
+    user.write_text("settings: {application_binaries: attest}\n")
     give_away(system if how == "file" else system.parent)
     for _ in range(2):
         done = start(world)

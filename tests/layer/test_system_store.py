@@ -164,7 +164,7 @@ def test_commands_write_nothing(world: World, system: Path) -> None:
     """Maintenance, trim and clear of the user's store leave the system's alone."""
     before = tree(system)
     world.run([str(HOST), "instance", "device", "pipelines", str(2 * COUNT), *END])
-    for words in (("trim", "--max-size", "1K"), ("verify",), ("clear", "--all", "--yes")):
+    for words in (("trim", "--max-size", "1K"), ("ls", "--verify"), ("rm", "--pipelines", "--all", "--yes")):
         world.pylayer(*words)
     assert tree(system) == before
     world.run([str(HOST), *STEPS])

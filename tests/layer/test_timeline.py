@@ -130,14 +130,6 @@ def test_stub_driver(lavapipe: World) -> None:
     assert all(event.fingerprint and event.duration_ns >= 100_000 for event in pipelines(lavapipe))
 
 
-@pytest.mark.parametrize("carrier", ["cells", "'off'"])
-def test_switched_off(world: World, carrier: str) -> None:
-    """With timeline_mib 0 no timeline is written and no event is sent."""
-    world.demo("--count", COUNT, **policy(world, f"timeline_mib: 0, carrier: {carrier}"))
-    assert not list(world.store.glob("runs/*.events"))
-    assert world.runs()[-1]["timeline_events"] == world.runs()[-1]["timeline_dropped"] == 0
-
-
 def test_cache_verdicts(world: World) -> None:
     """Data that the program passes to vkCreatePipelineCache is recorded with the verdict and its reason."""
     file = world.directory / "program.cache"

@@ -117,17 +117,15 @@ POLICY = (
 )
 
 
-@pytest.mark.parametrize("what", ["directory", "module", "policy file", "policy file's directory"])
+@pytest.mark.parametrize("what", ["directory", "module", "policy file"])
 def test_policy(world: World, what: str) -> None:
     """A policy class or policy file that others could have written is not used, and the built-in policy decides."""
-    place = world.directory / "policy"
+    place = world.directory / "config"
     place.mkdir()
+    config = place / "policy.yaml"
     (place / "mine.py").write_text(POLICY)
-    config = world.directory / "config" / "policy.yaml"
-    config.parent.mkdir()
-    config.write_text(f"policy: mine:Mine\npolicy_path: {place}\n")
-    paths = {"directory": place, "module": place / "mine.py", "policy file": config}
-    open_to_group(paths.get(what, config.parent))
+    config.write_text("policy: mine:Mine\n")
+    open_to_group({"directory": place, "module": place / "mine.py", "policy file": config}[what])
     (line,) = warnings(world, PYLAYER_CONFIG=str(config))
     assert "chmod go-w" in line and line.endswith("in force")
     assert world.last()["compiled"] == 4

@@ -192,6 +192,19 @@ def test_program_that_always_ends_by_a_kill(scripted: ScriptedDriver) -> None:
     assert all(run["carrier"] == "cells" for run in world.runs())
 
 
+def test_kills_in_programs_that_use_much(scripted: ScriptedDriver) -> None:
+    """A program is killed in a hit in each run, and never ends well. As other stored pipelines do no harm before, it
+    keeps the layer."""
+    scripted.demo("--count", 24)
+    scripted.demo("--count", 24)
+    for number in range(10, 16):
+        died = scripted.demo("--count", 24, script=f"pipeline=kill?hit@{number}", check=False)
+        assert died.returncode == -signal.SIGKILL
+    for _ in range(2):
+        scripted.demo("--count", 24)
+    assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (24, 0)
+
+
 def test_too_many_deaths_cost_nothing_more(scripted: ScriptedDriver) -> None:
     """Once the layer is off for a program, its runs start no interpreter, and another program keeps the layer."""
     world = scripted.world

@@ -1,6 +1,6 @@
 """What others do with a store meanwhile, over and over until told to stop: `beside.py WHAT PLACE`.
 
-It prints a line when it has begun, and ends when its standard input does. WHAT: fold, trim, clear, verify (--repair),
+It prints a line when it has begun, and ends when its standard input does. WHAT: fold, trim, rm, verify (--repair),
 pull (from what ``publish`` published), program (the demo program, with other pipelines).
 """
 
@@ -19,17 +19,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.fleets import Machine
 from world import BUILD
 
-from pylayer.fleet.publishing import Publication, Terms
-from pylayer.fleet.pushing import Push
+from pylayer.fleet.publishing import Publication, upload
 from pylayer.fleet.signatures import public_of
-from pylayer.fleet.urls import open_backend
+from pylayer.fleet.storage import open_to_write
 from pylayer.store.fold import Fold
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.store import Store
 
-SECONDS = 60
 #: Of which others is told what they do.
-COMMANDS = {"trim": ["trim"], "clear": ["clear", "--all", "--yes"], "verify": ["verify", "--repair"]}
+COMMANDS = {"trim": ["trim"], "rm": ["rm", "--pipelines", "--all", "--yes"], "verify": ["ls", "--verify", "--repair"]}
 OTHERS = ("fold", "pull", "program", *COMMANDS)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 KEYS = {public_of(KEY): "builder"}
@@ -41,12 +39,10 @@ def publish(store: Path, www: Path) -> None:
     (name,) = identity_names(str(store))
     identity = read_identity(str(store), name)
     assert identity is not None
-    backend = open_backend(f"file://{www}", SECONDS, writes=True)
+    storage = open_to_write(f"file://{www}")
     programs = {int(path.name[:16], 16): "pipelines" for path in store.glob("store/*/*.closed")}
-    for _ in Push(backend, face, identity, programs, "A device").steps(KEY):
-        pass
-    for _ in Publication(backend, face, name, KEY, Terms(KEYS, KEYS)).steps():
-        pass
+    list(upload(storage, str(store), face.export(identity, programs, "A device", own=True), name, KEY))
+    list(Publication(storage, face, name, KEY, (KEYS, KEYS)).steps())
 
 
 def pull(place: Path) -> None:

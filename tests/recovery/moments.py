@@ -209,7 +209,7 @@ IMAGE = (
 def of_others(scenario: str, driver: str, commands: dict[str, int], calls: list[str]) -> Iterator[Moment]:
     """Moments beside others, and in containers."""
     if driver != "test" or scenario == "ends badly":
-        return  # A program that ends at once stores nothing, so that what `clear` removed is not stored again.
+        return  # A program that ends at once stores nothing, so that what `rm` removed is not stored again.
     deaths = [f"{name}={death}@{commands[name]}" for name in ("create-cache", "pipeline") for death in DEATHS]
     places = [line.split(" ")[0] for line in calls if "/store/" in line][::17]
     for other in OTHERS:

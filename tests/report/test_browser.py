@@ -237,10 +237,10 @@ def test_keys(browser: Browser, frames: Path) -> None:
             "Stalled in",
         ):
             assert name in said
-        fingerprint = page.locator(".panel code").filter(has_text="pylayer show").inner_text().split()[-1]
+        fingerprint = page.locator(".panel code").filter(has_text="report --pipeline").inner_text().split()[-1]
         assert len(fingerprint) == 16
         keys(page, "ArrowRight")
-        assert page.locator(".panel code").filter(has_text="pylayer show").inner_text().split()[-1] != fingerprint
+        assert page.locator(".panel code").filter(has_text="report --pipeline").inner_text().split()[-1] != fingerprint
         keys(page, "ArrowLeft")
         assert title.inner_text() == pipeline
         keys(page, "ArrowUp")
@@ -265,7 +265,7 @@ def test_search(browser: Browser, frames: Path) -> None:
         search.press("Enter")
         assert "Thread\nloader (105)" in page.locator(".panel").inner_text()
         assert page.locator(".result").inner_text().startswith("1 of ")
-        fingerprint = page.locator(".panel code").filter(has_text="pylayer show").inner_text().split()[-1]
+        fingerprint = page.locator(".panel code").filter(has_text="report --pipeline").inner_text().split()[-1]
         search.fill(fingerprint[:10])
         assert page.locator(".result").inner_text() == "1 found"
         search.fill("no such thing")

@@ -1,12 +1,11 @@
 /*
- * rules.c - what the layer reads without an interpreter, by itself: skip.c, program_name.c, layer_settings.c and trusted.c
+ * rules.c - what the layer reads without an interpreter, by itself: skip.c, program_name.c and trusted.c
  * of shim/layer, under sanitizers.
  *
  * Commands on standard input, a letter and byte strings, each with its length in front (4 bytes, little-endian); for
  * each a line on standard output. libFuzzer calls one of them with what it made (built with -DFUZZER).
  *    g PATTERN TEXT                             1 or 0: whether the glob matches
- *    n EXECUTABLE COMMAND_LINE                  the program's name, as hexadecimal digits
- *    s FILE VARIABLE                            layer settings, as hexadecimal digits
+ *    n EXECUTABLE COMMAND_LINE MAPS             the program's name, as hexadecimal digits (MAPS: the path of a file)
  *    o PATH -                                   1 or 0: whether open_own_file opens it
  *    i DIRECTORY NAME                           whether open_in_store does
  *    r PATH -, d PATH -                         is_own_root, is_own_directory
@@ -14,7 +13,6 @@
  */
 #define _GNU_SOURCE
 #include "../../shim/layer/process/digest.c"
-#include "../../shim/layer/policy/layer_settings.c"
 #include "../../shim/layer/process/program_name.c"
 #include "../../shim/layer/policy/policy_files.c"
 #include "../../shim/layer/instance/skip.c"
@@ -32,62 +30,12 @@ void log_line(enum PylayerLogLevel level, const char *format, ...)
     (void)format;
 }
 
-void log_set_level(const char *name)
-{
-    (void)name;
-}
-
 const char *environment_get(const char *name)
 {
     return getenv(name);
 }
 
-char **environment_all(void)
-{
-    return environ;
-}
-
-bool store_is_local(void)
-{
-    return true;
-}
-
-bool config_is_local(void)
-{
-    return true;
-}
-
-bool aside_do(Aside *aside, bool local, uint64_t wait_ns)
-{
-    (void)local;
-    (void)wait_ns;
-    aside->work(aside);
-    return true;
-}
-
 #ifdef FUZZER
-/* An application's setting made of bytes: valid as the specification has it, in memory of just its size. */
-static void take_any_setting(LayerSettings *settings, const uint8_t *data, size_t size)
-{
-    static const size_t sizes[] = {4, 4, 8, 4, 8, 4, 8, sizeof(char *), 1};
-    if (size < 8)
-        return;
-    uint32_t type = data[0] % 9, value_count = data[1] % 8;
-    char *name = strndup((const char *)data + 2, size / 4), *text = strndup((const char *)data + 2, size - 2);
-    uint8_t *values = calloc(value_count, sizes[type]);
-    for (uint32_t i = 0; type != VK_LAYER_SETTING_TYPE_STRING_EXT && i < value_count * sizes[type]; i++)
-        values[i] = data[2 + i % (size - 2)];
-    for (uint32_t i = 0; type == VK_LAYER_SETTING_TYPE_STRING_EXT && i < value_count; i++)
-        ((char **)(void *)values)[i] = i % 4 == 3 ? NULL : text;
-    VkLayerSettingEXT setting = {LAYER_NAME, name, (int32_t)type, value_count, values};
-    VkLayerSettingsCreateInfoEXT info = {
-        .sType = VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT, .settingCount = 1, .pSettings = &setting};
-    from_application(settings, &info);
-    free(name);
-    free(text);
-    free(values);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -107,15 +55,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(pattern, data, half);
     memcpy(text, data + half, size - half);
     glob_matches(pattern, half, text, size - half);
-    LayerSettings *settings = calloc(1, sizeof *settings);
-    layer_settings_from_file(settings, "file", pattern, half);
-    text[size - half] = '\0';
-    layer_settings_from_environment(settings, (char *[]){text, NULL});
-    take_any_setting(settings, data, size);
-    set_log_level(settings);
-    if (strlen(settings->text) != settings->used)
-        abort();
-    free(settings);
     free(pattern);
     free(text);
     return 0;
@@ -127,28 +66,16 @@ typedef struct Bytes {
     size_t size;
 } Bytes;
 
-static void print_name(const Bytes *executable, const Bytes *command_line)
+static void print_name(const Bytes *executable, const Bytes *command_line, const Bytes *maps)
 {
     static char name[NAME_ROOM];
-    char text[PATH_BYTES];
+    char text[PATH_BYTES], path[PATH_BYTES];
     snprintf(text, sizeof text, "%.*s", (int)executable->size, executable->data);
-    program_name(name, text, command_line->data, command_line->size);
+    snprintf(path, sizeof path, "%.*s", (int)maps->size, maps->data);
+    program_name(name, text, command_line->data, command_line->size, path);
     for (size_t i = 0; name[i]; i++)
         printf("%02x", (uint8_t)name[i]);
     printf("\n");
-}
-
-static void print_settings(const Bytes *file, const Bytes *variable)
-{
-    LayerSettings *settings = calloc(1, sizeof *settings);
-    char *text = strndup(variable->data, variable->size);
-    layer_settings_from_file(settings, "file", file->data, file->size);
-    layer_settings_from_environment(settings, (char *[]){text, NULL});
-    for (size_t i = 0; i < settings->used; i++)
-        printf("%02x", (uint8_t)settings->text[i]);
-    printf("\n");
-    free(text);
-    free(settings);
 }
 
 static SkipDecision decide_by(const Bytes *parts)
@@ -188,16 +115,14 @@ int main(void)
 {
     for (int command; (command = getchar()) != EOF;) {
         Bytes parts[5];
-        size_t count = command == 'c' ? 5 : 2;
+        size_t count = command == 'c' ? 5 : command == 'n' ? 3 : 2;
         for (size_t i = 0; i < count; i++)
             if (!read_bytes(&parts[i]))
                 return 1;
         if (command == 'g')
             printf("%d\n", glob_matches(parts[0].data, parts[0].size, parts[1].data, parts[1].size));
         else if (command == 'n')
-            print_name(&parts[0], &parts[1]);
-        else if (command == 's')
-            print_settings(&parts[0], &parts[1]);
+            print_name(&parts[0], &parts[1], &parts[2]);
         else if (command != 'c')
             printf("%d\n", is_trusted(command, parts));
         else

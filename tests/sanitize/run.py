@@ -51,7 +51,6 @@ EXCLUDED = {
     "test_hosts_endings.py::test_malloc_of_the_programs": "likewise",
     "test_hosts_endings.py::test_exit_in_a_handler_with_a_lock_held": "likewise",
     "test_negotiation.py": "Python opens the layer by itself",
-    "test_watchdog.py::test_program_that_is_python": "likewise",
     "test_interpreter.py::test_program_is_python": "as it says; RTLD_DEEPBIND",
     "test_interpreter.py::test_python_that_comes_later": "likewise",
     "test_hosts_python.py": "likewise",

@@ -113,9 +113,9 @@ DISK_KILLS = ["write:KILL:path=.journal:nth=3", "rename:KILL:nth=2", "unlink:KIL
 POLICIES: list[object] = [
     {"settings": {"carrier": "auto"}},
     {"settings": {"carrier": "cells"}},
-    {"settings": {"carrier": "binaries", "binaries_mib": 1}},
-    {"settings": {"application_binaries": "attest", "fsync_interval_ms": 0}},
-    {"share": "all", "max_store_mib": 8, "max_program_mib": 4},
+    {"settings": {"carrier": "binaries"}},
+    {"settings": {"application_binaries": "attest"}},
+    {"share": "all", "max_store_mib": 8},
     {"rules": [{"match": {"executable": "soak"}, "set": {"carrier": "off"}}]},
     "settings: {carrier: [",
     {"settings": {"carrier": "nonsense"}},
@@ -425,12 +425,12 @@ class Soak:
     def check_store(self) -> None:
         """What was damaged on purpose goes to quarantine; then everything verifies, and programs find it."""
         self.policy.unlink(missing_ok=True)
-        self.pylayer("verify", "--repair")
+        self.pylayer("ls", "--verify", "--repair")
         self.pylayer("trim")
-        found = set(re.findall(r"^  ([a-z-]+)(?: at byte|:)", self.pylayer("verify"), re.MULTILINE))
+        found = set(re.findall(r"^  ([a-z-]+)(?: at byte|:)", self.pylayer("ls", "--verify"), re.MULTILINE))
         if found:
             self.violation(f"after a repair there is {found}")
-        said = json.loads(self.pylayer("verify", "--json"))
+        said = json.loads(self.pylayer("ls", "--verify", "--json"))
         self.counts["records that verify in the end"] = int(said.get("records", 0))
         self.counts["bytes of the store in the end"] = self.bytes_of_store()
         sizes = ", ".join(f"{size >> 20}" for size in self.store_bytes)

@@ -58,9 +58,9 @@ WAYS: list[list[str]] = [
 ]
 
 #: What the next start says of a process that was killed there.
-DIED_IN_THE_DRIVER = re.compile(r": .*, because (the|a) program died .*; pylayer quarantine ls shows more")
+DIED_IN_THE_DRIVER = re.compile(r": .*, because (the|a) program died .*; pylayer ls shows more")
 #: What the program says then that has made the same data anew.
-GIVEN_AGAIN = re.compile(r": .* used again; pylayer quarantine ls shows more")
+GIVEN_AGAIN = re.compile(r": .* used again; pylayer ls shows more")
 
 
 class Child:
@@ -193,8 +193,9 @@ class Killing:
         return sum(len(digests - content.get(key, set())) for key, digests in self.seen.items())
 
     def forget_deaths(self) -> None:
-        """Does what `pylayer quarantine forget` does: what nobody creates again would stay set aside."""
-        Store(str(self.world.store)).forget_verdicts()
+        """Does what `pylayer rm --all --blocks` does: what nobody creates again would stay set aside."""
+        store = Store(str(self.world.store))
+        store.forget(store.verdicts())
 
     def check(self) -> None:
         self.counts["checks"] += 1
@@ -258,9 +259,6 @@ class Killing:
             self.violation("runs have grown without bound")
         self.counts["bytes of the pack"] = sum(path.stat().st_size for path in self.world.stored_files(".pack"))
         self.counts["records"] = sum(len(digests) for digests in self.seen.values())
-        # A busy machine stores what a run compiled later than programs wait by default.
-        self.world.configure(load_wait_ms=60000, flush_wait_ms=60000)
-        self.environment["PYLAYER_CONFIG"] = self.world.environment["PYLAYER_CONFIG"]
         whole_runs = self.all_runs()
         for round_number in (1, 2):
             shutil.rmtree(self.world.store / "runs", ignore_errors=True)

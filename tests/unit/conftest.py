@@ -15,8 +15,14 @@ from unit.folders import IDENTITY
 from unit.things import FakeCommands, session
 
 import pylayer.inhost
+from pylayer.inhost import journal_writer
 from pylayer.inhost.session import DeviceSession
 from pylayer.store.folder import Folder
+
+
+@pytest.fixture(autouse=True)
+def never_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_writer, "SYNC_SECONDS", None)
 
 
 @pytest.fixture

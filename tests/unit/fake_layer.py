@@ -55,7 +55,6 @@ class FakeMessage:
         self.releases = 0
         self.plan: Plan | None = None
         self.kept: bool = content.get("kept", False)
-        self.layer_settings: str = content.get("layer_settings", "")
         self.skip_undecided: bool | None = content.get("skip_undecided")
         self.verdict: int | None = None
         self.sent_ns: int = content.get("sent_ns", 0)
@@ -116,16 +115,6 @@ class FakeBoundary(ModuleType, FakeCommands):
         self.queue: list[FakeMessage | None] = []
         self.timeouts: list[int] = []
         self.variables: dict[str, str] = {}
-        #: Calls of the user's code that have begun and not ended, and all calls that have begun, with their limits.
-        self.in_calls: list[str] = []
-        self.calls: list[tuple[str, int]] = []
-
-    def call_begins(self, name: str, limit_ns: int) -> None:
-        self.in_calls.append(name)
-        self.calls.append((name, limit_ns))
-
-    def call_ended(self) -> None:
-        self.in_calls.clear()
 
     def next_message(self, timeout_ns: int) -> FakeMessage | None:
         self.timeouts.append(timeout_ns)

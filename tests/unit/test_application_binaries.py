@@ -203,17 +203,18 @@ def test_damage_elsewhere(make: Make, root: str) -> None:
 # ---- bounds ------------------------------------------------------------------------------------------
 
 
-def test_no_more_data_than_is_kept(make: Make) -> None:
-    """Beyond keep_cache_mib, binaries are known by their digests only. The newest have their data."""
-    session = make({"keep_cache_mib": 1})
+def test_no_more_data_than_is_kept(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a limit, binaries are known by their digests only. The newest have their data."""
+    monkeypatch.setattr(binary_history, "MOST_BYTES", 1 << 20)
+    session = make()
     big = [bytes([number]) * 400_000 for number in range(5)]
     for one in big:
         read(session, binary_read(one))
     session.close()
-    found = told(make({"keep_cache_mib": 1}))
+    found = told(make())
     assert [data is not None for _, _, _, data in found] == [True, True, False, False, False]
-    read(make({"keep_cache_mib": 1}), binary_read(b"newer" * 100))
-    found = told(make({"keep_cache_mib": 1}))
+    read(make(), binary_read(b"newer" * 100))
+    found = told(make())
     assert found[0] == known(b"newer" * 100)
 
 
@@ -413,7 +414,7 @@ def test_maintenance(make: Make, root: str, ended_writers: None) -> None:
     """A program's process folds many files into one when it is idle."""
     for number in range(binary_history.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
-    limits = Limits(1 << 40, 1 << 40, application_binaries=64 << 20)
+    limits = Limits(1 << 40, 1 << 40)
     list(maintain(Folder(root, IDENTITY), [], limits, lambda text: None))
     assert len(files(root)) == 1
 

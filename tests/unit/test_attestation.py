@@ -23,6 +23,7 @@ from pylayer.store import cache_history, format, quarantine, reader, sketch
 from pylayer.store.cache_history import Attestation
 from pylayer.store.maintenance import repair_whole_files
 from pylayer.store.reader import Reader
+from pylayer.store.sketch import Sketches
 from pylayer.values import LOG_WARN, VERDICT_EMPTY
 
 Make = Callable[..., DeviceSession]
@@ -30,7 +31,7 @@ Make = Callable[..., DeviceSession]
 
 def loads_caches(session: DeviceSession) -> DeviceSession:
     """Makes the program one that has given data to vkCreatePipelineCache before."""
-    session.caches.note_load(cache_data(b"something"))
+    session.caches.note_load(cache_data(b"something"), passed=True)
     return session
 
 
@@ -98,6 +99,42 @@ def test_other_data_is_unknown(make: Make) -> None:
         assert session.caches.history(cache_data(data)) == "unknown"
 
 
+def passes(session: DeviceSession, data: bytes) -> str:
+    """Has data pass, if nothing is known against it. Returns what was known of it before."""
+    given = cache_data(data)
+    given.history = session.caches.history(given)
+    session.caches.note_load(given, passed=given.history != "altered")
+    return given.history
+
+
+def test_what_passed_is_known_from_then_on(make: Make) -> None:
+    """Unknown data that passed is known in the same run and in later ones. With ``strict`` only what was read counts,
+    and ``report`` tells both apart."""
+    assert [passes(make(), b"from before") for _ in range(3)] == ["unknown", "attested", "attested"]
+    for setting in ("strict", "report"):
+        session = make({"application_caches": setting})
+        assert passes(session, b"from before") == "unknown"
+    session.caches.read(cache_read(b"from before"))
+    for setting in ("strict", "report", "attest"):
+        assert passes(make({"application_caches": setting}), b"from before") == "attested"
+
+
+@pytest.mark.parametrize("combined", [False, True])
+def test_what_passed_is_no_evidence(make: Make, monkeypatch: pytest.MonkeyPatch, combined: bool) -> None:
+    """Data that passed as unknown may itself be the damaged copy. So good data that differs from it by little
+    passes."""
+    good = blob(20_000)
+    session = make()
+    assert passes(session, good[:1000] + b"!" + good[1001:]) == "unknown"
+    session.close()
+    if combined:
+        monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
+        monkeypatch.setattr(cache_history, "MAX_FILES", 0)
+        make().caches.attestations.compact()  # type: ignore[union-attr]
+    assert passes(make(), good) == "unknown"
+    assert passes(make(), good) == "attested"
+
+
 def test_without_a_sketch_nothing_is_altered(make: Make) -> None:
     """Without a sketch of what the program read, or of what it loads, the answer is unknown."""
     session = make()
@@ -111,6 +148,13 @@ def test_without_a_sketch_nothing_is_altered(make: Make) -> None:
     assert not session.caches.wants_sketch(cache_data(good))
 
 
+def damage_of(data: bytes, *good: bytes) -> str:
+    sketches = Sketches()
+    for one in good:
+        sketches.add(len(one), sketch_of(one))
+    return sketches.damage(len(data), sketch_of(data))
+
+
 @given(st.binary(min_size=9, max_size=300_000), st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_single_change_is_seen(good: bytes, draw: st.DataObject) -> None:
@@ -118,7 +162,7 @@ def test_any_single_change_is_seen(good: bytes, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(good) - 1))
     bits = draw.draw(st.integers(1, 255))
     data = good[:at] + bytes([good[at] ^ bits]) + good[at + 1 :]
-    assert sketch.damage(sketch_of(data), len(data), sketch_of(good), len(good)).startswith("one 64-bit word")
+    assert damage_of(data, good).startswith("one 64-bit word")
 
 
 @given(st.integers(1024, 200_000), st.data())
@@ -127,10 +171,47 @@ def test_any_cut_is_seen(size: int, draw: st.DataObject) -> None:
     """Data is recognised if it was cut off at any byte, or filled with zeros or 0xff from there."""
     good = blob(size + 600)
     at = draw.draw(st.integers(1024, size))
-    assert sketch.damage(sketch_of(good[:at]), at, sketch_of(good), len(good)).startswith("cut off")
+    assert damage_of(good[:at], good).startswith("cut off")
     for fill in (b"\0", b"\xff"):
-        filled = good[:at] + fill * (len(good) - at)
-        assert sketch.damage(sketch_of(filled), len(good), sketch_of(good), len(good)).startswith("one byte repeated")
+        assert damage_of(good[:at] + fill * (len(good) - at), good).startswith("one byte repeated")
+
+
+def test_damage_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damage is found among thousands of caches that differ in one key alone, and in each case one of them is compared,
+    or two."""
+    code = blob(3000, seed=0)
+    goods = [blob(32, seed=1) + blob(20, seed=100 + number) + code for number in range(3000)]
+    sketches, compared = Sketches(), 0
+    judge = sketch._differ_in_one_word
+
+    def counted(*arguments: Any) -> bool:
+        nonlocal compared
+        compared += 1
+        return judge(*arguments)
+
+    monkeypatch.setattr(sketch, "_differ_in_one_word", counted)
+    for good in goods:
+        sketches.add(len(good), sketch_of(good))
+    for number, good in enumerate(goods[::30]):
+        at = 31 * number % len(good)
+        changed = good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :]
+        cut = good[:2000]
+        for data, damage in ((changed, "one 64-bit"), (cut, "cut off"), (cut + bytes(1052), "one byte")):
+            compared = 0
+            assert sketches.damage(len(data), sketch_of(data)).startswith(damage) and compared <= 2
+    compared = 0
+    other = blob(32, seed=1) + blob(20, seed=99) + code
+    assert sketches.damage(len(other), sketch_of(other)) == "" and compared <= 2
+
+
+def test_sketch_of_another_layout() -> None:
+    """A sketch whose length is not that of one of the data, such as an older build's, says nothing."""
+    good = blob(5000)
+    sketches = Sketches()
+    sketches.add(len(good), sketch_of(good)[8:])
+    assert sketches.damage(4000, sketch_of(good[:4000])) == ""
+    sketches.add(len(good), sketch_of(good))
+    assert sketches.damage(4000, sketch_of(good[:4000])) == "cut off, it has 4000 of 5000 bytes"
 
 
 def test_stale(make: Make) -> None:
@@ -191,7 +272,7 @@ def test_hostile_attestations(make: Make, root: str) -> None:
 def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many runs leave few files with the newest attestations. What was dropped is unknown, and so is a damaged copy of
     it."""
-    monkeypatch.setattr(cache_history, "MAX_ATTESTATIONS", 10)
+    monkeypatch.setattr(cache_history, "MAX_RECORDS", 10)
     monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
     for number in range(30):
@@ -206,20 +287,42 @@ def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPat
     assert session.caches.history(cache_data(blob(5000, seed=29)[:-1])) == "altered"
 
 
-def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If sketches would take too much room, the older ones are dropped. The digests stay."""
-    monkeypatch.setattr(cache_history, "MAX_SKETCH_BYTES", 200)
+def test_history_is_bounded_in_bytes(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the records would take too much room, the older ones are dropped."""
+    monkeypatch.setattr(cache_history, "MAX_BYTES", 5 * 256)
     monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
     for number in range(cache_history.MAX_FILES + 1):
         session = make()
         session.caches.read(cache_read(blob(5000, seed=number)))
         session.close()
-    assert len(files(root, ".attest")) == 1
+    (path,) = files(root, ".attest")
+    assert format.FILE_HEADER.size < path.stat().st_size <= format.FILE_HEADER.size + 5 * 256
     session = make()
-    assert session.caches.history(cache_data(blob(5000, seed=0))) == "attested"
-    assert session.caches.history(cache_data(blob(5000, seed=0)[:-1])) == "unknown"
-    assert session.caches.history(cache_data(blob(5000, seed=cache_history.MAX_FILES)[:-1])) == "altered"
+    for number, known in ((0, False), (cache_history.MAX_FILES, True)):
+        assert session.caches.history(cache_data(blob(5000, seed=number))) == ("attested" if known else "unknown")
+        assert session.caches.history(cache_data(blob(5000, seed=number)[:-1])) == ("altered" if known else "unknown")
+
+
+def test_what_runs_use_stays(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old data that the program still loads outlives newer data that it does not load. Its damaged copies are still
+    recognised."""
+    monkeypatch.setattr(cache_history, "MAX_RECORDS", 10)
+    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
+    monkeypatch.setattr("time.time", iter(range(10**6, 10**9, cache_history.RENEW_SECONDS // 4)).__next__)
+    old = blob(5000)
+    make().caches.read(cache_read(old))
+    for number in range(30):
+        session = make()
+        given = cache_data(old)
+        given.history = session.caches.history(given)
+        session.caches.note_load(given, passed=True)
+        session.caches.read(cache_read(blob(5000, seed=100 + number)))
+        session.close()
+    session = make()
+    assert session.caches.history(cache_data(blob(5000, seed=100))) == "unknown"
+    assert session.caches.history(cache_data(old)) == "attested"
+    assert session.caches.history(cache_data(old[:-1])) == "altered"
 
 
 def test_what_cannot_be_read_is_not_deleted(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,10 @@ from unit.things import run_python
 
 from pylayer.common import compiled, config, paths
 
-TEXT = "share: all\nsettings: {carrier: off, load_wait_ms: 0.5}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
+TEXT = "share: all\nsettings: {carrier: off, record_state: false}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
 DOCUMENT: dict[str, Any] = {
     "share": "all",
-    "settings": {"carrier": "off", "load_wait_ms": 0.5},
+    "settings": {"carrier": "off", "record_state": False},
     "rules": [{"match": {"vendor": 1}, "set": {}}],
 }
 
@@ -77,7 +77,7 @@ def test_changed_file(policy_file: Path, root: str) -> None:
 
 
 #: XXH3-128 of the presets, in the order of their names, when SCHEMA_VERSION was last raised.
-PRESETS = (14, "7e0e4b38d294b849519b4a1ee33ce034")
+PRESETS = (15, "05b6838a6a56f06843363cb5e1e30f86")
 
 
 def test_presets_are_part_of_the_version() -> None:

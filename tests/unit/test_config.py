@@ -86,7 +86,7 @@ def test_examples_in_the_default_file_are_valid() -> None:
             "not YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:python/name:os.system'",
         ),
         ("share: all\nsettings: {}\nshare: all", 3, "not YAML: the key 'share' appears twice"),
-        ("settings:\n  queue_mib: 1\n  queue_mib: 2", 3, "not YAML: the key 'queue_mib' appears twice"),
+        ("settings:\n  carrier: off\n  carrier: off", 3, "not YAML: the key 'carrier' appears twice"),
         # documents of another shape
         ("- a", 1, "the file is a list; allowed: a mapping"),
         ("text", 1, "the file is 'text'; allowed: a mapping"),
@@ -130,18 +130,15 @@ def test_examples_in_the_default_file_are_valid() -> None:
             "settings.application_caches is 'x'; allowed: attest, strict, check, report, pass",
         ),
         ("settings: {record_state: yes}", 1, "settings.record_state is 'yes'; allowed: true or false"),
-        ("settings: {queue_mib: '64'}", 1, "settings.queue_mib is '64'; allowed: a whole number"),
-        ("settings: {queue_mib: 1.5}", 1, "settings.queue_mib is 1.5; allowed: a whole number"),
-        ("settings: {queue_mib: 0}", 1, "settings.queue_mib is 0; allowed: at least 1"),
-        ("settings: {queue_mib: 5000}", 1, "settings.queue_mib is 5000; allowed: at most 4096"),
-        ("settings: {queue_mib: true}", 1, "settings.queue_mib is true; allowed: a whole number"),
-        ("settings: {load_wait_ms: -1}", 1, "settings.load_wait_ms is -1; allowed: at least 0"),
-        ("settings: {load_wait_ms: .inf}", 1, "settings.load_wait_ms is inf; allowed: at most 60000"),
-        ("settings:\n  load_wait_ms: .nan", 2, "settings.load_wait_ms is nan; allowed: a number"),
-        ("settings: {answer_wait_ms: soon}", 1, "settings.answer_wait_ms is 'soon'; allowed: a number"),
+        ("state_mib: '64'", 1, "state_mib is '64'; allowed: a whole number"),
+        ("state_mib: 1.5", 1, "state_mib is 1.5; allowed: a whole number"),
+        ("state_mib: 0", 1, "state_mib is 0; allowed: at least 1"),
+        ("state_mib: 1048577", 1, "state_mib is 1048577; allowed: at most 1048576"),
+        ("state_mib: true", 1, "state_mib is true; allowed: a whole number"),
+        ("state_mib: .inf", 1, "state_mib is inf; allowed: a whole number"),
+        ("\nstate_mib: .nan", 2, "state_mib is nan; allowed: a whole number"),
         ("policy: MyPolicy", 1, "policy is 'MyPolicy'; allowed: module:Class"),
         ("policy: 5", 1, "policy is 5; allowed: text or null"),
-        ("policy_path: policies", 1, "policy_path is 'policies'; allowed: an absolute path"),
         (f"policy: {'x' * 200}", 1, f"policy is '{'x' * 76}...; allowed: module:Class"),
         ('policy: "a\\nb"', 1, "policy is 'a\\nb'; allowed: module:Class"),
         # rules
@@ -203,12 +200,12 @@ def test_a_merge() -> None:
     - match: {executable: a}
       set: &a {carrier: cells, record_state: false}
     - match: {executable: b}
-      set: &b {<<: *a, load_wait_ms: 5}
+      set: &b {<<: *a, driver_cache: replace}
     - match: {executable: c}
       set: {<<: [*b, {carrier: auto}], carrier: observe}
     """
     rules = config.parse(text, "policy.yaml")["rules"]
-    assert rules[2]["set"] == {"carrier": "observe", "record_state": False, "load_wait_ms": 5}
+    assert rules[2]["set"] == {"carrier": "observe", "record_state": False, "driver_cache": "replace"}
 
 
 @pytest.mark.parametrize(
@@ -218,8 +215,8 @@ def test_a_merge() -> None:
         ("# nothing\n", {}),
         ("settings: {carrier: off}", {"settings": {"carrier": "off"}}),
         ("settings: {record_state: False}", {"settings": {"record_state": False}}),
-        ("settings: {load_wait_ms: 0.5, queue_mib: 0x10}", {"settings": {"load_wait_ms": 0.5, "queue_mib": 16}}),
-        ("policy: a:B\npolicy_path: /p", {"policy": "a:B", "policy_path": "/p"}),
+        ("state_mib: 0x10", {"state_mib": 16}),
+        ("policy: a:B", {"policy": "a:B"}),
         (
             "rules:\n- match: {vendor: 0x10de, device: 'RTX*'}\n  set: {carrier: observe}",
             {"rules": [{"match": {"vendor": 0x10DE, "device": "RTX*"}, "set": {"carrier": "observe"}}]},
@@ -258,17 +255,17 @@ def test_system_and_user() -> None:
         "share": "program",
         "skip": [{"executable": "a"}],
         "fleet": {"url": "https://a.example/", "keys": [{"name": "a", "key": key}]},
-        "settings": {"carrier": "cells", "queue_mib": 7},
+        "settings": {"carrier": "cells", "driver_cache": "replace"},
     }
     user = {
         "skip": [{"executable": "b"}],
-        "fleet": {"keys": [{"name": "b", "key": key}], "pull_mib": 3},
+        "fleet": {"keys": [{"name": "b", "key": key}], "pull_on_run_seconds": 3},
         "settings": {"carrier": "observe"},
     }
     found = config.combined(system, user)
     assert found["skip"] == [{"executable": "a"}, {"executable": "b"}]
     keys = [{"name": "a", "key": key}, {"name": "b", "key": key}]
-    assert found["fleet"] == {"url": "https://a.example/", "keys": keys, "pull_mib": 3}
-    assert found["settings"]["carrier"] == "observe" and found["settings"]["queue_mib"] == 7
+    assert found["fleet"] == {"url": "https://a.example/", "keys": keys, "pull_on_run_seconds": 3}
+    assert found["settings"]["carrier"] == "observe" and found["settings"]["driver_cache"] == "replace"
     assert found["preset"] == "players" and found["share"] == "program" and "max_store_mib" in found
     assert "max_store_mib" not in config.combined(system, {"preset": None})

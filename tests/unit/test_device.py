@@ -16,7 +16,7 @@ from pylayer.common import outcomes
 from pylayer.common.cache_header import judge
 from pylayer.common.identity import ABI, Identity, program_id
 from pylayer.common.settings import DEFAULTS
-from pylayer.policy import MS, Policy, choose_carrier
+from pylayer.policy import Policy, choose_carrier
 from pylayer.values import (
     CARRIER_BINARIES,
     CARRIER_CELLS,
@@ -203,21 +203,16 @@ def test_reasons_for_what_was_not_chosen() -> None:
 
 
 def test_plan() -> None:
-    """Settings become a plan in nanoseconds and bytes, including fractions and whole numbers written as 8.0."""
-    wanted = {**DEFAULTS, "load_wait_ms": 0.5, "queue_mib": 8.0, "application_caches": "pass"}
+    """Settings become a plan."""
+    wanted = {**DEFAULTS, "application_caches": "pass"}
     plan = Policy().plan_device(program(), facts(), wanted)
     assert plan == Plan(
-        answer_wait_ns=1000 * MS,
         carrier=CARRIER_CELLS,
         check_binaries=True,
         check_caches=False,
         driver_cache_off=False,
-        flush_wait_ns=1000 * MS,
-        index_bytes=256 << 20,
-        keep_cache_bytes=0,
-        load_wait_ns=MS // 2,
+        keep_data=False,
         may_be_kept=True,
-        queue_bytes=8 << 20,
         record_state=True,
         restore_binaries=True,
         seed_caches=True,
@@ -242,15 +237,16 @@ def test_plan_for_application_binaries(wanted: str, checked: bool, restored: boo
 @pytest.mark.parametrize(
     ("wanted", "requested", "kept"),
     [
-        ({}, False, 64 << 20),
-        ({"application_caches": "check"}, False, 0),
-        ({"application_caches": "check"}, True, 64 << 20),
-        ({"application_caches": "check", "application_binaries": "attest"}, True, 0),
+        ({}, False, True),
+        ({"application_caches": "strict"}, False, False),
+        ({"application_caches": "check"}, False, False),
+        ({"application_caches": "check"}, True, True),
+        ({"application_caches": "check", "application_binaries": "attest"}, True, False),
     ],
 )
-def test_plan_to_keep_what_is_read(wanted: dict[str, Any], requested: bool, kept: int) -> None:
+def test_plan_to_keep_what_is_read(wanted: dict[str, Any], requested: bool, kept: bool) -> None:
     """What a program reads is copied only if something can be restored from the copy."""
-    assert plan_with(wanted, binaries_requested=requested).keep_cache_bytes == kept
+    assert plan_with(wanted, binaries_requested=requested).keep_data is kept
 
 
 @pytest.mark.parametrize(("device", "off"), [({}, True), ({"internal_cache_disabled": True}, False)])

@@ -12,11 +12,9 @@ import pytest
 from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, policy_of
 
 import pylayer.common
-from pylayer.common.settings import TOP_DEFAULTS
+from pylayer.inhost.user_class import FAILURES
 from pylayer.policy import Policy
 from pylayer.values import CARRIER_OBSERVE, CARRIER_OFF, LOG_INFO, LOG_WARN, Plan
-
-FAILURES: int = TOP_DEFAULTS["watchdog"]["failures"]
 
 # ---- failures of a policy ----------------------------------------------------------------------------
 
@@ -73,7 +71,7 @@ def test_policy_that_fails_too_often(send: Send, host: Any, boundary: FakeBounda
     assert last.plan is not None
     (line,) = boundary.lines(LOG_WARN)
     assert line.startswith(
-        f"policy class {__name__}:Broken is switched off for this process: 8 failures in a row; the "
+        f"policy class {__name__}:Broken is switched off for this process: 3 failures in a row; the "
         "last: plan_device: RuntimeError: broken on purpose (test_host_policy.py, line "
     )
     assert "; the built-in one is in force. " in line
@@ -101,8 +99,8 @@ def test_policy_that_fails_sometimes(send: Send, host: Any) -> None:
 # ---- policy file and policy class --------------------------------------------------------------------
 
 
-def configured(host_module: Any, tmp_path: Path, text: str | bytes) -> Any:
-    path = tmp_path / "policy.yaml"
+def configured(host_module: Any, directory: Path, text: str | bytes) -> Any:
+    path = directory / "policy.yaml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     host = host_module.Host()
     host.configure()
@@ -127,7 +125,7 @@ def test_policy_file(host_module: Any, boundary: FakeBoundary, root: str, tmp_pa
         ("1: x\na: y", "unknown key 1"),
         (b"\xff\xfe", "not UTF-8"),
         ("[" * 1000, "not YAML"),
-        ("policy: m:C", "policy_path, the directory that holds the module, is not set"),
+        ("policy: m:C", "No module named 'm'"),
     ],
 )
 def test_policy_file_that_cannot_be_used(
@@ -186,8 +184,7 @@ number = 5
 
 @pytest.fixture
 def policy_directory(tmp_path: Path) -> Iterator[Path]:
-    directory = tmp_path / "policies"
-    directory.mkdir(mode=0o700)
+    directory = tmp_path
     (directory / "unit_user_policy.py").write_text(USER_POLICY)
     (directory / "unit_user_broken.py").write_text("def x(:\n")
     (directory / "unit_user_exits.py").write_text("raise SystemExit('bye')\n")
@@ -202,8 +199,8 @@ def policy_directory(tmp_path: Path) -> Iterator[Path]:
 def test_user_policy(
     host_module: Any, boundary: FakeBoundary, root: str, tmp_path: Path, policy_directory: Path
 ) -> None:
-    """The user's policy class is imported from policy_path, which is added at the end of the module path."""
-    host = configured(host_module, tmp_path, f"policy: unit_user_policy:Good\npolicy_path: {policy_directory}")
+    """The user's policy class is imported from beside the policy file. That place comes last in the module path."""
+    host = configured(host_module, tmp_path, "policy: unit_user_policy:Good")
     assert type(host.policy).__name__ == "Good"
     assert sys.path[-1] == str(policy_directory)
     assert boundary.lines(LOG_WARN) == []
@@ -232,7 +229,7 @@ def test_user_policy_that_cannot_be_used(
 ) -> None:
     """If the class is missing, is not a policy class, or fails in import or construction, the built-in policy stays in
     force."""
-    host = configured(host_module, tmp_path, f"policy: {wanted}\npolicy_path: {policy_directory}")
+    host = configured(host_module, tmp_path, f"policy: {wanted}")
     (line,) = boundary.lines(LOG_WARN)
     assert line.startswith(f"policy {wanted} cannot be used: ")
     assert line.endswith("; the built-in one is in force")
@@ -245,7 +242,7 @@ def test_policy_directory_of_others(
 ) -> None:
     """Code is not imported from a directory that others may write to, sticky or not."""
     os.chmod(policy_directory, 0o1777)
-    host = configured(host_module, tmp_path, f"policy: unit_user_policy:Good\npolicy_path: {policy_directory}")
+    host = configured(host_module, tmp_path, "policy: unit_user_policy:Good")
     assert type(host.policy) is Policy
     assert "can be written by others" in boundary.lines(LOG_WARN)[0]
 

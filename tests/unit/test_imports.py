@@ -15,7 +15,7 @@ IN_PROCESS = (
     "common.paths",
     "common.settings",
     "inhost.session",
-    "inhost.watchdog",
+    "inhost.user_class",
     "policy",
     "common.files",
     "store.folder",
@@ -51,7 +51,7 @@ def test_what_is_imported_is_frozen() -> None:
     lints.none(name for name in run_python(code).split() if f'"{name}",' not in freeze)
 
 
-#: What takes long to import, and no command needs for its help or for completion.
+#: What takes long to import, and no command needs for its help.
 SLOW_IN_COMMANDS = (
     "cryptography",
     "jinja2",
@@ -73,7 +73,6 @@ from pylayer.cli.main import command
 
 context = click.Context(command)
 command.get_help(context)
-command.shell_complete(context, "")
 for module in sorted(name for name in sys.modules if name.startswith("pylayer.cli.")):
     if module not in ("pylayer.cli.main", "pylayer.cli.output"):
         print("the list of commands imports", module)
@@ -89,5 +88,5 @@ for name in command.list_commands(context):
 
 
 def test_command_line() -> None:
-    """The list of commands, for help and completion, imports no command. The help of a command imports nothing slow."""
+    """The list of commands, for the help, imports no command. The help of a command imports nothing slow."""
     lints.none(run_python(COMMAND_LINE).splitlines())

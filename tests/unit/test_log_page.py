@@ -23,7 +23,7 @@ LEVELS = ("error", "warn", "info", "debug")
 GAP = "…"
 #: Functions that write a line, or hand one on that is given to them; their own calls have no text to be found.
 PYTHON_CALLS = ("log", "_log", "say", "_say")
-C_CALL = re.compile(r"\b(log_line|write_one|log_text|log_exception|put_line|pylayer_shim\(\)->log|commands->log)\(")
+C_CALL = re.compile(r"\b(log_line|write_one|log_text|log_exception|pylayer_shim\(\)->log|commands->log)\(")
 #: Parts of a call's arguments: strings, and anything else.
 C_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|[^"()]+')
 SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]")
@@ -31,8 +31,8 @@ SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]")
 Line = tuple[str, str]
 
 #: Lines whose text stands in a table of the sources; the page has what the function returns instead.
-TELLS = f"{GAP}: {GAP}; pylayer quarantine ls shows more"
-SWITCHES_OFF = f"{GAP}: {GAP}; pylayer quarantine forget switches it on again"
+TELLS = f"{GAP}: {GAP}; pylayer ls shows more"
+SWITCHES_OFF = f"{GAP}: {GAP}; pylayer rm --all --blocks switches it on again"
 COUNTS = f"{GAP} ({GAP} so far)"
 
 
@@ -62,8 +62,6 @@ def python_lines() -> Iterator[Line]:
                 continue
             function = node.func
             name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if name == "append" and ast.unparse(function) == "result.problems.append" and path.stem == "layer_settings":
-                yield from (("warn", _squeezed(found)) for found in _texts(node.args[0]))
             if name not in PYTHON_CALLS:
                 continue
             level, text = (node.args[0], node.args[1]) if len(node.args) > 1 else (None, node.args[0])
@@ -95,14 +93,11 @@ def c_lines() -> Iterator[Line]:
         for call in C_CALL.finditer(source):
             function, arguments = call.group(1), _arguments(source, call.end())
             level = re.search(r"PYLAYER_LOG_(ERROR|WARN|INFO|DEBUG)\b", arguments)
-            named = level.group(1).lower() if level else "warn" if function == "put_line" else "info"
+            named = level.group(1).lower() if level else "info"
             rest = arguments[level.end() :] if level else arguments
-            for one in re.split(r"\?|\n\s+: ", rest) if function == "put_line" else [rest]:
-                text = _literal(re.split(r'"\s*,', one)[0] + '"' if '"' in one else "")
-                if text.strip(GAP):
-                    yield named, text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
-        for text in re.findall(r'snprintf\(line, sizeof line,\s*((?:"[^"]*"\s*)+),\s*pylayer_call_name', source):
-            yield "warn", _literal(text)
+            text = _literal(re.split(r'"\s*,', rest)[0] + '"' if '"' in rest else "")
+            if text.strip(GAP):
+                yield named, text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
 
 
 def of_tables() -> list[str]:

@@ -25,7 +25,7 @@ YAML = {
     "add_constructor",
 }
 #: Places that import modules by a name that is not a literal: the commands, from a table; the package's own modules;
-#: the user's policy, from policy_path.
+#: the user's policy, from beside the policy file.
 IMPORTS = {"cli/main.py", "inhost/host.py", "common/user_policy.py"}
 
 

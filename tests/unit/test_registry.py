@@ -22,9 +22,10 @@ from registry_rules import QUICK, RULES  # noqa: E402
 NEWEST, SYSTEM = ROOT / "build" / "registry", Path("/usr")
 TEXT = (LAYER / "registry.inc").read_text()
 PACKAGE = re.search(r"libvulkan-dev (\S+)\. \*/", TEXT)[1]  # type: ignore[index]
-TYPES = [int(row[1]) for row in re.finditer(r"^    (\d+)u, /\* \w+ \*/$", TEXT, re.M)]
+ROWS = re.findall(r"^    \{(\d+)u, (\d+), [\w, ]+\}, /\* (\w+) \*/$", TEXT, re.M)
+TYPES = [int(type) for type, _, _ in ROWS]
 #: Size in bytes by name.
-SIZES = {row[2]: int(row[1]) for row in re.finditer(r"^    \{(\d+), \d+, \d+, \d+, \d+\}, /\* (\w+) \*/$", TEXT, re.M)}
+SIZES = {name: int(size) for _, size, name in ROWS}
 CACHE_COMMANDS = re.findall(r"^vk(\w+)$", TEXT, re.M)
 
 #: Headers that declare structures of the table without anything of their platform's.
@@ -70,14 +71,16 @@ def test_table_can_be_searched() -> None:
 
 
 def assertions(registry: Registry) -> Iterator[str]:
-    """What a compiler must agree with: sizes, sTypes, and the offset and size of each member."""
+    """What a compiler must agree with: sizes, sTypes, and the offset and size of each member. The table has no row of
+    plain data, whose size is that of an element."""
     members = Members(registry)
     for one in registry.structures:
-        if one.name in SIZES:
-            yield f'_Static_assert(sizeof({one.name}) == {SIZES[one.name]}, "{one.name}");'
+        if one.name in SIZES or members.is_plain(one.name):
+            size = SIZES.get(one.name, registry.layout(one.name).size)
+            yield f'_Static_assert(sizeof({one.name}) == {size}, "{one.name}");'
             if one.type != NO_TYPE:
                 yield f'_Static_assert({one.name_of_type} == {one.type}, "{one.name}\'s sType");'
-            for name, offset, element in members.placed(one.name):
+            for name, offset, element in registry.placed(one.name):
                 size = registry.member_layout(element).size
                 yield f'_Static_assert(offsetof({one.name}, {name}) == {offset}, "{one.name}.{name}");'
                 yield f'_Static_assert(sizeof((({one.name} *)0)->{name}) == {size}, "{one.name}.{name}");'
@@ -113,7 +116,7 @@ def test_no_ignored_pointer_is_followed() -> None:
     members = Members(registry)
     for structure in members.indexes:
         followed = {one.name for one in members.of(structure, False) if one.counting != "HERE"}
-        for name, _, element in members.placed(structure):
+        for name, _, element in registry.placed(structure):
             if "*" in registry.declaration(element) and element.get("noautovalidity") and name != "pNext":
                 assert name not in followed or name in RULES.get(structure, {}), (structure, name)
 
@@ -148,7 +151,7 @@ def names_seen(include: Path, directory: Path) -> str:
     for structure, body in members:
         for member in re.findall(r"(\w+)(?:\[\w+\])?;", body):
             lines.append(f'printf("{structure}.{member} %zu\\n", offsetof({structure}, {member}));')
-    assert len(lines) > 120
+    assert len(lines) > 100
     (directory / "names.c").write_text("\n".join([*lines, "}", ""]))
     program = directory / "names"
     subprocess.run(["cc", f"-I{include}", "-o", program, directory / "names.c"], check=True)

@@ -72,7 +72,7 @@ def test_every_file_has_its_own(folder: Folder) -> None:
     folder.write_blob(7, "program", 1, b"two")
     folder.write_blob(7, "program", 0, b"three")
     known = cache_history.Attestations(folder, 7, "program")
-    for number in range(cache_history.MAX_ATTESTATIONS + 1):
+    for number in range(cache_history.MAX_FILES + 1):
         known.attest(number.to_bytes(16, "big"), 1, 0, False)
     known.compact()
     known.close()

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.things import facts, program
 
-from pylayer.common import layer_settings
 from pylayer.common.settings import DEFAULTS, glob_matches, settings_for, top_setting
 
 
@@ -64,15 +63,15 @@ def test_rules_in_order() -> None:
     """Settings override defaults. Matching rules override settings key by key, and later rules override earlier
     ones."""
     document = {
-        "settings": {"carrier": "cells", "queue_mib": 8},
+        "settings": {"carrier": "cells", "record_state": False},
         "rules": [
-            {"match": {"vendor": 0x1002}, "set": {"carrier": "observe", "flush_wait_ms": 1}},
-            {"match": {"executable": "other"}, "set": {"queue_mib": 1}},
+            {"match": {"vendor": 0x1002}, "set": {"carrier": "observe", "driver_cache": "replace"}},
+            {"match": {"executable": "other"}, "set": {"record_state": True}},
             {"match": {"executable": "stutter"}, "set": {"carrier": "off"}},
         ],
     }
     in_force = settings_for(document, program(), facts())
-    assert in_force == {**DEFAULTS, "carrier": "off", "queue_mib": 8, "flush_wait_ms": 1}
+    assert in_force == {**DEFAULTS, "carrier": "off", "record_state": False, "driver_cache": "replace"}
 
 
 @pytest.mark.parametrize(
@@ -97,15 +96,6 @@ def test_conditions(match: dict[str, Any], holds: bool) -> None:
 
 
 def test_top_settings() -> None:
-    """policy, policy_path and share have defaults of their own."""
-    assert [top_setting({}, key) for key in ("policy", "policy_path", "share")] == [None, None, "program"]
+    """policy and share have defaults of their own."""
+    assert [top_setting({}, key) for key in ("policy", "share")] == [None, "program"]
     assert top_setting({"share": "all"}, "share") == "all"
-
-
-@pytest.mark.parametrize("key", ["queue_mib", "load_wait_ms", "record_state"])
-def test_layer_setting_of_many_digits(key: str) -> None:
-    """A number with more digits than Python converts is one problem, like any other invalid value."""
-    found = layer_settings.parse(f"environment {key}={'9' * 5000}\nenvironment binaries_mib=7\n")
-    (problem,) = found.problems
-    assert problem.startswith(f"layer setting {key} from an environment variable is '999") and len(problem) < 250
-    assert found.by_user == {"binaries_mib": 7}

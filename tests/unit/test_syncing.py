@@ -80,17 +80,6 @@ def test_never(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
     assert disk.synced == [] and not os.path.exists(old)
 
 
-def test_after_each_write(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """With 0, each write is on the disk when it returns, including a new journal's name."""
-    syncer = Syncer(0, failures.append)
-    journal = journal_in(folder)
-    append(journal, syncer)
-    assert disk.synced == [".journal", IDENTITY.name]
-    append(journal, syncer)
-    assert disk.synced == [".journal", IDENTITY.name, ".journal"]
-    assert disk.threads == {threading.get_ident()}
-
-
 def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes within the interval wait for its end. Another thread waits for the disk."""
     now = time.monotonic()

@@ -228,9 +228,9 @@ def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
 # ---- recording ---------------------------------------------------------------------------------------
 
 
-def recording(root: Path, commands: FakeCommands, mib: int = 1) -> RunLog:
+def recording(root: Path, commands: FakeCommands) -> RunLog:
     device = SimpleNamespace(commands=commands, serial=5, identity=IDENTITY, program=program(), program_id=7)
-    return RunLog(device, str(root), mib)  # type: ignore[arg-type]
+    return RunLog(device, str(root))  # type: ignore[arg-type]
 
 
 def write(what: RunLog, root: Path, **totals: int) -> list[Event]:
@@ -316,15 +316,6 @@ def test_hits_by_the_second(tmp_path: Path) -> None:
     assert more[0].start_ns == found[0].start_ns + found[0].duration_ns
     run = values(tmp_path)
     assert (run["queued"], run["queued_bytes_most"], run["timeline_dropped"], run["timeline_events"]) == (0, 3, 4, 4)
-
-
-def test_switched_off(tmp_path: Path) -> None:
-    """With timeline_mib 0, totals are written but no timeline."""
-    what = recording(tmp_path, FakeCommands(), mib=0)
-    what.creation(cell())
-    assert write(what, tmp_path) == []
-    assert values(tmp_path)["timeline_events"] == 0
-    assert not list(tmp_path.glob("runs/*.events"))
 
 
 def test_end(tmp_path: Path) -> None:

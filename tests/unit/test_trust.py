@@ -253,12 +253,12 @@ POLICY = "from pylayer.policy import Policy\nclass Mine(Policy):\n    pass\n"
 
 
 def test_policy_class(tmp_path: Path) -> None:
-    """A class and what it imports come from policy_path, including packages."""
+    """A class and what it imports come from beside the policy file, including packages."""
     (tmp_path / "trust_helpers").mkdir()
     (tmp_path / "trust_helpers" / "__init__.py").write_text("")
     (tmp_path / "trust_helpers" / "one.py").write_text("ONE = 1\n")
     (tmp_path / "trust_mine.py").write_text(f"from trust_helpers.one import ONE\n{POLICY}")
-    assert type(user_policy.load("trust_mine:Mine", str(tmp_path))).__name__ == "Mine"
+    assert type(user_policy.load("trust_mine:Mine", f"{tmp_path}/policy.yaml")).__name__ == "Mine"
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646])
@@ -269,7 +269,7 @@ def test_policy_module_that_others_may_write(tmp_path: Path, mode: int, monkeypa
     path.write_text(f"raise SystemExit('it ran')\n{POLICY}")
     path.chmod(mode)
     with pytest.raises(paths.UntrustedDirectory):
-        user_policy.load(f"{path.stem}:Mine", str(tmp_path))
+        user_policy.load(f"{path.stem}:Mine", f"{tmp_path}/policy.yaml")
 
 
 def test_policy_package_that_others_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,14 +280,13 @@ def test_policy_package_that_others_may_write(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "trust_open").chmod(stat.S_IRWXU | stat.S_IWGRP)
     (tmp_path / "trust_user.py").write_text(f"import trust_open.x\n{POLICY}")
     with pytest.raises(OSError):
-        user_policy.load("trust_user:Mine", str(tmp_path))
+        user_policy.load("trust_user:Mine", f"{tmp_path}/policy.yaml")
 
 
-@pytest.mark.parametrize("slashes", ["/", "//"])
-def test_policy_path_with_a_slash_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slashes: str) -> None:
-    """Packages below policy_path are checked however the path is written. Compiled files in them are not executed."""
+def test_policy_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages beside the policy file are checked. Compiled files in them are not executed."""
     without_private_group(monkeypatch)
-    name = f"trust_slash{len(slashes)}"
+    name = "trust_package"
     package = tmp_path / name
     with others.umask(0o022):
         package.mkdir()
@@ -297,23 +296,23 @@ def test_policy_path_with_a_slash_at_its_end(tmp_path: Path, monkeypatch: pytest
         (tmp_path / f"{name}_compiled.py").write_text(f"import {name}.compiled\n{POLICY}")
     (package / "open.py").chmod(0o666)
     with pytest.raises(paths.UntrustedDirectory):
-        user_policy.load(f"{name}_open:Mine", f"{tmp_path}{slashes}")
+        user_policy.load(f"{name}_open:Mine", f"{tmp_path}/policy.yaml")
     py_compile.compile(str(package / "open.py"), str(package / "compiled.pyc"))
     with pytest.raises(ModuleNotFoundError):
-        user_policy.load(f"{name}_compiled:Mine", f"{tmp_path}{slashes}")
+        user_policy.load(f"{name}_compiled:Mine", f"{tmp_path}/policy.yaml")
 
 
 @pytest.mark.parametrize("module", ["json", "marshal", "zipimport"])
 def test_policy_directory_is_checked_for_modules_that_are_not_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    """A policy_path that others may write to is refused before the import, which does not read it if the module is
+    """A policy directory that others may write to is refused before the import, which does not read it if the module is
     already imported, builtin or frozen."""
     without_private_group(monkeypatch)
     tmp_path.chmod(0o777)
     before = list(sys.path)
     with pytest.raises(paths.UntrustedDirectory):
-        user_policy.load(f"{module}:Absent", str(tmp_path))
+        user_policy.load(f"{module}:Absent", f"{tmp_path}/policy.yaml")
     assert sys.path == before
 
 
@@ -324,7 +323,7 @@ def test_policy_class_that_cannot_be_used(tmp_path: Path, class_name: str) -> No
     (tmp_path / f"trust_{class_name}.py").write_text(text)
     before = list(sys.path)
     with pytest.raises((AttributeError, TypeError, ValueError)):
-        user_policy.load(f"trust_{class_name}:{class_name}", str(tmp_path))
+        user_policy.load(f"trust_{class_name}:{class_name}", f"{tmp_path}/policy.yaml")
     assert sys.path == before
 
 
@@ -333,7 +332,7 @@ def test_policy_class_that_imports_when_it_is_made(tmp_path: Path) -> None:
     (tmp_path / "trust_late_helper.py").write_text("")
     init = "    def __init__(self):\n        import trust_late_helper\n"
     (tmp_path / "trust_late.py").write_text(POLICY.replace("    pass\n", init))
-    assert type(user_policy.load("trust_late:Mine", str(tmp_path))).__name__ == "Mine"
+    assert type(user_policy.load("trust_late:Mine", f"{tmp_path}/policy.yaml")).__name__ == "Mine"
 
 
 def test_policy_is_source_code(tmp_path: Path) -> None:
@@ -346,4 +345,4 @@ def test_policy_is_source_code(tmp_path: Path) -> None:
     kept = importlib.util.cache_from_source(str(path))
     py_compile.compile(str(path), kept, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     path.write_text(POLICY)
-    assert type(user_policy.load("trust_cached:Mine", str(tmp_path))).__name__ == "Mine"
+    assert type(user_policy.load("trust_cached:Mine", f"{tmp_path}/policy.yaml")).__name__ == "Mine"

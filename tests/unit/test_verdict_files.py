@@ -27,7 +27,7 @@ from pylayer.values import CARRIER_OFF
 
 #: The program of the sessions here.
 PROGRAM = program_id("stutter", "Stutter")
-ROOM = struct.Struct("<IHHQ14Q")
+ROOM = struct.Struct("<IHHQ13QQ")
 #: A pid that belongs to no process.
 GONE = (1 << 22) + 7
 
@@ -36,8 +36,8 @@ def number(digest: bytes) -> int:
     return int.from_bytes(digest[:8], "little")
 
 
-def mark(call: int, *ids: int, kind: int = 0, cache: int = 0) -> bytes:
-    return ROOM.pack(call, kind, len(ids), cache, *ids, *([0] * (14 - len(ids))))
+def mark(call: int, *ids: int, kind: int = 0, cache: int = 0, used: int = 0) -> bytes:
+    return ROOM.pack(call, kind, len(ids), cache, *ids, *([0] * (13 - len(ids))), used)
 
 
 def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
@@ -150,10 +150,10 @@ def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPa
 
 def test_more_ids_than_a_mark_has(folder: Folder) -> None:
     """An impossible count is cut to the number of existing ids."""
-    data = bytearray(mark(marks.PIPELINES, *range(1, 15)))
+    data = bytearray(mark(marks.PIPELINES, *range(1, 14)))
     data[6:8] = b"\xff\xff"
     death(folder, bytes(data))
-    assert reviewed(folder).fingerprints == list(range(1, 15))
+    assert reviewed(folder).fingerprints == list(range(1, 14))
 
 
 # ---- what is set aside, and comes back --------------------------------------------------------------
@@ -273,12 +273,12 @@ def test_deaths_while_compiling(folder: Folder) -> None:
 
 
 def test_deaths_that_are_cleared(folder: Folder) -> None:
-    """A program that is always killed while it uses stored data never loses the layer, as each pipeline compiles to the
-    same bytes."""
+    """A program that is always killed while it uses stored data never loses the layer if much of it did no harm before,
+    and each pipeline compiles to the same bytes."""
     for fingerprint in range(11, 21):
         name = f"p{fingerprint}".encode()
         stored(folder, **{name.decode(): fingerprint})
-        death(folder, mark(marks.PIPELINES, fingerprint))
+        death(folder, mark(marks.PIPELINES, fingerprint, used=verdicts.SUCCESSES))
         assert name not in loads(folder)[0]
         run = session(folder)
         run.watch()

@@ -147,8 +147,9 @@ def device_state(**changes: Any) -> DeviceState:
 def sketch_of(data: bytes) -> bytes:
     """Returns the sketch that shim/layer/caches/sketch.c makes of data."""
     words = [int.from_bytes(data[at : at + 8], sys.byteorder) for at in range(0, len(data) + -len(data) % 8, 8)]
-    sums = [sum(word * number**power for number, word in enumerate(words)) % 2**64 for power in range(3)]
-    sketch = struct.pack("=4Q", *sums, len(data.rstrip(data[-1:] or None)))
+    sums = [sum(words[::2]), sum(words[1::2])]
+    sums += [sum(word * number**power for number, word in enumerate(words)) for power in (1, 2)]
+    sketch = struct.pack("=5Q", *(one % 2**64 for one in sums), len(data.rstrip(data[-1:] or None)))
     at, size = 0, 256
     while len(data) - at >= size:
         sketch += struct.pack("=I", xxhash.xxh3_64_intdigest(data[at : at + size]) & 0xFFFFFFFF)
@@ -277,7 +278,7 @@ def session(
     **changes: Any,
 ) -> DeviceSession:
     """Returns a session of a device that exists, as a new process of the program would make it."""
-    wanted = {**DEFAULTS, "fsync_interval_ms": None, **(settings or {})}
+    wanted = {**DEFAULTS, **(settings or {})}
     device = facts(**changes)
     new = DeviceSession(commands, SERIAL, program(application=application), device, root, share, wanted)
     new.state = device_state(binaries=carrier == CARRIER_BINARIES or device.binaries_requested, carrier=carrier)

@@ -45,7 +45,7 @@ static void keep_data_locked(Binaries *binaries, KnownBinary *known, const Pylay
 {
     BinaryHistory *history = &binaries->history;
     if (known->data || !attested->data || !binaries->run->plan.restore_binaries || attested->size == 0 ||
-        history->bytes + attested->size > binaries->run->plan.index_bytes)
+        history->bytes + attested->size > BINARIES_BYTES)
         return;
     known->data = malloc((size_t)attested->size);
     if (!known->data)

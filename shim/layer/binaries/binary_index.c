@@ -17,7 +17,7 @@ struct BinaryEntry {
     uint64_t hash;      /* of the key */
     uint32_t key_size, count;
     uint8_t key[PYLAYER_BINARY_KEY_BYTES];
-    uint64_t bytes; /* these count against PylayerPlan::index_bytes */
+    uint64_t bytes; /* these count against BINARIES_BYTES */
     atomic_bool evicted;
     _Atomic(VkPipelineBinaryKHR *) handles;
     BinaryRecord *record; /* under the entry's lock; NULL if there are handles */
@@ -117,8 +117,7 @@ static bool publish(Binaries *binaries, BinaryEntry *entry, bool once_more, bool
         return false;
     BinaryEntry *older = newest_of(index, entry->hash);
     *known = first_left(older, entry->key, entry->key_size) != NULL;
-    bool fine = (!*known || once_more) &&
-                atomic_load(&index->bytes) + entry->bytes <= binaries->run->plan.index_bytes &&
+    bool fine = (!*known || once_more) && atomic_load(&index->bytes) + entry->bytes <= BINARIES_BYTES &&
                 number_map_put(&index->newest, entry->hash, (uintptr_t)entry);
     if (fine) {
         entry->older = older;

@@ -8,6 +8,9 @@
 
 typedef struct Binaries Binaries;
 
+/* The most memory for stored binaries on one device, and for its history of the program's own. */
+#define BINARIES_BYTES (256ull << 20)
+
 #define BINARY_ENTRY_LOCKS 16
 typedef struct BinaryIndex {
     SpreadLock lock;             /* guards newest and entries */

@@ -229,7 +229,7 @@ static bool tell_policy(Binaries *binaries, PylayerCell *about, BinaryRecord *re
         message->cell.unit = PYLAYER_UNIT_BINARIES;
         message->cell.size = size;
         message->cell.data = (const uint8_t *)record;
-        if (mailbox_post(message, binaries->run->plan.queue_bytes))
+        if (mailbox_post_stored(message, QUEUE_BYTES, stored_wait_ns(binaries->crash)))
             return true;
     }
     count(&counters_of(binaries->run)->totals.events_dropped, 1);

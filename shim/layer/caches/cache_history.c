@@ -9,14 +9,13 @@
 #include "caches/sketch.h"
 #include "crash/sentinel.h"
 #include "mailbox/mailbox.h"
-#include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "store/folder.h"
 #include "store/own_file.h"
 
-/* cache_history.MAX_ATTESTATIONS and MAX_SKETCH_BYTES make a combined file smaller. Policy reads a larger one. */
-#define MOST_FILE_BYTES (4u << 20)
+/* Journals end a record later. Policy reads a larger file. */
+#define MOST_FILE_BYTES (STORE_MAX_JOURNAL_BYTES + (1u << 20))
 #define MOST_KNOWN (1u << 16)
 /* Each run that saves a cache leaves a file. Policy combines so many, at the end of the process. */
 #define MANY_FILES 32
@@ -29,6 +28,11 @@ typedef struct Attestation {
 } Attestation;
 _Static_assert(sizeof(Attestation) == 40, "format.ATTESTATION");
 
+/* CacheHistory::known has the size above these bits. */
+#define KNOWN_READ 1u /* the program read it; otherwise it only passed it */
+#define KNOWN_OLD 2u  /* its record is older than ATTESTATION_RENEW_SECONDS, or of the future */
+#define KNOWN_BITS 2u
+
 void cache_history_init(CacheHistory *history)
 {
     pthread_mutex_init(&history->mutex, NULL);
@@ -36,7 +40,7 @@ void cache_history_init(CacheHistory *history)
 
 void cache_history_free(CacheHistory *history)
 {
-    free(history->known);
+    number_map_free(&history->known);
     free(history->suspected);
     pthread_mutex_destroy(&history->mutex);
 }
@@ -67,31 +71,24 @@ static bool is_suspected(const CacheHistory *history, const uint8_t digest[PYLAY
 /* Returns false if policy must see all data: it plans in each run, or a process died. */
 static bool is_usable(const Caches *caches)
 {
-    return atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed) &&
-           store_is_local(); /* policy reads another, while the program waits as long as answer_wait_ms says */
+    return atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed);
 }
 
-static void add(CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
+static void add(CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, unsigned bits)
 {
-    if (history->count == history->room) {
-        size_t room = history->room ? 2 * history->room : 64;
-        KnownData *known = room <= MOST_KNOWN ? realloc(history->known, room * sizeof *known) : NULL;
-        if (!known)
-            return;
-        history->known = known;
-        history->room = room;
-    }
-    KnownData *one = &history->known[history->count++];
-    memcpy(one->digest, digest, sizeof one->digest);
-    one->size = size;
+    uint64_t *known = history->known.used < MOST_KNOWN ? number_map_at(&history->known, digest_id(digest)) : NULL;
+    if (!known)
+        return;
+    if (*known >> KNOWN_BITS == size)
+        bits = ((bits | *known) & KNOWN_READ) | (bits & *known & KNOWN_OLD);
+    *known = size << KNOWN_BITS | bits;
 }
 
-static bool find(const CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
+/* Returns the bits of known data, or -1. */
+static int find(const CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
 {
-    for (size_t i = 0; i < history->count; i++)
-        if (history->known[i].size == size && memcmp(history->known[i].digest, digest, PYLAYER_DIGEST_BYTES) == 0)
-            return true;
-    return false;
+    uint64_t known = number_map_find(&history->known, digest_id(digest));
+    return known >> KNOWN_BITS == size ? (int)(known & ((1u << KNOWN_BITS) - 1)) : -1;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------- */
@@ -100,13 +97,16 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
 {
     CacheHistory *history = to;
     Attestation attestation;
+    history->bytes += sizeof *record + record->size;
     if (!record_is(record, "ATST") || record->size < sizeof attestation)
         return;
     memcpy(&attestation, data, sizeof attestation);
     if (attestation.flags & ATTESTATION_LOADS)
         history->loads = true;
     else
-        add(history, attestation.digest, attestation.size);
+        add(history, attestation.digest, attestation.size,
+            (attestation.flags & ATTESTATION_PASSED ? 0 : KNOWN_READ) |
+                ((uint64_t)time(NULL) - attestation.time > ATTESTATION_RENEW_SECONDS ? KNOWN_OLD : 0));
 }
 
 /* Notes of which cache the file has a copy. */
@@ -159,6 +159,81 @@ static void read_locked(Caches *caches)
     if (reading.files > MANY_FILES)
         atomic_store(&caches->store->wants_work, true);
     history->scattered = reading.files > 2 * MANY_FILES;
+    history->large = history->bytes > ATTESTATION_MAX_BYTES / 2 || history->known.used > ATTESTATION_MAX_RECORDS / 2;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+/* Writes the record and, into a new file, its header. Returns the bytes that the record takes. */
+static size_t make_record(uint8_t *record, const FileHeader *header, uint64_t salt, const Attestation *attestation,
+                          const uint8_t *sketch, size_t sketch_size)
+{
+    RecordHeader head = {.size = sizeof *attestation + sketch_size, .last_used = attestation->time};
+    memcpy(head.magic, "ATST", sizeof head.magic);
+    size_t used = 0;
+    if (header) {
+        memcpy(record, header, sizeof *header);
+        used += sizeof *header;
+    }
+    uint8_t *data = record + used + sizeof head;
+    memcpy(data, attestation, sizeof *attestation);
+    if (sketch_size > 0)
+        memcpy(data + sizeof *attestation, sketch, sketch_size);
+    digest128(data, head.size, head.digest);
+    record_header_seal(&head, salt);
+    memcpy(record + used, &head, sizeof head);
+    return used + record_space(head.size);
+}
+
+/* Fills in the header and the name of this device's file. */
+static bool begin_file_locked(Caches *caches, FileHeader *header)
+{
+    CacheHistory *history = &caches->history;
+    memcpy(header, caches->store->kept.header, sizeof *header);
+    memcpy(header->kind, "ATST", sizeof header->kind);
+    header->program = caches->store->stored.program;
+    if (!own_file_describe(caches->run, header, ".attest", history->name))
+        return false;
+    history->salt = header->salt;
+    return true;
+}
+
+/* Without data there is no sketch. Returns false if the record cannot be written. */
+static bool write_locked(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], Attestation attestation,
+                         const void *data)
+{
+    CacheHistory *history = &caches->history;
+    uint64_t sketch_size = 0;
+    uint8_t *sketch = data ? sketch_of(data, attestation.size, &sketch_size) : NULL;
+    uint8_t *record = calloc(1, sizeof(FileHeader) + record_space(sizeof(Attestation) + PYLAYER_SKETCH_BYTES));
+    const char *directory = caches->store->stored.directory;
+    FileHeader header;
+    bool written = false;
+    memcpy(attestation.digest, digest, sizeof attestation.digest);
+    attestation.time = (uint64_t)time(NULL);
+    int fd = record && *history->name ? append_in_store(directory, history->name) : -1;
+    if (fd >= 0) {
+        size_t size = make_record(record, NULL, history->salt, &attestation, sketch, (size_t)sketch_size);
+        written = write_quietly(fd, record, size) == (ssize_t)size;
+        close(fd);
+    } else if (record && begin_file_locked(caches, &header)) {
+        size_t size = make_record(record, &header, history->salt, &attestation, sketch, (size_t)sketch_size);
+        written = own_file_create(directory, history->name, record, size) == size;
+    }
+    if (!written)
+        *history->name = '\0'; /* nothing is appended to what is torn */
+    free(record);
+    free(sketch);
+    return written;
+}
+
+/* Dates the record anew, so that policy does not delete it as one of the oldest. */
+static void renew_locked(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, uint32_t slot,
+                         unsigned bits)
+{
+    Attestation renewed = {.size = size, .slot = slot, .flags = bits & KNOWN_READ ? 0 : ATTESTATION_PASSED};
+    if (write_locked(caches, digest, renewed, NULL))
+        add(&caches->history, digest, size, bits & KNOWN_READ);
 }
 
 /* ---- data that the program brings back --------------------------------------------------------- */
@@ -179,19 +254,25 @@ static bool header_fits(const PylayerDeviceInfo *info, const uint8_t *data, size
            memcmp(header.uuid, info->pipeline_cache_uuid, sizeof header.uuid) == 0;
 }
 
-bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
+bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info, uint32_t slot,
                          const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
     CacheHistory *history = &caches->history;
-    if (!caches->run->plan.attest_caches || !is_usable(caches) || is_suspected(history, digest) ||
-        !info->pInitialData || !header_fits(&caches->run->info, info->pInitialData, info->initialDataSize))
+    const PylayerPlan *plan = &caches->run->plan;
+    if (!plan->attest_caches || !is_usable(caches) || is_suspected(history, digest) || !info->pInitialData ||
+        !header_fits(&caches->run->info, info->pInitialData, info->initialDataSize))
         return false;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);
     read_locked(caches);
+    bool writes = !caches->store->kept.sentinel_outside;
+    int bits = find(history, digest, info->initialDataSize);
+    /* strict believes only what the program read, and report tells it apart. */
+    bool counts = bits >= 0 && (bits & KNOWN_READ || !(plan->strict_caches || plan->report_caches));
     /* Policy notes the first load of all, in a store that it may write to. */
-    bool known = !history->scattered && find(history, digest, info->initialDataSize) &&
-                 (history->loads || caches->store->kept.sentinel_outside);
+    bool known = !history->scattered && counts && (history->loads || !writes);
+    if (known && writes && history->large && bits & KNOWN_OLD)
+        renew_locked(caches, digest, info->initialDataSize, slot, (unsigned)bits);
     pthread_mutex_unlock(&history->mutex);
     cancellation_restore(cancellation);
     return known;
@@ -215,76 +296,11 @@ uint64_t cache_history_restorable(Caches *caches)
 
 /* ---- data that the program reads --------------------------------------------------------------- */
 
-/* Writes the record and, into a new file, its header. Returns the bytes that the record takes. */
-static size_t make_record(uint8_t *record, const FileHeader *header, uint64_t salt, const PylayerCacheRead *read,
-                          const uint8_t *sketch, size_t sketch_size)
-{
-    Attestation attestation = {.size = read->size,
-                               .time = (uint64_t)time(NULL),
-                               .slot = read->slot,
-                               .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
-    memcpy(attestation.digest, read->digest, sizeof attestation.digest);
-    RecordHeader head = {.size = sizeof attestation + sketch_size, .last_used = attestation.time};
-    memcpy(head.magic, "ATST", sizeof head.magic);
-    size_t used = 0;
-    if (header) {
-        memcpy(record, header, sizeof *header);
-        used += sizeof *header;
-    }
-    uint8_t *data = record + used + sizeof head;
-    memcpy(data, &attestation, sizeof attestation);
-    if (sketch_size > 0)
-        memcpy(data + sizeof attestation, sketch, sketch_size);
-    digest128(data, head.size, head.digest);
-    record_header_seal(&head, salt);
-    memcpy(record + used, &head, sizeof head);
-    return used + record_space(head.size);
-}
-
-/* Fills in the header and the name of this device's file. */
-static bool begin_file_locked(Caches *caches, FileHeader *header)
-{
-    CacheHistory *history = &caches->history;
-    memcpy(header, caches->store->kept.header, sizeof *header);
-    memcpy(header->kind, "ATST", sizeof header->kind);
-    header->program = caches->store->stored.program;
-    if (!own_file_describe(caches->run, header, ".attest", history->name))
-        return false;
-    history->salt = header->salt;
-    return true;
-}
-
-/* Returns false if the record cannot be written. */
-static bool write_locked(Caches *caches, const PylayerCacheRead *read, const void *data)
-{
-    CacheHistory *history = &caches->history;
-    uint64_t sketch_size = 0;
-    uint8_t *sketch = caches->run->plan.strict_caches ? NULL : sketch_of(data, read->size, &sketch_size);
-    uint8_t *record = calloc(1, sizeof(FileHeader) + record_space(sizeof(Attestation) + PYLAYER_SKETCH_BYTES));
-    const char *directory = caches->store->stored.directory;
-    FileHeader header;
-    bool written = false;
-    int fd = record && *history->name ? append_in_store(directory, history->name) : -1;
-    if (fd >= 0) {
-        size_t size = make_record(record, NULL, history->salt, read, sketch, (size_t)sketch_size);
-        written = write_quietly(fd, record, size) == (ssize_t)size;
-        close(fd);
-    } else if (record && begin_file_locked(caches, &header)) {
-        size_t size = make_record(record, &header, history->salt, read, sketch, (size_t)sketch_size);
-        written = own_file_create(directory, history->name, record, size) == size;
-    }
-    if (!written)
-        *history->name = '\0'; /* nothing is appended to what is torn */
-    free(record);
-    free(sketch);
-    return written;
-}
-
 /* Returns true if the store should have a copy of the data and has none. */
 static bool lacks_copy(const Caches *caches, const PylayerCacheRead *read)
 {
-    return !read->incomplete && read->slot < 64 && read->size <= caches->run->plan.keep_cache_bytes &&
-           read->size <= caches->run->plan.queue_bytes && !(caches->history.blobs >> read->slot & 1);
+    return !read->incomplete && read->slot < 64 && caches->run->plan.keep_data && read->size <= KEPT_DATA_BYTES &&
+           !(caches->history.blobs >> read->slot & 1);
 }
 
 bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data, bool is_new)
@@ -297,10 +313,13 @@ bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);
     read_locked(caches);
-    bool known = find(history, read->digest, read->size);
-    bool done = !lacks_copy(caches, read) && (known || (!is_new && write_locked(caches, read, data)));
+    int bits = find(history, read->digest, read->size);
+    bool known = bits >= 0 && bits & KNOWN_READ;
+    Attestation new = {.size = read->size, .slot = read->slot, .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
+    const void *sketched = caches->run->plan.strict_caches ? NULL : data;
+    bool done = !lacks_copy(caches, read) && (known || (!is_new && write_locked(caches, read->digest, new, sketched)));
     if (done && !known)
-        add(history, read->digest, read->size);
+        add(history, read->digest, read->size, KNOWN_READ);
     pthread_mutex_unlock(&history->mutex);
     cancellation_restore(cancellation);
     return done;

@@ -33,6 +33,7 @@ struct Caches {
     Loading loading;
     atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */
     atomic_bool has_lost;           /* AppCache::lost */
+    atomic_bool sends_sketches;     /* with the first question about the program's data */
 
     pthread_mutex_t apps_mutex; /* writers only */
     _Atomic(AppCache *) apps[APP_CACHE_BUCKETS];

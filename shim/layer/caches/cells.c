@@ -133,7 +133,7 @@ static void send_cell(Caches *caches, PylayerCell *about, uint8_t *data, size_t 
     } else {
         free(data);
     }
-    if (!mailbox_post(message, caches->run->plan.queue_bytes))
+    if (!mailbox_post_stored(message, QUEUE_BYTES, stored_wait_ns(caches->crash)))
         count(&counters_of(caches->run)->totals.events_dropped, 1);
 }
 

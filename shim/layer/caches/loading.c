@@ -4,7 +4,6 @@
  * Only where the layer cannot read the store itself (caches/stored.h): in the first run after an update, with a policy
  * class, and for data that the program's own caches get back.
  */
-#include <errno.h>
 #include <limits.h>
 
 #include "caches/caches.h"
@@ -126,16 +125,15 @@ bool loading_wait(Caches *caches)
     Loading *loading = &caches->loading;
     if (atomic_load_explicit(&loading->done, memory_order_acquire))
         return wholly_merged(caches);
-    uint64_t give_up = atomic_load(&loading->begun_ns) + (uint64_t)caches->run->plan.load_wait_ns;
+    uint64_t give_up = atomic_load(&loading->begun_ns) + LOAD_WAIT_NS;
     uint64_t start = now_ns();
     if (start >= give_up)
         return false;
-    struct timespec deadline = deadline_at(give_up);
-    int waited = 0;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&loading->mutex);
-    while (!atomic_load(&loading->done) && !atomic_load(&loading->abandoned) && waited != ETIMEDOUT)
-        waited = pthread_cond_timedwait(&loading->changed, &loading->mutex, &deadline);
+    while (!atomic_load(&loading->done) && !atomic_load(&loading->abandoned) &&
+           process_await_policy(&loading->changed, &loading->mutex, give_up, 0))
+        ;
     pthread_mutex_unlock(&loading->mutex);
     cancellation_restore(cancellation);
     uint64_t duration = now_ns() - start;

@@ -4,12 +4,17 @@
 
 #include "base.h"
 
+/* How long a pipeline creation waits for stored records before it compiles. */
+#ifndef LOAD_WAIT_NS /* shorter in the fuzz targets */
+#define LOAD_WAIT_NS 5000000000ull
+#endif
+
 typedef struct Caches Caches;
 
 typedef struct Loading {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    atomic_ullong begun_ns; /* a thread waits for stored records at most until this plus load_wait_ns */
+    atomic_ullong begun_ns; /* a thread waits for stored records at most until this plus LOAD_WAIT_NS */
     atomic_int done;        /* no load is expected: everything stored is merged */
     atomic_int under_way;   /* records were handed over, in this or a later load, and more may come */
     atomic_int abandoned;   /* the device or the process ends: the driver gets no more records */

@@ -9,6 +9,9 @@
 #include "crash/sentinel.h"
 #include "mailbox/mailbox.h"
 
+/* How long vkCreatePipelineCache waits for a verdict on its data. */
+#define ANSWER_WAIT_NS 2000000000
+
 /* ---- data of which policy has a copy ---------------------------------------------------------- */
 
 static bool is_kept(Caches *caches, const uint8_t *digest)
@@ -49,7 +52,7 @@ static bool post_read(const Caches *caches, const PylayerCacheRead *read, const 
     message->read.data = copy;
     if (sketched)
         message->read.sketch = sketch_of(sketched, read->size, &message->read.sketch_size);
-    return mailbox_post(message, caches->run->plan.queue_bytes);
+    return mailbox_post(message, QUEUE_BYTES);
 }
 
 void own_data_tell_read(Caches *caches, PylayerCacheRead read, const void *data, bool holds_plain)
@@ -59,7 +62,7 @@ void own_data_tell_read(Caches *caches, PylayerCacheRead read, const void *data,
     if (cache_history_note(caches, &read, data, holds_plain))
         return;
     bool is_new = !read.incomplete && !is_kept(caches, read.digest);
-    bool wanted = is_new && read.size <= plan->keep_cache_bytes && read.size <= plan->queue_bytes;
+    bool wanted = is_new && plan->keep_data && read.size <= KEPT_DATA_BYTES;
     const void *sketched = is_new && !plan->strict_caches ? data : NULL;
     if (wanted && post_read(caches, &read, data, sketched))
         remember_kept(caches, read.digest);
@@ -116,7 +119,7 @@ static void tell_empty(Caches *caches, const OwnData *data, VkResult result, boo
     }
     if (restores)
         loading_begin(caches);
-    if (!mailbox_post(message, caches->run->plan.queue_bytes) && restores)
+    if (!mailbox_post(message, QUEUE_BYTES) && restores)
         loading_cancel(caches);
 }
 
@@ -173,7 +176,7 @@ static int32_t ask_for_verdict(Caches *caches, const OwnData *data, bool sketche
     if (sketched)
         add_sketch(message, data->info);
     int32_t verdict = PYLAYER_VERDICT_NONE;
-    if (mailbox_request(message, caches->run->plan.answer_wait_ns)) {
+    if (mailbox_request(message, ANSWER_WAIT_NS)) {
         verdict = message->verdict;
     } else {
         count(&counters_of(caches->run)->totals.answers_late, 1);
@@ -190,12 +193,14 @@ static bool policy_refuses(Caches *caches, const OwnData *data)
     if (caches->run->plan.report_caches) {
         PylayerMessage *message = describe(caches, PYLAYER_MSG_ADMIT_CACHE, data);
         add_sketch(message, data->info);
-        mailbox_post(message, caches->run->plan.queue_bytes);
+        mailbox_post(message, QUEUE_BYTES);
         return false;
     }
-    int32_t verdict = ask_for_verdict(caches, data, false);
-    if (verdict == PYLAYER_VERDICT_SKETCH)
+    int32_t verdict = ask_for_verdict(caches, data, atomic_load(&caches->sends_sketches));
+    if (verdict == PYLAYER_VERDICT_SKETCH) {
+        atomic_store(&caches->sends_sketches, true); /* the next data may be unknown, too: ask once */
         verdict = ask_for_verdict(caches, data, true);
+    }
     return verdict == PYLAYER_VERDICT_EMPTY;
 }
 
@@ -207,7 +212,7 @@ bool own_data_is_refused(Caches *caches, OwnData *data, CacheNumber number, cons
     bool there = info->pInitialData && info->initialDataSize > 0;
     if (there)
         digest128(info->pInitialData, info->initialDataSize, data->digest);
-    bool known = there && cache_history_knows(caches, info, data->digest);
+    bool known = there && cache_history_knows(caches, info, number.slot, data->digest);
     if (known)
         count(&counters_of(caches->run)->totals.caches_attested, 1);
     else if (policy_refuses(caches, data))

@@ -28,7 +28,7 @@ typedef struct AppCache {
     atomic_bool lost;          /* own_data_tell_lost */
 } AppCache;
 
-#define APP_CACHE_BUCKETS 64
+#define APP_CACHE_BUCKETS 4096
 
 /* Digests of application cache data of which policy has a copy. The oldest is replaced first. An application that
  * writes its cache every few seconds mostly writes the same data. */

@@ -3,10 +3,11 @@
  * recognised by it (pylayer/store/sketch.py). A digest alone tells only that two blobs differ. That is no proof of
  * damage: the program may have run without the layer, or the store may not have been writable. No record shows either.
  *
- * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed word; the offset of
- * the equal bytes at the end; then 32 bits of XXH3-64 for each whole piece. Piece boundaries do not depend on the
- * blob's size, so a cut blob's pieces are a prefix of the original's. See docs/internals/format.md, 'Sketches'. sketch.py
- * uses the same boundaries.
+ * Layout, in the machine's byte order: four sums of 64-bit words, which find a single changed word; the offset of the
+ * equal bytes at the end; then 32 bits of XXH3-64 for each whole piece. A changed word leaves the sum of the even or that
+ * of the odd words as it was, so the original is looked up by it. Piece boundaries do not depend on the blob's size, so a
+ * cut blob's pieces are a prefix of the original's. See docs/internals/format.md, 'Sketches'. sketch.py uses the same
+ * boundaries.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +30,9 @@ static uint64_t piece_bytes(uint64_t offset)
 #define LANES 8u
 #define ROW_BYTES (LANES * 8u)
 
-/* Adds three sums modulo 2^64 of whole rows, of which the first has this number: of each word, of each word times its
- * index, and of each word times its index squared. */
-static void sum_rows(const uint8_t *data, uint64_t first, uint64_t rows, uint64_t sums[3])
+/* Makes four sums modulo 2^64 of the first rows: of the even words, of the odd words, of each word times its index, and
+ * of each word times its index squared. */
+static void sum_rows(const uint8_t *data, uint64_t rows, uint64_t sums[4])
 {
     /* After all rows, with k counting a row's place from the end from 1: of each word, times k, times k(k+1)/2. */
     uint64_t once[LANES] = {0}, twice[LANES] = {0}, thrice[LANES] = {0}, row[LANES];
@@ -43,42 +44,41 @@ static void sum_rows(const uint8_t *data, uint64_t first, uint64_t rows, uint64_
             thrice[lane] += twice[lane];
         }
     }
-    /* The row's number is end - k. */
-    uint64_t end = first + rows;
+    /* The row's number is rows - k. */
     for (uint64_t lane = 0; lane < LANES; lane++) {
         uint64_t words = once[lane], by_k = twice[lane], by_k2 = 2 * thrice[lane] - twice[lane];
-        uint64_t by_row = end * words - by_k, by_row2 = end * end * words - 2 * end * by_k + by_k2;
-        sums[0] += words;
-        sums[1] += LANES * by_row + lane * words;
-        sums[2] += LANES * LANES * by_row2 + 2 * LANES * lane * by_row + lane * lane * words;
+        uint64_t by_row = rows * words - by_k, by_row2 = rows * rows * words - 2 * rows * by_k + by_k2;
+        sums[lane % 2] += words;
+        sums[2] += LANES * by_row + lane * words;
+        sums[3] += LANES * LANES * by_row2 + 2 * LANES * lane * by_row + lane * lane * words;
     }
 }
 
-static void sum_words(const uint8_t *data, uint64_t size, uint64_t sums[3])
+static void sum_words(const uint8_t *data, uint64_t size, uint64_t sums[4])
 {
     uint64_t rows = size / ROW_BYTES, count = (size + 7) / 8;
-    sums[0] = sums[1] = sums[2] = 0;
-    sum_rows(data, 0, rows, sums);
+    memset(sums, 0, 4 * sizeof *sums);
+    sum_rows(data, rows, sums);
     for (uint64_t i = rows * LANES; i < count; i++) {
         uint64_t word = 0, left = size - i * 8;
         memcpy(&word, data + i * 8, left < 8 ? left : 8);
-        sums[0] += word;
-        sums[1] += word * i;
-        sums[2] += word * i * i;
+        sums[i % 2] += word;
+        sums[2] += word * i;
+        sums[3] += word * i * i;
     }
 }
 
 uint8_t *sketch_of(const void *all, uint64_t size, uint64_t *sketch_size)
 {
     const uint8_t *data = all;
-    uint64_t head[4], offset = 0, used = sizeof head;
+    uint64_t head[5], offset = 0, used = sizeof head;
     uint8_t *sketch = malloc(PYLAYER_SKETCH_BYTES);
     if (!sketch)
         return NULL;
     sum_words(data, size, head);
-    head[3] = size;
-    while (head[3] > 0 && data[head[3] - 1] == data[size - 1])
-        head[3]--;
+    head[4] = size;
+    while (head[4] > 0 && data[head[4] - 1] == data[size - 1])
+        head[4]--;
     memcpy(sketch, head, sizeof head);
     while (used < PYLAYER_SKETCH_BYTES && size - offset >= piece_bytes(offset)) {
         uint32_t digest = (uint32_t)digest64(data + offset, piece_bytes(offset), 0);

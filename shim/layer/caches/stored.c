@@ -15,8 +15,6 @@
 #include "caches/cells.h"
 #include "crash/sentinel_file.h"
 #include "crash/suspects.h"
-#include "process/aside.h"
-#include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "run/counters.h"
@@ -56,37 +54,18 @@ static bool obey(Caches *caches, StoredFound *found)
     return cache_history_suspect(caches, verdicts) && suspects_take(caches->crash, verdicts);
 }
 
-/* Reading the folder. On a file system that is not local this may go on when the device has ended. */
-typedef struct Opening {
-    Aside aside;
-    Caches *caches;
-    char above[PATH_BYTES + 8], system_root[PATH_BYTES], system_above[PATH_BYTES + 8];
-    StoredFound found;
-    bool read;
-} Opening;
-
-static void read_store(Aside *aside)
+/* Finds the same folder of the system's store. */
+static void find_system(Stored *stored, const char *name)
 {
-    Opening *opening = (Opening *)aside;
-    Caches *caches = opening->caches;
-    Stored *stored = &caches->store->stored;
-    live_outside_name(stored->directory, stored->outside);
-    if (stored->system && !(is_own_root(opening->system_root) && is_own_directory(opening->system_above) &&
-                            is_own_directory(stored->system))) {
+    char root[PATH_BYTES], above[PATH_BYTES + 8];
+    system_store_path(root);
+    snprintf(above, sizeof above, "%s/store", root);
+    if (!*root || asprintf(&stored->system, "%s/%s", above, name) < 0) {
+        stored->system = NULL;
+    } else if (!(is_own_root(root) && is_own_directory(above) && is_own_directory(stored->system))) {
         free(stored->system);
         stored->system = NULL;
     }
-    opening->read = is_own_directory(opening->above) && is_own_directory(stored->directory) &&
-                    index_read_folder(caches->store, &opening->found) &&
-                    !live_outside_may_be_dead(stored->outside, stored->program);
-}
-
-static void discard_opening(Aside *aside)
-{
-    Opening *opening = (Opening *)aside;
-    verdicts_free(&opening->found.verdicts);
-    run_release(opening->caches->run);
-    free(opening);
 }
 
 bool stored_open(Caches *caches, const FileHeader *header, bool every_program, bool sentinel_outside,
@@ -104,26 +83,12 @@ bool stored_open(Caches *caches, const FileHeader *header, bool every_program, b
         stored->directory = NULL;
         return false;
     }
-    Opening *opening = calloc(1, sizeof *opening);
-    if (!opening)
-        return false;
-    system_store_path(opening->system_root);
-    snprintf(opening->system_above, sizeof opening->system_above, "%s/store", opening->system_root);
-    if (!*opening->system_root || asprintf(&stored->system, "%s/%s", opening->system_above, name) < 0)
-        stored->system = NULL;
-    run_hold(caches->run);
-    opening->aside = (Aside){.work = read_store, .discard = discard_opening};
-    opening->caches = caches;
-    snprintf(opening->above, sizeof opening->above, "%s", above);
-    found->late = !aside_do(&opening->aside, index_is_local(stored), ASIDE_WAIT_NS);
-    if (found->late)
-        return false;
-    *found = opening->found;
-    opening->found.verdicts = (Verdicts){0};
-    bool read = opening->read && obey(caches, found) &&
-                sentinel_create(caches->crash, caches->store, stored->directory, *header,
-                                sentinel_outside || !store_is_local());
-    discard_opening(&opening->aside);
+    find_system(stored, name);
+    live_outside_name(stored->directory, stored->outside);
+    bool read = is_own_directory(above) && is_own_directory(stored->directory) &&
+                index_read_folder(caches->store, found) &&
+                !live_outside_may_be_dead(stored->outside, stored->program, &found->ended) && obey(caches, found) &&
+                sentinel_create(caches->crash, caches->store, stored->directory, *header, sentinel_outside);
     verdicts_free(&found->verdicts);
     if (!read)
         index_forget(stored);
@@ -386,7 +351,7 @@ static void await_given_locked(Caches *caches, Place place)
 {
     Stored *stored = &caches->store->stored;
     uint64_t begin = now_ns();
-    struct timespec deadline = deadline_at(begin + (uint64_t)caches->run->plan.load_wait_ns);
+    struct timespec deadline = deadline_at(begin + LOAD_WAIT_NS);
     int waited = 0;
     while (waited != ETIMEDOUT && number_map_find(&stored->places, place) == GIVING) {
         if (now_ns() - begin > SPIN_NS) {

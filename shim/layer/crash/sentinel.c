@@ -123,11 +123,14 @@ static PylayerMark *take_mark(PylayerMark *marks)
     return NULL;
 }
 
+static atomic_bool exit_has_begun;
+
 /* A forked child shares the file and passes every call unchanged, so it must not mark. */
 static PylayerMark *marks_of(Crash *crash)
 {
     PylayerMark *marks = atomic_load_explicit(&crash->marks, memory_order_acquire);
-    return marks && !process_is_forked_child() ? marks : NULL;
+    bool marked = marks && !atomic_load_explicit(&exit_has_begun, memory_order_relaxed) && !process_is_forked_child();
+    return marked ? marks : NULL;
 }
 
 static Mark mark_ids(Crash *crash, uint32_t call, unsigned kind, const uint64_t *ids, unsigned id_count)
@@ -201,11 +204,21 @@ void mark_end(Mark mark)
         set_call(mark.taken[i], PYLAYER_MARK_NONE);
 }
 
-bool sentinel_marks_records(Crash *crash)
+void mark_end_created(Mark mark)
 {
-    PylayerMark *marks = marks_of(crash);
+    for (unsigned i = 0; i < MARKS_PER_CALL && mark.taken[i]; i++)
+        mark.taken[i]->used += mark.taken[i]->call == PYLAYER_MARK_PIPELINES;
+    mark_end(mark);
+}
+
+void sentinel_exit_begins(void)
+{
+    atomic_store(&exit_has_begun, true);
+}
+
+void sentinel_forget(Crash *crash)
+{
+    PylayerMark *marks = atomic_load(&crash->marks);
     for (unsigned i = 0; marks && i < PYLAYER_MARK_COUNT; i++)
-        if (__atomic_load_n(&marks[i].call, __ATOMIC_ACQUIRE) == PYLAYER_MARK_RECORDS)
-            return true;
-    return false;
+        set_call(&marks[i], PYLAYER_MARK_NONE);
 }

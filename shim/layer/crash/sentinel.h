@@ -40,8 +40,14 @@ Mark mark_pipelines(Crash *crash, const Element *elements, uint32_t count, uint6
 /* A call that the layer adds, without stored data. kind, fingerprint: 0 if it concerns no pipeline. */
 Mark mark_added(Crash *crash, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint);
 void mark_end(Mark mark);
-/* Returns true if the driver is being given stored records now. */
-bool sentinel_marks_records(Crash *crash);
+/* The same, and the driver has created a pipeline: if it used stored data, that did no harm. */
+void mark_end_created(Mark mark);
+/* exit() has begun. A process that ends from now on, in whatever call to the driver, says nothing against it: the exit may
+ * have ended the other threads in the middle of one (Wine's ExitProcess does), and whoever waits for the end may lose
+ * patience. No call is marked any more. */
+void sentinel_exit_begins(void);
+/* Clears the marks of this device at exit, unless policy's thread is in a call: the driver may hang in it. */
+void sentinel_forget(Crash *crash);
 
 /* Returns the beginning of a digest, which marks store. */
 uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES]);

@@ -61,6 +61,20 @@ bool devices_can_be_used(void)
     return free_ones;
 }
 
+void devices_exit_begins(void)
+{
+    sentinel_exit_begins();
+    if (!mutex_can_be_had(&devices_mutex))
+        return;
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode *node = devices; node; node = node->next)
+        if (pthread_mutex_trylock(&node->device->command_mutex) == 0) {
+            sentinel_forget(&node->device->crash);
+            pthread_mutex_unlock(&node->device->command_mutex);
+        }
+    pthread_mutex_unlock(&devices_mutex);
+}
+
 void devices_stop_loading(void)
 {
     pthread_mutex_lock(&devices_mutex);
@@ -101,7 +115,7 @@ void devices_end_commands(void)
         bool hangs = !mutex_lock_within(&node->device->command_mutex, now < end ? end - now : 0);
         if (!hangs)
             pthread_mutex_unlock(&node->device->command_mutex);
-        if (!hangs && !sentinel_marks_records(&node->device->crash))
+        if (!hangs)
             sentinel_remove(&node->device->crash);
     }
     pthread_mutex_unlock(&devices_mutex);

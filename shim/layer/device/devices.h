@@ -13,6 +13,8 @@ Device *device_command_begin(uint64_t serial);
 void device_command_end(Device *device);
 /* Returns false if a thread that will never run again holds a lock of the list or of a device. */
 bool devices_can_be_used(void);
+/* At exit(), before all else: no mark in a sentinel counts any more. */
+void devices_exit_begins(void);
 /* For exit(). The first stops loading on all devices. After the second, no command reaches a driver that runs its
  * exit handlers. */
 void devices_stop_loading(void);

@@ -32,7 +32,7 @@ static void learn_history(Binaries *binaries)
     if (!history->asked) {
         binaries_global_key(binaries);
         PylayerMessage *message = message_new(PYLAYER_MSG_BINARIES_PASSED, binaries->run->serial);
-        mailbox_request(message, binaries->run->plan.load_wait_ns);
+        mailbox_request(message, LOAD_WAIT_NS);
         message_done(message);
         history->asked = true;
     }
@@ -148,7 +148,7 @@ static void tell_read(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, con
     if (!binary_history_add(binaries, &attested))
         return; /* policy knows it already */
     PylayerMessage *message = message_new(PYLAYER_MSG_BINARY_READ, binaries->run->serial);
-    uint8_t *copy = message && size <= binaries->run->plan.keep_cache_bytes ? malloc(size) : NULL;
+    uint8_t *copy = message && binaries->run->plan.keep_data && size <= KEPT_DATA_BYTES ? malloc(size) : NULL;
     if (copy)
         memcpy(copy, data, size);
     if (message) {
@@ -157,7 +157,7 @@ static void tell_read(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, con
         memcpy(message->binary.key, attested.key, sizeof attested.key);
         memcpy(message->binary.digest, attested.digest, sizeof attested.digest);
     }
-    if (!mailbox_post(message, binaries->run->plan.queue_bytes))
+    if (!mailbox_post(message, QUEUE_BYTES))
         count(&counters_of(binaries->run)->totals.events_dropped, 1);
 }
 

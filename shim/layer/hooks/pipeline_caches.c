@@ -10,6 +10,14 @@
 
 static atomic_ullong next_cache_serial = 1;
 
+/* Returns true if the driver may have failed because of the program's data. Without memory, or on a lost device, it fails
+ * with any data. An empty cache would then hide the failure and lose the data, which the program may save over. */
+static bool may_refuse_data(VkResult result)
+{
+    return result != VK_SUCCESS && result != VK_ERROR_OUT_OF_HOST_MEMORY && result != VK_ERROR_OUT_OF_DEVICE_MEMORY &&
+           result != VK_ERROR_DEVICE_LOST;
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const VkPipelineCacheCreateInfo *info,
                                                          const VkAllocationCallbacks *allocator, VkPipelineCache *cache)
 {
@@ -27,7 +35,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     Mark mark = mark_application_data(&device->crash, data.id);
     VkResult result = device->driver.create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
     mark_end(mark);
-    if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && mends) {
+    if (may_refuse_data(result) && !refused && info->initialDataSize > 0 && mends) {
         own_data_tell_failed(&device->caches, &data, result);
         result = device->driver.create_pipeline_cache(handle, &empty, allocator, cache);
         refused = true;

@@ -27,8 +27,6 @@
 #include "pipelines/deferred.h"
 #include "policy/kept_plans.h"
 #include "policy/policy_thread.h"
-#include "process/aside.h"
-#include "process/local.h"
 #include "process/process.h"
 #include "process/program_name.h"
 #include "shaders/identifiers.h"
@@ -106,21 +104,6 @@ static void describe_device(PylayerDeviceInfo *out, const Instance *instance, Vk
     out->internal_cache_disabled = control && control->disableInternalCache;
 }
 
-static void describe_instance(PylayerMessage *message, const Instance *instance)
-{
-    message->skip = instance->skip;
-    message->layer_settings = instance->layer_settings ? strdup(instance->layer_settings) : NULL;
-}
-
-static void say_late(void)
-{
-    log_line(
-        PYLAYER_LOG_WARN,
-        "the file system of the store or of the policy file did not answer within %llu ms; the device runs without "
-        "the layer",
-        ASIDE_WAIT_NS / 1000000);
-}
-
 static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, FeatureSupport *support)
 {
     if (!mailbox_is_open())
@@ -136,7 +119,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         return;
     describe_device(&message->info, device->instance, device->physical, info, support);
     device->run.info = message->info;
-    describe_instance(message, device->instance);
+    message->skip = device->instance->skip;
     kept_plans_describe(message);
     /* A kept plan may be one for a process that is not skipped, so use none while policy must still decide that. */
     message->kept =
@@ -150,17 +133,18 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         }
         return;
     }
-    if (aside_hangs()) { /* policy would wait for the same files */
-        say_late();
-        message_done(message);
-        return;
-    }
     device->run.planned = mailbox_request(message, PLAN_WAIT_NS);
     if (device->run.planned)
         device->run.plan = message->plan;
     device->state.wanted = message->record_now;
-    if (!device->run.planned)
-        log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; the device runs without the layer");
+    if (!device->run.planned) {
+        if (process_links_late(0))
+            log_line(PYLAYER_LOG_WARN, "policy cannot start while the program loads a library, so it gave no plan for "
+                                       "the device; the device runs without the layer");
+        else
+            log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; the device runs without the layer");
+        policy_flush_at_exit(); /* by then policy keeps the plan for the next run */
+    }
     message_done(message);
 }
 
@@ -240,9 +224,8 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
                                device->driver.get_pipeline_binary_data && device->driver.release_captured_pipeline_data;
 }
 
-static void device_free(Run *run)
+static void device_free(Device *device)
 {
-    Device *device = (Device *)(void *)((char *)run - offsetof(Device, run));
     caches_close(&device->caches);
     store_close(&device->store);
     shaders_close(&device->shaders);
@@ -266,7 +249,7 @@ static Device *device_new(Instance *instance, VkPhysicalDevice physical)
     memset(device, 0, sizeof *device);
     device->instance = instance;
     device->physical = physical;
-    run_open(&device->run, atomic_fetch_add(&next_serial, 1), device_free);
+    run_open(&device->run, atomic_fetch_add(&next_serial, 1));
     store_open(&device->store, &device->driver, &device->run);
     shaders_open(&device->shaders, &device->driver, &device->run, &device->crash);
     state_open(&device->state, &device->run, &device->shaders);
@@ -317,18 +300,6 @@ static int select_carrier(Device *device)
     return carrier;
 }
 
-/* The store says that the layer is to do nothing, or does not say anything in time. */
-static void say_off(Device *device, const StoredFound *found)
-{
-    snprintf(device->store.kept.reason, sizeof device->store.kept.reason, "%s",
-             found->late ? "the store's file system is slow" : verdict_reason(found->off));
-    if (found->late)
-        say_late();
-    else
-        log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer quarantine forget switches it on again",
-                 device->run.info.device_name, device->store.kept.reason);
-}
-
 /* Returns NULL if memory is short. */
 static PylayerMessage *created_message(const Device *device, int carrier, bool reads_store, const StoredFound *found)
 {
@@ -336,7 +307,7 @@ static PylayerMessage *created_message(const Device *device, int carrier, bool r
     if (!message)
         return NULL;
     /* A program that is killed each time deletes no old statistics at its end. */
-    bool prunes = found->ended && store_is_local() && run_files_are_many();
+    bool prunes = found->ended.written && run_files_are_many();
     message->created = (PylayerDeviceCreated){
         .carrier = (uint8_t)carrier,
         .cache_control = device->driver.cache_control,
@@ -361,15 +332,18 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
     atomic_store(&device->run.carrier, carrier); /* the run's file, which read_store begins, names it */
     StoredFound found = {0};
     bool reads_store = read_store(device, carrier, &found);
-    if (found.off || found.late) {
+    if (found.off) {
         carrier = PYLAYER_CARRIER_OFF;
         atomic_store(&device->run.carrier, carrier);
-        say_off(device, &found);
+        snprintf(device->store.kept.reason, sizeof device->store.kept.reason, "%s", verdict_reason(found.off));
+        log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again",
+                 device->run.info.device_name, device->store.kept.reason);
     }
     bool wanted = device->state.wanted || (reads_store && found.records == 0);
     if (device->run.plan.record_state && carrier_keeps(carrier) && wanted)
         state_begin(&device->state, device->instance->object, info);
     PylayerMessage *message = created_message(device, carrier, reads_store, &found);
+    device->crash.lost = found.ended.unknown || strcmp(found.ended.compiled, found.stored) > 0;
     device->store.used_recently = found.used_recently;
     device->store.has_undecided = found.undecided;
     device->store.wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
@@ -382,7 +356,7 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
 static void device_end(Device *device)
 {
     sentinel_remove(&device->crash);
-    run_release(&device->run);
+    device_free(device);
 }
 
 /* Nobody waits, but policy frees what it holds for the device. */
@@ -443,8 +417,11 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
 static void wait_for_policy(Device *device)
 {
     PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->run.serial);
-    if (!mailbox_request(message, device->run.plan.flush_wait_ns))
+    if (!mailbox_request(message, FLUSH_WAIT_NS))
         log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
+    /* It will store what the messages hold, but what was counted ends with the device. */
+    if (process_links_late(0))
+        run_file_write(&device->store);
     message_done(message);
 }
 

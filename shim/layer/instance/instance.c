@@ -9,7 +9,6 @@
 #include "driver/dispatch.h"
 #include "mailbox/mailbox.h"
 #include "instance/instance.h"
-#include "policy/layer_settings.h"
 #include "vulkan/pnext.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"
@@ -143,7 +142,6 @@ static void log_from_the_start(const PylayerInstanceInfo *program)
 
 static void free_instance(Instance *instance)
 {
-    free(instance->layer_settings);
     free(instance->object.data);
     free(instance);
 }
@@ -169,9 +167,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
         environment_remember();
         skip = skip_decide(&program, &built_in);
     }
-    bool active = !off && skip != SKIP_YES;
-    char *settings = active ? layer_settings_gather(info) : NULL;
-    active = active && policy_prepare();
+    bool active = !off && skip != SKIP_YES && policy_prepare();
     if (forked)
         log_line(PYLAYER_LOG_INFO,
                  "this process was forked from one that had an instance; the layer does nothing in it");
@@ -179,11 +175,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
         log_from_the_start(&program);
 
     Instance *instance = calloc(1, sizeof *instance);
-    if (!instance) {
-        free(settings);
+    if (!instance)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    instance->layer_settings = settings;
     VkResult result =
         create_below(link, info, allocator, active && wants_properties2(info, program.api_version), handle);
     if (result != VK_SUCCESS) {

@@ -10,7 +10,6 @@ typedef struct Instance {
     bool active;                /* false: policy does not run for it, and every call below it goes to the driver */
     uint8_t skip;               /* PylayerSkip */
     StateObject object;         /* of its create info, if active */
-    char *layer_settings;       /* from layer_settings_gather; NULL if there are none */
     bool debug_utils;           /* the application enabled VK_EXT_debug_utils */
     bool application_allocates; /* the application passed allocation callbacks to vkCreateInstance */
     PFN_vkGetInstanceProcAddr get_instance_proc_addr;

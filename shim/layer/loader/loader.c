@@ -60,17 +60,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceExtensionProperties
                                                                                  uint32_t *property_count,
                                                                                  VkExtensionProperties *properties)
 {
-    static const VkExtensionProperties settings = {VK_EXT_LAYER_SETTINGS_EXTENSION_NAME,
-                                                   VK_EXT_LAYER_SETTINGS_SPEC_VERSION};
+    (void)properties;
     if (!layer_name || strcmp(layer_name, LAYER_NAME) != 0)
         return VK_ERROR_LAYER_NOT_PRESENT;
-    uint32_t room = *property_count;
-    *property_count = properties && room < 1 ? 0 : 1;
-    if (!properties)
-        return VK_SUCCESS;
-    if (room < 1)
-        return VK_INCOMPLETE;
-    properties[0] = settings;
+    *property_count = 0;
     return VK_SUCCESS;
 }
 

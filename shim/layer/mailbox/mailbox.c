@@ -5,7 +5,6 @@
  * Python. A cache hit in pipeline creation does not use the mailbox at all.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,8 +12,9 @@
 #include "mailbox/mailbox.h"
 #include "process/process.h"
 
-/* Cells wait this long so that a burst of compiles costs one wake-up and one write. Nothing else waits, because a
- * sender may be waiting for it. */
+/* Within this time after policy took a message, cells wait, so that a burst of compiles costs few wake-ups and writes. The
+ * first of a burst does not: the program may end at once, in each run. Nothing else waits, because a sender may be waiting
+ * for it. */
 #define LINGER_NS 20000000ull
 
 /* The shortest and longest interval at which a policy thread without messages checks whether it is the only one
@@ -30,8 +30,9 @@
 #define WAITING_STATE_BYTES (4u << 20)
 
 /* Whoever starts policy waits at most this long for its libraries. If the program is inside of the dynamic linker, the
- * libraries are opened only afterwards. */
+ * libraries are opened only afterwards, so the wait ends when policy has waited for the linker that long. */
 #define LIBRARIES_WAIT_NS 100000000ull
+#define LINKER_WAIT_NS 10000000ull
 #define LIBRARIES_LOOK_NS 100000l
 
 typedef struct Envelope {
@@ -39,6 +40,7 @@ typedef struct Envelope {
     struct Envelope *next;
     bool awaited; /* the sender waits for an answer */
     bool answered;
+    bool urgent; /* whatever its type */
     uint64_t bytes;
     unsigned holders; /* of these: the sender of a request, the queue or policy thread */
 } Envelope;
@@ -160,7 +162,6 @@ static void free_envelope(Envelope *envelope)
         free((void *)(uintptr_t)envelope->message.cache.sketch);
     else if (envelope->message.type == PYLAYER_MSG_CACHE_READ)
         free((void *)(uintptr_t)envelope->message.read.sketch);
-    free((void *)(uintptr_t)envelope->message.layer_settings);
     free(envelope);
 }
 
@@ -173,7 +174,8 @@ static void drop_holder_locked(Envelope *envelope)
 static bool is_urgent(const Envelope *envelope)
 {
     const uint32_t type = envelope->message.type;
-    return type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_BINARY_READ && type != PYLAYER_MSG_STATE;
+    return envelope->urgent ||
+           (type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_BINARY_READ && type != PYLAYER_MSG_STATE);
 }
 
 /* What is queued that counts for the same limit. */
@@ -229,7 +231,7 @@ static bool needs_policy_locked(const PylayerMessage *message)
     case PYLAYER_MSG_FLUSH_DEVICE:
         return false;
     case PYLAYER_MSG_PLAN_DEVICE:
-        return !message->kept || message->layer_settings;
+        return !message->kept;
     case PYLAYER_MSG_DEVICE_CREATED:
         return !message->created.needs_nothing;
     case PYLAYER_MSG_CELL:
@@ -292,7 +294,7 @@ static void start(void)
     int cancellation = cancellation_off();
     if (start_policy()) {
         uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
-        while (!atomic_load(&libraries_open) && now_ns() < deadline)
+        while (!atomic_load(&libraries_open) && now_ns() < deadline && !process_links_for(LINKER_WAIT_NS))
             nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
     } else {
         pthread_mutex_lock(&mutex);
@@ -354,7 +356,33 @@ static bool may_be_dropped(const PylayerMessage *message)
     return message->type == PYLAYER_MSG_CELL || message->type == PYLAYER_MSG_CACHE_EMPTY;
 }
 
+/* The envelope has a holder for the sender, who starts policy first if it claimed that. Returns whether policy answered. */
+static bool await_answer_locked(Envelope *envelope, bool starts, bool wait, int64_t timeout_ns)
+{
+    uint64_t begin = now_ns(), give_up = begin + (uint64_t)timeout_ns;
+    /* One wait for a dlopen of the program's is enough. But if that dlopen has just ended, and the process ends too,
+     * policy has not run yet. */
+    uint64_t linking_since = envelope->message.type == PYLAYER_MSG_FLUSH_PROCESS ? begin : 0;
+    if (starts) {
+        pthread_mutex_unlock(&mutex);
+        start();
+        pthread_mutex_lock(&mutex);
+        wait &= started;
+    }
+    while (wait && open_ && !envelope->answered && process_await_policy(&answers, &mutex, give_up, linking_since))
+        ;
+    envelope->awaited = false;
+    if (open_ && wait && !envelope->answered && !process_links_late(linking_since))
+        stalled_at = taken;
+    return envelope->answered;
+}
+
 bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
+{
+    return mailbox_post_stored(message, queue_bytes, 0);
+}
+
+bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t timeout_ns)
 {
     if (!message)
         return false;
@@ -366,18 +394,21 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
         free_envelope(envelope);
         return false;
     }
+    int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
     bool needs = needs_policy_locked(message);
     bool has_room = *bytes_beside_locked(envelope) + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
                     (started || needs || queued < WAITING_MESSAGES || !may_be_dropped(message));
     bool accepted = open_ && has_room, starts = accepted && needs && claim_start_locked();
-    if (accepted)
+    envelope->awaited = envelope->urgent = timeout_ns > 0 && taken != stalled_at;
+    envelope->holders += accepted;
+    if (accepted) {
         push_locked(envelope);
+        await_answer_locked(envelope, starts, envelope->awaited, timeout_ns);
+    }
+    drop_holder_locked(envelope);
     pthread_mutex_unlock(&mutex);
-    if (starts)
-        start();
-    if (!accepted)
-        free_envelope(envelope);
+    cancellation_restore(cancellation);
     return accepted;
 }
 
@@ -395,7 +426,6 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
     if (!message || process_is_forked_child())
         return false;
     Envelope *envelope = (Envelope *)message;
-    struct timespec deadline = deadline_at(now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0));
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
     bool wait = taken != stalled_at && timeout_ns > 0;
@@ -405,18 +435,7 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
         envelope->holders++;
         envelope->awaited = wait;
         push_locked(envelope);
-        if (claim_start_locked()) {
-            pthread_mutex_unlock(&mutex);
-            start();
-            pthread_mutex_lock(&mutex);
-            wait &= started;
-        }
-        int waited = wait ? 0 : ETIMEDOUT;
-        while (open_ && !envelope->answered && waited != ETIMEDOUT)
-            waited = pthread_cond_timedwait(&answers, &mutex, &deadline);
-        envelope->awaited = false;
-        if (open_ && wait && !envelope->answered)
-            stalled_at = taken;
+        await_answer_locked(envelope, claim_start_locked(), wait, timeout_ns > 0 ? timeout_ns : 0);
     }
     bool answered = envelope->answered;
     pthread_mutex_unlock(&mutex);
@@ -436,13 +455,13 @@ void message_done(PylayerMessage *message)
     pthread_mutex_unlock(&mutex);
 }
 
-/* Returns when policy may take a message: at once if one is urgent or a batch is being drained, otherwise when the
- * oldest cell has waited long enough. UINT64_MAX: the queue is empty. */
+/* Returns when policy may take a message: at once if one is urgent or a batch is being drained, otherwise when it has let
+ * cells wait long enough. UINT64_MAX: the queue is empty. */
 static uint64_t ready_at_locked(void)
 {
     if (!head)
         return UINT64_MAX;
-    return queued_urgent || draining ? 0 : head->message.time_ns + LINGER_NS;
+    return queued_urgent || draining ? 0 : idle_since + LINGER_NS;
 }
 
 /* The program's last thread has ended: policy writes what is queued, and then its thread ends too. */

@@ -54,6 +54,34 @@ static Mark mark_call(Batch *batch, VkPipelineCache cache, enum Purpose purpose,
     return mark_added(&device->crash, PYLAYER_MARK_PROBE, element->kind, element->fingerprint);
 }
 
+/*
+ * Returns a number for what the driver is about to create from a cache, if this run has created the same before; 0 if it
+ * has not, or if that is not known. What the driver has created three times without harm need not be marked: programs that
+ * end while their threads create the same pipelines again would set them aside. Pipelines with the same fingerprint may
+ * have other layouts and render passes, and other data.
+ */
+static uint64_t number_again(const Batch *batch, VkPipelineCache cache, enum Purpose purpose, const Part *part)
+{
+    const Element *element = &batch->elements[part->first];
+    if (purpose != CREATE_BY_PROBE || !(element->known & SEEN_CREATED) || element->kind > PYLAYER_KIND_GRAPHICS)
+        return 0;
+    const AnyCreateInfo *info = part->infos;
+    const bool compute = element->kind == PYLAYER_KIND_COMPUTE;
+    const uint64_t all[] = {
+        element->fingerprint,
+        (uint64_t)cache,
+        (uint64_t)(compute ? info->compute.layout : info->graphics.layout),
+        compute ? 0 : (uint64_t)info->graphics.renderPass,
+    };
+    return digest64(all, sizeof all, 0);
+}
+
+static void note_harmless(Batch *batch, uint64_t again, unsigned known)
+{
+    fingerprints_note(&batch->call->device->run.seen, again,
+                      known & SEEN_HARMLESS ? SEEN_HARMLESS_TWICE : SEEN_HARMLESS);
+}
+
 /* Does what merging into that cache and the crash sentinel need. */
 static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose purpose, const Part *part,
                             uint64_t *duration_ns)
@@ -67,12 +95,20 @@ static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose pu
         use = NULL;
         cache = VK_NULL_HANDLE;
     }
-    Mark mark = mark_call(batch, cache, purpose, part);
+    uint64_t again = number_again(batch, cache, purpose, part);
+    unsigned known = again ? fingerprint_known(&batch->call->device->run.seen, again) : 0;
+    Mark mark = known & SEEN_HARMLESS_TWICE ? (Mark){0} : mark_call(batch, cache, purpose, part);
     uint64_t start = duration_ns ? now_ns() : 0;
     VkResult result = call_driver(batch->call, cache, part->count, part->infos, part->pipelines);
     if (duration_ns)
         *duration_ns = now_ns() - start;
-    mark_end(mark);
+    bool created = result == VK_SUCCESS && *part->pipelines != VK_NULL_HANDLE;
+    if (created)
+        mark_end_created(mark);
+    else
+        mark_end(mark);
+    if (again && created && !(known & SEEN_HARMLESS_TWICE))
+        note_harmless(batch, again, known);
     if (use)
         cache_use_end(&batch->call->device->caches, use, cache, part->may_compile);
     return result;

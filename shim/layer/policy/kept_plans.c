@@ -19,18 +19,14 @@
 
 #include "policy/kept_plans.h"
 
-#include "policy/layer_settings.h"
 #include "policy/policy_files.h"
 #include "process/program_name.h"
-#include "process/aside.h"
-#include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 
 #include "../../../build/build_id.h"
 
-#define KEPT_COMMAND_LINE_BYTES 4096
-#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + KEPT_COMMAND_LINE_BYTES + 4 * PATH_BYTES)
+#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + 5 * PATH_BYTES)
 
 typedef struct Key {
     uint8_t *bytes;
@@ -42,16 +38,6 @@ static void add(Key *key, const void *data, size_t size)
     if (key->size <= MAX_KEY_BYTES && size <= MAX_KEY_BYTES - key->size)
         memcpy(key->bytes + key->size, data, size);
     key->size += size;
-}
-
-/* The program's executable and arguments. Rules match names made from these. */
-static void add_program(Key *key)
-{
-    const ProgramText *text = program_text();
-    size_t arguments = text->command_line_size;
-    add(key, text->path, text->path_size + 1);
-    add(key, text->command_line, arguments < KEPT_COMMAND_LINE_BYTES ? arguments : KEPT_COMMAND_LINE_BYTES);
-    add(key, "", 1);
 }
 
 static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, size_t size)
@@ -67,7 +53,8 @@ void kept_plans_describe(PylayerMessage *message)
 {
     const PolicyFiles *policy = policy_files();
     /* A plan that was made from a file could be found by runs that see no file. */
-    Key key = {.bytes = policy && policy->known ? malloc(MAX_KEY_BYTES) : NULL};
+    const char *executable = executable_name();
+    Key key = {.bytes = executable && policy && policy->known ? malloc(MAX_KEY_BYTES) : NULL};
     if (!key.bytes)
         return;
     PylayerDeviceInfo device = message->info;
@@ -78,11 +65,9 @@ void kept_plans_describe(PylayerMessage *message)
         add(&key, policy->files[which].path, strlen(policy->files[which].path) + 1);
         add(&key, &policy->files[which].state, sizeof policy->files[which].state);
     }
-    const char *settings = message->layer_settings ? message->layer_settings : "";
-    add(&key, settings, strlen(settings) + 1);
     size_t general_size = key.size;
     add(&key, &message->info.instance, sizeof message->info.instance);
-    add_program(&key);
+    add(&key, executable, strlen(executable) + 1);
     if (key.size <= MAX_KEY_BYTES) {
         name_plan(message->plan_name, key.bytes, key.size);
         name_plan(message->general_plan_name, key.bytes, general_size);
@@ -115,46 +100,18 @@ static bool find(const char *root, const char *name, PylayerKept *kept)
     return found;
 }
 
-typedef struct ReadPlan {
-    Aside aside;
-    char root[PATH_BYTES], names[2][PYLAYER_PLAN_NAME_BYTES];
-    char unrecorded[PATH_BYTES + 48]; /* file_kinds.UNRECORDED of Python; empty: the program's number is unknown */
-    PylayerKept kept;
-    bool found, is_unrecorded;
-} ReadPlan;
-
-static void discard(Aside *aside)
-{
-    free(aside);
-}
-
-static void read_plan(Aside *aside)
-{
-    ReadPlan *read = (ReadPlan *)aside;
-    read->found = *read->root && is_own_root(read->root) &&
-                  (find(read->root, read->names[0], &read->kept) || find(read->root, read->names[1], &read->kept));
-    read->is_unrecorded =
-        read->found && read->kept.plan.record_state && *read->unrecorded && access(read->unrecorded, F_OK) == 0;
-}
-
 bool kept_plans_find(const PylayerMessage *message, PylayerKept *kept, bool *unrecorded)
 {
-    ReadPlan *read = *message->plan_name ? calloc(1, sizeof *read) : NULL;
-    if (!read)
-        return false;
-    read->aside = (Aside){.work = read_plan, .discard = discard};
-    store_root_path(read->root);
+    char root[PATH_BYTES], path[PATH_BYTES + 48];
     uint64_t program;
-    if (program_id(message->info.instance.application_name, &program))
-        snprintf(read->unrecorded, sizeof read->unrecorded, "%s/state/%016" PRIx64 ".unrecorded", read->root, program);
-    memcpy(read->names[0], message->general_plan_name, sizeof read->names[0]);
-    memcpy(read->names[1], message->plan_name, sizeof read->names[1]);
-    if (!aside_do(&read->aside, store_is_local(), ASIDE_WAIT_NS))
+    store_root_path(root);
+    *unrecorded = false;
+    if (!*message->plan_name || !*root || !is_own_root(root) ||
+        !(find(root, message->general_plan_name, kept) || find(root, message->plan_name, kept)))
         return false;
-    bool found = read->found;
-    if (found)
-        *kept = read->kept;
-    *unrecorded = read->is_unrecorded;
-    free(read);
-    return found;
+    if (kept->plan.record_state && program_id(message->info.instance.application_name, &program)) {
+        snprintf(path, sizeof path, "%s/state/%016" PRIx64 ".unrecorded", root, program); /* file_kinds.UNRECORDED */
+        *unrecorded = access(path, F_OK) == 0;
+    }
+    return true;
 }

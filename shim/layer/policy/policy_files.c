@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "policy/policy_files.h"
-#include "process/local.h"
 #include "process/log.h"
 
 #include "../../../build/layer_tables.h"
@@ -53,9 +52,8 @@ static void name_copy(char name[DIGEST_HEX_BYTES + 5], const PolicyFile files[PO
     memcpy(name + 2 * sizeof digest, ".flat", sizeof ".flat");
 }
 
-static void read_files(Aside *aside)
+static void read_files(PolicyFiles *policy)
 {
-    PolicyFiles *policy = (PolicyFiles *)aside;
     char name[DIGEST_HEX_BYTES + 5];
     policy->known = policy->none = true;
     for (int which = 0; which < POLICY_FILES; which++) {
@@ -68,12 +66,6 @@ static void read_files(Aside *aside)
         policy->copy = read_all(open_in_store(policy->directory, name), MAX_COPY_BYTES, 0, &policy->copy_size);
 }
 
-static void discard(Aside *aside)
-{
-    free(((PolicyFiles *)aside)->copy);
-    free(aside);
-}
-
 static pthread_once_t files_once = PTHREAD_ONCE_INIT;
 static PolicyFiles *files_of_process;
 
@@ -82,14 +74,13 @@ static void read_for_process(void)
     PolicyFiles *policy = calloc(1, sizeof *policy);
     if (!policy)
         return;
-    policy->aside = (Aside){.work = read_files, .discard = discard};
     for (int which = 0; which < POLICY_FILES; which++)
         config_file_path(which, policy->files[which].path);
     store_root_path(policy->directory);
     if (*policy->directory)
         memcpy(policy->directory + strlen(policy->directory), "/policy", sizeof "/policy");
-    if (aside_do(&policy->aside, config_is_local() && store_is_local(), ASIDE_WAIT_NS))
-        files_of_process = policy;
+    read_files(policy);
+    files_of_process = policy;
 }
 
 const PolicyFiles *policy_files(void)

@@ -2,7 +2,6 @@
 #ifndef PYLAYER_POLICY_FILES_H
 #define PYLAYER_POLICY_FILES_H
 
-#include "process/aside.h"
 #include "process/digest.h"
 #include "process/trusted.h"
 
@@ -29,7 +28,6 @@ typedef struct PolicyFile {
 } PolicyFile;
 
 typedef struct PolicyFiles {
-    Aside aside;
     PolicyFile files[POLICY_FILES];
     bool known; /* false: one could not be used */
     bool none;  /* there is no policy file */
@@ -39,7 +37,7 @@ typedef struct PolicyFiles {
 } PolicyFiles;
 
 /* Reads them once, in the first vkCreateInstance. If a file changes afterwards, policy keeps its plan under a key that no
- * later process has. Returns NULL if their file system did not answer, or memory is short. */
+ * later process has. Returns NULL if memory is short. */
 const PolicyFiles *policy_files(void);
 /* Says in the log if the system's is not used. */
 void policy_files_say_refused(void);

@@ -55,10 +55,6 @@ static bool program_holds_python(void)
     return dlsym(RTLD_DEFAULT, "Py_IsInitialized") || dl_iterate_phdr(find_libpython, NULL);
 }
 
-/* The link through which loaders open the layer that `pylayer install` copied (pylayer/cli/tree.py). The directory that
- * it leads to is named after the build. */
-#define INSTALLED "/current/layer/"
-
 /* The layer's own directory; empty if it is not known. */
 static char own_directory[PATH_MAX];
 
@@ -76,14 +72,7 @@ static void find_own_directory(void)
         *own_directory = '\0';
         return;
     }
-    char *slash = strrchr(own_directory, '/');
-    *slash = '\0';
-    /* `pylayer install` may have switched its link to another build since the loader opened the layer through it. That
-     * build's policy does not fit. */
-    if (strstr(self.dli_fname, INSTALLED) && !strstr(own_directory, PYLAYER_BUILD_ID)) {
-        log_line(PYLAYER_LOG_INFO, "pylayer was upgraded while this program loaded the layer; start it again");
-        *own_directory = '\0';
-    }
+    *strrchr(own_directory, '/') = '\0';
 }
 
 /* Writes the path of a file below the layer's own directory. Returns false if that is not known or the path does
@@ -277,7 +266,10 @@ bool policy_prepare(void)
 
 static void flush_at_exit(void)
 {
-    if (process_is_forked_child() || !mailbox_can_be_used() || !devices_can_be_used())
+    if (process_is_forked_child())
+        return;
+    devices_exit_begins();
+    if (!mailbox_can_be_used() || !devices_can_be_used())
         return;
     devices_stop_loading();
     if (!devices_end_quietly() || mailbox_tells_exit()) {

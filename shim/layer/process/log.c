@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -21,10 +23,8 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_int threshold;
-static bool level_is_the_variables;
 static char *log_path; /* NULL: standard error */
 static struct stat first_standard_error;
-static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const level_names[] = {"", "error", "warn", "info", "debug"};
 
@@ -51,6 +51,8 @@ static bool take_turn(void)
     } while (!atomic_compare_exchange_weak(&paid_until, &paid, next));
     return true;
 }
+
+static bool write_one(enum PylayerLogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Writes level and time, and returns their length. UTC is computed here, because even gmtime_r reads TZ and keeps
  * it: that could happen before the program sets TZ, on a thread that it does not know
@@ -80,16 +82,6 @@ static size_t end_line(char *line, size_t size, size_t length)
         length = size - (size_t)more;
     memcpy(line + length, end, (size_t)more);
     return length + (size_t)more;
-}
-
-static void put_line(const char *text)
-{
-    char line[LINE_BYTES];
-    size_t used = begin_line(line, sizeof line, PYLAYER_LOG_WARN);
-    int more = snprintf(line + used, sizeof line - used, "%s", text);
-    size_t length = end_line(line, sizeof line, used + (size_t)more);
-    ssize_t written = write(STDERR_FILENO, line, length);
-    (void)written;
 }
 
 /*
@@ -123,9 +115,10 @@ static int level_named(const char *wanted)
     return 0;
 }
 
-static void begin(int level)
+static void read_environment(void)
 {
     const char *path = secure_getenv("PYLAYER_LOG_FILE");
+    int level = level_named(secure_getenv("PYLAYER_LOG"));
     if (level)
         fstat(STDERR_FILENO, &first_standard_error);
     if (level && path && *path) {
@@ -133,41 +126,19 @@ static void begin(int level)
         if (fd >= 0) {
             log_path = realpath(path, NULL);
             close(fd);
+        } else if (level >= PYLAYER_LOG_WARN && errno == EPERM) {
+            write_one(PYLAYER_LOG_WARN, "PYLAYER_LOG_FILE is not used: it is not this user's own file");
         } else if (level >= PYLAYER_LOG_WARN) {
-            put_line(errno == EPERM ? "PYLAYER_LOG_FILE is not used: it is not this user's own file"
-                                    : "PYLAYER_LOG_FILE cannot be written");
+            write_one(PYLAYER_LOG_WARN, "PYLAYER_LOG_FILE cannot be written");
         }
     }
     atomic_store(&threshold, level);
-}
-
-static void read_environment(void)
-{
-    const char *wanted = secure_getenv("PYLAYER_LOG");
-    level_is_the_variables = wanted && *wanted;
-    begin(level_named(wanted));
 }
 
 bool log_enabled(enum PylayerLogLevel level)
 {
     pthread_once(&once, read_environment);
     return (int)level <= atomic_load_explicit(&threshold, memory_order_acquire);
-}
-
-void log_set_level(const char *name)
-{
-    static bool begun;
-    log_enabled(PYLAYER_LOG_ERROR);
-    int level = level_named(name);
-    if (level_is_the_variables || !(level || strcmp(name, "off") == 0))
-        return;
-    pthread_mutex_lock(&beginning);
-    /* A thread that writes has seen a level above 0, which is stored after log_path. */
-    if (level && !begun)
-        begin(level);
-    begun = begun || level;
-    atomic_store(&threshold, level);
-    pthread_mutex_unlock(&beginning);
 }
 
 /* Names of programs and devices are untrusted text. They must not end the line or control a terminal. This replaces
@@ -225,34 +196,77 @@ ssize_t write_quietly(int fd, const void *data, size_t size)
     return written;
 }
 
-/* Returns false if the program replaced standard error by a file that may be its data: neither a terminal nor
- * opened for appending. */
-static bool standard_error_takes_messages(void)
+/* A terminal that nobody reads says that it has room as long as it has any. That is at least 256 bytes (tty_buffer.c),
+ * and a line's end takes two. */
+#define TERMINAL_BYTES 250
+
+/* Returns how many bytes standard error takes at once. 0: the program replaced it by a file that may be its data, neither
+ * a terminal nor opened for appending. */
+static size_t standard_error_takes(void)
 {
     struct stat found;
     int flags = fcntl(STDERR_FILENO, F_GETFL);
     if (flags < 0 || fstat(STDERR_FILENO, &found) != 0)
-        return false;
+        return 0;
+    if (S_ISCHR(found.st_mode))
+        return TERMINAL_BYTES;
     bool same = found.st_dev == first_standard_error.st_dev && found.st_ino == first_standard_error.st_ino;
-    return same || S_ISCHR(found.st_mode) || flags & O_APPEND;
+    return same || flags & O_APPEND ? PIPE_BUF : 0;
+}
+
+/* The program shares standard error, so O_NONBLOCK would be the program's too. If poll() says that a pipe has room, it has
+ * room for PIPE_BUF bytes. Returns false if there is no room now. */
+static bool write_to_standard_error(const char *line, size_t length)
+{
+    size_t most = standard_error_takes(), done = 0;
+    ssize_t written = 1;
+    while (most > 0 && done < length && written > 0) {
+        struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+        if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT))
+            return false;
+        written = write_quietly(STDERR_FILENO, line + done, length - done < most ? length - done : most);
+        done += written > 0 ? (size_t)written : 0;
+    }
+    return true;
 }
 
 /* Opens the log file for each line, because the program may close any descriptor and reuse its number for its own
  * file. */
-static void write_out(const char *line, size_t length)
+static bool write_to_file(const char *line, size_t length)
 {
-    if (log_path) {
-        int fd = open_log(log_path);
-        if (fd < 0)
-            return;
-        write_quietly(fd, line, length);
-        close(fd);
-    } else if (standard_error_takes_messages()) {
-        write_quietly(STDERR_FILENO, line, length);
-    }
+    int fd = open_log(log_path);
+    if (fd < 0)
+        return true;
+    bool full = write_quietly(fd, line, length) < 0 && errno == EAGAIN;
+    close(fd);
+    return !full;
 }
 
-static void write_line(enum PylayerLogLevel level, const char *format, va_list arguments)
+/* In a forked child a thread that does not exist there may hold the mutex, so nobody waits for it longer. */
+#define TURN_NS 100000000
+
+/* Returns false if there is no room for the line now. Two threads must not both see the last room of a pipe. */
+static bool write_out(const char *line, size_t length)
+{
+    static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+    if (log_path)
+        return write_to_file(line, length);
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_nsec += TURN_NS;
+    deadline.tv_sec += deadline.tv_nsec / 1000000000;
+    deadline.tv_nsec %= 1000000000;
+    int cancellation = cancellation_off();
+    bool written = pthread_mutex_timedlock(&writing, &deadline) == 0;
+    if (written) {
+        written = write_to_standard_error(line, length);
+        pthread_mutex_unlock(&writing);
+    }
+    cancellation_restore(cancellation);
+    return written;
+}
+
+static bool write_line(enum PylayerLogLevel level, const char *format, va_list arguments)
 {
     char line[LINE_BYTES];
     size_t used = begin_line(line, sizeof line, level);
@@ -263,16 +277,18 @@ static void write_line(enum PylayerLogLevel level, const char *format, va_list a
     make_harmless(line, length);
     length = end_line(line, sizeof line, length);
     int before = errno;
-    write_out(line, length);
+    bool written = write_out(line, length);
     errno = before;
+    return written;
 }
 
-static void write_one(enum PylayerLogLevel level, const char *format, ...)
+static bool write_one(enum PylayerLogLevel level, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    write_line(level, format, arguments);
+    bool written = write_line(level, format, arguments);
     va_end(arguments);
+    return written;
 }
 
 void log_line(enum PylayerLogLevel level, const char *format, ...)
@@ -280,10 +296,12 @@ void log_line(enum PylayerLogLevel level, const char *format, ...)
     if (!log_enabled(level) || !take_turn())
         return;
     unsigned missing = atomic_exchange(&left_out, 0);
-    if (missing)
-        write_one(PYLAYER_LOG_WARN, "%u log lines were dropped, because too many came at once", missing);
+    if (missing && !write_one(PYLAYER_LOG_WARN,
+                              "%u log lines were dropped, because too many came at once or nobody read them", missing))
+        atomic_fetch_add(&left_out, missing);
     va_list arguments;
     va_start(arguments, format);
-    write_line(level, format, arguments);
+    if (!write_line(level, format, arguments))
+        atomic_fetch_add(&left_out, 1);
     va_end(arguments);
 }

@@ -9,8 +9,6 @@
 
 void log_line(enum PylayerLogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool log_enabled(enum PylayerLogLevel level);
-/* Sets the level from a layer setting: a level name or "off". PYLAYER_LOG takes precedence. */
-void log_set_level(const char *name);
 /* Call it on a thread of our own, which blocks all signals. */
 void write_quietly_on_own_thread(void);
 /* One write, without the signals of a pipe that nobody reads and of RLIMIT_FSIZE. Returns as write does. */

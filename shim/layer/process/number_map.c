@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define FIRST_SLOTS 256
+#define FIRST_SLOTS 16
 
 static size_t slot_of(const NumberMap *map, uint64_t key)
 {

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -165,12 +166,53 @@ static pthread_mutex_t linking = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool holds_linking;
 #define LINK_WAIT_NS 1000000000ull
 
+/*
+ * glibc holds a lock while dlopen runs a library's constructors. If a constructor creates the device, it waits for policy,
+ * and policy waits for that lock before it can open its own libraries. So the policy thread first takes that lock and
+ * nothing else: how long that takes does not depend on disks, and the time of a dlopen does.
+ */
+#define LINKER_WAIT_NS 100000000ull
+#define LINKER_LOOK_NS 20000000ull
+static atomic_ullong linker_awaited_ns; /* the policy thread waits since then; 0: it does not */
+
+static void await_linker(void)
+{
+    Dl_info unused;
+    atomic_store(&linker_awaited_ns, now_ns());
+    dladdr(&linker_awaited_ns, &unused); /* takes the lock and releases it */
+    atomic_store(&linker_awaited_ns, 0);
+}
+
+bool process_links_for(uint64_t ns)
+{
+    uint64_t awaited = atomic_load(&linker_awaited_ns);
+    return awaited && now_ns() > awaited + ns;
+}
+
+bool process_links_late(uint64_t since)
+{
+    uint64_t awaited = atomic_load(&linker_awaited_ns);
+    return awaited && now_ns() > (awaited > since ? awaited : since) + LINKER_WAIT_NS;
+}
+
+bool process_await_policy(pthread_cond_t *signal, pthread_mutex_t *mutex, uint64_t give_up, uint64_t since)
+{
+    uint64_t now = now_ns();
+    if (now >= give_up || process_links_late(since))
+        return false;
+    struct timespec wake = deadline_at(now + LINKER_LOOK_NS < give_up ? now + LINKER_LOOK_NS : give_up);
+    pthread_cond_timedwait(signal, mutex, &wake);
+    return true;
+}
+
 void process_links(bool begins)
 {
-    if (begins)
+    if (begins) {
+        await_linker(); /* without the mutex: a fork() in a constructor would wait for it in vain */
         pthread_mutex_lock(&linking);
-    else
+    } else {
         pthread_mutex_unlock(&linking);
+    }
 }
 
 static void before_fork(void)

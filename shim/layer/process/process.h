@@ -50,6 +50,14 @@ static inline void cancellation_restore(int state)
 
 /* Brackets each dlopen of the policy thread. fork() waits for its end. */
 void process_links(bool begins);
+/* Returns true if policy has been waiting for the dynamic linker's lock for so long. */
+bool process_links_for(uint64_t ns);
+/* Returns true if the policy thread has waited for the dynamic linker for 0.1 s, all of it after `since`. Then the program
+ * is inside of a dlopen, perhaps on the very thread that waits for policy. */
+bool process_links_late(uint64_t since);
+/* Waits for a signal of the policy thread, which may come late or never: call it in a loop. Returns false if waiting longer
+ * is useless: it is give_up, or policy is late as above. */
+bool process_await_policy(pthread_cond_t *signal, pthread_mutex_t *mutex, uint64_t give_up, uint64_t since);
 
 /* Returns false if the address space has no room for the interpreter and the driver. The driver is loaded later and
  * crashes without room. */

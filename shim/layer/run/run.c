@@ -3,11 +3,9 @@
 
 #include "mailbox/mailbox.h"
 
-void run_open(Run *run, uint64_t serial, void (*free)(Run *run))
+void run_open(Run *run, uint64_t serial)
 {
     run->serial = serial;
-    run->free = free;
-    atomic_init(&run->holders, 1);
     atomic_store(&run->counters, run->own_counters);
     fingerprints_open(&run->seen);
 }
@@ -27,6 +25,6 @@ void run_tell_creation(Run *run, const PylayerCell *about, enum PylayerOutcome o
         message->cell.unit = PYLAYER_UNIT_NONE;
         message->cell.outcome = (uint8_t)outcome;
     }
-    if (!mailbox_post(message, run->plan.queue_bytes))
+    if (!mailbox_post(message, QUEUE_BYTES))
         count(&counters_of(run)->untold, 1);
 }

@@ -21,17 +21,16 @@ typedef struct Run {
     atomic_bool written;             /* the layer has written the run's file */
     _Atomic(struct Frames *) frames; /* NULL until the first present */
 
-    void (*free)(struct Run *run); /* called by the last of its holders */
-    atomic_uint holders;           /* vkDestroyDevice, and threads that read the store for it (process/aside.h) */
-
     SeenFingerprints seen;
     char name[PYLAYER_RUN_NAME_BYTES]; /* of the sentinel that the layer made; empty if there is none */
     _Atomic(Counters *) counters;      /* THREAD_SLOTS of them: these, or those in the sentinel's file */
     Counters own_counters[THREAD_SLOTS];
 } Run;
 
-/* `free` is called by the last of the holders. */
-void run_open(Run *run, uint64_t serial, void (*free)(Run *run));
+/* The largest copy that PylayerPlan::keep_data makes. */
+#define KEPT_DATA_BYTES (64ull << 20)
+
+void run_open(Run *run, uint64_t serial);
 void run_close(Run *run);
 
 /* Returns false if the carrier keeps no pipelines and uses no stored ones, so that the layer must add nothing to
@@ -39,18 +38,6 @@ void run_close(Run *run);
 static inline bool carrier_keeps(int carrier)
 {
     return carrier != PYLAYER_CARRIER_OFF && carrier != PYLAYER_CARRIER_OBSERVE;
-}
-
-/* Keeps the layer's state of this device alive. Each call needs one call of run_release. */
-static inline void run_hold(Run *run)
-{
-    atomic_fetch_add(&run->holders, 1);
-}
-
-static inline void run_release(Run *run)
-{
-    if (atomic_fetch_sub(&run->holders, 1) == 1)
-        run->free(run);
 }
 
 static inline Counters *counters_of(Run *run)

@@ -26,6 +26,9 @@ enum Seen {
     SEEN_FETCHED = 4,   /* what the store has of it was given to the driver */
     SEEN_TOLD = 8,      /* the store knows already that it was used within a day */
     SEEN_RECORDED = 16, /* policy was told of its creation; only noted where the program can name it */
+    /* Not of a pipeline but of all that it is made of (batch.c): the driver created it from a cache once more, and again. */
+    SEEN_HARMLESS = 32,
+    SEEN_HARMLESS_TWICE = 64,
 };
 
 void fingerprints_open(SeenFingerprints *seen);

@@ -72,7 +72,7 @@ const char *live_run_name(char run_name[PYLAYER_RUN_NAME_BYTES], const char *nam
 }
 
 /* Returns as live_may_be_dead. file: zeros. */
-static bool judge(int directory, const char *name, bool own, int fd, uint8_t *file, bool *ended)
+static bool judge(int directory, const char *name, bool own, int fd, uint8_t *file, LiveEnded *ended)
 {
     FileHeader header;
     char run_name[PYLAYER_RUN_NAME_BYTES];
@@ -89,12 +89,15 @@ static bool judge(int directory, const char *name, bool own, int fd, uint8_t *fi
     bool harmless = readable && !has_marks(file, PYLAYER_MARK_RECORDS);
     if (harmless && state == OWNER_DEAD && run_file_of_dead(file, live_run_name(run_name, name))) {
         unlinkat(directory, name, 0);
-        *ended = true;
+        ended->written = true;
+        ended->unknown |= own && !file[PYLAYER_RUN_OFFSET];
+        if (own && strcmp(run_name, ended->compiled) > 0 && run_has_compiled(file))
+            memcpy(ended->compiled, run_name, sizeof run_name);
     }
     return !harmless && (own || has_marks(file, PYLAYER_MARK_ADDED));
 }
 
-bool live_may_be_dead(int directory, const char *name, bool own, bool *ended)
+bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ended)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
@@ -106,7 +109,7 @@ bool live_may_be_dead(int directory, const char *name, bool own, bool *ended)
     return dead;
 }
 
-bool live_outside_may_be_dead(const char *beginning, uint64_t program)
+bool live_outside_may_be_dead(const char *beginning, uint64_t program, LiveEnded *ended)
 {
     char path[PATH_BYTES], own[PROGRAM_PREFIX_BYTES];
     program_prefix(own, program);
@@ -115,10 +118,10 @@ bool live_outside_may_be_dead(const char *beginning, uint64_t program)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
-    bool dead = false, ended = false;
+    bool dead = false;
     while (directory && !dead && (entry = readdir(directory)))
         dead = name_begins(entry->d_name, beginning) &&
-               live_may_be_dead(fd, entry->d_name, name_begins(entry->d_name + strlen(beginning), own), &ended);
+               live_may_be_dead(fd, entry->d_name, name_begins(entry->d_name + strlen(beginning), own), ended);
     if (directory)
         closedir(directory);
     else if (fd >= 0)

@@ -17,11 +17,17 @@ bool live_outside_directory(char directory[PATH_BYTES]);
 uint8_t *live_bytes(void);
 /* Returns the part of a sentinel's name that is the run's. */
 const char *live_run_name(char run_name[PYLAYER_RUN_NAME_BYTES], const char *name);
+/* What sentinels say of runs whose process ended without a mark. */
+typedef struct LiveEnded {
+    bool written;                          /* the file of such a run was written */
+    bool unknown;                          /* of this program; what it compiled is not counted in its sentinel */
+    char compiled[PYLAYER_RUN_NAME_BYTES]; /* the newest of this program that compiled; empty: none */
+} LiveEnded;
+
 /* Returns true if the process that made this sentinel may have died over what the driver was working on. own: it is the
- * same program. Another's death matters only in a call that the layer adds. Sets *ended if the file of a killed run was
- * written. */
-bool live_may_be_dead(int directory, const char *name, bool own, bool *ended);
+ * same program. Another's death matters only in a call that the layer adds. */
+bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ended);
 /* The same for all of a folder's sentinels in the runtime directory. */
-bool live_outside_may_be_dead(const char *beginning, uint64_t program);
+bool live_outside_may_be_dead(const char *beginning, uint64_t program, LiveEnded *ended);
 
 #endif

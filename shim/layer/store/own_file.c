@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include "process/program_name.h"
-#include "process/aside.h"
-#include "process/local.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "store/own_file.h"
@@ -25,13 +23,6 @@ bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns)
 }
 
 enum { TEMPORARY_NAME_BYTES = PYLAYER_STORE_NAME_BYTES + 2 * sizeof(Owner) + 24 }; /* a maker's name and .tmp */
-
-typedef struct OwnFile {
-    Aside aside;
-    char directory[PATH_BYTES + 8], name[PYLAYER_STORE_NAME_BYTES];
-    void *data;
-    size_t size;
-} OwnFile;
 
 /* As owner.maker of Python and TEMPORARY name it, so that maintenance deletes what a killed process leaves. */
 static bool temporary_name(char out[TEMPORARY_NAME_BYTES], const char *name)
@@ -65,35 +56,13 @@ size_t own_file_create(const char *directory, const char *name, const void *data
     return 0;
 }
 
-static void write_file(Aside *aside)
-{
-    const OwnFile *file = (OwnFile *)aside;
-    mkdir(file->directory, 0700);
-    own_file_create(file->directory, file->name, file->data, file->size);
-}
-
-static void discard_file(Aside *aside)
-{
-    free(((OwnFile *)aside)->data);
-    free(aside);
-}
-
 void own_file_write(const char *directory, const char *name, void *data, size_t size)
 {
-    OwnFile *file = data ? calloc(1, sizeof *file) : NULL;
-    if (!file) {
-        free(data);
-        return;
+    if (data) {
+        mkdir(directory, 0700);
+        own_file_create(directory, name, data, size);
     }
-    file->aside = (Aside){.work = write_file, .discard = discard_file};
-    snprintf(file->directory, sizeof file->directory, "%s", directory);
-    snprintf(file->name, sizeof file->name, "%s", name);
-    file->data = data;
-    file->size = size;
-    if (!store_is_local())
-        aside_settle(ASIDE_WAIT_NS); /* a read may be a moment late */
-    if (aside_do(&file->aside, store_is_local(), ASIDE_WAIT_NS))
-        discard_file(&file->aside);
+    free(data);
 }
 
 uint64_t wall_clock_ns(void)

@@ -17,8 +17,8 @@ bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, c
 /* Writes a file of this name that is not there yet. It gets its name when it is written, so that nobody, not even after
  * a kill, finds one without its header. Returns how many bytes were written. */
 size_t own_file_create(const char *directory, const char *name, const void *data, size_t size);
-/* The same on another thread if the disk is slow. `data`: malloc'd, and freed here; NULL: does nothing. Whoever reads
- * it must take one whose end is missing. */
+/* The same, in a folder that may be missing. `data`: malloc'd, and freed here; NULL: does nothing. Whoever reads it must
+ * take one whose end is missing. */
 void own_file_write(const char *directory, const char *name, void *data, size_t size);
 
 #endif

@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include "run/counters.h"
-#include "process/aside.h"
-#include "process/local.h"
 #include "store/patient_read.h"
 
 /* How long a pipeline waits for the disk while this run has compiled none, and how often it looks. */
@@ -22,8 +20,7 @@ static uint64_t disk_patience_ns(const Run *run)
 {
     PylayerCounters totals;
     counters_add_up(run->counters, &totals);
-    uint64_t one = totals.compiled ? totals.compile_ns / totals.compiled : DISK_PATIENCE_NS;
-    return store_is_local() ? one : FETCH_RECORDS * one;
+    return totals.compiled ? totals.compile_ns / totals.compiled : DISK_PATIENCE_NS;
 }
 
 uint64_t read_deadline(const Run *run, uint64_t *give_up)
@@ -66,68 +63,12 @@ static enum ReadResult open_file(const StoreRead *read, int *fd, uint64_t *left)
     return *left >= read->needed ? READ_DONE : READ_FAILED;
 }
 
-typedef struct ReadAside {
-    Aside aside;
-    StoreRead read;
-    char directory[PATH_BYTES], name[PYLAYER_STORE_NAME_BYTES];
-    enum ReadResult result;
-    size_t got;
-    uint64_t left;
-    uint8_t data[];
-} ReadAside;
-
-static void read_aside(Aside *aside)
-{
-    ReadAside *wanted = (ReadAside *)aside;
-    int fd;
-    wanted->result = open_file(&wanted->read, &fd, &wanted->left);
-    if (wanted->result == READ_DONE) {
-        ssize_t result = pread(fd, wanted->data, wanted->read.size, (off_t)wanted->read.offset);
-        wanted->got = result > 0 ? (size_t)result : 0;
-        wanted->result = wanted->got >= wanted->read.needed ? READ_DONE : READ_FAILED;
-    }
-    if (fd >= 0)
-        close(fd);
-}
-
-static void discard(Aside *aside)
-{
-    free(aside);
-}
-
-static enum ReadResult read_remote(const Run *run, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
-                                   uint64_t *left)
-{
-    ReadAside *wanted = aside_hangs() ? NULL : malloc(sizeof *wanted + read->size);
-    uint64_t now = now_ns(), end = read_deadline(run, give_up);
-    if (!wanted)
-        return READ_LATE;
-    wanted->aside = (Aside){.work = read_aside, .discard = discard};
-    wanted->read = *read;
-    snprintf(wanted->directory, sizeof wanted->directory, "%s", read->directory);
-    snprintf(wanted->name, sizeof wanted->name, "%s", read->name);
-    wanted->read.directory = wanted->directory;
-    wanted->read.name = wanted->name;
-    wanted->got = 0;
-    wanted->left = 0;
-    if (!aside_do(&wanted->aside, false, end > now ? end - now : 0))
-        return READ_LATE;
-    enum ReadResult result = wanted->result;
-    *got = wanted->got;
-    *left = wanted->left;
-    memcpy(out, wanted->data, wanted->got);
-    free(wanted);
-    return result;
-}
-
 enum ReadResult patient_read(const Run *run, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
                              uint64_t *left)
 {
     int fd;
     *got = 0;
     *left = 0;
-    if (!read->local)
-        return read_remote(run, read, out, give_up, got, left);
     enum ReadResult result = open_file(read, &fd, left);
     if (result == READ_DONE)
         result = read_patiently(run, read, fd, out, give_up, got);

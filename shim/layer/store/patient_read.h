@@ -16,14 +16,12 @@ enum ReadResult {
 /* How many records a read brings. */
 #define FETCH_RECORDS 12
 
-/* Fills in *give_up if it is 0. Returns until when a pipeline waits for the disk: no longer than compiling takes. From a
- * file system that is not local, no longer than compiling all that the read brings. */
+/* Fills in *give_up if it is 0. Returns until when a pipeline waits for the disk: no longer than compiling takes. */
 uint64_t read_deadline(const Run *run, uint64_t *give_up);
 
 /* What is read: of which file, from where, at most `size` bytes, of which `needed` must come. */
 typedef struct StoreRead {
     const char *directory, *name;
-    bool local; /* its file system is */
     FileNumber number;
     uint64_t offset;
     size_t size, needed;

@@ -210,6 +210,13 @@ bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_na
     return same || size == 0;
 }
 
+bool run_has_compiled(const uint8_t live[PYLAYER_LIVE_BYTES])
+{
+    PylayerCounters totals;
+    counters_add_up((const Counters *)(const void *)(live + COUNTERS_AT), &totals);
+    return totals.compiled > 0;
+}
+
 /* MAX_RUNS of pylayer/store/runs.py. */
 #define MOST_RUNS 2000
 

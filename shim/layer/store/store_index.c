@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include "mailbox/mailbox.h"
-#include "process/aside.h"
-#include "process/local.h"
 #include "process/trusted.h"
 #include "store/folder.h"
 #include "store/store.h"
@@ -27,11 +25,11 @@ static void tell_damage(const Store *store, const char *name)
     if (!message)
         return;
     snprintf(message->file, sizeof message->file, "%s", name);
-    mailbox_post(message, store->run->plan.queue_bytes);
+    mailbox_post(message, QUEUE_BYTES);
 }
 
 /* Nobody here can repair the system's store, so no run starts policy for it: the first one, which policy reads for, and
- * pylayer verify say what is wrong. */
+ * pylayer ls --verify say what is wrong. */
 static void tell_damage_of(const Store *store, const StoredFile *file)
 {
     if (!file->system)
@@ -40,15 +38,8 @@ static void tell_damage_of(const Store *store, const StoredFile *file)
 
 StoreRead index_read_of(const Stored *stored, const StoredFile *file)
 {
-    return (StoreRead){.directory = file->system ? stored->system : stored->directory,
-                       .name = file->name,
-                       .local = file->system ? system_store_is_local() : store_is_local(),
-                       .number = file->number};
-}
-
-bool index_is_local(const Stored *stored)
-{
-    return store_is_local() && (!stored->system || system_store_is_local());
+    return (StoreRead){
+        .directory = file->system ? stored->system : stored->directory, .name = file->name, .number = file->number};
 }
 
 /* ---- reading ----------------------------------------------------------------------------------- */
@@ -250,6 +241,13 @@ typedef struct Reading {
     bool fine; /* policy need not read the folder */
 } Reading;
 
+/* unique: as the name of a run begins, so that it tells which is the later one. */
+static void note_stored(StoredFound *found, const char *unique)
+{
+    if (strcmp(unique, found->stored) > 0)
+        snprintf(found->stored, sizeof found->stored, "%s", unique);
+}
+
 static void look_at(void *to, int directory, const char *name)
 {
     Reading *reading = to;
@@ -268,6 +266,8 @@ static void look_at(void *to, int directory, const char *name)
     found->blobs |= name_ends(name, ".blob");
     if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
         add_file(store, name, false, found);
+    if (own && !name_ends(name, LIVE_SUFFIX) && !name_ends(name, ".verdict"))
+        note_stored(found, name + strlen(reading->prefix));
 }
 
 static void look_at_system(void *to, int directory, const char *name)
@@ -296,40 +296,19 @@ bool index_read_folder(Store *store, StoredFound *found)
     return read_names(store, found, &fine) && fine;
 }
 
-/* The folder is read again. On a file system that is not local this may go on when the device has ended. */
-typedef struct Again {
-    Aside aside;
-    Store *store;
-    bool read;
-} Again;
-
-static void read_again(Aside *aside)
+static void read_again(Store *store)
 {
-    Again *again = (Again *)aside;
-    Stored *stored = &again->store->stored;
+    Stored *stored = &store->stored;
     StoredFound found = {0};
     bool fine = true;
     atomic_store(&stored->behind, false);
-    again->read = read_names(again->store, &found, &fine);
-    verdicts_free(&found.verdicts); /* what they said at the start holds for this process */
-    if (!again->read)
+    if (!read_names(store, &found, &fine))
         atomic_store(&stored->behind, true);
-}
-
-static void end_reading(Stored *stored)
-{
+    verdicts_free(&found.verdicts); /* what they said at the start holds for this process */
     pthread_mutex_lock(&stored->mutex);
     stored->reading = false;
     pthread_cond_broadcast(&stored->given);
     pthread_mutex_unlock(&stored->mutex);
-}
-
-static void discard_again(Aside *aside)
-{
-    Again *again = (Again *)aside;
-    end_reading(&again->store->stored);
-    run_release(again->store->run);
-    free(again);
 }
 
 bool index_read_again(Store *store, uint64_t *give_up)
@@ -345,20 +324,8 @@ bool index_read_again(Store *store, uint64_t *give_up)
     pthread_mutex_unlock(&stored->mutex);
     if (!mine)
         return waited == 0;
-    Again *again = calloc(1, sizeof *again);
-    if (!again) {
-        end_reading(stored);
-        return false;
-    }
-    run_hold(store->run);
-    *again = (Again){.aside = {.work = read_again, .discard = discard_again}, .store = store};
-    bool local = index_is_local(stored);
-    uint64_t now = now_ns(), end = local ? now : read_deadline(store->run, give_up);
-    if (!aside_do(&again->aside, local, end > now ? end - now : 0))
-        return false;
-    bool read = again->read;
-    discard_again(&again->aside);
-    return read && !atomic_load(&stored->behind);
+    read_again(store);
+    return !atomic_load(&stored->behind);
 }
 
 void index_tell_damage(Store *store, uint32_t file, enum ReadResult result)

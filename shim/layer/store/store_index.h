@@ -60,10 +60,10 @@ typedef struct StoredFound {
     uint32_t without_table; /* journals */
     bool undecided;         /* Verdicts::undecided */
     bool work;              /* so many journals that policy should fold them */
-    bool ended;             /* the file of a killed run was written */
-    bool late;              /* its file system did not answer in time */
-    uint8_t off;            /* type of the verdict by which the layer is off; 0: it is on */
-    Verdicts verdicts;      /* of this program and of all programs, as they were read */
+    LiveEnded ended;
+    char stored[PYLAYER_RUN_NAME_BYTES]; /* the name of this program's newest file of pipelines: when it was made */
+    uint8_t off;                         /* type of the verdict by which the layer is off; 0: it is on */
+    Verdicts verdicts;                   /* of this program and of all programs, as they were read */
 } StoredFound;
 
 /* A file's number and the offset of a record in it. */
@@ -86,8 +86,6 @@ bool index_read_again(Store *store, uint64_t *give_up);
 void index_forget(Stored *stored);
 /* Returns a read of a file, of which the place and the sizes are missing. */
 StoreRead index_read_of(const Stored *stored, const StoredFile *file);
-/* Returns whether no other machine has to answer before the files can be read. */
-bool index_is_local(const Stored *stored);
 /* Adds the places of all records with this fingerprint. Release them with free. */
 enum ReadResult index_look_up(Store *store, uint64_t fingerprint, Places *out, uint64_t *give_up);
 Place place_of(uint32_t file, uint64_t offset);

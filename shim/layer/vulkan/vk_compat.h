@@ -1,5 +1,8 @@
-/* Written by shim/generate_registry.py from the vk.xml (1.4.363) of libvulkan-dev 1.4.363.0-1. */
-/* vk_compat.h - names that the layer uses and the headers of Debian bookworm (1.3.239) lack. */
+/*
+ * vk_compat.h - copies of declarations that the layer uses and the headers of Debian bookworm (1.3.239) lack.
+ *
+ * tests/unit/test_registry.py compares them with the newest headers.
+ */
 #ifndef PYLAYER_VK_COMPAT_H
 #define PYLAYER_VK_COMPAT_H
 
@@ -52,37 +55,7 @@ typedef struct VkPipelineCreateFlags2CreateInfoKHR {
 #define VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR ((VkPipelineCacheCreateFlagBits)8)
 #endif
 
-#ifndef VK_EXT_layer_settings
-#define VK_EXT_LAYER_SETTINGS_SPEC_VERSION 2u
-#define VK_EXT_LAYER_SETTINGS_EXTENSION_NAME "VK_EXT_layer_settings"
-#define VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT ((VkStructureType)1000496000)
-typedef enum {
-    VK_LAYER_SETTING_TYPE_BOOL32_EXT = 0,
-    VK_LAYER_SETTING_TYPE_INT32_EXT = 1,
-    VK_LAYER_SETTING_TYPE_INT64_EXT = 2,
-    VK_LAYER_SETTING_TYPE_UINT32_EXT = 3,
-    VK_LAYER_SETTING_TYPE_UINT64_EXT = 4,
-    VK_LAYER_SETTING_TYPE_FLOAT32_EXT = 5,
-    VK_LAYER_SETTING_TYPE_FLOAT64_EXT = 6,
-    VK_LAYER_SETTING_TYPE_STRING_EXT = 7,
-} VkLayerSettingTypeEXT;
-typedef struct VkLayerSettingEXT {
-    const char *pLayerName;
-    const char *pSettingName;
-    VkLayerSettingTypeEXT type;
-    uint32_t valueCount;
-    const void *pValues;
-} VkLayerSettingEXT;
-typedef struct VkLayerSettingsCreateInfoEXT {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t settingCount;
-    const VkLayerSettingEXT *pSettings;
-} VkLayerSettingsCreateInfoEXT;
-#endif
-
 #ifndef VK_KHR_pipeline_binary
-#define VK_KHR_PIPELINE_BINARY_SPEC_VERSION 1u
 #define VK_KHR_PIPELINE_BINARY_EXTENSION_NAME "VK_KHR_pipeline_binary"
 #define VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR 32u
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR ((VkStructureType)1000483000)
@@ -95,7 +68,6 @@ typedef struct VkLayerSettingsCreateInfoEXT {
 #define VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR ((VkStructureType)1000483007)
 #define VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR ((VkStructureType)1000483008)
 #define VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR ((VkStructureType)1000483009)
-#define VK_OBJECT_TYPE_PIPELINE_BINARY_KHR ((VkObjectType)1000483000)
 #define VK_PIPELINE_BINARY_MISSING_KHR ((VkResult)1000483000)
 #define VK_ERROR_NOT_ENOUGH_SPACE_KHR ((VkResult)-1000483000)
 #define VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR 0x80000000ull
@@ -175,8 +147,6 @@ typedef VkResult (VKAPI_PTR *PFN_vkReleaseCapturedPipelineDataKHR)(VkDevice devi
 #endif
 
 #ifndef VK_SEC_pipeline_cache_incremental_mode
-#define VK_SEC_PIPELINE_CACHE_INCREMENTAL_MODE_SPEC_VERSION 1u
-#define VK_SEC_PIPELINE_CACHE_INCREMENTAL_MODE_EXTENSION_NAME "VK_SEC_pipeline_cache_incremental_mode"
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CACHE_INCREMENTAL_MODE_FEATURES_SEC ((VkStructureType)1000637000)
 typedef struct VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC {
     VkStructureType sType;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum MemberKind { PLAIN, STRUCTURES, STRINGS, HANDLES, CONSTANTS, CHAIN };
+enum MemberKind { PLAIN, STRUCTURES, STRINGS, HANDLES, CONSTANTS };
 /* Where the elements are: in the structure itself, or behind a pointer, with their number. BITS: 32 in an element. */
 enum Counting { HERE, ONE, UINT32, UINT64, BITS };
 
@@ -16,9 +16,16 @@ typedef struct Member {
     uint8_t kind, counting, rule, value;
 } Member;
 
+/* Its members without sType and pNext, which begin each structure that has a type: all, and those of a fingerprint. */
 typedef struct Structure {
-    uint16_t size, first, count, quick_first, quick_count;
+    uint32_t type; /* NO_TYPE: it can be in no chain */
+    uint16_t size, first, quick_first;
+    uint8_t count, quick_count;
+    uint16_t never;  /* bits of enum Fact: its sType counts with none of them, and a chain passes over it */
+    bool quick_type; /* its sType is part of a fingerprint */
 } Structure;
+
+#define NO_TYPE UINT32_MAX
 
 /* See shim/registry_rules.py. */
 typedef struct Rule {
@@ -40,8 +47,8 @@ static size_t find_structure(VkStructureType type)
 {
     size_t low = 0;
     for (size_t left = STRUCTURE_COUNT; left > 1; left -= left / 2)
-        low += structure_types[low + left / 2] <= (uint32_t)type ? left / 2 : 0;
-    return structure_types[low] == (uint32_t)type ? low : NOT_FOUND;
+        low += structures[low + left / 2].type <= (uint32_t)type ? left / 2 : 0;
+    return structures[low].type == (uint32_t)type ? low : NOT_FOUND;
 }
 
 size_t walk_size_of(enum StructureIndex index)
@@ -132,8 +139,8 @@ __attribute__((nonnull)) static void walk_chain(Walk *walk, const VkBaseInStruct
 {
     for (const VkBaseInStructure *node = *place; node; node = node->pNext) {
         size_t index = find_structure(node->sType);
-        /* The first member is sType. The rest of the chain is in this structure's. */
-        if (index != NOT_FOUND && counts(walk, &members[structures[index].first], (const char *)node)) {
+        /* The rest of the chain is in this structure's. */
+        if (index != NOT_FOUND && !(walk->facts & structures[index].never)) {
             const WalkBlock block = walk->block;
             enter(walk, place, node, structures[index].size);
             walk_structures(walk, (enum StructureIndex)index, node, 1);
@@ -180,9 +187,6 @@ __attribute__((nonnull)) static void walk_elements(Walk *walk, const Member *mem
         else
             walk->bytes(walk, elements, count);
         break;
-    case CHAIN:
-        walk_chain(walk, elements);
-        break;
     }
 }
 
@@ -213,20 +217,36 @@ static void walk_pointer(Walk *walk, const Member *member, const char *data)
     walk->block = block;
 }
 
+static void walk_members(Walk *walk, const Member *first, const Member *end, const char *data)
+{
+    for (const Member *member = first; member < end; member++) {
+        if (member->rule != 0 && !counts(walk, member, data))
+            continue;
+        if (member->counting != HERE)
+            walk_pointer(walk, member, data);
+        else if (member->kind == PLAIN)
+            walk->bytes(walk, data + member->offset, member->size);
+        else
+            walk_elements(walk, member, data, data + member->offset, 1);
+    }
+}
+
+static void walk_head(Walk *walk, const Structure *structure, const VkBaseInStructure *head)
+{
+    if (walk->quick ? structure->quick_type : !(walk->facts & structure->never))
+        walk->bytes(walk, &head->sType, sizeof head->sType);
+    if (head->pNext)
+        walk_chain(walk, &head->pNext);
+}
+
 void walk_structures(Walk *walk, enum StructureIndex index, const void *data, uint64_t count)
 {
     const Structure *structure = &structures[index];
     const Member *first = members + (walk->quick ? structure->quick_first : structure->first);
     const Member *end = first + (walk->quick ? structure->quick_count : structure->count);
-    for (const char *one = data; count > 0 && !walk->ended; count--, one += structure->size)
-        for (const Member *member = first; member < end; member++) {
-            if (member->rule != 0 && !counts(walk, member, one))
-                continue;
-            if (member->counting != HERE)
-                walk_pointer(walk, member, one);
-            else if (member->kind == PLAIN)
-                walk->bytes(walk, one + member->offset, member->size);
-            else if (member->kind != CHAIN || *(const void *const *)(const void *)(one + member->offset))
-                walk_elements(walk, member, one, one + member->offset, 1);
-        }
+    for (const char *one = data; count > 0 && !walk->ended; count--, one += structure->size) {
+        if (structure->type != NO_TYPE)
+            walk_head(walk, structure, (const void *)one);
+        walk_members(walk, first, end, one);
+    }
 }

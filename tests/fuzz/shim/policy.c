@@ -5,12 +5,11 @@
 #include "shim/layer/policy/kept_plans.h"
 #include "shim/layer/policy/policy_thread.h"
 
-/* The layer looks for a policy file and layer settings in every vkCreateInstance: an input means the same everywhere. */
+/* The layer looks for a policy file in every vkCreateInstance: an input means the same everywhere. */
 __attribute__((constructor)) static void leave_home(void)
 {
-    static const char *const variables[] = {
-        "HOME",          "PYLAYER_CONFIG",  "PYLAYER_STORE",         "XDG_CACHE_HOME",
-        "XDG_DATA_HOME", "XDG_CONFIG_HOME", "VK_LAYER_SETTINGS_PATH"};
+    static const char *const variables[] = {"HOME",           "PYLAYER_CONFIG", "PYLAYER_STORE",
+                                            "XDG_CACHE_HOME", "XDG_DATA_HOME",  "XDG_CONFIG_HOME"};
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
 }
@@ -89,7 +88,6 @@ void message_done(PylayerMessage *message)
         free((void *)(uintptr_t)message->cache.sketch);
     else if (message->type == PYLAYER_MSG_CACHE_READ)
         free((void *)(uintptr_t)message->read.sketch);
-    free((void *)(uintptr_t)message->layer_settings);
     free(message);
 }
 
@@ -110,9 +108,15 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
         touch(data, size);
     if (message->type == PYLAYER_MSG_CELL && message->cell.unit == PYLAYER_UNIT_BINARIES)
         expect(binary_record_check(data, size), "a record that is none");
-    bool accepted = policy_runs && size <= queue_bytes;
+    bool accepted = policy_runs && size <= (chance(2) ? 100 : queue_bytes);
     message_done(message);
     return accepted;
+}
+
+bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t timeout_ns)
+{
+    (void)timeout_ns;
+    return mailbox_post(message, queue_bytes);
 }
 
 static PylayerPlan make_plan(void)
@@ -125,10 +129,7 @@ static PylayerPlan make_plan(void)
         .driver_cache_off = chance(4),
         .check_binaries = !chance(4),
         .restore_binaries = chance(8),
-        .load_wait_ns = chance(2) ? 200000 : 0,
-        .queue_bytes = chance(2) ? 100 : 1 << 20,
-        .keep_cache_bytes = chance(4) ? 40 : 1 << 20,
-        .index_bytes = chance(4) ? 1000 : 1 << 20,
+        .keep_data = !chance(4),
         .tell_creations = true,
         .record_state = chance(2),
         .attest_caches = chance(2),

@@ -1,0 +1,60 @@
+"""How commands show blocks, which make later runs of a program worse: since when, until when and why; and damaged files
+in quarantine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..report.words import minute
+from .output import console, human_bytes, picked, printable
+
+if TYPE_CHECKING:
+    from ..store.quarantine import QuarantinedFile
+    from ..store.store import VerdictText
+
+
+def line(block: VerdictText) -> str:
+    """Returns a line about a block."""
+    after = {
+        "in force": f"; until {minute(block.until_s)}",
+        "on trial": f"; this ended {minute(block.until_s)} and is tried again",
+        "evidence": "; this is not decided yet",
+    }
+    return f"{minute(block.since_s)}  {block.program}: {block.text}{after.get(block.state, '')}"
+
+
+def in_force(root: str | None, program: str | None = None) -> list[VerdictText]:
+    """Returns the blocks in force: all, or those about a program and those about all programs."""
+    from ..store.store import EVERY, Store
+
+    found = Store(root).verdicts() if root else []
+    return [one for one in found if one.state == "in force" and (program is None or one.program in (program, EVERY))]
+
+
+def print_blocks(found: list[VerdictText]) -> None:
+    """Prints a line for each block, below the driver that it is about."""
+    out, identity = console(), ""
+    for one in found:
+        if identity != one.identity:
+            identity = one.identity
+            out.print(f"{printable(one.driver)}; identity {identity}", style="bold", soft_wrap=True)
+        out.print(f"  {printable(line(one))}", soft_wrap=True)
+
+
+def print_quarantined(found: list[QuarantinedFile]) -> None:
+    """Prints two lines for each damaged file."""
+    out = console()
+    for item in found:
+        out.print(f"{minute(item.time)}  {human_bytes(item.size)}  {printable(item.path)}", soft_wrap=True)
+        out.print(f"  {printable(item.reason) or 'no reason is known'}", soft_wrap=True)
+
+
+def as_json(blocks: list[VerdictText], damaged: list[QuarantinedFile]) -> dict[str, Any]:
+    """Returns blocks and damaged files for --json."""
+    return {
+        "blocks": [picked(one, *one.__slots__) for one in blocks],
+        "quarantined": [
+            {"path": item.path, "reason": printable(item.reason), "bytes": item.size, "time_s": item.time}
+            for item in damaged
+        ],
+    }

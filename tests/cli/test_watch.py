@@ -1,0 +1,258 @@
+"""``pylayer stats --watch``: what runs now, from the files that programs write."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import recorded_runs
+from cli.user import DEMO, User
+
+from pylayer.cli import live
+from pylayer.common import owner
+from pylayer.store import runs
+from pylayer.store.store import Store
+from pylayer.store.timeline import Event
+
+NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP\n"
+SHOW_CURSOR, LEAVE_SCREEN = b"\x1b[?25h", b"\x1b[?1049l"
+
+
+def write_run(user: User, *events: Event, **values: Any) -> None:
+    """Writes a run of this process, as the layer writes it while it runs."""
+    machine, pid, namespace, ticks = owner.this_process()
+    process = {"machine": machine.hex(), "pid": pid, "pid_namespace": namespace, "start_ticks": ticks}
+    when = {"started": time.time(), "started_ns": time.monotonic_ns(), "ended": 0.0}
+    kinds = {"graphics": {"hits": 10, "compiled": 20, "compile_ns": 2_000_000_000}}
+    done = {"counters": {"pipelines": 30, "hits": 10}, "kinds": kinds, "stored_bytes": 4096, "queued": 0}
+    recorded_runs.write(user.store, list(events), **{**process, **when, **done, "queued_bytes": 0, **values})
+
+
+@contextmanager
+def running_demo(user: User, *environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Starts the demo program under the layer, with more work than any test lasts."""
+    command = user.process(("run", "--", DEMO, "--count", 14336))
+    with subprocess.Popen(**command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_compiles(user: User, process: subprocess.Popen[str]) -> None:
+    while not any(run["counters"]["compiled"] for run in runs.read_all(str(user.store))):
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+class Terminal:
+    """``pylayer stats --watch`` on a terminal."""
+
+    def __init__(self, user: User, *arguments: str, columns: int = 80) -> None:
+        self.ours, theirs = pty.openpty()
+        os.set_blocking(self.ours, False)
+        environment = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "24"}
+        self.process = subprocess.Popen(
+            **user.process(("stats", "--watch", *arguments), **environment),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.output = b""
+
+    def read_until(self, wanted: bytes) -> None:
+        while wanted not in self.output:
+            assert self.read(), self.output
+
+    def read(self) -> bool:
+        """Reads what the terminal received, and waits for it if necessary. Returns false if the other end has gone."""
+        select.select([self.ours], [], [])
+        try:
+            piece = os.read(self.ours, 65536)
+        except OSError:
+            return False
+        self.output += piece
+        return bool(piece)
+
+    def end(self) -> int:
+        while self.read():
+            pass
+        os.close(self.ours)
+        return self.process.wait()
+
+
+def test_nothing_runs(user: User) -> None:
+    """If nothing runs, one line says how to start a program, with or without a store."""
+    assert user.pylayer("stats", "--watch").stdout == NOTHING
+    write_run(user, ended=1.0, started=1.0)
+    os.utime(next(user.store.glob("runs/*.run")), (1, 1))
+    done = user.pylayer("stats", "--watch")
+    assert (done.stdout, done.returncode) == (NOTHING, 0)
+
+
+def test_real_program(user: User) -> None:
+    """top shows how much a real program compiles, and its latest pipelines. After a kill it shows that the program
+    died."""
+    with running_demo(user) as process:
+        wait_for_compiles(user, process)
+        found = user.json("stats", "--watch")
+        (program,) = found["programs"]
+        assert (program["program"], program["state"], program["pid"]) == ("pipelines", "running", process.pid)
+        assert program["compiled"] and program["compile_ns"] and program["carrier"] == "cells"
+        latest = found["latest_compiles"]
+        assert latest and latest[0]["program"] == "pipelines" and latest[0]["thread_name"] == "pipelines"
+        assert {one["kind"] for one in latest} <= {"compute", "graphics"}
+        assert [one["time_s"] for one in latest] == sorted((one["time_s"] for one in latest), reverse=True)
+        assert abs(latest[0]["time_s"] - time.time()) < 60
+    done = user.pylayer("stats", "--watch")
+    assert " died " in done.stdout and "0 running" in done.stdout
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"])
+def test_terminal(user: User, key: bytes) -> None:
+    """The live view fits 80 columns. q and Ctrl-C end it and leave the terminal as it was."""
+    write_run(user, Event("pipeline", time.monotonic_ns(), 20_000_000, "compiled", fingerprint=0xABC, number=1))
+    terminal = Terminal(user)
+    terminal.read_until(b"0000000000000abc")
+    drawn = len(terminal.output)
+    write_run(user, program="another")
+    terminal.read_until(b"another")
+    assert len(terminal.output) > drawn
+    os.write(terminal.ours, key)
+    assert terminal.end() == 0
+    assert terminal.output.rindex(SHOW_CURSOR) < terminal.output.rindex(LEAVE_SCREEN) + 20
+    assert terminal.output.endswith((LEAVE_SCREEN, SHOW_CURSOR)) and b"Traceback" not in terminal.output
+
+
+def test_narrow_terminal(user: User) -> None:
+    """60 columns have room for the pipeline's name, or for its fingerprint if it has none."""
+    at = time.monotonic_ns()
+    write_run(
+        user,
+        Event("shader", at, fingerprint=0xABC, text="water.frag", stages=16),
+        Event("pipeline", at, 20_000_000, "compiled", fingerprint=0xABC, number=1),
+        Event("pipeline", at, 20_000_000, "compiled", fingerprint=0xDEF, number=1),
+    )
+    terminal = Terminal(user, columns=60)
+    terminal.read_until(b"water.frag")
+    terminal.read_until(b"0000000000000def")
+    os.write(terminal.ours, b"q")
+    assert terminal.end() == 0 and b"0000000000000abc" not in terminal.output and b"q ends" in terminal.output
+
+
+def test_what_is_unknown(user: User) -> None:
+    """Where it is unknown what a program compiled, top says why, and what ? and - mean."""
+    write_run(user, counters={"pipelines": 30, "plain": 30}, kinds={}, feedback=False)
+    out = user.pylayer("stats", "--watch").stdout
+    assert "game: unknown of 30 pipelines whether the driver compiled them, because the program's device has no" in out
+    assert "? unknown" in out and "- does not apply" in out
+    (program,) = user.json("stats", "--watch")["programs"]
+    assert program["compiled"] is None and program["why_unknown"].startswith("unknown of 30 pipelines")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_terminated(user: User, number: signal.Signals) -> None:
+    """A signal that ends the command also leaves the terminal as it was."""
+    write_run(user)
+    terminal = Terminal(user)
+    terminal.read_until(b"game")
+    terminal.process.send_signal(number)
+    assert terminal.end() == 0
+    assert LEAVE_SCREEN in terminal.output
+
+
+def test_waits_for_a_program(user: User) -> None:
+    """On a terminal the view waits for a program to start."""
+    terminal = Terminal(user)
+    terminal.read_until(b"No program is running")
+    write_run(user)
+    terminal.read_until(b"1 running")
+    os.write(terminal.ours, b"q")
+    assert terminal.end() == 0
+
+
+def test_piped(user: User) -> None:
+    """Without a terminal, top prints plain text once, with whole names."""
+    for number in range(3):
+        write_run(user, program=f"a game with a name that is much longer than {number}", queued=5, queued_bytes=70_000)
+    done = user.pylayer("stats", "--watch", COLUMNS="80")
+    assert "\x1b" not in done.stdout and done.stdout.count("a game with a name that is much longer than ") == 3
+    assert "3 running" in done.stdout and done.stdout.count("68.4 KiB") == 3
+
+
+def test_states(user: User) -> None:
+    """A program that has just ended is shown as ended. If its pid now belongs to another process, it is shown as
+    died."""
+    write_run(user, program="runs")
+    write_run(user, program="ended", ended=time.time())
+    write_run(user, program="died", start_ticks=1)
+    states = {one["program"]: one["state"] for one in user.json("stats", "--watch")["programs"]}
+    assert states == {"runs": "running", "ended": "ended", "died": "died"}
+    for path in user.store.glob("runs/*.run"):
+        os.utime(path, (time.time() - 120, time.time() - 120))
+    assert [one["program"] for one in user.json("stats", "--watch")["programs"]] == ["runs"]
+
+
+def test_hostile_files(user: User) -> None:
+    """Names with terminal control characters, and files that are no runs, change at most a row."""
+    write_run(user, program="\x1b[31mred\n\u202e", kinds={"graphics": "x", "compute": {"compiled": "many"}}, queued="x")
+    write_run(user, started_ns="x", pid="y", machine="not hexadecimal")
+    write_run(user, pid=float("nan"), start_ticks=float("inf"), queued=float("nan"), stored_bytes=float("nan"))
+    runs = user.store / "runs"
+    (runs / "1.run").write_bytes(os.urandom(300))
+    (runs / "2.run").mkdir()
+    (runs / "3.run").symlink_to("/dev/zero")
+    done = user.pylayer("stats", "--watch")
+    assert done.returncode == 0 and "1 running" in done.stdout
+    assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
+    json.loads(user.pylayer("stats", "--watch", "--json").stdout)
+
+
+@pytest.mark.parametrize("written_every", [5, 0], ids=["by policy", "by the layer"])
+def test_frames_a_second(written_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames a second are those of the program, whether policy writes the run's file every 5 s or the layer counts in
+    mapped memory. A program that no longer presents has none after some seconds."""
+    values: dict[str, Any] = {"alive": True, "program": "game"}
+    monkeypatch.setattr(live.runs, "read", lambda root, name: {**values})
+    run = live.LiveRun(Store("no store"), "a run")
+    written = 1000.0
+    for second in range(60):
+        now = 1000.0 + second
+        presented = 60 * min(second, 40)
+        if not written_every or second % written_every == 0:
+            written = now if written_every and second <= 40 else written
+            values["counters"] = {"frames": presented}
+        run.look(SimpleNamespace(st_mtime_ns=int(written * 1e9), st_mtime=written, st_ino=1), now)  # type: ignore[arg-type]
+        per_second, _ = run.rates()
+        if 11 <= second <= 40:
+            assert per_second == pytest.approx(60)
+        elif second >= 55:
+            assert per_second == 0
+
+
+def test_filter(user: User) -> None:
+    """A name selects programs. Running ones come first, the newest before the others."""
+    for number, name in enumerate(("few", "many", "some")):
+        write_run(user, program=name, executable=name, started=time.time() + number)
+    write_run(user, program="ended", executable="ended", started=time.time() + 9, ended=time.time())
+
+    def shown(*arguments: str) -> list[str]:
+        return [one["program"] for one in user.json("stats", "--watch", *arguments)["programs"]]
+
+    assert shown() == ["some", "many", "few", "ended"]
+    assert shown("many") == ["many"] and shown("?e*") == ["few"]
+    done = user.pylayer("stats", "--watch", "nobody")
+    assert (done.returncode, done.stdout) == (1, "nobody is not running under pylayer now\n")
+    assert user.json("stats", "--watch", "nobody", status=1)["programs"] == []

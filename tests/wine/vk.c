@@ -1,0 +1,180 @@
+/* vk.c - a Windows program that creates compute pipelines and ends in one of several ways
+ *
+ *   vk.exe COUNT [END] [THREADS] [FIRST]
+ *
+ * COUNT pipelines, which differ by a specialization constant from FIRST on (0 by default). Then it prints "ready", and ends:
+ *
+ *   return          destroys all, and returns from main (the default)
+ *   exit            calls ExitProcess while THREADS threads create the same pipelines again
+ *   exit-compiling  the same, and each pipeline of the threads is a new one
+ *   terminate       calls TerminateProcess at once, while THREADS threads create the same pipelines again (none by default)
+ *   terminate-late  the same after 200 ms
+ *   loop            not by itself, with the same threads
+ *   start ARGV0     starts COUNT pipelines in a process whose command line begins with ARGV0
+ *
+ * Without a Vulkan of Wine's or a device it says so and exits with 2. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <windows.h>
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+#include "vk_comp.h"
+
+#define FUNCTIONS(f)                                                                                                   \
+    f(CreateInstance) f(EnumeratePhysicalDevices) f(CreateDevice) f(CreateShaderModule) f(CreateDescriptorSetLayout)   \
+        f(CreatePipelineLayout) f(CreateComputePipelines) f(DestroyPipeline) f(DestroyPipelineLayout)                  \
+            f(DestroyDescriptorSetLayout) f(DestroyShaderModule) f(DestroyDevice) f(DestroyInstance)
+#define DECLARE(name) static PFN_vk##name name;
+FUNCTIONS(DECLARE)
+
+static VkInstance instance;
+static VkDevice device;
+static VkShaderModule module;
+static VkDescriptorSetLayout set;
+static VkPipelineLayout layout;
+static LONG next; /* the number of the next new pipeline, for exit-compiling */
+static uint32_t first, count;
+
+static void check(const char *what, VkResult result)
+{
+    if (result == VK_SUCCESS)
+        return;
+    fprintf(stderr, "vk.exe: %s: VkResult %d\n", what, result);
+    exit(2);
+}
+
+static void load(void)
+{
+    HMODULE library = LoadLibraryA("vulkan-1.dll");
+    PFN_vkGetInstanceProcAddr get =
+        library ? (PFN_vkGetInstanceProcAddr)(void *)GetProcAddress(library, "vkGetInstanceProcAddr") : NULL;
+    check("vulkan-1.dll", get ? VK_SUCCESS : VK_ERROR_INITIALIZATION_FAILED);
+    CreateInstance = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
+    VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "App", .apiVersion = VK_API_VERSION_1_1};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
+    check("vkCreateInstance", CreateInstance(&info, NULL, &instance));
+#define LOAD(name) name = (PFN_vk##name)get(instance, "vk" #name);
+    FUNCTIONS(LOAD)
+}
+
+static void make_device(void)
+{
+    uint32_t one = 1;
+    VkPhysicalDevice gpu;
+    VkResult result = EnumeratePhysicalDevices(instance, &one, &gpu);
+    check("vkEnumeratePhysicalDevices", one ? VK_SUCCESS : result);
+    float priority = 1;
+    VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
+    check("vkCreateDevice", CreateDevice(gpu, &info, NULL, &device));
+    VkShaderModuleCreateInfo code = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof vk_comp, .pCode = vk_comp};
+    check("vkCreateShaderModule", CreateShaderModule(device, &code, NULL, &module));
+    VkDescriptorSetLayoutBinding binding = {.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                            .descriptorCount = 1,
+                                            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
+    VkDescriptorSetLayoutCreateInfo bindings = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = 1, .pBindings = &binding};
+    check("vkCreateDescriptorSetLayout", CreateDescriptorSetLayout(device, &bindings, NULL, &set));
+    VkPipelineLayoutCreateInfo sets = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1, .pSetLayouts = &set};
+    check("vkCreatePipelineLayout", CreatePipelineLayout(device, &sets, NULL, &layout));
+}
+
+static void create(uint32_t number)
+{
+    VkSpecializationMapEntry entry = {.size = sizeof number};
+    VkSpecializationInfo constant = {
+        .mapEntryCount = 1, .pMapEntries = &entry, .dataSize = sizeof number, .pData = &number};
+    VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = "main",
+                  .pSpecializationInfo = &constant},
+        .layout = layout,
+    };
+    VkPipeline pipeline;
+    check("vkCreateComputePipelines", CreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline));
+    DestroyPipeline(device, pipeline, NULL);
+}
+
+static DWORD WINAPI again(void *unused)
+{
+    (void)unused;
+    for (uint32_t i = 0;; i++)
+        create(first + i % (count ? count : 1));
+    return 0;
+}
+
+static DWORD WINAPI more(void *unused)
+{
+    (void)unused;
+    for (;;)
+        create((uint32_t)InterlockedIncrement(&next));
+    return 0;
+}
+
+static void end(const char *how, int threads)
+{
+    int exits = !strncmp(how, "exit", 4);
+    next = (LONG)(first + count);
+    for (int i = 0; i < threads; i++)
+        CreateThread(NULL, 0, strcmp(how, "exit-compiling") ? again : more, NULL, 0, NULL);
+    if (exits) {
+        Sleep(100);
+        ExitProcess(0);
+    }
+    if (!strncmp(how, "terminate", 9)) {
+        Sleep(strcmp(how, "terminate") ? 200 : 0);
+        TerminateProcess(GetCurrentProcess(), 0);
+    }
+    while (!strcmp(how, "loop"))
+        Sleep(1000);
+}
+
+/* Runs this file with a command line that begins with another name: lpApplicationName alone says which file. */
+static int start(const char *argv0, const char *pipelines)
+{
+    char path[MAX_PATH], line[1000];
+    GetModuleFileNameA(NULL, path, sizeof path);
+    snprintf(line, sizeof line, "%s %s", argv0, pipelines);
+    STARTUPINFOA info = {.cb = sizeof info};
+    PROCESS_INFORMATION process;
+    DWORD status = 2;
+    if (!CreateProcessA(path, line, NULL, NULL, TRUE, 0, NULL, NULL, &info, &process))
+        return 2;
+    WaitForSingleObject(process.hProcess, INFINITE);
+    GetExitCodeProcess(process.hProcess, &status);
+    return (int)status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 2 ? argv[2] : "return";
+    if (!strcmp(how, "start"))
+        return start(argc > 3 ? argv[3] : "map1", argv[1]);
+    count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1;
+    first = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
+    load();
+    make_device();
+    for (uint32_t i = 0; i < count; i++)
+        create(first + i);
+    printf("ready\n");
+    fflush(stdout);
+    end(how, argc > 3 ? atoi(argv[3]) : !strncmp(how, "exit", 4));
+    DestroyPipelineLayout(device, layout, NULL);
+    DestroyDescriptorSetLayout(device, set, NULL);
+    DestroyShaderModule(device, module, NULL);
+    DestroyDevice(device, NULL);
+    DestroyInstance(instance, NULL);
+    return 0;
+}
