@@ -16,7 +16,6 @@ from .values import (
     CARRIER_NAMES,
     CARRIER_OBSERVE,
     CARRIER_OFF,
-    CARRIER_SNAPSHOT,
     CARRIERS_THAT_KEEP,
     VERDICT_EMPTY,
     VERDICT_PASS,
@@ -35,45 +34,31 @@ if TYPE_CHECKING:
 #: VkDriverId of drivers whose VkPipelineCache keeps nothing (measured: always 32 bytes of data).
 STUB_DRIVERS = {13: "Lavapipe"}
 
-#: VkDriverId of drivers that create pipelines faster from a cell by itself than from a cache of many. 4 is NVIDIA's:
-#: 600 stored pipelines took 0.92 times as long as from the program's own blob with one thread, merged 1.02 (H200). RADV
-#: uploads shaders again that a merged cache shares: 1.4 to 1.6, merged 1.1.
-ALONE_DRIVERS = {4}
-
-#: VkDriverId of drivers whose feedback on stages says whether they were compiled: RADV writes no duration for stages
-#: that it found.
-TELLING_DRIVERS = {3}
-
 #: The first version of RADV whose vkMergePipelineCaches leaves its sources alone: Mesa 23.3. With 22.3.6 (Debian 12) a
 #: program's cache was empty after its first run, because each cell goes into it and into the layer's.
 RADV_COPIES = 23 << 22 | 3 << 12
 
 
-def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, int, str]:
-    """Returns the carrier, the carrier to fall back to, and the reason in words."""
+def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, str]:
+    """Returns the carrier and the reason in words."""
     wanted = settings["carrier"]
     if wanted == "off":
-        return CARRIER_OFF, CARRIER_OFF, "switched off by the policy file"
+        return CARRIER_OFF, "switched off by the policy file"
     if wanted == "observe":
-        return CARRIER_OBSERVE, CARRIER_OBSERVE, "chosen by the policy file"
+        return CARRIER_OBSERVE, "chosen by the policy file"
     if facts.internal_cache_disabled:
-        return CARRIER_OFF, CARRIER_OFF, "the program disables internal caches"
-    if wanted == "snapshot":
-        return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, "chosen by the policy file"
-    cache_control = facts.cache_control_supported or facts.cache_control_requested
+        return CARRIER_OFF, "the program disables internal caches"
+    if not (facts.cache_control_supported or facts.cache_control_requested):
+        return CARRIER_OFF, "the driver has no pipelineCreationCacheControl, so the layer cannot look pipelines up"
     missing = ""
     if wanted == "binaries":
-        # This carrier stores pipelines that cannot be binaries as cells, which need cache control.
-        if cache_control and (facts.binaries_supported or facts.binaries_requested):
-            fallback = CARRIER_SNAPSHOT if facts.binaries_requested else CARRIER_CELLS
-            return CARRIER_BINARIES, fallback, "chosen by the policy file"
-        missing = "; binaries, which the policy file chose, need VK_KHR_pipeline_binary and cache control"
+        if facts.binaries_supported or facts.binaries_requested:
+            return CARRIER_BINARIES, "chosen by the policy file"
+        missing = "; binaries, which the policy file chose, need VK_KHR_pipeline_binary"
     if wanted != "cells" and facts.driver_id in STUB_DRIVERS:
         name = STUB_DRIVERS[facts.driver_id]
-        return CARRIER_OFF, CARRIER_OFF, f"{name}'s VkPipelineCache is a stub that keeps nothing{missing}"
-    if cache_control:
-        return CARRIER_CELLS, CARRIER_SNAPSHOT, f"the driver has pipelineCreationCacheControl{missing}"
-    return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, f"the driver has no pipelineCreationCacheControl{missing}"
+        return CARRIER_OFF, f"{name}'s VkPipelineCache is a stub that keeps nothing{missing}"
+    return CARRIER_CELLS, f"the driver has pipelineCreationCacheControl{missing}"
 
 
 class Policy:
@@ -85,20 +70,15 @@ class Policy:
 
     def plan_device(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> Plan:
         """Request: returns what the layer shall do for a device about to be created."""
-        carrier, fallback, _ = choose_carrier(settings, facts)
+        carrier, _ = choose_carrier(settings, facts)
         return Plan(
-            adopt=settings["adopt_driver_cache"],
             attest_caches=settings["application_caches"] in ("attest", "strict", "report"),
             carrier=carrier,
-            cells_alone=facts.driver_id in ALONE_DRIVERS,
             check_binaries=settings["application_caches"] not in ("pass", "report"),
             check_caches=settings["application_caches"] != "pass",
-            compiles_unknown=facts.driver_id in TELLING_DRIVERS,
             merge_moves=facts.driver_id == 3 and facts.driver_version < RADV_COPIES,
             driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
-            fallback_carrier=fallback,
             may_be_kept=type(self) is Policy,
-            plain_kinds=0,
             record_state=settings["record_state"] and carrier in CARRIERS_THAT_KEEP,
             report_caches=settings["application_caches"] == "report",
             strict_caches=settings["application_caches"] == "strict",

@@ -16,15 +16,14 @@ else:  # importing typing takes longer than a program may wait
         return lambda cls: cls
 
 
-CARRIER_OFF, CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES, CARRIER_OBSERVE = 0, 1, 2, 3, 4
-CARRIER_NAMES = ("off", "cells", "snapshot", "binaries", "observe")
+CARRIER_OFF, CARRIER_CELLS, CARRIER_BINARIES, CARRIER_OBSERVE = 0, 1, 2, 3
+CARRIER_NAMES = ("off", "cells", "binaries", "observe")
 #: Carriers that store pipelines and use stored ones.
-CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES)
+CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_BINARIES)
 
 VERDICT_PASS, VERDICT_EMPTY, VERDICT_SKETCH = 1, 2, 3
 
-CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS, CELL_STORED = 1, 2, 4, 8, 16, 32
-CELL_NOT_FOUND = 64
+CELL_EMPTY = 1
 READS_NOTHING, READS_PROGRAM, READS_ALL = 0, 1, 2
 
 #: What a Cell holds: data of a VkPipelineCache, all binaries of one pipeline, or no data, only facts of a creation.
@@ -161,32 +160,22 @@ class Plan(Value):
     """What the layer shall do for one device.
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
-    for Python to make it. ``report_caches``: the outcome of ``admit_cache`` is logged
-    and counted, and all initial data passes. ``attest_caches``: policy keeps a history of what the program reads
-    from its caches, and the layer itself passes data that is in it. ``driver_cache_off``: switch the driver's own
-    cache off if the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR
-    fails for stale and for altered data.
-    ``cells_alone``: where the layer reads the store itself, the
-    driver gets a stored cell by itself for its pipeline's first creation, and merged with others when that is
-    created again. ``compiles_unknown``: a pipeline that neither the store nor the run knows is compiled without a
-    probe; the driver's feedback on its stages must say whether the driver's own cache had it. ``merge_moves``: the
-    driver takes entries out of the sources of vkMergePipelineCaches, so the layer merges copies. ``tell_creations``:
-    the layer also sends a Cell for pipelines that leave nothing to store. ``record_state``: it also sends what
-    pipelines are made of, in runs that record.
+    for Python to make it. ``report_caches``: the outcome of ``admit_cache`` is logged and counted, and all initial data
+    passes. ``attest_caches``: policy keeps a history of what the program reads from its caches, and the layer itself
+    passes data that is in it. ``driver_cache_off``: switch the driver's own cache off if the driver has
+    pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR fails for stale and for altered
+    data. ``merge_moves``: the driver takes entries out of the sources of vkMergePipelineCaches, so the layer merges
+    copies. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store. ``record_state``:
+    it also sends what pipelines are made of, in runs that record.
     """
 
-    adopt: bool
     carrier: int
     check_binaries: bool
     check_caches: bool
     driver_cache_off: bool
-    fallback_carrier: int
     may_be_kept: bool
-    plain_kinds: int
     # Older policy classes make plans without these.
     attest_caches: bool = False
-    cells_alone: bool = False
-    compiles_unknown: bool = False
     merge_moves: bool = False
     record_state: bool = False
     report_caches: bool = False

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 28
+#define PYLAYER_BOUNDARY_VERSION 29
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -54,9 +54,8 @@ enum PylayerLogLevel {
 enum PylayerCarrier {
     PYLAYER_CARRIER_OFF = 0,
     PYLAYER_CARRIER_CELLS = 1,
-    PYLAYER_CARRIER_SNAPSHOT = 2,
-    PYLAYER_CARRIER_BINARIES = 3, /* also enables all that cells need, for pipelines that cannot be binaries */
-    PYLAYER_CARRIER_OBSERVE = 4,  /* keeps none: calls go to the driver as the application made them, and are counted */
+    PYLAYER_CARRIER_BINARIES = 2, /* also enables all that cells need, for pipelines that cannot be binaries */
+    PYLAYER_CARRIER_OBSERVE = 3,  /* keeps none: calls go to the driver as the application made them, and are counted */
 };
 
 /*
@@ -139,24 +138,17 @@ typedef struct PylayerDeviceInfo {
 
 /* Answer to PLAN_DEVICE. All zero: the device runs as if the layer were not there. */
 typedef struct PylayerPlan {
-    uint8_t carrier;          /* PylayerCarrier wanted */
-    uint8_t fallback_carrier; /* used if the device cannot enable what `carrier` needs */
+    uint8_t carrier;          /* PylayerCarrier wanted. Without what binaries need, it is cells, without theirs off */
     uint8_t check_caches;     /* send ADMIT_CACHE for the application's initial data */
     uint8_t report_caches;    /* with check_caches: ADMIT_CACHE is an event, and all data passes */
     uint8_t strict_caches;    /* with check_caches: data that gets no verdict in time becomes an empty cache */
     uint8_t attest_caches;    /* keep a history of what the application reads, and pass data that is in it */
-    uint8_t adopt;            /* keep pipelines that the driver's own disk cache returned */
-    uint8_t plain_kinds;      /* bit mask of PylayerPipelineKind: never probe these */
     uint8_t may_be_kept;      /* the same request always gets this plan */
     uint8_t driver_cache_off; /* disable the driver's own cache, if the driver has internal_cache_control */
     uint8_t check_binaries;   /* refuse binary data that differs from what the application read in earlier runs */
-    uint8_t cells_alone;      /* a pipeline is first created from its stored cell by itself, not from merged ones */
-    /* A pipeline that neither the store nor this run knows is compiled without a probe. The driver's feedback on its stages
-     * says whether the driver's own cache had it. */
-    uint8_t compiles_unknown;
-    uint8_t merge_moves;    /* vkMergePipelineCaches takes entries out of its sources */
-    uint8_t tell_creations; /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
-    uint8_t record_state;   /* send STATE messages, what pipelines are made of, in runs that record */
+    uint8_t merge_moves;      /* vkMergePipelineCaches takes entries out of its sources */
+    uint8_t tell_creations;   /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
+    uint8_t record_state;     /* send STATE messages, what pipelines are made of, in runs that record */
 } PylayerPlan;
 
 /* Whether the layer may read the stored cells itself, so that no pipeline waits for policy. */
@@ -176,7 +168,7 @@ typedef struct PylayerKept {
 } PylayerKept;
 
 typedef struct PylayerDeviceCreated {
-    uint8_t carrier;            /* PylayerCarrier in force: wanted, fallback or off */
+    uint8_t carrier;            /* PylayerCarrier in force */
     uint8_t cache_control;      /* enabled, by the application or by the layer */
     uint8_t feedback;           /* VkPipelineCreationFeedback can be asked for */
     uint64_t empty_cache_bytes; /* size of vkGetPipelineCacheData of an empty VkPipelineCache */
@@ -227,15 +219,7 @@ enum PylayerVerdict {
 };
 
 enum PylayerCellFlags {
-    PYLAYER_CELL_ADOPTED = 1,    /* the driver's disk cache had it; nothing was compiled */
-    PYLAYER_CELL_AFTER_LOAD = 2, /* everything stored was merged when the probe missed */
-    PYLAYER_CELL_EMPTY = 4,      /* the driver put nothing into the cell; data is NULL */
-    PYLAYER_CELL_CAPTURED = 8,   /* binaries; compiled with CAPTURE_DATA because the driver's cache lacked them */
-    /* Statistics or internal representations were requested, for which drivers may bypass their caches (Vulkan,
-     * VK_KHR_pipeline_executable_properties). What happened to this cell says nothing about others. */
-    PYLAYER_CELL_INTERNALS = 16,
-    PYLAYER_CELL_STORED = 32,    /* the layer has read these very bytes from the store */
-    PYLAYER_CELL_NOT_FOUND = 64, /* all probes returned VK_PIPELINE_COMPILE_REQUIRED: nothing else says 'not found' */
+    PYLAYER_CELL_EMPTY = 1, /* the driver put nothing into the cell, or finds nothing in its data; data is NULL */
 };
 
 /* What the data of a PylayerCell is. */
@@ -382,11 +366,9 @@ enum PylayerMarkedCall {
     PYLAYER_MARK_BINARY_DATA = 9, /* vkGetPipelineBinaryDataKHR */
     PYLAYER_MARK_CAPTURE = 10,    /* vkCreate*Pipelines with CAPTURE_DATA, vkReleaseCapturedPipelineDataKHR */
     PYLAYER_MARK_PROBE = 11,      /* vkCreate*Pipelines with FAIL_ON_PIPELINE_COMPILE_REQUIRED */
-    PYLAYER_MARK_ADOPT = 12,      /* vkCreate*Pipelines once more, in a cell */
     PYLAYER_MARK_CELL = 13,       /* vkCreatePipelineCache and vkGetPipelineCacheData of a cell */
     PYLAYER_MARK_CELL_MERGE = 14, /* vkMergePipelineCaches of a cell into the caches that are probed */
     PYLAYER_MARK_COPY = 15,       /* vkMergePipelineCaches from one cache that is probed into another; no kind */
-    PYLAYER_MARK_SNAPSHOT = 16,   /* vkGetPipelineCacheData of the layer's whole cache; no kind */
     PYLAYER_MARK_IDENTIFIER = 17, /* vkGetShaderModule*IdentifierEXT; no kind */
 };
 #define PYLAYER_MARK_ADDED 7 /* the first call that the layer adds, and the number after the last */
@@ -409,16 +391,14 @@ typedef struct PylayerCounters {
     uint64_t pipelines;        /* all pipelines created for the application */
     uint64_t hits;             /* answered by a VkPipelineCache, the layer's or the application's, or by binaries */
     uint64_t application_hits; /* hits that the application's own cache answered */
-    uint64_t compiled;         /* compiled into a cell that is kept */
-    uint64_t adopted;          /* found in the driver's own cache, then kept as a cell */
+    uint64_t compiled;         /* created in a cell that is kept; the driver's own cache may have had it */
     uint64_t uncacheable;      /* compiled, but the driver put nothing into the cell */
-    uint64_t plain;            /* created without a probe: snapshot carrier and plain kinds */
+    uint64_t plain;            /* created as the application asked: observe carrier, and what cannot be a cell */
     uint64_t plain_compiled;   /* plain pipelines that creation feedback does not report as found in a cache */
     uint64_t passed;           /* pipelines of calls that the layer did not touch */
     uint64_t compile_required; /* the application forbade compiling, and no cache had the pipeline */
     uint64_t failed;           /* the driver returned an error */
     uint64_t caches_emptied;   /* application caches whose initial data was refused */
-    uint64_t absorbed;         /* snapshot carrier: application caches merged into the layer's */
     uint64_t events_dropped;   /* cells lost because the queue was full or policy had ended */
     uint64_t answers_late;     /* requests whose sender went on without an answer */
     uint64_t hit_ns;           /* as creation feedback reports it */
@@ -428,8 +408,7 @@ typedef struct PylayerCounters {
     uint64_t load_failed;          /* records that the driver refused as initial data */
     uint64_t fingerprints_dropped; /* creations whose fingerprint was dropped because the set was full */
     uint64_t binary_hits;          /* hits that were created from binaries */
-    uint64_t binaries_kept;        /* pipelines whose binaries were read and sent to policy: compiled or adopted */
-    uint64_t binaries_captured;    /* kept pipelines that were compiled with CAPTURE_DATA */
+    uint64_t binaries_kept;        /* pipelines whose binaries were read and sent to policy */
     uint64_t binaries_missing;     /* compiled pipelines whose binaries the driver did not return */
     uint64_t binaries_evicted;     /* evicted because the driver failed to create a pipeline from them */
     uint64_t binaries_unindexed;   /* pipelines whose binaries did not fit into memory */
@@ -443,8 +422,6 @@ typedef struct PylayerCounters {
     uint64_t fetched_bytes;        /* their bytes */
     uint64_t fetched_compile_ns;   /* how long it had taken to compile them */
     uint64_t fetch_ns;             /* how long it took to find, read and merge them */
-    uint64_t driver_asked;         /* stored pipelines for which the driver's own cache was searched, as a sample */
-    uint64_t driver_lacked;        /* of these, pipelines that it did not have */
     uint64_t identified_shaders;   /* shaders known by their VK_EXT_shader_module_identifier */
     uint64_t caches_attested;      /* application caches whose data the layer itself found in the history */
     uint64_t frames;               /* presented: calls of vkQueuePresentKHR, for each swapchain */
@@ -510,15 +487,12 @@ typedef struct PylayerShim {
      * mask, are created without any stored data. Call it once, before the first load_records. */
     int32_t (*suspect)(uint64_t device, const uint64_t *fingerprints, uint64_t count, uint32_t kinds);
     /* The layer no longer adds this call (PylayerMarkedCall) for pipelines of this kind:
-     * KEY, BINARIES, BINARY_DATA, CAPTURE: they are created with cells. PROBE: they become plain. ADOPT: they are not
-     * adopted. CELL, CELL_MERGE: what is compiled of them is not kept. Without a kind, COPY: caches of the application
-     * are not seeded and not absorbed. SNAPSHOT: there is none. IDENTIFIER: fingerprints use the shaders' code. */
+     * KEY, BINARIES, BINARY_DATA, CAPTURE: they are created with cells. PROBE, CELL, CELL_MERGE: they are created as the
+     * application asked, and not kept. Without a kind, COPY: caches of the application are not seeded. IDENTIFIER:
+     * fingerprints use the shaders' code. */
     int32_t (*call_off)(uint64_t device, int32_t call, int32_t kind);
     /* From now on the device creates everything as if the layer were not there. */
     int32_t (*switch_off)(uint64_t device);
-    /* vkGetPipelineCacheData of the device's merged cache. Returns the bytes written, or the bytes needed if data
-     * is NULL. */
-    int64_t (*read_merged)(uint64_t device, uint8_t *data, uint64_t size);
     int32_t (*counters)(uint64_t device, PylayerCounters *out);
     int32_t (*activity)(uint64_t device, PylayerActivity *out);
     /* Writes at most capacity frames that were presented since the last call. Returns how many, and adds to *lost those

@@ -49,7 +49,6 @@ def poison_binaries(data: bytes) -> bytes:
 
 POISON: dict[bytes, Callable[[bytes], bytes]] = {
     format.CELL: poison_cache,
-    format.SNAPSHOT: poison_cache,
     format.BINARIES: poison_binaries,
 }
 

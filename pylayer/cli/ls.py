@@ -41,7 +41,7 @@ Chosen = list[tuple["Shelf", list["Holding"]]]
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
 #: How the files of each kind are counted in the table.
-LETTERS = {"journals": "J", "packs": "P", "snapshots": "S", "attestation_files": "A"}
+LETTERS = {"journals": "J", "packs": "P", "attestation_files": "A"}
 
 
 # ---- for people ------------------------------------------------------------------------------------
@@ -217,9 +217,8 @@ def ls(name: str | None, identity: str | None, verifies: bool, repair: bool, as_
 
     '74 of 200' means that runs created 126 pipelines more, such as some that the driver's own disk cache had. The
     number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. files
-    counts journals (J), packs (P), snapshots (S), and files that record what the program read from its caches and
-    pipeline binaries (A). last used is the day on which a run last used or stored a pipeline. Sizes are those of the
-    files.
+    counts journals (J), packs (P), and files that record what the program read from its caches and pipeline binaries
+    (A). last used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
 
     With --verify, every record is compared with its hash. A run verifies what it loads in the same way and ignores what
     is damaged, so a repair is not required. Files of newer versions of pylayer are listed, but are not a problem.

@@ -71,7 +71,7 @@ def _json(store: Store, fingerprint: int, seen: list[tuple[Run, dict[str, Any]]]
                 "identity": one.identity,
                 **dict(zip(("device", "driver"), names.recorded(one.identity), strict=True)),
                 "bytes": one.bytes,
-                "compile_ns": 0 if one.is_adopted else one.compile_ns,
+                "compile_ns": one.compile_ns,
                 "binaries": one.is_binaries,
                 "pulled": one.is_pulled,
                 "last_used_s": one.last_used,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: The device to assume if this machine has none: Vulkan 1.3, and what most drivers support.
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
 #: Attributes of a plan that are shown elsewhere, or that follow from having a policy class.
-NOT_CHANGED = ("carrier", "fallback_carrier", "may_be_kept")
+NOT_CHANGED = ("carrier", "may_be_kept")
 
 
 @dataclass
@@ -200,7 +200,7 @@ def _explained(
     rules = _rules(sources, program, facts)
     plan: Plan | None = None
     changed: dict[str, Any] = {}
-    carrier, _, reason = choose_carrier(settings, facts)
+    carrier, reason = choose_carrier(settings, facts)
     try:
         plan = decider.plan_device(program, facts, dict(settings))
         built_in = Policy().plan_device(program, facts, dict(settings)).as_dict()
@@ -256,9 +256,7 @@ def _carrier(found: Explanation) -> str:
     """Returns what the layer does with the device's pipelines, and why."""
     if found.plan is None:
         return f"none: {found.reason}; the device runs without the layer"
-    carrier, other = CARRIER_NAMES[found.plan.carrier], CARRIER_NAMES[found.plan.fallback_carrier]
-    fallback = "" if other == carrier else f" (or {other}, if the driver refuses what {carrier} needs)"
-    return f"{carrier}: {found.reason}{fallback}"
+    return f"{CARRIER_NAMES[found.plan.carrier]}: {found.reason}"
 
 
 def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, SetBy]], everything: bool) -> None:
@@ -302,8 +300,7 @@ def _as_json(found: Explanation) -> dict[str, Any]:
     plan = None
     if found.plan is not None:
         plan = found.plan.as_dict()
-        for key in ("carrier", "fallback_carrier"):
-            plan[key] = CARRIER_NAMES[plan[key]]
+        plan["carrier"] = CARRIER_NAMES[plan["carrier"]]
     return {
         "program": found.program.as_dict(),
         "device": found.facts.as_dict() | {"pipeline_cache_uuid": found.facts.pipeline_cache_uuid.hex()},

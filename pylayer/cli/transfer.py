@@ -98,9 +98,9 @@ def export_command(
 ) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
-    FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It does not
-    hold whole caches (snapshots), nor anything that the program itself read or wrote. With --recordings it holds what
-    the program asked for when it created pipelines, for machines with any driver.
+    FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It holds
+    nothing that the program itself read or wrote. With --recordings it holds what the program asked for when it created
+    pipelines, for machines with any driver.
 
     Without FILE, what this machine compiled goes to a fleet, for pylayer fleet publish: that of the policy file, or
     --url.
@@ -188,12 +188,7 @@ def _export_to_file(
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
     if not result.paths:
-        there = (
-            f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported"
-            if result.snapshots
-            else "no pipelines"
-        )
-        there = f"only {_suspects(result)}" if result.suspects else there
+        there = f"only {_suspects(result)}" if result.suspects else "no pipelines"
         raise Failure(f"{file} was not written: {app} has {there}")
     os.chmod(file, usual_mode())  # others may read it, as any file that the user writes
     if as_json:
@@ -221,8 +216,6 @@ def _print_export(into: str, result: Moved, target: str, public: str | None) -> 
         say(f"  signed by {public}")
     if result.missing:
         say(f"  without {plural(result.missing, 'known pipeline')} not stored yet; another run may store them")
-    if result.snapshots:
-        say(f"  without {plural(result.snapshots, 'snapshot')}: whole caches are not exported")
     if result.suspects:
         say(f"  without {_suspects(result)}")
     if result.damage:
@@ -239,7 +232,6 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
         ],
         **picked(result, "records", "pipelines", "data_bytes"),
         "known_records": result.known,
-        "snapshots_left_out": result.snapshots,
         "damaged_parts": len(result.damage),
     }
 

@@ -20,18 +20,18 @@ PULLED_DIGITS = 32
 
 
 #: Columns that are true or false.
-FLAGS = ("appended", "folded", "loaded", "removed", "evicted", "verified", "quarantined", "synced")
+FLAGS = ("appended", "folded", "removed", "evicted", "verified", "quarantined", "synced")
 
 
 class Kind(str):
     """One kind of file. ``pattern``: its path below the store's root.
 
     ``magic``: the kind in its file header; empty if it has none. ``counted``: what `pylayer ls` counts it as.
-    ``appended``: one process appends to it; files of other kinds appear whole. ``folded``: a fold reads it. ``loaded``:
-    a device loads its records. ``removed``: it goes with its program's pipelines. ``evicted``: it may go when the store
-    exceeds its limit. ``verified``: `pylayer ls --verify` reads it. ``quarantined``: a damaged one moves to quarantine
-    as it is. ``synced``: its content is on the disk before its name is. Files of other kinds may be empty or missing
-    after a power cut.
+    ``appended``: one process appends to it; files of other kinds appear whole. ``folded``: a fold reads it.
+    ``removed``: it goes with its program's pipelines. ``evicted``: it may go when the store exceeds its limit.
+    ``verified``: `pylayer ls --verify` reads it. ``quarantined``: a damaged one moves to quarantine as it is.
+    ``synced``: its content is on the disk before its name is. Files of other kinds may be empty or missing after a
+    power cut.
     """
 
     __slots__ = ("counted", "magic", "of_program", "pattern", "place", *FLAGS)
@@ -42,7 +42,6 @@ class Kind(str):
     counted: str
     appended: bool
     folded: bool
-    loaded: bool
     removed: bool
     evicted: bool
     verified: bool
@@ -60,7 +59,7 @@ class Kind(str):
         return self
 
 
-_PIPELINES = "folded loaded removed verified"
+_PIPELINES = "folded removed verified"
 _WHOLE = "removed evicted verified quarantined"
 _STORE = "store/<identity>/<program>-<unique>"
 
@@ -68,7 +67,6 @@ IDENTITY = Kind("store/<identity>/identity", "synced")
 JOURNAL = Kind(_STORE + ".journal", _PIPELINES + " appended", magic=b"JRNL", counted="journals")
 CLOSED = Kind(_STORE + ".closed", _PIPELINES + " evicted", magic=b"JRNL", counted="journals")
 PACK = Kind(_STORE + ".pack", _PIPELINES + " evicted synced", magic=b"PACK", counted="packs")
-SNAPSHOT = Kind(_STORE + ".snapshot", _WHOLE + " loaded", magic=b"SNAP", counted="snapshots")
 ATTEST = Kind(_STORE + ".attest", _WHOLE + " appended", magic=b"ATST", counted="attestation_files")
 #: The layer adds a file in each run that reads a new content, and has policy combine more than these at exit, or when
 #: the program passes data if there are twice as many: MANY_FILES of shim/layer/caches/cache_history.c.
@@ -105,11 +103,9 @@ def _column(takes: Callable[[Kind], bool]) -> tuple[Kind, ...]:
 
 #: The kinds whose files are named ``<program>-<unique><suffix>``.
 OF_PROGRAM = _column(lambda kind: kind.of_program)
-#: What a fold reads, oldest data first.
+#: What a fold reads and a device loads, oldest data first.
 FOLDED = (PACK, CLOSED, JOURNAL)
-#: What a device loads.
-LOADED = (*FOLDED, SNAPSHOT)
-assert set(FOLDED) == set(_column(lambda kind: kind.folded)) and set(LOADED) == set(_column(lambda kind: kind.loaded))
+assert set(FOLDED) == set(_column(lambda kind: kind.folded))
 REMOVED = _column(lambda kind: kind.removed)
 MOVED_WHOLE = _column(lambda kind: kind.quarantined)
 APPENDED = _column(lambda kind: kind.appended)

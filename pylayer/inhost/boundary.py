@@ -273,20 +273,6 @@ def switch_off(device: int) -> None:
     _shim.switch_off(device)
 
 
-def read_merged(device: int) -> bytes | None:
-    """int64_t read_merged(uint64_t, uint8_t *data, uint64_t size): returns all data of the layer's cache, or None if
-    the driver does not give it."""
-    for _ in range(4):  # the cache may grow between the two calls
-        size = _shim.read_merged(device, ffi.NULL, 0)
-        if size <= 0:
-            return None
-        data = bytearray(size)
-        written = _shim.read_merged(device, ffi.from_buffer("uint8_t[]", data), size)
-        if written > 0:
-            return bytes(memoryview(data)[:written])
-    return None
-
-
 def counters(device: int) -> dict[str, int] | None:
     """int32_t counters(uint64_t, PylayerCounters *): returns None if the device is gone."""
     out = ffi.new("PylayerCounters *")

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 #: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer stats --watch`.
 STATISTICS_INTERVAL_NS = 1_000_000_000
 #: Policy reads counters once more after this time without a change, and then sleeps until something happens. If the
-#: program is never quiet, policy takes snapshots at this interval.
+#: program is never quiet, policy writes statistics at this interval.
 SETTLE_INTERVAL_NS = 5_000_000_000
-#: Policy writes statistics and takes snapshots when no message has come for this long.
+#: Policy writes statistics when no message has come for this long.
 QUIET_NS = 1_000_000_000
 #: Most records in one system call. IOV_MAX is 1024 and a record has at most four pieces.
 WRITE_RECORDS = 256
@@ -76,8 +76,6 @@ class Host:
         self.policy_facts: dict[str, Any] = {}
         self._dirty = False
         self._last_statistics = self._last_settled = time.monotonic_ns()
-        self._snapshots_due = True
-        self._next_snapshots = 0
         #: A device exists whose run neither a file nor the layer's sentinel counts, and its program may be killed.
         self._unrecorded = False
         #: The statistics had changed when they were last written.
@@ -179,7 +177,7 @@ class Host:
         if session.run_log is not None:
             session.run_log.planned_ns = message.sent_ns
         session.policy = self.policy_facts
-        carrier, _, reason = choose_carrier(wanted, facts)
+        carrier, reason = choose_carrier(wanted, facts)
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         session.load.layer_may_read = message.kept and session.layer_may_read
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
@@ -451,14 +449,12 @@ class Host:
                 session.write_run()  # adds the result of the call to the statistics
 
     def _settle(self, session: DeviceSession, ended_ns: int = 0) -> dict[str, int]:
-        """Writes statistics and uses, and a snapshot if one is due. Returns the counters, empty without a device.
+        """Writes statistics and uses. Returns the counters, empty without a device.
         ``ended_ns``: when vkDestroyDevice or exit() began to wait; 0 if the device goes on."""
         counters = session.read_counters()
         if counters:
             if ended_ns and session.run_log is not None:
                 session.run_log.end(ended_ns)
-            if ended_ns or self._snapshots_due:
-                session.pipelines.snapshot(counters)
             session.pipelines.write_uses()
             session.judge(bool(ended_ns))
             session.write_run()
@@ -497,11 +493,8 @@ class Host:
                 del self.loading[serial]
 
     def _idle(self) -> None:
-        """Writes statistics, takes snapshots and starts maintenance, after a quiet time or SETTLE_INTERVAL_NS."""
-        now = self._last_statistics = self._last_settled = time.monotonic_ns()
-        self._snapshots_due = now >= self._next_snapshots  # not too often: each snapshot reads the whole cache
-        if self._snapshots_due:
-            self._next_snapshots = now + SETTLE_INTERVAL_NS
+        """Writes statistics and starts maintenance, after a quiet time or SETTLE_INTERVAL_NS."""
+        self._last_statistics = self._last_settled = time.monotonic_ns()
         self._settled = not self._dirty and not self._active
         self._active = self._dirty
         self._dirty = False

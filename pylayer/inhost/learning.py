@@ -6,7 +6,7 @@ import os
 import time
 
 from ..common import paths
-from ..store import deaths, sentinel, verdict_files, verdict_words
+from ..store import deaths, verdict_files, verdict_words
 from ..store import verdicts as policy
 from ..store.verdicts import (
     ADDED_CALL,
@@ -15,9 +15,7 @@ from ..store.verdicts import (
     KIND,
     LAYER_OFF,
     PIPELINE,
-    PLAIN_KIND,
     RECORD,
-    SNAPSHOTS,
     STUB,
     SUCCESSES,
     Verdict,
@@ -65,8 +63,6 @@ class Learning:
         self._made_anew: set[int] = set()
         self._empty_cells = 0
         self._cells = 0
-        #: Kinds of which the driver did not find a pipeline that it had been given, as bits.
-        self._not_found = 0
         #: Verdicts that ended, and nobody was told yet.
         self._ended: list[Verdict] = []
         #: Sentences about decisions of this run, for its statistics.
@@ -153,15 +149,14 @@ class Learning:
         return self._created_anew(cell) and not aside
 
     def _created_anew(self, cell: Cell) -> bool:
-        """Clears the pipeline of a cell that was compiled. Returns False if it stays set aside. A pipeline that is in
-        no cell is not cleared by a compile: a snapshot still holds what the process died over."""
+        """Clears the pipeline of a cell that was compiled. Returns False if it stays set aside."""
         key = (PIPELINE, 0, cell.fingerprint) if cell.fingerprint else (KIND, cell.kind, 0)
         if self.known.holds(*key):
             self._decide(self.known.acquit(*key))
         return not self.known.holds(*key)
 
     def note_returned(self, digest: bytes) -> None:
-        """Clears suspected data that the driver has just returned: a snapshot, or data of an application's cache."""
+        """Clears suspected data of an application's cache that the driver has just returned."""
         if self._known is None:
             return
         for type in (APPLICATION, RECORD):
@@ -188,28 +183,11 @@ class Learning:
         if self._cells == 1:
             self._decide(self.known.acquit(STUB))
 
-    def not_found(self, kind: int) -> None:
-        """Notes that the driver did not find a pipeline of this kind that it had been given."""
-        self._not_found |= 1 << kind
-
-    def settle(self, counters: dict[str, int], kind_hits: list[int], snapshots: bool, ended: bool = False) -> None:
-        """Judges what the run has shown so far. ``snapshots``: the driver was given some. ``ended``: the run ends
-        well."""
-        if not (self._not_found or self._new or (self._device.keeps and self._is_undecided)):
+    def settle(self, counters: dict[str, int], kind_hits: list[int], ended: bool = False) -> None:
+        """Judges what the run has shown so far. ``ended``: the run ends well."""
+        if not (self._new or (self._device.keeps and self._is_undecided)):
             return
-        for kind, hits in enumerate(kind_hits):
-            if hits:
-                self._decide(self.known.acquit(PLAIN_KIND, kind))
-            elif self._not_found >> kind & 1:
-                decision = self.known.accuse(PLAIN_KIND, kind, began_ns=self._began_ns)
-                self._decide(decision)
-                if decision is not None and decision.flags & policy.DECIDED:
-                    self._device.commands.call_off(self._device.serial, sentinel.PROBE, kind)
         if counters["fetched"] + sum(kind_hits) >= (1 if ended else SUCCESSES):
-            self._decide(self.known.acquit(LAYER_OFF))
-        if snapshots and counters["plain"] - counters["plain_compiled"] >= SUCCESSES:
-            if not self.known.holds(SNAPSHOTS):
-                self._decide(self.known.acquit(SNAPSHOTS))
             self._decide(self.known.acquit(LAYER_OFF))
         self.store()
 

@@ -52,7 +52,6 @@ class StoreLoad:
         #: Number of binaries records that the layer's index took.
         self.indexed = 0
         self._handed_over = 0
-        self._snapshots: dict[str, bytes] = {}
         self._damage_said = False
         self._verified: Batch | None = None
         self._source: Iterator[Batch] | None = self._verify()
@@ -132,8 +131,6 @@ class StoreLoad:
             self.loaded.bytes += sum(batch.binary_sizes)
         self.load_ns += time.monotonic_ns() - start
         self._handed_over += len(batch.offsets)
-        if batch.snapshot and batch.offsets:
-            self._snapshots[batch.snapshot] = batch.digests[-1]
 
     # ---- the end ---------------------------------------------------------------------------------
 
@@ -146,8 +143,6 @@ class StoreLoad:
         self.load_ns += time.monotonic_ns() - start
         self.records = max(taken, 0) + self.indexed
         self.whole = taken == self._handed_over
-        if self.whole:
-            self.loaded.snapshots |= self._snapshots
         self._say_what_came_of_it()
 
     def _say_what_came_of_it(self) -> None:

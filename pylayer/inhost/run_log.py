@@ -15,7 +15,7 @@ from ..common.file_kinds import LIVE, FileName
 from ..common.files import entries_in
 from ..store import runs
 from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile, path_of
-from ..values import CARRIER_NAMES, CELL_ADOPTED, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell
+from ..values import CARRIER_NAMES, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ def _outcome(cell: Cell) -> str:
     """Returns one of ``timeline.OUTCOMES``, or ``waited``."""
     if cell.unit == UNIT_NONE:
         return OUTCOME_NAMES[cell.outcome] if cell.outcome < len(OUTCOME_NAMES) else "compiled"
-    if cell.flags & CELL_ADOPTED:
-        return "adopted"
     return "uncacheable" if cell.flags & CELL_EMPTY else "compiled"
 
 

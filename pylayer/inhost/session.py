@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common.files import remove
 from ..store import format, sentinel
 from ..store.verdict_words import sentence
-from ..store.verdicts import KIND, PLAIN_KIND, TABLE, changing_variable
+from ..store.verdicts import KIND, TABLE, changing_variable
 from ..values import CARRIER_CELLS, CARRIER_NAMES, LOG_DEBUG, LOG_WARN
 from .application_binaries import ApplicationBinaries
 from .application_caches import ApplicationCaches
@@ -130,8 +130,6 @@ class DeviceSession(Device):
         kinds = known.kinds(KIND)
         if known.fingerprints or kinds:
             commands.suspect(self.serial, known.fingerprints, kinds)
-        for verdict in known.in_force(PLAIN_KIND):
-            commands.call_off(self.serial, sentinel.PROBE, verdict.kind)
         for call, kind in self.learning.calls_off:
             commands.call_off(self.serial, call, kind)
 
@@ -253,7 +251,7 @@ class DeviceSession(Device):
         """Judges what the run has shown about the driver so far."""
         doing = self.commands.activity(self.serial)
         if doing is not None and self._totals:
-            self.learning.settle(self._totals, doing.kind_hits, bool(self.load.loaded.snapshots), ended)
+            self.learning.settle(self._totals, doing.kind_hits, ended)
         self.learning.tell_ends()
         self.recording.settle()
 

@@ -27,21 +27,14 @@ class Number(NamedTuple):
         return self.help or f"{self.meaning[0].upper()}{self.meaning[1:]}."
 
 
-#: The counters of PylayerCounters (shim/boundary.h), in its order. Three of them are not shown: `pylayer stats` has
-#: outcomes of caches instead of ``caches_emptied`` and ``caches_attested``, and ``absorbed`` only tells policy when a
-#: snapshot is due.
+#: The counters of PylayerCounters (shim/boundary.h), in its order. Two of them are not shown: `pylayer stats` has
+#: outcomes of caches instead of ``caches_emptied`` and ``caches_attested``.
 COUNTERS = {
     "pipelines": Number("pipelines created for the program"),
     "hits": Number("pipelines found in a cache or among pipeline binaries"),
     "application_hits": Number("hits in the program's own cache"),
     "compiled": Number(
         "pipelines that the driver compiled, whether or not they could be stored; null if that is unknown of some"
-    ),
-    "adopted": Number(
-        "pipelines adopted from the driver's own cache",
-        remark=True,
-        metric="pylayer_pipelines_adopted_total",
-        help="Pipelines stored from the driver's own cache.",
     ),
     "uncacheable": Number("pipelines that left nothing to store", remark=True),
     "plain": Number("pipelines created without probing the cache; their hits are unknown", remark=True),
@@ -73,7 +66,6 @@ COUNTERS = {
     "fingerprints_dropped": Number("pipeline creations whose fingerprint was dropped because there were too many"),
     "binary_hits": Number("hits created from pipeline binaries", remark=True),
     "binaries_kept": Number("pipelines kept as pipeline binaries", remark=True),
-    "binaries_captured": Number("pipelines compiled past the driver's own cache, to get their binaries", remark=True),
     "binaries_missing": Number("compiled pipelines whose binaries the driver did not give", remark=True),
     "binaries_evicted": Number(
         "stored pipeline binaries with which the driver failed; their pipelines were created anew", remark=True
@@ -93,8 +85,6 @@ COUNTERS = {
     "fetched_bytes": Number("bytes of these pipelines"),
     "fetched_compile_ns": Number("time that it had taken to compile them"),
     "fetch_ns": Number("time that it took to find, read and merge them, summed over threads"),
-    "driver_asked": Number("stored pipelines for which the driver's own cache was searched, as a sample"),
-    "driver_lacked": Number("of these, pipelines that the driver's own cache lacked"),
     "identified_shaders": Number("shaders known by their VK_EXT_shader_module_identifier"),
     "frames": Number("frames that the program presented, on all its swapchains", metric="pylayer_frames_total"),
     "late_frames": Number(

@@ -47,7 +47,6 @@ STAGES = (
 #: What became of a pipeline, in words.
 OUTCOMES = {
     "compiled": "compiled, and kept",
-    "adopted": "from the driver's own cache, and kept",
     "uncacheable": "compiled; the driver gave nothing to keep",
     "plain": "created without probing the cache first",
     "passed": "created by the driver alone",
@@ -227,7 +226,7 @@ def of_run(
         "state": run.state,
         "duration_ns": duration(run, line),
         **run.shown(),
-        **{key: run.numbers[key] for key in ("adopted", "failed", "passed", "hit_ns", "plain_ns", *WAITED)},
+        **{key: run.numbers[key] for key in ("failed", "passed", "hit_ns", "plain_ns", *WAITED)},
         "saved_estimate_ns": total.saved_ns,
         **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
         "store_bytes": int(number_in(run.values, "store_bytes")) or None,

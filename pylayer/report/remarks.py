@@ -36,17 +36,6 @@ def lost(saved_ns: int | None, waited_ns: int, hits: int) -> str:
     return f"waited {human_time(waited_ns)} for the layer; {gain}"
 
 
-def _driver_remark(total: Total) -> list[str]:
-    """Returns a line if the driver's own cache did not have what the store had."""
-    asked, lacked = total.numbers["driver_asked"], total.numbers["driver_lacked"]
-    if not lacked:
-        return []
-    return [
-        f"the driver's own cache lacked {lacked} of {asked} stored pipelines for which it was searched as a sample; "
-        f"compiling what it lacked would have taken about {human_time(total.lost_ns)}"
-    ]
-
-
 def unknown(total: Total) -> list[str]:
     """Returns a line if it is not known which pipelines the driver compiled."""
     count, passed = total.numbers["unknown_pipelines"], total.numbers["passed"]
@@ -68,7 +57,6 @@ def remarks(total: Total) -> list[str]:
         if total.numbers[key] and not (observed and key == "plain")
     ]
     texts += unknown(total)
-    texts += _driver_remark(total)
     for outcome, count in total.damage.items():
         if outcome != "truncated":  # ends of journals whose programs were killed
             meaning = outcomes.STORE.get(outcome, "unknown")

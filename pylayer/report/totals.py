@@ -43,19 +43,6 @@ def saved_estimate(group: list[Run], own_mean: float) -> int | None:
     return round(saved)
 
 
-def lost_estimate(group: list[Run]) -> int:
-    """Returns an estimate in nanoseconds of the compiles that the driver's own cache would not have saved: how long a
-    run's stored pipelines took to compile, times the part that the driver lacked in the run's sample. Only runs with a
-    sample count, and records that were read beside others for pipelines that the run did not create do not."""
-    lost = 0.0
-    for run in group:
-        asked, fetched = run.numbers["driver_asked"], run.numbers["fetched"]
-        if asked and fetched:
-            used = min(1.0, run.hits / fetched)
-            lost += run.numbers["fetched_compile_ns"] * used * run.numbers["driver_lacked"] / asked
-    return round(lost)
-
-
 def sum_known(numbers: Sequence[int | None]) -> int | None:
     """Returns the sum of numbers; None if one of them is unknown."""
     return None if None in numbers else sum(filter(None, numbers))
@@ -91,7 +78,6 @@ class Total:
             for kind, counts in run.kinds.items():
                 _add(self.kinds.setdefault(kind, {}), counts)
         self.policy = self._policy(group)
-        self.lost_ns = lost_estimate(group)
         self.saved_ns = saved_estimate(group, mean_compile_ns(group) if own_mean is None else own_mean)
 
     @staticmethod

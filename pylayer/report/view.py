@@ -111,14 +111,13 @@ def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
         found = "none was probed"
     else:
         found = f"{100 * run['hits'] / looked:.0f} % of those probed" if looked else ""
-    adopted = f"; {run['adopted']:,} from the driver's own cache" if run["adopted"] else ""
     took = f"unknown of {plural(run['unknown_pipelines'], 'pipeline')}"
     if run["compile_ns"] is not None:
         took = f"{human_time(run['compile_ns'])} in all"
     return [
         _card("Pipelines created", f"{run['pipelines']:,}", f"in {human_time(run['duration_ns'])}"),
         _card("Hits", f"{run['hits']:,}", found),
-        _card("Compiled", _count(run["compiled"])["text"], f"{took}{adopted}"),
+        _card("Compiled", _count(run["compiled"])["text"], took),
         _card("Time saved", *_saved(run)),
         _worst(run, frame_ns),
         _card("Stored by this run", human_bytes(run["stored_bytes"]), plural(run["stored_records"], "record")),
@@ -342,7 +341,6 @@ def timeline_note(run: dict[str, Any]) -> str:
 CARRIERS = {
     "cells": "each pipeline by itself (cells)",
     "binaries": "each pipeline's binaries (binaries)",
-    "snapshot": "the whole cache (snapshot)",
     "off": "nothing (off)",
     "observe": "nothing (observe)",
 }

@@ -1,1 +1,1 @@
-"""The store on disk: files, journals, snapshots and the records in them."""
+"""The store on disk: files, journals, packs and the records in them."""

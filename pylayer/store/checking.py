@@ -22,7 +22,6 @@ CONTENT = {
     format.JOURNAL: (*format.PIPELINES, format.NOTE, format.USED),
     format.PACK: (*format.PIPELINES, format.NOTE, format.USED),
     format.EXPORT: (*format.PIPELINES, format.NOTE, format.USED),
-    format.SNAPSHOT_FILE: (format.SNAPSHOT,),
     format.ATTEST_FILE: (format.ATTEST,),
     format.APPLICATION_BINARIES_FILE: (format.APPLICATION_BINARY,),
     format.VERDICT_FILE: (format.VERDICTS,),

@@ -112,8 +112,7 @@ def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[
     for finding in findings.values():
         if any(one.type == PIPELINE for one in finding.new):
             _accuse_records(folder, finding, found_ns)
-        snapshots = bool(folder.files(finding.program, (file_kinds.SNAPSHOT,)))
-        finding.new += finding.known.judge_deaths(found_ns, snapshots)
+        finding.new += finding.known.judge_deaths(found_ns)
     if not read_only:
         _store(folder, findings)
     return findings

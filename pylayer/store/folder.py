@@ -10,7 +10,7 @@ import os
 import time
 
 from ..common import file_kinds, flat
-from ..common.file_kinds import FOLDED, LOADED, FileName, Kind
+from ..common.file_kinds import FOLDED, FileName, Kind
 from ..common.files import AHEAD_SECONDS, names_in, read_small, replace_file, unique_name
 from ..common.identity import Identity
 from ..common.paths import UntrustedDirectory, exists, make_private_below, require_own_below, system_store_root
@@ -31,11 +31,12 @@ MAX_LISTINGS = 8
 
 
 class Loaded:
-    """The result of a load: digests of everything handed over, notes, totals and damage."""
+    """The result of a load: what was handed over, notes, totals and damage."""
 
     def __init__(self) -> None:
-        self.digests: set[bytes] = set()
-        #: How many records the layer reads itself; their digests are not known here.
+        #: Digest and fingerprint of each record that was handed over. Pipelines of several fingerprints may be equal.
+        self.records: set[tuple[bytes, int]] = set()
+        #: How many records the layer reads itself; they are not known here.
         self.stored_cells = 0
         self.bytes = 0
         self.create_ns = 0
@@ -45,9 +46,6 @@ class Loaded:
         self.torn: list[Damage] = []
         #: What is wrong with the system's store, in which nobody here repairs anything.
         self.system_damage: list[Damage] = []
-        #: Snapshots that hold nothing which the device's cache lacks, each with the digest of its data; without one if
-        #: others have the same data. The loader adds each ``Batch.snapshot`` after the driver has taken its data.
-        self.snapshots: dict[str, bytes] = {}
         #: Last use of fingerprints within RECENT_SECONDS according to USED records, in seconds since 1970.
         self.used: dict[int, int] = {}
         #: When a run last wrote a USED record.
@@ -65,20 +63,18 @@ class Loaded:
 
 class Batch:
     """Verified records, as places in a part of a file: ``offsets`` become VkPipelineCaches, ``binary_offsets`` pipeline
-    binaries. ``snapshot`` is the path of a snapshot's file. ``data`` is valid until the batch after the next is
-    requested.
+    binaries. ``data`` is valid until the batch after the next is requested.
     """
 
-    __slots__ = ("binary_offsets", "binary_sizes", "data", "digests", "fingerprints", "offsets", "sizes", "snapshot")
+    __slots__ = ("binary_offsets", "binary_sizes", "data", "digests", "fingerprints", "offsets", "sizes")
 
-    def __init__(self, data: bytearray | bytes, snapshot: str | None = None) -> None:
+    def __init__(self, data: bytearray | bytes) -> None:
         self.data = data
-        self.snapshot = snapshot
         self.offsets: list[int] = []
         self.sizes: list[int] = []
         #: XXH3-128 of each record of ``offsets``.
         self.digests: list[bytes] = []
-        #: Fingerprint of each record of ``offsets``; 0 for a snapshot.
+        #: Fingerprint of each record of ``offsets``.
         self.fingerprints: list[int] = []
         self.binary_offsets: list[int] = []
         self.binary_sizes: list[int] = []
@@ -144,7 +140,7 @@ class Folder:
         """Raises OSError if the folder is missing or somebody else could have written to it."""
         require_own_below(self.root, "store", self.identity.name)
 
-    def files(self, program: int | None, kinds: tuple[str, ...] = LOADED) -> list[str]:
+    def files(self, program: int | None, kinds: tuple[str, ...] = FOLDED) -> list[str]:
         """Returns paths of the files of one program, or of all programs with None: by kind in the order given, then
         oldest first."""
         names = names_in(self.path)
@@ -170,7 +166,7 @@ class Folder:
         return os.path.join(self.path, str(FileName(program, unique_name(), kind)))
 
     def programs(self) -> list[int]:
-        """Returns every program that has pipelines here, except those that only have snapshots."""
+        """Returns every program that has pipelines here."""
         return sorted(self.files_by_program())
 
     # ---- loading ---------------------------------------------------------------------------------
@@ -182,7 +178,7 @@ class Folder:
         for path in self.system_packs(program, loaded.system_damage):
             # What others used says nothing about this user's programs, so it is not added to ``loaded``.
             pack = Loaded()
-            pack.digests, pack.verdicts = loaded.digests, loaded.verdicts
+            pack.records, pack.verdicts = loaded.records, loaded.verdicts
             try:
                 yield from self._load_file(path, pack)
             except OSError as error:
@@ -220,16 +216,14 @@ class Folder:
             loaded.damage.append(Damage(self.path, "untrusted" if untrusted else "unreadable", detail=detail))
             return
         seen: set[str] = set()
-        # While the names were read, another process may have folded a journal into a pack or replaced a snapshot. Then
-        # neither the old nor the new name was listed; the next listing has the new one.
+        # While the names were read, another process may have folded a journal into a pack. Then neither
+        # the old nor the new name was listed; the next listing has the new one.
         for _ in range(MAX_LISTINGS):
             new = [path for path in self.files(program) if path not in seen]
             if not new:
                 return
             seen.update(new)
             for path in new:
-                if loaded.verdicts and path.endswith(file_kinds.SNAPSHOT) and loaded.verdicts.takes_snapshot(path):
-                    continue
                 try:
                     yield from self._load_file(path, loaded)
                 except FileNotFoundError:
@@ -249,20 +243,11 @@ class Folder:
     def _load_file(self, path: str, loaded: Loaded) -> Iterator[Batch]:
         reader = Reader(path)
         damage: list[Damage] = []
-        snapshot = path if path.endswith(file_kinds.SNAPSHOT) else None
-        contained = snapshot is not None
         try:
             for part in reader.verified(self.identity.digest, damage):
-                batch = Batch(part.data, snapshot)
+                batch = Batch(part.data)
                 _take_records(part, batch, loaded)
-                # A suspected snapshot is not in the batch either, but it does not count as contained: nothing else
-                # holds its data.
-                contained = (
-                    contained and not batch.offsets and {record.digest for record in part.records} <= loaded.digests
-                )
                 yield batch  # yielded even if empty: the next part is read over the data of the batch before
-            if snapshot and contained and not damage:
-                loaded.snapshots[snapshot] = b""
         finally:
             for what in damage:
                 (loaded.torn if what.is_torn_end else loaded.damage).append(what)
@@ -281,31 +266,26 @@ class Folder:
         replace_file(path, [head, *format.seal(parts, salt)], sync)
         return path
 
-    def write_snapshot(self, program: int, application: str, data: bytes, create_ns: int) -> str:
-        """Stores the data of a whole VkPipelineCache; returns the file's path. The caller deletes snapshots that it
-        contains. Raises OSError."""
-        record = format.record_parts(format.SNAPSHOT, data, create_ns=create_ns)
-        return self.write_file(file_kinds.SNAPSHOT, program, application, record)
-
 
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
-    """Adds to the batch each record whose digest was not loaded yet. A program waits for this: 0.2 us a record."""
-    records, digests, pipelines, in_driver = part.records, loaded.digests, format.PIPELINES, format.LOADED
-    adopted, binaries, add = format.ADOPTED, format.BINARIES, batch.add
+    """Adds to the batch each record that was not loaded yet. A program waits for this: 0.2 us a record."""
+    records, known, pipelines = part.records, loaded.records, format.PIPELINES
+    binaries, add = format.BINARIES, batch.add
     size_sum = create_sum = timed = 0
     if loaded.verdicts is not None:
         records, left = loaded.verdicts.without(records)
         loaded.left_out += len(left)
     for record in records:
         digest, magic = record.digest, record.magic
-        if digest in digests:
+        name = (digest, record.fingerprint)
+        if name in known:
             continue
         if magic == format.USED:
             _read_used(part.data_of(record), record.last_used, loaded)
-        if magic not in in_driver:
+        if magic not in pipelines:
             continue
-        digests.add(digest)
-        if magic in pipelines and (create_ns := record.create_ns) and not record.flags & adopted:
+        known.add(name)
+        if create_ns := record.create_ns:
             create_sum += create_ns
             timed += 1
         if magic == binaries:

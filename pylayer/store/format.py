@@ -28,36 +28,33 @@ VERSION = 3
 
 #: Kinds of files, as their headers name them.
 JOURNAL, PACK, EVENTS_FILE = file_kinds.JOURNAL.magic, file_kinds.PACK.magic, file_kinds.EVENTS.magic
-SNAPSHOT_FILE, ATTEST_FILE = file_kinds.SNAPSHOT.magic, file_kinds.ATTEST.magic
+ATTEST_FILE = file_kinds.ATTEST.magic
 APPLICATION_BINARIES_FILE, VERDICT_FILE = file_kinds.BINARIES.magic, file_kinds.VERDICT.magic
 STATE_FILE = file_kinds.OBJECTS.magic
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
-#: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text, of exports, timelines and state. ATST
-#: has the digest of a cache's data that an application read, ABIN that of a pipeline binary. USED has fingerprints of
-#: the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts. OBJT, CRTD,
-#: FAIL and IDNT are state (state.py).
-CELL, SNAPSHOT, NOTE, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"ATST", b"USED"
+#: Magics of records. CELL and BINR go to a driver. NOTE is settings text, of exports, timelines and state. ATST has the
+#: digest of a cache's data that an application read, ABIN that of a pipeline binary. USED has fingerprints of the
+#: pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts. OBJT, CRTD, FAIL
+#: and IDNT are state (state.py).
+CELL, NOTE, ATTEST, USED = b"CELL", b"NOTE", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
 EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
 OBJECT, CREATED, FAILED, IDENTIFIED = b"OBJT", b"CRTD", b"FAIL", b"IDNT"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
 MAGICS = (
-    *(CELL, BINARIES, SNAPSHOT, NOTE, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS),
+    *(CELL, BINARIES, NOTE, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS),
     *(OBJECT, CREATED, FAILED, IDENTIFIED, TABLE),
 )
 #: Kinds of files whose header has the length of the file.
 SIZED = (PACK, EXPORT)
 #: Records that hold one pipeline each.
 PIPELINES = (CELL, BINARIES)
-#: Records that a driver gets when a device loads its store.
-LOADED = (*PIPELINES, SNAPSHOT)
-
-#: Flags of these records. The driver's own cache had the pipeline; the record came from a fleet; `pylayer rebuild`
+#: Flags of these records. Earlier builds wrote it, and it says nothing; the record came from a fleet; `pylayer rebuild`
 #: compiled it.
-ADOPTED, PULLED, REBUILT = 1, 2, 4
+EARLIER, PULLED, REBUILT = 1, 2, 4
 #: Last use of a record that came from a fleet and that no run has used here. 0 would mean that nothing is known.
 NEVER_USED = 1
 #: Version of how the layer computes fingerprints (shim/layer/shaders/fingerprints.c). Whoever changes what goes into

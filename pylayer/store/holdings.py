@@ -93,7 +93,7 @@ class Holding:
     @property
     def missing(self) -> int | None:
         """Returns how many pipelines that runs created are not stored. None if that cannot be known."""
-        return missing(self.created, self.fingerprints, self.elsewhere, self.files.get(file_kinds.SNAPSHOT, 0))
+        return missing(self.created, self.fingerprints, self.elsewhere)
 
     def add_pipeline(self, record: Record) -> None:
         """Counts the record of one pipeline."""
@@ -111,8 +111,7 @@ class Holding:
         self.binaries += record.magic == format.BINARIES
         name = _kind_of(record)
         self.kinds[name] = self.kinds.get(name, 0) + 1
-        if not record.flags & format.ADOPTED:  # the driver did not compile an adopted pipeline
-            self.compile_ns += record.create_ns
+        self.compile_ns += record.create_ns
         self.data_bytes += record.size
 
     def counts(self) -> dict[str, int]:
@@ -216,7 +215,7 @@ class Stored:
         self.kind = _kind_of(record)
         self.bytes, self.compile_ns, self.last_use = record.size, record.create_ns, record.last_used
         self.is_binaries = record.magic == format.BINARIES
-        self.is_adopted, self.is_pulled = bool(record.flags & format.ADOPTED), record.is_pulled
+        self.is_pulled = record.is_pulled
         #: As ``Holding`` has it.
         self.uses_recorded = True
 

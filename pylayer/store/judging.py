@@ -48,7 +48,7 @@ def describes_device(fields: Any) -> bool:
 def problem(record: Record, data: memoryview, identity: Identity) -> str:
     """Returns what is wrong with a record, in words; empty if nothing is. ``checking`` has verified its structure."""
     if record.is_pipeline:
-        if record.kind >= len(KIND_NAMES) or record.flags & ~(format.ADOPTED | format.PULLED):
+        if record.kind >= len(KIND_NAMES) or record.flags & ~(format.EARLIER | format.PULLED):
             return "a pipeline of an unknown kind"
         reason = _cell_problem(data, identity) if record.magic == format.CELL else _binaries_problem(data)
         return f"a pipeline {reason}" if reason else ""

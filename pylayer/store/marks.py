@@ -6,20 +6,18 @@ from ..values import Value
 
 #: PylayerMarkedCall.
 RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
-PROBE, ADOPT = 11, 12
+PROBE = 11
 #: Calls that the layer added to what the program asked for, and how people know them. Stored data is no cause of a
-#: death in one. The last three concern no kind of pipeline.
+#: death in one. The last three concern no kind of pipeline. Older versions had 12 and 16.
 ADDED = {
     7: "vkGetPipelineKeyKHR",
     8: "vkCreatePipelineBinariesKHR",
     9: "vkGetPipelineBinaryDataKHR",
     10: "a creation with VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR",
     PROBE: "a creation with VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT",
-    ADOPT: "a second creation of a pipeline",
     13: "vkGetPipelineCacheData of a compiled pipeline",
     14: "vkMergePipelineCaches of a compiled pipeline",
     15: "vkMergePipelineCaches of two caches in use",
-    16: "vkGetPipelineCacheData of all pipelines",
     17: "vkGetShaderModuleIdentifierEXT",
 }
 

@@ -47,7 +47,6 @@ class Moved:
         self.data_bytes = 0
         #: Records that the store had already.
         self.known = 0
-        self.snapshots = 0
         #: Pipelines that runs created and the store lacks, as far as that is known.
         self.missing = 0
         #: Records that were left out because a process died over them.
@@ -88,15 +87,13 @@ class Export:
         """Yields the number of bytes read. Raises OSError; no file is left then. Writes no file if there are no
         pipelines."""
         files = self._folder.files_by_program()
-        snapshots = self._folder.files_by_program((file_kinds.SNAPSHOT,))
         for program in self.result.programs:
             for file in files.get(program, ()):
                 yield from self._read(program, file)
         every = {fingerprint for stored in self._stored.values() for fingerprint in stored}
         for program in self.result.programs:
-            uses, count = self._uses[program].by_fingerprint, len(snapshots.get(program, ()))
-            self.result.snapshots += count
-            self.result.missing += missing(uses, self._stored[program], every, count) or 0
+            uses = self._uses[program].by_fingerprint
+            self.result.missing += missing(uses, self._stored[program], every) or 0
         self.result.suspects = len(self._left_out)
         found = False
         for plan in self._plans.values():

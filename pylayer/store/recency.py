@@ -5,8 +5,6 @@ A hit never reaches policy. So the layer collects the approximate fingerprints o
 only those that no run recorded within the last day. A record's last use is the latest of its own time and of USED
 records with its fingerprint. A record without a fingerprint was last used when its program last ran.
 
-Uses of pipelines that the store lacks say what it still has to adopt from the driver's own cache.
-
 Two pipelines with the same fingerprint keep each other's records. A pipeline whose record was evicted too early is
 compiled and stored again under its present fingerprint.
 """
@@ -41,11 +39,11 @@ def fingerprints_of(data: bytes | memoryview) -> tuple[int, ...]:
     return struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
 
 
-def missing(created: Collection[int], stored: Collection[int], elsewhere: set[int], snapshots: int) -> int | None:
+def missing(created: Collection[int], stored: Collection[int], elsewhere: set[int]) -> int | None:
     """Returns how many pipelines that runs of a program created are stored neither for it nor ``elsewhere``, where
-    other programs' pipelines are, by fingerprints. Returns None if that cannot be known: snapshots and records without
-    a fingerprint may hold any of them."""
-    return None if snapshots or 0 in stored else len(set(created).difference(stored, elsewhere))
+    other programs' pipelines are, by fingerprints. Returns None if that cannot be known: a record without a fingerprint
+    may hold any of them."""
+    return None if 0 in stored else len(set(created).difference(stored, elsewhere))
 
 
 class Uses:

@@ -24,7 +24,6 @@ from ..values import Value
 from . import format
 from .folder import Folder
 from .marks import ADDED as ADDED
-from .marks import ADOPT as ADOPT
 from .marks import COMPILE, RECORDS, Mark
 from .marks import PROBE as PROBE
 

@@ -44,7 +44,7 @@ assert EVENT.size == 64
 #: Types of events. The file has their numbers, from 1.
 TYPES = ("pipeline", "hits", "count", "cache", "load", "wait", "device", "end", "shader", "name")
 #: Outcomes of pipelines. The file has their numbers.
-OUTCOMES = ("compiled", "adopted", "uncacheable", "plain", "passed", "slow", "failed", "unknown")
+OUTCOMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "unknown")
 #: The outcomes that are compilations, and those of which that is not known.
 COMPILES = ("compiled", "uncacheable", "plain")
 UNKNOWN = ("passed", "unknown")

@@ -20,7 +20,7 @@ import time
 
 from ..values import Value
 from . import format
-from .marks import ADOPT, PROBE
+from .marks import PROBE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from .reader import Record
 
 #: Types of verdicts. shim/policy/store_numbers.py gives them to C.
-PLAIN_KIND, STUB, RECORD, PIPELINE, KIND, APPLICATION, SNAPSHOTS, ADDED_CALL, LAYER_OFF = range(1, 10)
+STUB, RECORD, PIPELINE, KIND, APPLICATION = range(2, 7)
+ADDED_CALL, LAYER_OFF = 8, 9
 
 #: Flags: the verdict is decided, not just evidence for it; the process was probably killed, because the driver may have
 #: compiled, which takes long, or because other stored data was used ``SUCCESSES`` times before.
@@ -56,7 +57,7 @@ EMPTY_CELLS = 4
 DEATHS = 3
 #: Calls that the layer adds so often, or that take so long, that a kill often finds a program in one. Without them
 #: pipelines are created more slowly. So one more death is needed.
-OFTEN_KILLED = (PROBE, ADOPT)
+OFTEN_KILLED = (PROBE,)
 
 #: Variables that change what a driver gives, by how their names begin. What a driver does under them is no evidence
 #: about the driver without them.
@@ -92,13 +93,6 @@ class VerdictRule(Value):
 
 
 TABLE = {
-    # Evidence: a cell that the driver had been given was not found, by VK_PIPELINE_COMPILE_REQUIRED and nothing else,
-    # and compiled to the same bytes; the run has no hit of this kind. Success: a hit of this kind.
-    PLAIN_KIND: VerdictRule(
-        "plain-kind", 2, 14 * DAY, about_driver=True,
-        effect="{kind} pipelines are created without a probe, as the driver did not find stored ones in {runs} runs",
-        end="{kind} pipelines are looked up in the store again",
-    ),
     # Evidence: the first EMPTY_CELLS whole pipelines of a run add nothing to their cells, and nothing is stored.
     # Success: a cell with data.
     STUB: VerdictRule(
@@ -131,13 +125,6 @@ TABLE = {
         "application-cache", 1, 14 * DAY, stays=2,
         effect="the program's data of {count} {caches} refused, because the program died while the driver handled it",
         end="the program's data of {count} {caches} accepted again",
-    ),
-    # Evidence: a process died at the creation of pipelines while there were snapshots, which may hold any pipeline.
-    # Success: a run that created SUCCESSES pipelines from snapshots. Concerns snapshots older than the verdict.
-    SNAPSHOTS: VerdictRule(
-        "snapshots", 2, 14 * DAY,
-        effect="snapshots made so far are not used, because the program died {runs} times when it created pipelines",
-        end="snapshots are used again",
     ),
     # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs,
     # unless a variable of CHANGING was set. Calls of OFTEN_KILLED need two deaths.
@@ -303,15 +290,6 @@ class Verdicts:
         """Returns whether to refuse an application's data."""
         return self.holds(APPLICATION, 0, number_of(digest))
 
-    def takes_snapshot(self, path: str) -> bool:
-        """Returns whether to leave a snapshot out: it is older than the verdict about snapshots."""
-        if not self.holds(SNAPSHOTS):
-            return False
-        try:
-            return int(os.path.basename(path).split("-")[1], 16) <= self.entries[SNAPSHOTS, 0, 0].decided_ns
-        except (IndexError, ValueError):
-            return True
-
     def without(self, records: list[Record]) -> tuple[list[Record], list[Record]]:
         """Returns the records that the driver may get, and the others."""
         if not self.in_force(RECORD, PIPELINE):
@@ -319,7 +297,7 @@ class Verdicts:
         kept: list[Record] = []
         left: list[Record] = []
         for record in records:
-            aside = record.magic in format.LOADED and self.takes_record(*record.name)
+            aside = record.magic in format.PIPELINES and self.takes_record(*record.name)
             (left if aside else kept).append(record)
         return kept, left
 
@@ -362,13 +340,11 @@ class Verdicts:
         """Returns the time of a new decision, which is later than the last one even if a clock went backwards."""
         return max(self.now_ns, known.decided_ns + 1 if known is not None else 0)
 
-    def judge_deaths(self, found_ns: int, snapshots: bool) -> list[Verdict]:
+    def judge_deaths(self, found_ns: int) -> list[Verdict]:
         """Decides what follows from all deaths together, after a start at ``found_ns`` accused what they name.
-        ``snapshots``: there are some. Returns the new decisions."""
+        Returns the new decisions."""
         new = []
         found = [one for one in self.in_force(*SUSPECTED) if one.found_ns == found_ns]
-        if snapshots and any(one.type in (PIPELINE, KIND) for one in found):
-            new.append(self.accuse(SNAPSHOTS, began_ns=found_ns, found_ns=found_ns))
         if any(one.type in (RECORD, PIPELINE) and not one.flags & KILLED for one in found):
             new.append(self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns))
         return [one for one in new if one is not None]

@@ -13,11 +13,11 @@ from pathlib import Path
 #: What both C and Python know of the store's files: the module, what its constants begin with in C, and which.
 SHARED = (
     ("common/files", "STORE", "AHEAD_SECONDS"),
-    ("store/format", "STORE", "VERSION ALIGNMENT MAX_JOURNAL_BYTES MAX_RECORD_BYTES ADOPTED CHANGED_DRIVER"),
+    ("store/format", "STORE", "VERSION ALIGNMENT MAX_JOURNAL_BYTES MAX_RECORD_BYTES CHANGED_DRIVER"),
     ("store/recency", "STORE", "RECENT_SECONDS"),
     ("store/cache_history", "ATTESTATION", "INCOMPLETE PASSED MAX_RECORDS MAX_BYTES RENEW_SECONDS"),
     ("store/verdict_files", "VERDICT_FILE", "MAX_BYTES"),
-    ("store/verdicts", "VERDICT", "PLAIN_KIND STUB RECORD PIPELINE KIND APPLICATION SNAPSHOTS ADDED_CALL LAYER_OFF"),
+    ("store/verdicts", "VERDICT", "STUB RECORD PIPELINE KIND APPLICATION ADDED_CALL LAYER_OFF"),
     ("store/verdicts", "VERDICT", "DECIDED CLOCK_SECONDS LONGEST_SECONDS"),
 )
 

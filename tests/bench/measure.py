@@ -66,7 +66,7 @@ def load(root: Path, program: int | None) -> dict[str, float]:
         first = first or time.perf_counter_ns() - start
     wall, cpu = time.perf_counter_ns() - start, time.process_time_ns() - cpu
     assert published and not loaded.damage and not loaded.torn
-    records = len(loaded.digests)
+    records = len(loaded.records)
     return {
         "first_ns": first,
         "all_ns": wall,

@@ -52,9 +52,7 @@ WAYS = (
     Way("layer, no cache, stored", "none", "auto", stored=True),
     Way("layer, own cache from its file, stored", "FILE", "auto", stored=True),
     Way("layer, own cache, empty, stored", "empty", "auto", stored=True),
-    Way("layer, snapshot, no cache, stored", "none", "snapshot", stored=True),
     Way("layer, no cache, compiled", "none", "auto"),
-    Way("layer, snapshot, no cache, compiled", "none", "snapshot"),
 )
 
 

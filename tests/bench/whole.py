@@ -49,7 +49,7 @@ class Trial:
             last = self.world.last()
             took, waited = layered["create_ns_total"], last["load_wait_ns"]
             found.append((took / alone["create_ns_total"], (took - waited) / alone["create_ns_total"]))
-            ways = ", ".join(f"{last[name]} {name}" for name in ("adopted", "hits", "compiled"))
+            ways = ", ".join(f"{last[name]} {name}" for name in ("hits", "compiled"))
             print(f"run {number}: {told(*found[-1])}; waited {waited / 1e6:.1f} ms; {ways}", flush=True)
         return found
 

@@ -1,4 +1,4 @@
-"""Stores as programs leave them, made with the store's own code: journals, packs, snapshots, attestations."""
+"""Stores as programs leave them, made with the store's own code: journals, packs, attestations."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cell(number: int, last_used: int = NOW, identity: Identity = IDENTITY, **fie
     return record(data, **values)
 
 
-def note(text: bytes = b"plain_kind=i:2\n") -> bytes:
+def note(text: bytes = b"stub=b:1\n") -> bytes:
     """Returns what an older version wrote about the driver."""
     return record(text, format.NOTE)
 
@@ -92,9 +92,6 @@ class Store:
 
     def journal(self, program: tuple[str, str], *records: bytes, alive: bool = False) -> Path:
         return self.file(".journal" if alive else ".closed", program, *records, alive=alive)
-
-    def snapshot(self, program: tuple[str, str], data: bytes) -> Path:
-        return self.file(".snapshot", program, record(data, format.SNAPSHOT))
 
     def attest(self, program: tuple[str, str], data: bytes) -> Path:
         parts = Attestation(xxhash.xxh3_128_digest(data), len(data), NOW, 0, 0).parts()
@@ -147,7 +144,6 @@ def filled(root: Path) -> Store:
     store.journal(TOOL, *(cell(number) for number in range(30, 60)), used([31]))
     store.pack()
     store.journal(GAME, *(cell(number) for number in range(100, 105)))
-    store.snapshot(TOOL, cell_data(1000, size=5000))
     store.attest(GAME, b"what the game read")
     return store
 

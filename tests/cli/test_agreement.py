@@ -16,8 +16,6 @@ COLD, WARM = (0, COUNT), (COUNT, 0)
 POLICIES: dict[str, tuple[str, Made, Made]] = {
     "default": ("", COLD, WARM),
     "observe": ("settings: {carrier: observe}\n", COLD, COLD),
-    # The driver finds them itself, in the one cache that it was given.
-    "snapshot": ("settings: {carrier: snapshot}\n", COLD, (0, 0)),
     "off": ("settings: {carrier: 'off'}\n", (0, None), (0, None)),
 }
 

@@ -124,7 +124,7 @@ def full(user: User) -> User:
     user.policy_file.write_text(f"fleet: {{keys: [{{name: x, key: 'pylayer-ed25519:{'A' * 43}='}}]}}\n")
     (user.directory / "wrong.yaml").write_text("settings:\n  carier: cells\n")
     (user.directory / "rules.yaml").write_text(
-        "settings: {carrier: cells}\nrules:\n  - match: {executable: game}\n    set: {carrier: snapshot}\n"
+        "settings: {carrier: cells}\nrules:\n  - match: {executable: game}\n    set: {carrier: observe}\n"
     )
     (user.directory / "game.foz").write_bytes(prewarm.MAGIC)
     (user.directory / "replayer").write_text(f"#!/bin/sh\nexec {DEMO} --count 5\n")

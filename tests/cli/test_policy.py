@@ -32,16 +32,14 @@ def file(user: User) -> Path:
 
 def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
     """Each error is shown as a place that editors can follow, the line at fault, and a mark below the error."""
-    file.write_text("settings:\n  carier: off\n  adopt_driver_cache: yes   # really\nshare:\n    some\n")
+    file.write_text("settings:\n  carier: off\n  seed_application_caches: yes   # really\nshare:\n    some\n")
     done = user.pylayer("policy", "check")
     assert done.returncode == 1 and done.stderr == ""
     assert f"{file}:2:3: unknown key 'carier' in settings; did you mean carrier?\n" in done.stdout
     assert "     2 |   carier: off\n       |   ^^^^^^\n" in done.stdout
-    assert f"{file}:3:23: settings.adopt_driver_cache is 'yes'\n" in done.stdout
-    assert (
-        "     3 |   adopt_driver_cache: yes   # really\n       |                       ^^^\n  allowed: true or false\n"
-        in done.stdout
-    )
+    assert f"{file}:3:28: settings.seed_application_caches is 'yes'\n" in done.stdout
+    shown = f"     3 |   seed_application_caches: yes   # really\n       |{' ' * 28}^^^\n  allowed: true or false\n"
+    assert shown in done.stdout
     assert f"{file}:5:5: share is 'some'\n" in done.stdout
     assert done.stdout.endswith("3 problems: the layer would use the defaults instead of this file.\n")
 
@@ -272,7 +270,7 @@ settings:
   record_state: false
 rules:
 - match: {executable: "blend*", vendor: 0x1002}
-  set: {carrier: snapshot, driver_cache: replace}
+  set: {carrier: observe, driver_cache: replace}
 - match: {engine: "Unreal*"}
   set: {carrier: "off"}
 - match: {device: "*RADV*"}
@@ -293,11 +291,9 @@ def test_origins(user: User, file: Path) -> None:
         (3, 11, True, []),
     ]
     settings = device["settings"]
-    assert settings["carrier"] == {"value": "snapshot", "source": str(file), "line": 7, "rule": 1}
+    assert settings["carrier"] == {"value": "observe", "source": str(file), "line": 7, "rule": 1}
     assert settings["driver_cache"] == {"value": "keep", "source": str(file), "line": 11, "rule": 3}
     assert settings["record_state"] == {"value": False, "source": str(file), "line": 5, "rule": 0}
-    preset = settings["adopt_driver_cache"]
-    assert preset["source"] == "preset players" and preset["line"] > 0
     assert settings["application_caches"] == {"value": "attest", "source": "default", "line": 0, "rule": 0}
     assert found["top"]["share"]["source"] == str(file) and found["top"]["max_store_mib"]["source"] == "preset players"
     program = Program(**device["program"])
@@ -306,9 +302,9 @@ def test_origins(user: User, file: Path) -> None:
     )
     in_force = settings_for(config.read(str(file)), program, facts)
     assert {key: value["value"] for key, value in settings.items()} == in_force
-    assert device["plan"]["carrier"] == "snapshot" and device["reason"] == "chosen by the policy file"
+    assert device["plan"]["carrier"] == "observe" and device["reason"] == "chosen by the policy file"
     text = user.pylayer("policy", "explain", "blender").stdout
-    for words in ("does not match: engine is not known", "rule 1, ", "preset players:", "Carrier snapshot: chosen by"):
+    for words in ("does not match: engine is not known", "rule 1, ", "preset players:", "Carrier observe: chosen by"):
         assert words in " ".join(text.split())
 
 
@@ -327,11 +323,11 @@ def test_skipped_programs(user: User, file: Path) -> None:
 @ON_RADV
 def test_plan_is_that_of_the_program(user: User, file: Path) -> None:
     """For a recorded program, explain shows the plan that the program got."""
-    file.write_text('rules:\n- match: {executable: "pipelines", driver: "radv"}\n  set: {carrier: snapshot}\n')
+    file.write_text('rules:\n- match: {executable: "pipelines", driver: "radv"}\n  set: {carrier: observe}\n')
     user.demo(4)
     run = user.json("stats")["programs"][0]
     (device,) = user.json("policy", "explain", "pipelines")["devices"]
-    assert device["plan"]["carrier"] == run["carrier"] == "snapshot"
+    assert device["plan"]["carrier"] == run["carrier"] == "observe"
     assert device["reason"] == run["reason"] and device["device"]["device_name"] == run["device"]
 
 
@@ -354,7 +350,7 @@ def test_other_files_are_explained(user: User) -> None:
     done = user.pylayer("policy", "explain", "--policy", config.preset_path("hardening"))
     assert "Carrier off: switched off by the policy file" in done.stdout and "hardening.yaml:" in done.stdout
     assert "Every setting is the default" in user.pylayer("policy", "explain").stdout
-    assert "adopt_driver_cache" in user.pylayer("policy", "explain", "--all").stdout
+    assert "seed_application_caches" in user.pylayer("policy", "explain", "--all").stdout
     bad = user.directory / "bad.yaml"
     bad.write_text("shared: all\n")
     done = user.pylayer("policy", "explain", "--policy", "bad.yaml")
@@ -369,14 +365,14 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
     source += "    def plan_device(self, program, facts, settings):\n"
     (file.parent / "mine.py").write_text(
         f"{source}        plan = super().plan_device(program, facts, settings)\n"
-        "        plan.carrier = 2\n        plan.plain_kinds = 7\n        return plan\n"
+        "        plan.carrier = 3\n        plan.keep_data = 7\n        return plan\n"
     )
     file.write_text("policy: mine:Mine\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
-    assert device["plan"]["carrier"] == "snapshot" and device["reason"] == "chosen by the policy class"
+    assert device["plan"]["carrier"] == "observe" and device["reason"] == "chosen by the policy class"
     text = user.pylayer("policy", "explain", "x").stdout
-    assert "Carrier snapshot: chosen by the policy class" in text
-    assert "The policy class changes these attributes of the plan\n  plain_kinds  7\n" in text
+    assert "Carrier observe: chosen by the policy class" in text
+    assert "The policy class changes these attributes of the plan\n  keep_data  7\n" in text
     (file.parent / "mine.py").write_text(f"{source}        raise RuntimeError('no')\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"] is None and "RuntimeError: no" in device["reason"]

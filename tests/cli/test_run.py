@@ -245,11 +245,11 @@ def test_untrusted_store(user: User) -> None:
 
 def test_policy(user: User) -> None:
     """--policy gives the program an absolute path, and the layer obeys the file."""
-    (user.directory / "policy.yaml").write_text("settings: {carrier: snapshot}\n")
+    (user.directory / "policy.yaml").write_text("settings: {carrier: observe}\n")
     environment = program_environment(user, "--policy", "policy.yaml")
     assert environment["PYLAYER_CONFIG"] == str(user.directory / "policy.yaml")
     assert user.pylayer("run", "--policy", "policy.yaml", "--", DEMO, "--count", 4).returncode == 0
-    assert [run["carrier"] for run in read_all(str(user.store))] == ["snapshot"]
+    assert [run["carrier"] for run in read_all(str(user.store))] == ["observe"]
 
 
 @pytest.mark.parametrize(

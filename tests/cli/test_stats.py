@@ -194,7 +194,7 @@ def test_80_columns(user: User, program: str) -> None:
 def test_names_in_pipes(user: User) -> None:
     """Piped output is never cut, whatever COLUMNS says: a program's whole name is in its row and in its remarks."""
     name = "An-Exceedingly-Long-Name-Win64-Shipping.exe (An Exceedingly Long Name)"
-    write_run(user, program=name, counters=WIDE | {"adopted": 7}, refused={"wrong-uuid": 12345})
+    write_run(user, program=name, counters=WIDE | {"plain": 7}, refused={"wrong-uuid": 12345})
     lines = user.pylayer("stats", COLUMNS="40").stdout.splitlines()
     named = [line for line in lines if name in line]
     assert len(named) >= 2 and "987654" in named[0] and named[0].startswith(name)
@@ -212,7 +212,7 @@ def test_names_of_programs(user: User) -> None:
 
 def test_color(user: User) -> None:
     """--color, before or after the command, says when to use colours. always leaves piped rows whole."""
-    write_run(user, program="game " * 30, counters={"adopted": 7})
+    write_run(user, program="game " * 30, counters={"plain": 7})
     assert COLOUR.search(user.pylayer("--color", "always", "stats").stdout)
     assert "game " * 30 in user.pylayer("stats", "--color", "always", NO_COLOR="1").stdout
     assert "\x1b" not in user.terminal("stats", "--color=never")[1]
@@ -220,9 +220,9 @@ def test_color(user: User) -> None:
 
 def test_remarks(user: User) -> None:
     """Problems are reported below the table, with the program's name, only if there were any."""
-    write_run(user, counters={"adopted": 7, "events_dropped": 2, "answers_late": 1}, refused={"wrong-uuid": 3})
+    write_run(user, counters={"plain": 7, "events_dropped": 2, "answers_late": 1}, refused={"wrong-uuid": 3})
     text = " ".join(user.pylayer("stats").stdout.split())
-    assert "pipelines adopted from the driver's own cache: 7" in text
+    assert "pipelines created without probing the cache; their hits are unknown: 7" in text
     assert "cache data refused as wrong-uuid (written by another driver build): 3" in text
     assert "compiled pipelines not stored, because more came than the queue holds: 2" in text
     assert "times that the program went on before policy answered: 1" in text

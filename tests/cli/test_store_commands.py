@@ -116,8 +116,7 @@ def test_ls_rows(user: User, store: Store) -> None:
     rows = {row["program"]: row for row in shelf["programs"]}
     assert rows["game (The Game)"]["pipelines"] == 40 + 5 and rows["tool"]["pipelines"] == 30
     game = rows["game (The Game)"]
-    assert [game[key] for key in ("journals", "packs", "snapshots", "attestation_files")] == [1, 1, 0, 1]
-    assert rows["tool"]["snapshots"] == 1
+    assert [game[key] for key in ("journals", "packs", "attestation_files")] == [1, 1, 1]
     assert stores.NOW <= game["last_used_s"] <= time.time()
     assert shelf["fields"] == IDENTITY.fields
 
@@ -243,9 +242,8 @@ def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> No
 def test_80_columns(user: User, store: Store, command: str) -> None:
     """Tables fit 80 columns with names and identities of any length. Only paths and identities may make a line
     longer."""
-    for suffix in (".attest", ".snapshot"):
-        (path,) = store.files(f"*{suffix}")
-        move_file(str(user.store), str(path), [Damage(str(path), "damaged-data", detail="for the test")])
+    (path,) = store.files("*.attest")
+    move_file(str(user.store), str(path), [Damage(str(path), "damaged-data", detail="for the test")])
     for line in user.terminal(*command.split(), TERM="dumb")[1].splitlines():
         assert len(line) <= 80 or str(user.store) in line or IDENTITY.name in line, line
 
@@ -268,7 +266,7 @@ def test_hostile_names(user: User) -> None:
 
 def test_names_of_nobody(user: User, store: Store) -> None:
     """Files with names that pylayer never uses are counted, and no command fails because of them."""
-    for name in ("x.journal", "zzzzzzzzzzzzzzzz-1.closed", "1234567890abcdef-.attest", "-.pack", "y.snapshot"):
+    for name in ("x.journal", "zzzzzzzzzzzzzzzz-1.closed", "1234567890abcdef-.attest", "-.pack"):
         (store.path / name).write_bytes(b"what is this")
     assert added_up(user.json("ls")) == store.sizes()
     for command in (

@@ -4,7 +4,7 @@ Kinds are those of tests/corruption/kinds.c. INPUTS corrupted pieces of each are
 
 - to RADV without the layer, as a program's own VkPipelineCache data and pipeline binaries: what a damaged file does;
 - to the same program under the layer, which knows what the program read in its first run;
-- to the layer as files of its own store: records of journals and snapshots, and whole files of every sort.
+- to the layer as files of its own store: records of journals, and whole files of every sort.
 
 The driver must not be given a byte that it never gave out. What it is given is judged by its digest, by the witness
 below (tests/witness): drivers accept most corrupted data without a word.
@@ -43,8 +43,8 @@ UNKNOWN = {("binaries", "one bit of the key"): "a key under which the program ne
 
 
 #: The store's files: carrier that writes them, their suffix, what the program's records in them hold.
-RECORDS = [("cells", "closed", "cache"), ("snapshot", "snapshot", "cache"), ("binaries", "closed", "binaries")]
-FILES = [("cells", "closed"), ("cells", "pack"), ("cells", "attest"), ("snapshot", "snapshot")]
+RECORDS = [("cells", "closed", "cache"), ("binaries", "closed", "binaries")]
+FILES = [("cells", "closed"), ("cells", "pack"), ("cells", "attest")]
 FILES += [("binaries", "closed"), ("binaries", "pack"), ("binaries", "binaries")]
 NAMES = {"closed": "journal", "binaries": ".binaries", "attest": ".attest"}
 
@@ -171,7 +171,7 @@ class Corruption:
         self.options = options
         self.prepared = {
             carrier: Prepared(directory / carrier, carrier, options.application_caches)
-            for carrier in ("cells", "snapshot", "binaries")
+            for carrier in ("cells", "binaries")
         }
         kinds = subprocess.run([PROGRAM, "kinds"], capture_output=True, text=True, check=True).stdout
         self.kinds: dict[str, list[str]] = {}

@@ -22,7 +22,7 @@ from differential.interpreters import Bench, Crash, Outputs
 from differential.outputs import SLOT
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
-CARRIERS = ("cells", "binaries", "snapshot")
+CARRIERS = ("cells", "binaries")
 BY_HAND = "To look at it, with the program in FILE: .venv/bin/python tests/differential/run.py --script FILE"
 
 

@@ -27,14 +27,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from recipes.seen import Line, difference, parse
 
 LAYER = "VK_LAYER_PYLAYER_pipeline_cache"
-CARRIERS = ("auto", "cells", "binaries", "snapshot", "observe")
+CARRIERS = ("auto", "cells", "binaries", "observe")
 #: How the program creates its pipelines.
 WAYS = {"no cache": (), "own cache": ("--cache",)}
 #: Runs with one store, in order.
 RUNS = ("cold", "warm", "warm again")
 #: A driver that crashes in a call that the layer adds ends one process. The next must do without the call.
 ATTEMPTS = 3
-COUNTED = ("hits", "binary_hits", "compiled", "plain", "plain_compiled", "adopted", "passed", "uncacheable", "failed")
+COUNTED = ("hits", "binary_hits", "compiled", "plain", "plain_compiled", "passed", "uncacheable", "failed")
 
 
 #: The parts of what is linked from libraries, none for whole pipelines, and whether the link is optimized.

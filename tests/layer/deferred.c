@@ -211,12 +211,13 @@ static void create_replayable(VkDeferredOperationKHR operation)
     vkDestroyPipelineCache(rays.program.device, cache, NULL);
 }
 
-/* Another outcome where the pipeline is stored already. The operation that failed is used again. */
+/* Other outcomes where the pipeline is stored already. The operation that failed is used again. */
 static void create_without_compiling(VkDeferredOperationKHR operation)
 {
     RayPipeline may_not = variants[17];
     may_not.info.flags |= VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
     run((Attempt){"may-not-compile", operation, .count = 2, .pipelines = {&variants[1], &may_not}});
+    run((Attempt){"not-found", operation, .count = 1, .pipelines = {&may_not}});
     run((Attempt){"after-failure", operation, .count = 1, .pipelines = {&variants[1]}});
     run((Attempt){"then-may", operation, .count = 1, .pipelines = {&variants[17]}});
     run((Attempt){"then-found", operation, .count = 1, .pipelines = {&may_not}});

@@ -36,7 +36,7 @@ def count_of(path: Path) -> int:
 # ---- What a program asks for -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("carrier", ["auto", "cells", "binaries", "snapshot", "off"])
+@pytest.mark.parametrize("carrier", ["auto", "cells", "binaries", "off"])
 def test_every_command_answers_as_without_the_layer(world: World, driver: ScriptedDriver, carrier: str) -> None:
     """Every way of calling the extension's commands gives the same results, sizes, keys and bytes as without the layer,
     in two runs."""
@@ -276,7 +276,7 @@ def test_programs_that_keep_binaries(world: World, driver: ScriptedDriver) -> No
     assert world.last()["passed"] == 12
 
 
-@pytest.mark.parametrize("carrier", ["auto", "cells", "binaries", "snapshot"])
+@pytest.mark.parametrize("carrier", ["auto", "cells", "binaries"])
 def test_properties_are_the_drivers(scripted: ScriptedDriver, carrier: str) -> None:
     """What a program reads in VkPhysicalDevicePipelineBinaryPropertiesKHR is what it reads without the layer."""
     world, program = scripted.world, [str(BUILD / "tests" / "binary_properties")]

@@ -59,7 +59,7 @@ def test_fingerprints_of_hits_in_the_own_cache(world: World) -> None:
     assert set(warm["seen"]) == set(only(cold, "destroyed")[0]["seen"])
 
 
-@pytest.mark.parametrize("carrier", ["snapshot", "off"])
+@pytest.mark.parametrize("carrier", ["observe", "off"])
 def test_fingerprints_of_other_carriers(world: World, carrier: str) -> None:
     """Pipelines created without a probe have fingerprints too. Without a carrier none are made."""
     cells = record(world)
@@ -68,7 +68,7 @@ def test_fingerprints_of_other_carriers(world: World, carrier: str) -> None:
     other = record(world, settings=f"{{carrier: '{carrier}'}}")
     world.demo("--count", 20, "--cache", "object")
     found = only(other.take(), "destroyed")[0]["seen"]
-    assert set(found) == (set(seen) if carrier == "snapshot" else set())
+    assert set(found) == (set(seen) if carrier == "observe" else set())
 
 
 def test_links_and_libraries_have_fingerprints(world: World) -> None:

@@ -32,7 +32,7 @@ def recorded(world: World) -> Timeline:
     return line
 
 
-@pytest.mark.parametrize("carrier", ["cells", "binaries", "snapshot"])
+@pytest.mark.parametrize("carrier", ["cells", "binaries"])
 def test_names_are_recorded(world: World, carrier: str) -> None:
     """The timeline has the shaders of each compiled pipeline, with their hashes and names, and the pipelines' names. A
     name that was replaced before a pipeline was created is not there, nor does a destroyed module pass its name on."""

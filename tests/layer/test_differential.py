@@ -113,7 +113,7 @@ def generated() -> str:
 
 
 @NEEDS_VALIDATION
-@pytest.mark.parametrize("carrier", [None, "cells", "binaries", "snapshot"])
+@pytest.mark.parametrize("carrier", [None, "cells", "binaries"])
 def test_generated_programs_are_valid(world: World, tmp_path: Path, carrier: str | None, generated: str) -> None:
     """Validation reports nothing about generated programs, so that a difference is never the program's fault. It also
     reports nothing below the layer, with an empty store and a full one."""

@@ -27,13 +27,9 @@ CRASHES: list[tuple[str, str, list[str | int]]] = [
     ("auto", "pipeline=crash?guilty", ["--count", 16, "--threads", 4]),
     ("auto", "pipeline=crash?guilty", ["--count", 8, "--cache", "object"]),
     ("auto", "pipeline=crash?guilty", ["--count", 4, "--gpl"]),
-    ("auto", "driver-id=4;create-cache=crash?guilty", ["--count", 8]),  # Plan.cells_alone
-    ("auto", "driver-id=4;pipeline=crash?guilty", ["--count", 8]),
     ("binaries", "create-binaries=crash?guilty?from-data", ["--count", 8, "--api", "1.3"]),
     ("binaries", "pipeline=crash?guilty?from-binaries", ["--count", 8, "--api", "1.3"]),
     ("binaries", "pipeline=crash?guilty?from-binaries", ["--count", 8, "--api", "1.3", "--batch", 4]),
-    ("snapshot", "create-cache=crash?guilty", ["--count", 8]),
-    ("snapshot", "merge=crash?guilty", ["--count", 8]),
 ]
 
 
@@ -52,27 +48,11 @@ def test_crashes_once(scripted: ScriptedDriver, carrier: str, script: str, argum
     assert scripted.counts["compiles"] == 0
 
 
-# The first pipeline is created before the store is loaded.
-@pytest.mark.parametrize(
-    ("way", "guilty"), [(["--count", 8], 1), (["--count", 8], 3), (["--count", 8, "--cache", "object"], 1)]
-)
-def test_snapshot_with_a_guilty_pipeline(scripted: ScriptedDriver, way: list[str | int], guilty: int) -> None:
-    """If the driver crashes over one pipeline of a snapshot, that pipeline is compiled from then on and the others are
-    cache hits."""
-    scripted.settings(carrier="snapshot")
-    scripted.demo(*way, script=f"guilty={guilty}")
-    assert scripted.demo(*way, script="pipeline=crash?guilty", check=False).returncode == -signal.SIGSEGV
-    for _ in range(2):
-        scripted.demo(*way, script="pipeline=crash?guilty", verify=True)
-        assert (scripted.counts["compiles"], scripted.counts["hits"]) == (1, 7)
-
-
 @pytest.mark.parametrize("cache", [(), ("--cache", "object")], ids=["no cache", "its own cache"])
 @pytest.mark.parametrize("deferred", ["at-once", "to-join"])
 def test_deferred_with_a_guilty_pipeline(scripted: ScriptedDriver, deferred: str, cache: tuple[str, ...]) -> None:
-    """If the driver crashes over one pipeline of a snapshot that a program defers, the next runs create that pipeline
-    without stored data."""
-    scripted.settings(carrier="snapshot")
+    """If the driver crashes over a stored pipeline that a program defers, the next runs create that pipeline without
+    stored data."""
     way = ("--count", 4, "--ray-tracing", "--deferred", 2, "--api", "1.3", *cache)
     driver = f"deferral={deferred};"
     scripted.demo(*way, script=f"{driver}guilty=2")
@@ -105,9 +85,9 @@ optimized: compute C0 : P1 shader=comp0 {how}
 )
 def test_suspect_with_a_seeded_cache(scripted: ScriptedDriver, how: str, script: str) -> None:
     """The suspected pipeline is created after stored data was merged into the program's own cache, and the driver still
-    has the fatal entry under another name. The pipeline is still compiled, without any cache."""
+    has the fatal entry, of an equal pipeline with another name. The pipeline is still compiled, without any cache."""
     scripted.settings(carrier="cells")
-    scripted.recipe(optimized("spec=1000:1"), script="guilty=2")
+    scripted.recipe(f"{optimized('spec=1000:1')}again: compute C0 : P3 shader=comp0 {SAME}\n", script="guilty=2")
     fatal = "internal-cache=no;pipeline=crash?guilty"
     assert scripted.recipe(optimized(SAME), script=fatal, check=False).returncode == -signal.SIGSEGV
     process = scripted.recipe(optimized(how), script=fatal + script)
@@ -115,7 +95,7 @@ def test_suspect_with_a_seeded_cache(scripted: ScriptedDriver, how: str, script:
     assert (scripted.counts["guilty-uses"], scripted.counts["hits"] > 0) == (0, True)
 
 
-@pytest.mark.parametrize("carrier", ["auto", "snapshot"])
+@pytest.mark.parametrize("carrier", ["auto"])
 def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, carrier: str, tmp_path: Path) -> None:
     """A program's own cache file that passes every check crashes the driver when it is used: in each run without the
     layer, once with it."""

@@ -42,7 +42,7 @@ OUTCOMES: dict[str, tuple[Change, str]] = {
 UNKNOWN: dict[str, Change] = {"header alone": lambda data: data[:32], "twice": lambda data: data + data}
 
 
-@pytest.mark.parametrize(("carrier", "others"), [("auto", OTHERS), ("binaries", OTHERS[:2]), ("snapshot", OTHERS[:2])])
+@pytest.mark.parametrize(("carrier", "others"), [("auto", OTHERS), ("binaries", OTHERS[:2])])
 def test_nothing_crosses_to_another_build(scripted: ScriptedDriver, others: list[str], carrier: str) -> None:
     """Several builds use one store in turn. Each finds its own pipelines and none of the others'."""
     scripted.settings(carrier=carrier)

@@ -28,7 +28,7 @@ FROM_BINARIES = [
     "pipeline=null?from-binaries@3",
 ]
 WAYS = [
-    *[(carrier, program, FROM_CACHE) for carrier in ("auto", "snapshot") for program in PROGRAMS],
+    *[(carrier, program, FROM_CACHE) for carrier in ("auto",) for program in PROGRAMS],
     ("binaries", "Vulkan 1.3", FROM_BINARIES),
 ]
 
@@ -50,17 +50,6 @@ def test_what_is_stored_cannot_be_used(
     assert scripted.counts["compiles"] == 0
 
 
-@pytest.mark.parametrize("script", ["pipeline=null?hit", "pipeline=error:out-of-host-memory?hit"])
-def test_kinds_that_are_not_probed(scripted: ScriptedDriver, script: str) -> None:
-    """The program also gets its pipelines after the layer has stopped probing their kind, with a cache of its own into
-    which the store was merged."""
-    first = seen(scripted.demo(*PROGRAMS["own cache, feedback"], layered=False))
-    never_found = "pipeline=error:compile-required?may-not-compile"
-    for one in (never_found, never_found, never_found, script):
-        assert seen(scripted.demo(*PROGRAMS["own cache, feedback"], script=one)) == first
-    assert scripted.world.last()["plain"] > 0
-
-
 @pytest.mark.parametrize("script", ["pipeline=error:out-of-host-memory?probe", "pipeline=error:1000999999?probe"])
 def test_probe_fails(scripted: ScriptedDriver, script: str) -> None:
     """If a probe returns an error instead of VK_PIPELINE_COMPILE_REQUIRED, the pipeline is compiled."""
@@ -75,8 +64,6 @@ def test_probe_fails(scripted: ScriptedDriver, script: str) -> None:
         ("auto", "pipeline=error:1000999999"),
         ("binaries", "pipeline=null"),
         ("binaries", "pipeline=error:invalid-shader"),
-        ("snapshot", "pipeline=null"),
-        ("snapshot", "pipeline=error:1000999999"),
     ],
 )
 def test_no_pipeline_can_be_created(scripted: ScriptedDriver, script: str, carrier: str) -> None:
@@ -86,7 +73,7 @@ def test_no_pipeline_can_be_created(scripted: ScriptedDriver, script: str, carri
     assert scripted.compiles_after(script, *PROGRAMS["early return"]) == 0
 
 
-@pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
+@pytest.mark.parametrize("carrier", ["auto", "binaries"])
 @pytest.mark.parametrize("result", ["out-of-host-memory", "1000999999"])
 def test_one_pipeline_fails_once(scripted: ScriptedDriver, result: str, carrier: str) -> None:
     """A failure that does not repeat does not reach the program, because the layer tries a second time."""
@@ -97,7 +84,7 @@ def test_one_pipeline_fails_once(scripted: ScriptedDriver, result: str, carrier:
     assert result_above["created"] == 8
 
 
-@pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
+@pytest.mark.parametrize("carrier", ["auto", "binaries"])
 def test_lost_device_is_not_tried_again(scripted: ScriptedDriver, carrier: str) -> None:
     """VK_ERROR_DEVICE_LOST reaches the program, whichever call of the layer returned it."""
     scripted.settings(carrier=carrier)

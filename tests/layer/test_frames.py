@@ -118,7 +118,6 @@ def test_counted_by_the_layer(driver: ScriptedDriver) -> None:
     ("settings", "script"),
     [
         ({"carrier": "binaries"}, "internal-cache=no"),  # CAPTURE_DATA
-        ({}, "cache-control=no"),  # the snapshot carrier
         ({"carrier": "observe"}, ""),
     ],
 )

@@ -81,7 +81,7 @@ def test_no_code_from_working_directory_or_store(world: World, library: Path) ->
     places = [world.directory, world.store, world.store / "policy", world.store / "runs", identity, home, user_site]
     for place in (*places, config.parent):
         plant(place, library)
-    config.write_text("settings: {adopt_driver_cache: false}\n")  # a new policy file, so PyYAML is imported
+    config.write_text("settings: {record_state: false}\n")  # a new policy file, so PyYAML is imported
     planted = str(world.directory)
     world.demo(
         "--count",

@@ -24,7 +24,7 @@ WAYS = {"plain": (), "feedback": ("--feedback",), "own cache": ("--cache",)}
 
 
 #: Every way with the carrier that most devices have; with the others only the ways that make a difference to them.
-WAYS_OF_CARRIERS = {"cells": tuple(WAYS), "snapshot": ("plain", "own cache"), "binaries": ("plain", "feedback")}
+WAYS_OF_CARRIERS = {"cells": tuple(WAYS), "binaries": ("plain", "feedback")}
 EACH_WAY = pytest.mark.parametrize(
     ("carrier", "way"),
     [(carrier, way) for carrier, ways in WAYS_OF_CARRIERS.items() for way in ways],

@@ -8,7 +8,7 @@ import pytest
 from layer.recorder import only, record
 from scripted_driver import ScriptedDriver
 
-CARRIERS = ["cells", "snapshot", "off"]
+CARRIERS = ["cells", "off"]
 
 DEVICE = "device control modules\n"
 #: Buffers that are too small or larger, and a cache of whatever was read.
@@ -99,8 +99,6 @@ def test_pipelines_are_found_after_merges(driver: ScriptedDriver, carrier: str) 
         counters = driver.world.last()
         if carrier == "cells":
             assert (counters["compiled"], counters["hits"]) == (compiled, 5 - compiled)
-        elif carrier == "snapshot":
-            assert counters["plain_compiled"] == compiled
 
 
 def check_callbacks(driver: ScriptedDriver, script: str = "") -> None:

@@ -147,9 +147,9 @@ def test_what_crashes_does_so_once(world: World) -> None:
 
 def test_own_keys_win(world: World) -> None:
     """The user's own keys take precedence over the preset, and the preset decides the rest."""
-    choose(world, "players", share="program", settings={"carrier": "snapshot"})
+    choose(world, "players", share="program", settings={"carrier": "observe"})
     world.demo("--count", 4)
-    assert world.runs()[-1]["carrier"] == "snapshot"
+    assert world.runs()[-1]["carrier"] == "observe"
     compiled = (world.store / "policy").glob("*.flat")
     text = next(compiled).read_text()
-    assert "share=s:program" in text and "settings.adopt_driver_cache=b:1" in text
+    assert "share=s:program" in text and "max_store_mib=i:16384" in text

@@ -24,9 +24,6 @@ from pylayer.store.reader import Reader
 MANY = 5000
 
 
-#: Cells alone (Plan.cells_alone), as for NVIDIA's driver, whose VkDriverId this is.
-ALONE = "driver-id=4"
-
 PYLAYER = str(Path(sys.executable).parent / "pylayer")
 
 
@@ -115,16 +112,14 @@ def test_records_without_fingerprints_in_slices(scripted: ScriptedDriver, folded
     assert last["pipelines"] == 360 and last["fetched"] == 40
 
 
-@pytest.mark.parametrize(
-    ("folded", "script"), [(False, ""), (True, ""), (True, ALONE)], ids=["journals", "packs", "cells alone"]
-)
-def test_many_records(scripted: ScriptedDriver, folded: bool, script: str) -> None:
+@pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
+def test_many_records(scripted: ScriptedDriver, folded: bool) -> None:
     """Every one of several thousand pipelines is found, in journals and in packs whose tables stay on the disk."""
-    scripted.demo("--count", MANY, script=script)
+    scripted.demo("--count", MANY)
     if folded:
         trim(scripted.world)
     for threads in (1, 4):
-        scripted.demo("--count", MANY, "--threads", threads, script=script)
+        scripted.demo("--count", MANY, "--threads", threads)
         assert scripted.counts["compiles"] == 0
         assert scripted.world.last()["fetched"] == MANY
 
@@ -140,20 +135,6 @@ def test_many_records_in_one_journal(scripted: ScriptedDriver) -> None:
     assert "libvulkan" in result.stderr and "_policy" not in result.stderr
 
 
-def test_cells_alone(scripted: ScriptedDriver) -> None:
-    """A driver that is faster so gets each stored cell in a cache of its own, and merged cells for pipelines that are
-    created again."""
-    scripted.demo("--count", 40, script=ALONE)
-    scripted.demo("--count", 40, script=ALONE)
-    assert (scripted.counts["hits"], scripted.counts["initial-data"], scripted.counts["merge"]) == (40, 40, 0)
-    steps = ("instance", "device", "pipelines", 40, "again", 40, "again", 40, *END)
-    for _ in ("cold", "warm"):
-        run_host(scripted.world, *steps, **scripted.environment(ALONE))
-    counts, last = scripted.take_counts(), scripted.world.last()
-    assert (last["hits"], last["compiled"]) == (120, 0)
-    assert counts["initial-data"] == 80 and counts["merge"] == 12
-
-
 def test_folded_while_the_program_runs(world: World) -> None:
     """If a fold deletes a file that the layer knows, the layer finds the records in the new file."""
     run_host(world, "instance", "device", "pipelines", 200, *END)
@@ -163,12 +144,11 @@ def test_folded_while_the_program_runs(world: World) -> None:
     assert world.stored_files(".pack") and world.last()["compiled"] == 0
 
 
-@pytest.mark.parametrize("script", ["", ALONE], ids=["merged", "alone"])
-def test_wrong_tables(scripted: ScriptedDriver, script: str) -> None:
+def test_wrong_tables(scripted: ScriptedDriver) -> None:
     """A table that names wrong places, or the places of other pipelines, costs compiles and nothing else. The witness
     in the driver would see bytes that it never returned."""
-    scripted.demo("--count", 40, script=script)
-    scripted.demo("--count", 1, script=script)
+    scripted.demo("--count", 40)
+    scripted.demo("--count", 1)
     trim(scripted.world)
     (path,) = scripted.world.stored_files(".pack")
     good = change_table(path)
@@ -187,10 +167,10 @@ def test_wrong_tables(scripted: ScriptedDriver, script: str) -> None:
         change_table(path, entries)
         for journal in scripted.world.stored_files(".journal", ".closed"):
             journal.unlink()
-        result = scripted.demo("--count", 40, script=script, verify=False)
+        result = scripted.demo("--count", 40, verify=False)
         assert result["created"] == 40 and not scripted.violations
     path.write_bytes(whole)
-    scripted.demo("--count", 40, script=script)
+    scripted.demo("--count", 40)
     assert scripted.counts["compiles"] == 0
 
 
@@ -210,20 +190,19 @@ def test_fingerprints_of_other_pipelines(real: World, folded: bool) -> None:
         assert (real.last()["hits"], real.last()["compiled"], real.runs()[-1]["stored_records"]) == (64, 0, 0)
 
 
-@pytest.mark.parametrize("script", ["", ALONE], ids=["merged", "alone"])
-def test_damaged_record(scripted: ScriptedDriver, script: str) -> None:
+def test_damaged_record(scripted: ScriptedDriver) -> None:
     """A damaged record is named, not given to the driver and compiled again; the next run finds it."""
-    scripted.demo("--count", 12, script=script)
-    scripted.demo("--count", 1, script=script)
+    scripted.demo("--count", 12)
+    scripted.demo("--count", 1)
     (path, *_) = [path for path in scripted.world.stored_files(".closed") if path.stat().st_size > 2000]
     data = bytearray(path.read_bytes())
     size = format.RECORD_HEADER.unpack_from(data, 256)[3]
     data[256 + 64 + size // 2] ^= 1
     path.write_bytes(data)
-    result = scripted.demo("--count", 12, script=script)
+    result = scripted.demo("--count", 12)
     assert scripted.counts["compiles"] == 1
     assert "damaged-data" in scripted.warnings(result)
-    scripted.demo("--count", 12, script=script)
+    scripted.demo("--count", 12)
     assert scripted.counts["compiles"] == 0
 
 
@@ -280,41 +259,36 @@ def test_own_cache_holds_its_own(world: World, tmp_path: Path) -> None:
     assert alone.stat().st_size <= under.stat().st_size < alone.stat().st_size * 1.1
 
 
-@pytest.mark.parametrize(
-    ("count", "script"),
-    [(12, ""), (12, ALONE), (MANY, "")],
-    ids=["table in memory", "cells alone", "table on the disk"],
-)
-def test_slow_disk(scripted: ScriptedDriver, count: int, script: str) -> None:
+@pytest.mark.parametrize("count", [12, MANY], ids=["table in memory", "table on the disk"])
+def test_slow_disk(scripted: ScriptedDriver, count: int) -> None:
     """If the disk does not deliver a stored pipeline in the time of a compile, it is compiled. The file does not
     count as damaged, and a run with a faster disk finds everything."""
-    scripted.demo("--count", count, script=script)
-    scripted.demo("--count", 1, script=script)
+    scripted.demo("--count", count)
+    scripted.demo("--count", 1)
     trim(scripted.world)
     disk = FailingDisk(scripted.world, "read:EAGAIN:path=.pack:from=6")
-    result = scripted.demo("--count", 12, script=script, **disk.environment)
+    result = scripted.demo("--count", 12, **disk.environment)
     assert result["created"] == 12 and scripted.counts["compiles"] == 12 and disk.struck
     assert not scripted.warnings(result)
-    scripted.demo("--count", 12, script=script)
+    scripted.demo("--count", 12)
     assert scripted.counts["compiles"] == 0
 
 
 @pytest.mark.parametrize("error", ["EMFILE", "ENFILE", "ESTALE"])
 @pytest.mark.parametrize("call", [1, 2])
-@pytest.mark.parametrize("script", ["", ALONE], ids=["merged", "alone"])
-def test_one_moment_without_descriptors(scripted: ScriptedDriver, error: str, call: int, script: str) -> None:
+def test_one_moment_without_descriptors(scripted: ScriptedDriver, error: str, call: int) -> None:
     """A file of the store that cannot be opened for a moment costs at most the pipeline that wanted it: the others are
     found in this run, and that one by the next creation."""
     count = 24
     steps = ("instance", "device", "pipelines", count, "again", count, *END)
     for _ in range(2):
-        run_host(scripted.world, *steps, **scripted.environment(script))
+        run_host(scripted.world, *steps, **scripted.environment(""))
     trim(scripted.world)
-    run_host(scripted.world, *steps, **scripted.environment(script))
+    run_host(scripted.world, *steps, **scripted.environment(""))
     disk = FailingDisk(scripted.world, f"open:{error}:path=.pack:nth={call}")
-    result = run_host(scripted.world, *steps, **disk.environment, **scripted.environment(script))
+    result = run_host(scripted.world, *steps, **disk.environment, **scripted.environment(""))
     assert len(disk.struck) == 1 and scripted.world.last()["compiled"] <= 1 and not lines(result)
-    run_host(scripted.world, *steps, **scripted.environment(script))
+    run_host(scripted.world, *steps, **scripted.environment(""))
     assert scripted.world.last()["compiled"] == 0
 
 

@@ -28,9 +28,12 @@ WAYS = {
     "own cache, feedback": ("--cache", "--feedback"),
 }
 
-#: How many pipelines RADV puts into no cache and creates again each time: those whose internal representations are
-#: captured, and a library made only of other libraries (for which nothing is left to compile).
-NEVER_KEPT = {"executables": 14, "libraries": 1}
+#: How many pipelines RADV puts into no cache and creates again each time: a library made only of other libraries (for
+#: which nothing is left to compile).
+NEVER_KEPT = {"libraries": 1}
+#: How many pass unchanged, because statistics or internal representations of them are captured, or of others of their
+#: call.
+PASSED = {"executables": 16, "flags": 5}
 
 #: The recipe of VK_EXT_descriptor_heap creates pipelines that differ in their mappings alone, each once. Not every
 #: driver has it; ``make descriptor-heap`` runs these tests with one that does.
@@ -62,6 +65,7 @@ class Row:
     times: int = 0
     #: Pipelines that the second run compiles again, too.
     never_kept: int = 0
+    passed: int = 0
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -75,14 +79,13 @@ class Row:
 #: most devices have, with the others only in the ways that make a difference to them.
 TOGETHER = {
     "cells": tuple(WAYS),
-    "snapshot": ("own cache, feedback",),
     "binaries": ("feedback", "own cache, feedback"),
 }
 ROWS = [
-    *(Row(recipe, never_kept=NEVER_KEPT.get(recipe, 0)) for recipe in RECIPES),
+    *(Row(recipe, never_kept=NEVER_KEPT.get(recipe, 0), passed=PASSED.get(recipe, 0)) for recipe in RECIPES),
     Row(HEAP, carrier="binaries"),
     *(
-        Row("all", way, carrier, times=2, never_kept=2 * sum(NEVER_KEPT.values()))
+        Row("all", way, carrier, times=2, never_kept=2 * sum(NEVER_KEPT.values()), passed=2 * sum(PASSED.values()))
         for carrier, ways in TOGETHER.items()
         for way in ways
     ),
@@ -116,14 +119,19 @@ def needs_heaps(recipe: str) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_program_sees_the_same(world: World, row: Row) -> None:
-    """The program sees in two runs what it sees without the layer, and the second run compiles nothing."""
+    """The program sees in two runs what it sees without the layer, and the second run compiles nothing. Pipelines that
+    capture statistics or representations pass."""
     needs_heaps(row.recipe)
     assert any("result=0" in line.seen for line in run_alone(row.arguments)), "the driver lacks what this is about"
     world.configure(carrier=row.carrier)
     first, second = same_twice(world, row)
+    counters = second["counters"]
+    assert counters["events_dropped"] == 0
+    if row.way == "statistics":
+        assert counters["pipelines"] == 0 and counters["passed"] > 200
+        return
     assert compiled(first["counters"]) > 0
-    assert compiled(second["counters"]) == row.never_kept
-    assert second["counters"]["passed"] == second["counters"]["events_dropped"] == 0
+    assert (compiled(counters), counters["passed"]) == (row.never_kept, row.passed)
 
 
 @pytest.mark.parametrize("row", ROWS_OF_LAVAPIPE, ids=str)
@@ -158,10 +166,11 @@ def test_mappings_are_told_apart(world: World) -> None:
 
 
 def test_chains_that_can_be_copied(world: World) -> None:
-    """The layer probes every pipeline except one whose flags follow an unknown structure."""
+    """The layer keeps every pipeline that it may, also behind structures that it does not know: one call's flags follow
+    one, but its pipelines pass anyway, because representations are captured."""
     run(world, "flags")
     counters = world.last()
-    assert counters["plain"] == 1 and counters["compiled"] == 11
+    assert (counters["plain"], counters["compiled"], counters["passed"]) == (0, 7, PASSED["flags"])
 
 
 def messages(world: World, log: Path, arguments: tuple[str, ...], layers: str | None) -> set[str]:
@@ -186,7 +195,6 @@ def messages_alone(arguments: tuple[str, ...]) -> set[str]:
         Row("all", "flags2", "cells"),
         Row("all", "statistics", "cells"),
         Row("all", "own cache, feedback", "cells"),
-        Row("all", "own cache, feedback", "snapshot"),
         Row("all", "flags2", "binaries"),
         Row("all", "own cache, feedback", "binaries"),
     ],

@@ -46,12 +46,7 @@ DIFFERENT = (
 
 @pytest.mark.parametrize(
     ("carrier", "mode"),
-    [
-        (carrier, mode)
-        for carrier in ("auto", "binaries", "snapshot")
-        for mode in MODES
-        if carrier == "auto" or mode in DIFFERENT
-    ],
+    [(carrier, mode) for carrier in ("auto", "binaries") for mode in MODES if carrier == "auto" or mode in DIFFERENT],
 )
 def test_program_notices_nothing(scripted: ScriptedDriver, mode: str, carrier: str) -> None:
     """With each carrier the program sees in two runs what it sees without the layer."""
@@ -62,7 +57,7 @@ def test_program_notices_nothing(scripted: ScriptedDriver, mode: str, carrier: s
         assert seen(scripted.demo(*MODES[mode], script="devices=2")) == alone
 
 
-@pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
+@pytest.mark.parametrize("carrier", ["auto", "binaries"])
 def test_second_run_compiles_nothing(scripted: ScriptedDriver, carrier: str) -> None:
     """Pipelines that the driver compiled in one process are found in the next one, and the store verifies."""
     scripted.settings(carrier=carrier)

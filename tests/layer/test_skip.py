@@ -197,7 +197,7 @@ def test_change_of_the_policy_file(world: World) -> None:
 
 def test_policy_file_without_skip_rules(world: World) -> None:
     """With a policy file without skip rules the built-in rules apply."""
-    policy_file(world, "settings: {adopt_driver_cache: false}\n")
+    policy_file(world, "settings: {record_state: false}\n")
     assert run_as(world, "vulkaninfo").skipped
     compile_policy(world)
     assert_untouched(run_as(world, "vulkaninfo"))

@@ -58,7 +58,7 @@ def test_user_overrides_the_system(world: World, system: Path, user: Path) -> No
 def test_system_rules_and_those_of_the_user(world: World, system: Path, user: Path) -> None:
     """Rules of both files apply, and the user's win."""
     system.write_text("rules: [{match: {executable: host}, set: {carrier: 'off', store: read-only}}]\n")
-    user.write_text("settings: {carrier: snapshot}\n")
+    user.write_text("settings: {carrier: observe}\n")
     assert carrier(world) == "off"
     user.write_text("rules: [{match: {executable: h*}, set: {carrier: cells}}]\n")
     assert carrier(world) == "cells" and world.stored_files() == []
@@ -80,9 +80,9 @@ def test_named_file_lies_over_the_system(world: World, system: Path, tmp_path: P
     """A file that PYLAYER_CONFIG names replaces the user's file, not the system's."""
     system.write_text("settings: {carrier: cells, store: read-only}\n")
     named = tmp_path / "named.yaml"
-    named.write_text("settings: {carrier: snapshot}\n")
+    named.write_text("settings: {carrier: observe}\n")
     world.environment["PYLAYER_CONFIG"] = str(named)
-    assert carrier(world) == "snapshot" and world.stored_files() == []
+    assert carrier(world) == "observe" and world.stored_files() == []
 
 
 @pytest.mark.parametrize("with_user", [False, True])
@@ -138,17 +138,17 @@ def test_file_of_somebody_else(world: World, system: Path, user: Path, how: str)
 def test_file_that_is_wrong(world: World, system: Path, user: Path) -> None:
     """If one file has an error, the line names it, and the other file is in force. If both have, there are two lines,
     and the defaults are in force."""
-    good, bad = "settings: {carrier: snapshot}\n", "settings: {carier: cells}\n"
+    good, bad = "settings: {carrier: observe}\n", "settings: {carier: cells}\n"
     system.write_text(bad)
     user.write_text(good)
     (line,) = lines(start(world))
     assert f"{system}, line 1: unknown key 'carier'" in line and line.endswith("; this file is not used")
-    assert world.runs()[-1]["carrier"] == "snapshot"
+    assert world.runs()[-1]["carrier"] == "observe"
     system.write_text(good)
     user.write_text(bad)
     (line,) = lines(start(world))
     assert f"{user}, line 1: unknown key 'carier'" in line and line.endswith(f"; only {system} is in force")
-    assert world.runs()[-1]["carrier"] == "snapshot"
+    assert world.runs()[-1]["carrier"] == "observe"
     system.write_text(bad)
     first, second = lines(start(world))
     assert str(system) in first and str(user) in second and second.endswith("; the defaults are in force")
@@ -171,9 +171,9 @@ def test_place(world: World) -> None:
         pytest.skip("this machine gives this user no overlay mounts")
     world.run([*command, str(HOST), *STEPS], PYLAYER_SYSTEM_CONFIG=None)
     assert world.runs()[-1]["carrier"] == "observe"
-    (world.directory / "other.yaml").write_text("settings: {carrier: snapshot}\n")
+    (world.directory / "other.yaml").write_text("settings: {carrier: observe}\n")
     world.run([str(HOST), *STEPS], PYLAYER_SYSTEM_CONFIG="other.yaml")
-    assert world.runs()[-1]["carrier"] == "snapshot"
+    assert world.runs()[-1]["carrier"] == "observe"
 
 
 def test_file_that_this_user_cannot_read(world: World, system: Path) -> None:

@@ -22,16 +22,6 @@ def test_compile_into_a_cell_keeps_no_hit_waiting(scripted: ScriptedDriver) -> N
     assert (counters["compiled"], counters["hits"], counters["failed"]) == (2, 2, 0)
 
 
-def test_compile_with_the_layers_cache_keeps_no_merge_waiting(scripted: ScriptedDriver) -> None:
-    """While the snapshot carrier compiles with the layer's cache, caches that are destroyed are merged, and no pipeline
-    is lost."""
-    snapshot = f"{ONLY_CACHES};cache-control=no"
-    scripted.program("compile_beside", "none", script=f"{snapshot};pipeline=wait:merge?compile?first-cache@1")
-    assert scripted.world.last()["absorbed"] > 0
-    scripted.program("compile_beside", "none", script=snapshot)
-    assert scripted.world.last()["plain_compiled"] == 0
-
-
 def test_a_hit_that_hangs_keeps_no_other_thread_waiting(scripted: ScriptedDriver) -> None:
     """While a thread hangs in a lookup with the layer's cache, another thread that compiles goes on: what it compiles
     is merged elsewhere, and looked up there."""

@@ -89,11 +89,8 @@ def test_threads(world: World) -> None:
 @pytest.mark.parametrize(
     ("arguments", "settings", "expected"),
     [
-        (["--count", 6], "carrier: snapshot", ["plain"] * 6),
-        (["--count", 6, "--batch", 6], "carrier: snapshot", ["plain"] * 2),
         (["--count", 6, "--batch", 3], "carrier: cells", ["compiled"] * 6),
         (["--count", 2, "--ray-tracing", "--deferred", 2], "carrier: cells", ["compiled"] * 2),
-        (["--count", 2, "--ray-tracing", "--deferred", 2], "carrier: snapshot", ["plain"] * 2),
         (["--count", 6, "--fail-on-compile-required"], "carrier: cells", []),
     ],
 )

@@ -33,7 +33,6 @@ SCENARIOS = {
         Scenario("own cache", (("--cache", "cache", "--cache-save", "cache", *EIGHT),) * 2,
                  ("--cache", "cache", "--cache-save", "cache", *TWELVE)),
         Scenario("binaries", (EIGHT, EIGHT), TWELVE, settings={"carrier": "binaries"}),
-        Scenario("snapshot", (EIGHT, EIGHT), TWELVE, script="cache-control=no"),
         Scenario("libraries", (("--gpl", "--count", "2"),) * 2, ("--gpl", "--count", "3")),
         Scenario("deferred", (("--ray-tracing", "--deferred", "1", "--count", "4"),) * 2,
                  ("--ray-tracing", "--deferred", "1", "--count", "6")),

@@ -24,7 +24,7 @@ from world import BUILD, LAYER_NAME, Run, World, seen
 
 from pylayer.store import deaths, runs, verdict_files
 from pylayer.store.folder import Folder, identity_names, read_identity
-from pylayer.store.verdicts import ADDED_CALL, PIPELINE
+from pylayer.store.verdicts import ADDED_CALL
 
 DEMO = str(BUILD / "demo" / "pipelines")
 TRACER = str(BUILD / "tests" / "moment")
@@ -36,12 +36,12 @@ CLEAN_RUNS, MORE_RUNS = 2, 2
 #: Of the driver's counters and the run's, those that say how pipelines were created.
 DRIVER_COUNTERS = ("compiles", "hits", "with-cache", "from-binaries", "captured", "violations")
 RUN_COUNTERS = (
-    "pipelines", "hits", "application_hits", "compiled", "adopted", "uncacheable", "plain", "passed", "failed",
+    "pipelines", "hits", "application_hits", "compiled", "uncacheable", "plain", "passed", "failed",
     "events_dropped", "answers_late", "load_failed", "binary_hits", "deferred",
 )  # fmt: skip
 #: Files of which a run leaves one if it has something to say, and none otherwise.
 OF_RUNS = {
-    "closed": "records", "journal": "records", "pack": "records", "snapshot": "records", "events": "timelines",
+    "closed": "records", "journal": "records", "pack": "records", "events": "timelines",
     "run": "runs", "attest": "histories", "objects": "state",
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
@@ -361,8 +361,7 @@ class Bench:
             outcome.by_rule = self.verdicts_by_rule()
 
     def verdicts_by_rule(self) -> list[str]:
-        """Verdicts in force to which one death leads, and which no later run ends: about calls that the layer adds, and
-        about a pipeline in a snapshot."""
+        """Verdicts in force to which one death leads, and which no later run ends: about calls that the layer adds."""
         root = str(self.place / "store")
         found = []
         for name in identity_names(root):
@@ -373,8 +372,7 @@ class Bench:
             entries = list(deaths.of_everyone(folder).entries.values())
             for _, known in verdict_files.read_all(folder).values():
                 entries += known.entries.values()
-            lasting = (ADDED_CALL, PIPELINE) if self.scenario.name == "snapshot" else (ADDED_CALL,)
-            found += [one.rule.name for one in entries if one.type in lasting and one.holds(time.time())]
+            found += [one.rule.name for one in entries if one.type == ADDED_CALL and one.holds(time.time())]
         return found
 
 

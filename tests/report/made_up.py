@@ -38,7 +38,7 @@ def events(pipelines: int, seconds: float, seed: int = 1) -> list[Event]:
         took = min(200.0, chance.lognormvariate(0.2 if pipelines > 1000 else 1.5, 1.1))
         free[thread] = at + took + 0.05
         name = f"{chance.choice(SHADERS)}_{number % 97}"
-        outcome = chance.choices(["compiled", "adopted", "slow"], [12, 2, 1])[0]
+        outcome = chance.choices(["compiled", "slow"], [14, 1])[0]
         kind, stages = (0, 0x20) if chance.random() < 0.2 else (1, 0x11)
         made.append(pipeline(at, took, thread, fingerprint, outcome=outcome, kind=kind, stages=stages))
         for stage, ending in ((0x20, "comp"),) if kind == 0 else ((0x01, "vert"), (0x10, "frag")):

@@ -114,7 +114,6 @@ POLICIES: list[object] = [
     {"settings": {"carrier": "auto"}},
     {"settings": {"carrier": "cells"}},
     {"settings": {"carrier": "binaries"}},
-    {"settings": {"carrier": "snapshot"}},
     {"settings": {"application_caches": "strict"}},
     {"share": "all", "max_store_mib": 8},
     {"rules": [{"match": {"executable": "soak"}, "set": {"carrier": "off"}}]},

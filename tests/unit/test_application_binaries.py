@@ -153,7 +153,7 @@ def test_without_a_carrier(make: Make) -> None:
     keep(session, cell(b"a pipeline"))
     session = make(carrier=CARRIER_OFF)
     assert told(session) == [known(b"one")]
-    assert session.load.loaded.digests == set()
+    assert session.load.loaded.records == set()
 
 
 def test_stale(make: Make) -> None:

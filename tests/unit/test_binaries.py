@@ -32,9 +32,6 @@ from pylayer.store.reader import Reader
 from pylayer.values import (
     CARRIER_BINARIES,
     CARRIER_CELLS,
-    CELL_ADOPTED,
-    CELL_AFTER_LOAD,
-    CELL_CAPTURED,
     CELL_EMPTY,
     LOG_WARN,
     UNIT_BINARIES,
@@ -106,16 +103,16 @@ def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int
 
 
 def test_kept_as_what_they_are(make: Make, root: str) -> None:
-    """One journal holds binaries and cells, each marked as what it is. How the binaries were obtained is not stored."""
+    """One journal holds binaries and cells, each marked as what it is."""
     keep(
         make(),
-        of_pipeline(b"one", kind=KIND_GRAPHICS, create_ns=5, flags=CELL_CAPTURED | CELL_AFTER_LOAD),
-        of_pipeline(b"two", flags=CELL_ADOPTED),
+        of_pipeline(b"one", kind=KIND_GRAPHICS, create_ns=5),
+        of_pipeline(b"two"),
         cell(b"a cell"),
     )
     assert stored(make(), root) == [
         (format.BINARIES, KIND_GRAPHICS, 0, 5, binaries(b"one")),
-        (format.BINARIES, 0, format.ADOPTED, 1000, binaries(b"two")),
+        (format.BINARIES, 0, 0, 1000, binaries(b"two")),
         (format.CELL, 0, 0, 1000, b"a cell"),
     ]
 
@@ -159,18 +156,6 @@ def test_device_that_is_gone(make: Make, commands: FakeCommands, monkeypatch: py
     session = make()
     load(session)
     assert session.load.records == 0
-
-
-def test_known_binaries_say_nothing_of_probes(make: Make, commands: FakeCommands) -> None:
-    """Binaries that are compiled again, because the driver failed on them or they share a key, do not switch off probes
-    of their kind."""
-    keep(make(), of_pipeline(b"one"))
-    session = make()
-    load(session)
-    for flags in (CELL_AFTER_LOAD, *[CELL_ADOPTED] * 8):
-        keep(session, of_pipeline(b"one", flags=flags))
-    assert (commands.plain, commands.not_adopted) == ([], [])
-    assert session.pipelines.duplicates == 9
 
 
 def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:

@@ -115,12 +115,12 @@ def test_examples_in_the_default_file_are_valid() -> None:
         (
             "settings:\n  carrier: blobs",
             2,
-            "settings.carrier is 'blobs'; allowed: auto, cells, binaries, snapshot, observe, off",
+            "settings.carrier is 'blobs'; allowed: auto, cells, binaries, observe, off",
         ),
         (
             "settings: {carrier: false}",
             1,
-            "settings.carrier is false; allowed: auto, cells, binaries, snapshot, observe, off",
+            "settings.carrier is false; allowed: auto, cells, binaries, observe, off",
         ),
         ("settings: {driver_cache: off}", 1, "settings.driver_cache is 'off'; allowed: keep, replace"),
         ("settings: {driver_cache: true}", 1, "settings.driver_cache is true; allowed: keep, replace"),
@@ -129,7 +129,7 @@ def test_examples_in_the_default_file_are_valid() -> None:
             1,
             "settings.application_caches is 'x'; allowed: attest, strict, check, report, pass",
         ),
-        ("settings: {adopt_driver_cache: yes}", 1, "settings.adopt_driver_cache is 'yes'; allowed: true or false"),
+        ("settings: {record_state: yes}", 1, "settings.record_state is 'yes'; allowed: true or false"),
         ("state_mib: '64'", 1, "state_mib is '64'; allowed: a whole number"),
         ("state_mib: 1.5", 1, "state_mib is 1.5; allowed: a whole number"),
         ("state_mib: 0", 1, "state_mib is 0; allowed: at least 1"),
@@ -198,14 +198,14 @@ def test_a_merge() -> None:
     text = """
     rules:
     - match: {executable: a}
-      set: &a {carrier: cells, adopt_driver_cache: false}
+      set: &a {carrier: cells, record_state: false}
     - match: {executable: b}
-      set: &b {<<: *a, record_state: false}
+      set: &b {<<: *a, driver_cache: replace}
     - match: {executable: c}
-      set: {<<: [*b, {carrier: auto}], carrier: snapshot}
+      set: {<<: [*b, {carrier: auto}], carrier: observe}
     """
     rules = config.parse(text, "policy.yaml")["rules"]
-    assert rules[2]["set"] == {"carrier": "snapshot", "adopt_driver_cache": False, "record_state": False}
+    assert rules[2]["set"] == {"carrier": "observe", "record_state": False, "driver_cache": "replace"}
 
 
 @pytest.mark.parametrize(
@@ -214,12 +214,12 @@ def test_a_merge() -> None:
         ("", {}),
         ("# nothing\n", {}),
         ("settings: {carrier: off}", {"settings": {"carrier": "off"}}),
-        ("settings: {adopt_driver_cache: False}", {"settings": {"adopt_driver_cache": False}}),
+        ("settings: {record_state: False}", {"settings": {"record_state": False}}),
         ("state_mib: 0x10", {"state_mib": 16}),
         ("policy: a:B", {"policy": "a:B"}),
         (
-            "rules:\n- match: {vendor: 0x10de, device: 'RTX*'}\n  set: {carrier: snapshot}",
-            {"rules": [{"match": {"vendor": 0x10DE, "device": "RTX*"}, "set": {"carrier": "snapshot"}}]},
+            "rules:\n- match: {vendor: 0x10de, device: 'RTX*'}\n  set: {carrier: observe}",
+            {"rules": [{"match": {"vendor": 0x10DE, "device": "RTX*"}, "set": {"carrier": "observe"}}]},
         ),
     ],
 )
@@ -260,12 +260,12 @@ def test_system_and_user() -> None:
     user = {
         "skip": [{"executable": "b"}],
         "fleet": {"keys": [{"name": "b", "key": key}], "pull_on_run_seconds": 3},
-        "settings": {"carrier": "snapshot"},
+        "settings": {"carrier": "observe"},
     }
     found = config.combined(system, user)
     assert found["skip"] == [{"executable": "a"}, {"executable": "b"}]
     keys = [{"name": "a", "key": key}, {"name": "b", "key": key}]
     assert found["fleet"] == {"url": "https://a.example/", "keys": keys, "pull_on_run_seconds": 3}
-    assert found["settings"]["carrier"] == "snapshot" and found["settings"]["driver_cache"] == "replace"
+    assert found["settings"]["carrier"] == "observe" and found["settings"]["driver_cache"] == "replace"
     assert found["preset"] == "players" and found["share"] == "program" and "max_store_mib" in found
     assert "max_store_mib" not in config.combined(system, {"preset": None})

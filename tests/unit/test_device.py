@@ -21,7 +21,6 @@ from pylayer.values import (
     CARRIER_BINARIES,
     CARRIER_CELLS,
     CARRIER_OFF,
-    CARRIER_SNAPSHOT,
     VERDICT_EMPTY,
     VERDICT_PASS,
     CacheData,
@@ -161,59 +160,46 @@ def test_program_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "device", "carrier", "fallback"),
+    ("wanted", "device", "carrier"),
     [
-        ("auto", {}, CARRIER_CELLS, CARRIER_SNAPSHOT),
-        ("auto", {"cache_control_supported": False}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
-        (
-            "auto",
-            {"cache_control_supported": False, "cache_control_requested": True},
-            CARRIER_CELLS,
-            CARRIER_SNAPSHOT,
-        ),
-        ("auto", {"driver_id": 13}, CARRIER_OFF, CARRIER_OFF),
-        ("cells", {"driver_id": 13}, CARRIER_CELLS, CARRIER_SNAPSHOT),
-        ("cells", {"cache_control_supported": False}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
-        ("snapshot", {}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
-        ("snapshot", {"driver_id": 13}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
-        ("off", {}, CARRIER_OFF, CARRIER_OFF),
-        ("auto", {"binaries_supported": True}, CARRIER_CELLS, CARRIER_SNAPSHOT),
-        ("auto", {"binaries_requested": True}, CARRIER_CELLS, CARRIER_SNAPSHOT),
-        ("cells", {"binaries_requested": True}, CARRIER_CELLS, CARRIER_SNAPSHOT),
-        ("auto", {"binaries_requested": True, "cache_control_supported": False}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
-        ("binaries", {"binaries_supported": True}, CARRIER_BINARIES, CARRIER_CELLS),
-        ("binaries", {"binaries_requested": True}, CARRIER_BINARIES, CARRIER_SNAPSHOT),
-        ("binaries", {"binaries_supported": True, "driver_id": 13}, CARRIER_BINARIES, CARRIER_CELLS),
-        ("binaries", {}, CARRIER_CELLS, CARRIER_SNAPSHOT),
-        ("binaries", {"driver_id": 13}, CARRIER_OFF, CARRIER_OFF),
-        (
-            "binaries",
-            {"binaries_supported": True, "cache_control_supported": False},
-            CARRIER_SNAPSHOT,
-            CARRIER_SNAPSHOT,
-        ),
+        ("auto", {}, CARRIER_CELLS),
+        ("auto", {"cache_control_supported": False}, CARRIER_OFF),
+        ("auto", {"cache_control_supported": False, "cache_control_requested": True}, CARRIER_CELLS),
+        ("auto", {"driver_id": 13}, CARRIER_OFF),
+        ("cells", {"driver_id": 13}, CARRIER_CELLS),
+        ("cells", {"cache_control_supported": False}, CARRIER_OFF),
+        ("off", {}, CARRIER_OFF),
+        ("auto", {"binaries_supported": True}, CARRIER_CELLS),
+        ("auto", {"binaries_requested": True}, CARRIER_CELLS),
+        ("auto", {"binaries_requested": True, "cache_control_supported": False}, CARRIER_OFF),
+        ("binaries", {"binaries_supported": True}, CARRIER_BINARIES),
+        ("binaries", {"binaries_requested": True}, CARRIER_BINARIES),
+        ("binaries", {"binaries_supported": True, "driver_id": 13}, CARRIER_BINARIES),
+        ("binaries", {}, CARRIER_CELLS),
+        ("binaries", {"driver_id": 13}, CARRIER_OFF),
+        ("binaries", {"binaries_supported": True, "cache_control_supported": False}, CARRIER_OFF),
         *(
-            (wanted, {"binaries_supported": True, "internal_cache_disabled": True}, CARRIER_OFF, CARRIER_OFF)
-            for wanted in ("auto", "cells", "binaries", "snapshot", "off")
+            (wanted, {"binaries_supported": True, "internal_cache_disabled": True}, CARRIER_OFF)
+            for wanted in ("auto", "cells", "binaries", "off")
         ),
     ],
 )
-def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int, fallback: int) -> None:
+def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int) -> None:
     """The carrier follows the policy file if the device supports it, and has a reason in words."""
-    chosen, otherwise, reason = choose_carrier({**DEFAULTS, "carrier": wanted}, facts(**device))
-    assert (chosen, otherwise) == (carrier, fallback)
+    chosen, reason = choose_carrier({**DEFAULTS, "carrier": wanted}, facts(**device))
+    assert chosen == carrier
     assert reason
 
 
 def test_stub_driver_is_named() -> None:
     """The reason names a driver whose cache stores nothing, so that the log says why nothing is stored."""
-    assert "Lavapipe" in choose_carrier(DEFAULTS, facts(driver_id=13))[2]
+    assert "Lavapipe" in choose_carrier(DEFAULTS, facts(driver_id=13))[1]
 
 
 def test_reasons_for_what_was_not_chosen() -> None:
     """If binaries are wanted but not possible, or a program wants no cache, the reason says so."""
-    assert "VK_KHR_pipeline_binary" in choose_carrier({**DEFAULTS, "carrier": "binaries"}, facts())[2]
-    assert choose_carrier(DEFAULTS, facts(internal_cache_disabled=True))[2] == "the program disables internal caches"
+    assert "VK_KHR_pipeline_binary" in choose_carrier({**DEFAULTS, "carrier": "binaries"}, facts())[1]
+    assert choose_carrier(DEFAULTS, facts(internal_cache_disabled=True))[1] == "the program disables internal caches"
 
 
 def test_plan() -> None:
@@ -221,16 +207,11 @@ def test_plan() -> None:
     wanted = {**DEFAULTS, "application_caches": "pass"}
     plan = Policy().plan_device(program(), facts(), wanted)
     assert plan == Plan(
-        adopt=True,
         carrier=CARRIER_CELLS,
-        cells_alone=False,
         check_binaries=False,
         check_caches=False,
-        compiles_unknown=True,
         driver_cache_off=False,
-        fallback_carrier=CARRIER_SNAPSHOT,
         may_be_kept=True,
-        plain_kinds=0,
         record_state=True,
         tell_creations=True,
     )

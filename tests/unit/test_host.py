@@ -12,14 +12,11 @@ import xxhash
 from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, device, in_store, message, own, policy_of, stored
 from unit.things import counters, facts, record
 
-from pylayer.common.identity import Identity
 from pylayer.policy import Policy
 from pylayer.store import folder as folder_module
 from pylayer.store import journal, reader, runs
-from pylayer.store.folder import Folder
 from pylayer.values import (
     CARRIER_OFF,
-    CARRIER_SNAPSHOT,
     LOG_INFO,
     LOG_WARN,
     VERDICT_EMPTY,
@@ -244,21 +241,18 @@ class Witness(Policy):
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.seen: list[tuple[str, int, int]] = []
+        self.seen: list[tuple[str, int]] = []
 
     def device_destroyed(self, program: Any, facts: Any, counters: dict[str, int]) -> None:
-        files = Folder(self.root, Identity.of(facts)).files(None)
-        snapshots = [path for path in files if path.endswith(".snapshot")]
-        self.seen.append(("destroyed", len(snapshots), len(list(runs.read_all(self.root)))))
+        self.seen.append(("destroyed", len(list(runs.read_all(self.root)))))
 
 
 def test_flush_order(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """When the policy is told of a device's end, the device's snapshot and statistics are already on disk."""
+    """When the policy is told of a device's end, the device's statistics are already on disk."""
     host.policy = Witness(root)
     boundary.totals = counters(plain=1, plain_compiled=1)
-    boundary.merged = b"x" * 100
-    send(message("PLAN_DEVICE"), message("DEVICE_CREATED", carrier=CARRIER_SNAPSHOT), message("FLUSH_DEVICE"))
-    assert host.policy.seen == [("destroyed", 1, 1)]
+    send(message("PLAN_DEVICE"), message("DEVICE_CREATED"), message("FLUSH_DEVICE"))
+    assert host.policy.seen == [("destroyed", 1)]
     assert host.sessions == {}
 
 
@@ -287,7 +281,7 @@ def test_flush_of_the_process(send: Send, host: Any, boundary: FakeBoundary, roo
         FakeMessage("DEVICE_CREATED", 6),
         message("FLUSH_PROCESS", device=0),
     )
-    assert host.policy.seen == [("destroyed", 0, 2)] * 2
+    assert host.policy.seen == [("destroyed", 2)] * 2
 
 
 def test_failing_policy_costs_no_statistics(send: Send, host: Any, root: str) -> None:
@@ -298,13 +292,10 @@ def test_failing_policy_costs_no_statistics(send: Send, host: Any, root: str) ->
 
 
 def test_quiet(send: Send, boundary: FakeBoundary, host_module: Any, root: str) -> None:
-    """A second after the last event, statistics and snapshots are written. Then the loop looks once more."""
+    """A second after the last event, statistics are written. Then the loop looks once more."""
     boundary.totals = counters(plain=1, plain_compiled=1)
-    boundary.merged = b"x" * 100
-    send(message("PLAN_DEVICE"), message("DEVICE_CREATED", carrier=CARRIER_SNAPSHOT), *[None] * 5)
+    send(message("PLAN_DEVICE"), message("DEVICE_CREATED"), *[None] * 5)
     assert len(list(runs.read_all(root))) == 1
-    assert stored(root) == [b"x" * 100]
-    assert boundary.merged_reads == 1
     assert boundary.timeouts[-1] == host_module.SETTLE_INTERVAL_NS
 
 

@@ -58,7 +58,7 @@ def test_history_is_handed_over_when_the_program_passes_data(send: Send, boundar
     ("carrier", "cache_control", "reason"),
     [
         (CARRIER_CELLS, True, "VK_KHR_pipeline_binary could not be enabled"),
-        (2, False, "pipelineCreationCacheControl could not be enabled"),
+        (CARRIER_OFF, False, "pipelineCreationCacheControl could not be enabled"),
     ],
 )
 def test_fallback(

@@ -14,7 +14,7 @@ from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, po
 import pylayer.common
 from pylayer.inhost.user_class import FAILURES
 from pylayer.policy import Policy
-from pylayer.values import CARRIER_OFF, CARRIER_SNAPSHOT, LOG_INFO, LOG_WARN, Plan
+from pylayer.values import CARRIER_OBSERVE, CARRIER_OFF, LOG_INFO, LOG_WARN, Plan
 
 # ---- failures of a policy ----------------------------------------------------------------------------
 
@@ -253,12 +253,12 @@ def test_reason_names_the_policy_class(send: Send, host: Any, boundary: FakeBoun
     class Chooses(Policy):
         def plan_device(self, *arguments: Any) -> Plan:
             plan = super().plan_device(*arguments)
-            plan.carrier = CARRIER_SNAPSHOT
+            plan.carrier = CARRIER_OBSERVE
             return plan
 
     host.policy = Chooses()
-    send(message("PLAN_DEVICE"), message("DEVICE_CREATED", carrier=CARRIER_SNAPSHOT))
-    assert any("carrier snapshot" in line and "policy class" in line for line in boundary.lines(LOG_INFO))
+    send(message("PLAN_DEVICE"), message("DEVICE_CREATED", carrier=CARRIER_OBSERVE))
+    assert any("carrier observe" in line and "policy class" in line for line in boundary.lines(LOG_INFO))
 
 
 # ---- prepare -----------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ def test_damage_is_repaired(send: Send, boundary: FakeBoundary, root: str) -> No
     hurt = bytearray(record(b"hurt"))
     hurt[64] ^= 1
     in_store(root, closed("1"), record(b"good"), bytes(hurt))
-    Path(Folder(root, Identity.of(facts())).path, own("2").replace(".journal", ".snapshot")).write_bytes(b"")
+    Path(Folder(root, Identity.of(facts())).path, own("2").replace(".journal", ".pack")).write_bytes(b"")
     boundary.totals = counters(pipelines=1)
     send(*device(), message("FLUSH_DEVICE"), *rounds(300))
     assert suffixes(root) == [".pack"]
@@ -177,7 +177,6 @@ def test_store_within_its_limit(send: Send, boundary: FakeBoundary, root: str, h
             data = struct.pack("<I", number) * 1250
             file.write(record(data, last_used=number))
     boundary.totals = counters(pipelines=1)
-    host.document["settings"] = {"adopt_driver_cache": False}
     send(*device(), message("FLUSH_DEVICE"), *rounds(400))
     assert sum(path.stat().st_size for path in Path(root, "store").rglob("*")) <= 1 << 20
     assert any("least recently used pipelines were evicted" in line for line in boundary.lines(LOG_INFO))

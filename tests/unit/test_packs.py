@@ -207,7 +207,7 @@ def test_reader_beside_a_fold(folder: Folder) -> None:
     data = [bytes(next(load).data[:0])]
     run(fold.Fold(folder, 1, everything=True))
     list(load)
-    assert len(found.digests) == 400
+    assert len(found.records) == 400
     assert data == [b""] and found.damage == []
 
 
@@ -363,7 +363,7 @@ def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: p
     limits = Limits(1 << 30, 1 << 30, True)
     damage = []
     for number in range(2):
-        path = os.path.join(folder.path, f"{number}.snapshot")
+        path = os.path.join(folder.path, f"{number}.blob")
         Path(path).write_bytes(bytes(20))
         damage.append(format.Damage(path, "damaged-data", 0, 20))
     list(maintenance.maintain(folder, damage, limits, print))

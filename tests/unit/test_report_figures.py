@@ -140,7 +140,7 @@ def test_figures(tmp_path: Path) -> None:
         [
             pipeline(5, 30, fingerprint=1, text="draw", stages=0x11),
             pipeline(100, 2, fingerprint=2, kind=0, stages=0x20, number=3),
-            pipeline(200, 3, fingerprint=3, outcome="adopted"),
+            pipeline(200, 3, fingerprint=3, outcome="failed"),
             cache(1, "emptied", "wrong-uuid"),
             hits(0, 40),
             hits(1000, 2),

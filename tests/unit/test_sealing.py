@@ -69,7 +69,6 @@ def test_a_stretch_of_another_file(folder: Folder, first: int) -> None:
 def test_every_file_has_its_own(folder: Folder) -> None:
     """Each written file has another salt, and all its records verify."""
     journal_of(folder, b"one")
-    folder.write_snapshot(7, "program", b"two", 1)
     known = cache_history.Attestations(folder, 7, "program")
     for number in range(cache_history.MAX_FILES + 1):
         known.attest(number.to_bytes(16, "big"), 1, 0, False)

@@ -36,14 +36,7 @@ from pylayer.store import format, journal, runs
 from pylayer.store.folder import Batch, Folder, Loaded
 from pylayer.values import (
     CARRIER_CELLS,
-    CARRIER_OFF,
-    CARRIER_SNAPSHOT,
-    CELL_ADOPTED,
-    CELL_AFTER_LOAD,
     CELL_EMPTY,
-    CELL_INTERNALS,
-    CELL_NOT_FOUND,
-    CELL_STORED,
     LOG_WARN,
     Cell,
 )
@@ -71,7 +64,7 @@ Make = Callable[..., DeviceSession]
 
 
 def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int]]:
-    """Returns data, kind, flags and duration of every cell and snapshot on disk."""
+    """Returns data, kind, flags and duration of every cell on disk."""
     found = []
     for path in Folder(root, session.identity).files(None):
         data = Path(path).read_bytes()
@@ -92,14 +85,14 @@ def reloaded(session: DeviceSession, root: str) -> Loaded:
 
 
 def test_new_cell_is_stored(make: Make, root: str) -> None:
-    """A new cell is on disk when the write returns, with its kind, duration and whether it was adopted."""
+    """A new cell is on disk when the write returns, with its kind and duration."""
     session = make()
     keep(
         session,
-        cell(b"one", CELL_AFTER_LOAD, KIND_GRAPHICS, 500),
-        cell(b"two", CELL_ADOPTED | CELL_AFTER_LOAD, create_ns=7),
+        cell(b"one", kind=KIND_GRAPHICS, create_ns=500),
+        cell(b"two", create_ns=7),
     )
-    assert stored(session, root) == [(b"one", KIND_GRAPHICS, 0, 500), (b"two", 0, CELL_ADOPTED, 7)]
+    assert stored(session, root) == [(b"one", KIND_GRAPHICS, 0, 500), (b"two", 0, 0, 7)]
     assert (session.pipelines.stored_records, session.writer.errors, session.pipelines.lost_records) == (2, 0, 0)
     assert session.pipelines.stored_bytes == len(record(b"one") + record(b"two"))
 
@@ -112,23 +105,14 @@ def test_next_process_loads_it(make: Make, commands: FakeCommands) -> None:
     assert commands.done == [SERIAL]
 
 
-def test_own_duplicate(make: Make, commands: FakeCommands, root: str) -> None:
-    """A pipeline that two threads compiled at the same time is stored once. Nothing is concluded about the driver."""
+def test_own_duplicate(make: Make, root: str) -> None:
+    """A pipeline that two threads compiled at the same time is stored once."""
     session = make()
     load(session)
-    keep(session, cell(b"one", CELL_AFTER_LOAD))
-    keep(session, cell(b"one", CELL_AFTER_LOAD), cell(b"one", CELL_AFTER_LOAD))
+    keep(session, cell(b"one"))
+    keep(session, cell(b"one"), cell(b"one"))
     assert len(stored(session, root)) == 1
-    assert (session.pipelines.duplicates, commands.plain) == (2, [])
-
-
-NOT_FOUND = CELL_AFTER_LOAD | CELL_NOT_FOUND
-
-
-def hits(commands: FakeCommands, kind: int, count: int) -> None:
-    """Has the layer say how many pipelines of a kind it found in this run."""
-    assert commands.doing is not None
-    commands.doing.kind_hits[kind] = count
+    assert session.pipelines.duplicates == 2
 
 
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,98 +130,6 @@ def run(make: Make, *cells: Cell) -> DeviceSession:
     session.read_counters()
     session.judge()
     return session
-
-
-def test_kind_that_is_never_found(
-    make: Make, commands: FakeCommands, root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If in two runs the driver does not find what it was given, the kind becomes plain, once, for later processes
-    too."""
-    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
-    session = run(make, *[cell(b"one", NOT_FOUND, KIND_GRAPHICS)] * 3)
-    assert (session.pipelines.duplicates, len(stored(session, root))) == (3, 1)
-    run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))  # of the same process
-    assert commands.plain == []
-    another_process(monkeypatch)
-    run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
-    assert commands.plain == [(SERIAL, KIND_GRAPHICS)]
-    commands.plain.clear()
-    run(make)
-    assert commands.plain == [(SERIAL, KIND_GRAPHICS)]
-
-
-def test_hits_outweigh_misses(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hit of the kind, in the same run or in the next one, refutes that the driver never finds it. Nothing is left of
-    the evidence."""
-    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
-    hits(commands, KIND_GRAPHICS, 1)
-    session = run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
-    assert session.folder is not None and session.folder.files(None, (file_kinds.VERDICT,)) == []
-    hits(commands, KIND_GRAPHICS, 0)
-    another_process(monkeypatch)
-    run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
-    assert len(session.folder.files(None, (file_kinds.VERDICT,))) == 1
-    hits(commands, KIND_GRAPHICS, 1)
-    another_process(monkeypatch)
-    run(make)
-    assert session.folder.files(None, (file_kinds.VERDICT,)) == []
-    hits(commands, KIND_GRAPHICS, 0)
-    another_process(monkeypatch)
-    run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
-    assert commands.plain == []
-
-
-@pytest.mark.parametrize("flags", [CELL_AFTER_LOAD, CELL_NOT_FOUND, CELL_AFTER_LOAD | CELL_STORED])
-def test_no_evidence_of_a_kind(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch, flags: int) -> None:
-    """A probe that failed in another way than by VK_PIPELINE_COMPILE_REQUIRED, or before everything was loaded, says
-    nothing about the driver."""
-    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
-    for _ in range(3):
-        another_process(monkeypatch)
-        session = run(make, cell(b"one", flags, KIND_GRAPHICS))
-    assert session.folder is not None and session.folder.files(None, (file_kinds.VERDICT,)) == []
-    assert commands.plain == []
-
-
-@pytest.mark.parametrize("variable", ["RADV_DEBUG", "RADV_PERFTEST", "ACO_DEBUG", "__GL_ThreadedOptimizations"])
-def test_variables_that_change_the_driver(
-    make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    """What a driver does under such a variable is no evidence, neither for a verdict nor against one."""
-    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
-    for setting in (True, True, True, False, True):
-        if setting:
-            monkeypatch.setenv(variable, "x")
-        else:
-            monkeypatch.delenv(variable)
-        another_process(monkeypatch)
-        hits(commands, KIND_GRAPHICS, 0)
-        session = run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
-    assert commands.plain == []
-    assert session.folder is not None and len(session.folder.files(None, (file_kinds.VERDICT,))) == 1
-    hits(commands, KIND_GRAPHICS, 1)
-    run(make)
-    assert len(session.folder.files(None, (file_kinds.VERDICT,))) == 1
-
-
-@pytest.mark.parametrize("data", [b"one", b""])
-def test_adoptions_in_vain(make: Make, commands: FakeCommands, data: bytes) -> None:
-    """Adopted cells that are known or empty say nothing about probes or a stub cache. Their kind is no longer
-    adopted."""
-    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
-    session = make()
-    load(session)
-    flags = CELL_ADOPTED | CELL_AFTER_LOAD | (0 if data else CELL_EMPTY)
-    keep(session, *[cell(data, flags, KIND_GRAPHICS)] * 6)
-    assert commands.not_adopted == [(SERIAL, KIND_GRAPHICS)]
-    assert (commands.plain, commands.switched_off) == ([], [])
-
-
-def test_duplicate_compiled_before_the_load(make: Make, commands: FakeCommands, root: str) -> None:
-    """A pipeline compiled while the store was still being read says nothing about the driver."""
-    keep(make(), cell(b"one"))
-    session = run(make, cell(b"one", CELL_NOT_FOUND), cell(b"one", CELL_ADOPTED))
-    assert (commands.plain, session.pipelines.duplicates) == ([], 2)
 
 
 @pytest.mark.parametrize("kind", [0, 1, 5])
@@ -289,19 +181,6 @@ def test_empty_cells_of_a_driver_that_keeps_others(make: Make, commands: FakeCom
         load(following)
     keep(following, *[cell(b"", CELL_EMPTY)] * 5)
     assert commands.switched_off == []
-
-
-@pytest.mark.parametrize("data", [b"one", b""])
-def test_cells_of_pipelines_whose_internals_are_captured(make: Make, commands: FakeCommands, data: bytes) -> None:
-    """Drivers may keep pipelines with captured internals out of their caches. If such a pipeline is in no cache, or is
-    compiled again, this says nothing about others."""
-    keep(make(), cell(b"one"))
-    session = make()
-    if data:
-        load(session)
-    flags = CELL_INTERNALS | CELL_AFTER_LOAD | (0 if data else CELL_EMPTY)
-    keep(session, *[cell(data, flags)] * 6)
-    assert (commands.plain, commands.switched_off) == ([], [])
 
 
 def test_share(make: Make, commands: FakeCommands, root: str) -> None:
@@ -378,10 +257,9 @@ def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
 
 def test_without_a_store(commands: FakeCommands) -> None:
     """Without a home directory everything runs, and nothing is written."""
-    session = new_session(None, commands, carrier=CARRIER_SNAPSHOT)
+    session = new_session(None, commands, carrier=CARRIER_CELLS)
     load(session)
     keep(session, cell(b"one"))
-    session.pipelines.snapshot(session.read_counters())
     session.write_run()
     session.close()
     assert (commands.done, session.pipelines.stored_records) == ([SERIAL], 0)
@@ -409,123 +287,6 @@ def test_damage_is_said_within_bounds(make: Make, commands: FakeCommands, root: 
     assert len(warnings) == 9
     assert warnings[-1] == "not used: 12 more damaged records"
     assert commands.loaded == [b"one"]
-
-
-# ---- snapshots ---------------------------------------------------------------------------------------
-
-
-def snapshots(session: DeviceSession, root: str) -> list[bytes]:
-    return [data for data, *_ in stored(session, root)]
-
-
-def test_snapshot(make: Make, commands: FakeCommands, root: str) -> None:
-    """The whole cache is stored if something was compiled into it. It supersedes the loaded snapshot."""
-    commands.merged = b"one" * 20
-    first = make(carrier=CARRIER_SNAPSHOT)
-    load(first)
-    first.pipelines.snapshot(counters(plain=1, plain_compiled=1))
-    commands.merged = b"one, two" * 20
-    second = make(carrier=CARRIER_SNAPSHOT)
-    load(second)
-    second.pipelines.snapshot(counters(plain=2, plain_compiled=1))
-    assert snapshots(second, root) == [b"one, two" * 20]
-    assert commands.loaded == [b"one" * 20]
-
-
-@pytest.mark.parametrize("merged", [b"one, two" * 20, b"all three" * 20], ids=["one has all", "none has all"])
-def test_several_snapshots(make: Make, commands: FakeCommands, root: str, merged: bytes) -> None:
-    """A run that finds several snapshots and compiles nothing leaves one file, which has everything: a snapshot that is
-    there already if the layer's cache is no more, and otherwise a new one. Then it reads the cache no more."""
-    for number, data in enumerate((b"one" * 20, b"one, two" * 20)):
-        earlier = make(carrier=CARRIER_SNAPSHOT)  # each ended before it could delete the older one
-        commands.merged = data
-        earlier.pipelines.snapshot(counters(plain=number + 1, plain_compiled=number + 1))
-    commands.merged = merged
-    session = make(carrier=CARRIER_SNAPSHOT)
-    load(session)
-    for _ in range(2):
-        session.pipelines.snapshot(counters(plain=2))
-    assert snapshots(session, root) == [merged]
-    assert commands.merged_reads == 3
-    assert session.pipelines.stored_records == (merged == b"all three" * 20)
-
-
-@pytest.mark.parametrize(
-    ("changes", "carrier", "merged"),
-    [
-        ({"plain": 5}, CARRIER_SNAPSHOT, b"x" * 40),
-        ({}, CARRIER_SNAPSHOT, b"x" * 40),
-        ({"plain": 1, "plain_compiled": 1}, CARRIER_OFF, b"x" * 40),
-        ({"plain": 1, "plain_compiled": 1}, CARRIER_SNAPSHOT, b"x" * 32),
-        ({"plain": 1, "plain_compiled": 1}, CARRIER_SNAPSHOT, None),
-    ],
-    ids=["only hits", "nothing", "off", "empty cache", "unreadable cache"],
-)
-def test_no_snapshot(
-    make: Make, commands: FakeCommands, root: str, changes: dict[str, int], carrier: int, merged: bytes | None
-) -> None:
-    """Nothing is stored if nothing was compiled, or if the cache is empty or cannot be read."""
-    commands.merged = merged
-    session = make(carrier=carrier)
-    session.pipelines.snapshot(counters(**changes))
-    assert snapshots(session, root) == []
-
-
-def test_snapshot_without_feedback(make: Make, root: str, commands: FakeCommands) -> None:
-    """If the driver cannot tell hits from compiles, every creation counts as a compile."""
-    session = make(carrier=CARRIER_SNAPSHOT)
-    session.state = device_state(cache_control=False, carrier=CARRIER_SNAPSHOT, feedback=False)
-    commands.merged = b"x" * 40
-    session.pipelines.snapshot(counters(plain=5))
-    assert snapshots(session, root) == [b"x" * 40]
-
-
-def test_snapshot_when_something_changed(make: Make, commands: FakeCommands, root: str) -> None:
-    """The cache is read again only if pipelines were created or an application's cache was absorbed."""
-    session = make(carrier=CARRIER_SNAPSHOT)
-    commands.merged = b"x" * 32
-    session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
-    session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
-    assert commands.merged_reads == 1
-    commands.merged = b"absorbed" * 8
-    session.pipelines.snapshot(counters(plain=1, plain_compiled=1, absorbed=1))
-    session.pipelines.snapshot(counters(plain=2, plain_compiled=1, absorbed=1))
-    assert commands.merged_reads == 3
-    assert snapshots(session, root) == [b"absorbed" * 8]
-    assert session.pipelines.stored_records == 1
-
-
-@pytest.mark.parametrize("how", ["not handed over", "refused"])
-def test_snapshot_keeps_what_it_does_not_contain(make: Make, commands: FakeCommands, root: str, how: str) -> None:
-    """A stored snapshot that was not merged into the driver's cache is not deleted for one that lacks its content."""
-    commands.merged = b"stored" * 10
-    first = make(carrier=CARRIER_SNAPSHOT)
-    first.pipelines.snapshot(counters(plain=1, plain_compiled=1))
-    session = make(carrier=CARRIER_SNAPSHOT)
-    if how == "refused":
-        commands.refuses = True
-        load(session)
-    else:
-        assert session.load.step()  # the device does not exist yet
-    commands.merged = b"compiled anew" * 10
-    session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
-    assert snapshots(session, root) == [b"stored" * 10, b"compiled anew" * 10]
-
-
-def test_snapshot_failure(make: Make, commands: FakeCommands, root: str, clock: Clock) -> None:
-    """A snapshot that cannot be written is reported once, and tried again later even if nothing changed."""
-    Path(root).touch()
-    session = make(carrier=CARRIER_SNAPSHOT)
-    commands.merged = b"x" * 40
-    for _ in range(5):
-        session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
-        clock.now += journal_writer.RETRY_SECONDS / 2 + 1
-    assert session.writer.errors == 3
-    assert len(commands.lines(LOG_WARN)) == 1
-    os.unlink(root)
-    clock.now += journal_writer.RETRY_SECONDS
-    session.pipelines.snapshot(counters(plain=1, plain_compiled=1))
-    assert snapshots(session, root) == [b"x" * 40]
 
 
 # ---- recency -----------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_rules_in_order() -> None:
     document = {
         "settings": {"carrier": "cells", "record_state": False},
         "rules": [
-            {"match": {"vendor": 0x1002}, "set": {"carrier": "snapshot", "driver_cache": "replace"}},
+            {"match": {"vendor": 0x1002}, "set": {"carrier": "observe", "driver_cache": "replace"}},
             {"match": {"executable": "other"}, "set": {"record_state": True}},
             {"match": {"executable": "stutter"}, "set": {"carrier": "off"}},
         ],

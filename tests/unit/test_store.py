@@ -16,7 +16,6 @@ from unit.things import facts, record, write_journal
 from pylayer.common import files, flat
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, reader, runs
-from pylayer.store import folder as folder_module
 from pylayer.store.folder import Folder, Loaded, read_identity
 
 
@@ -169,7 +168,9 @@ def test_load(folder: Folder) -> None:
     loaded = Loaded()
     assert cells(folder, into=loaded) == [b"first", b"also", b"second"]
     assert (loaded.bytes, loaded.damage, loaded.mean_create_ns) == (15, [], 20.0)
-    assert loaded.digests == {xxhash.xxh3_128_digest(data) for data in (b"first", b"also", b"second")}
+    assert {digest for digest, _ in loaded.records} == {
+        xxhash.xxh3_128_digest(data) for data in (b"first", b"also", b"second")
+    }
     assert cells(folder, None) == [b"first", b"also", b"second", b"foreign"]
 
 
@@ -186,17 +187,6 @@ def test_batches_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) ->
     journal_in(folder, f"{7:016x}-1.journal", *(record(b"%d" % number) for number in range(20)))
     sizes = [len(batch.offsets) for batch in folder.load(7, Loaded())]
     assert sizes == [10, 10]
-
-
-def test_mean_counts_compiled_cells_only(folder: Folder) -> None:
-    """What the driver's cache answered, and the sum over a snapshot's pipelines, are no compile times."""
-    journal_in(
-        folder, f"{7:016x}-1.journal", record(b"compiled", create_ns=4000), record(b"adopted", flags=1, create_ns=9)
-    )
-    journal_in(folder, f"{7:016x}-2.snapshot", record(b"whole", format.SNAPSHOT, create_ns=10**9))
-    loaded = Loaded()
-    assert len(cells(folder, into=loaded)) == 3
-    assert loaded.mean_create_ns == 4000
 
 
 def test_totals_of_the_systems_store(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,38 +264,6 @@ def test_folder_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch)
     loaded = Loaded()
     assert cells(folder, into=loaded) == []
     assert loaded.damage[0].outcome == "untrusted" and "belongs to user" in loaded.damage[0].detail
-
-
-def test_loaded_snapshots_may_be_superseded_when_taken(folder: Folder) -> None:
-    """A snapshot that is still to be handed over is named by its batch; one that holds nothing new, by the load."""
-    whole = record(b"whole", format.SNAPSHOT)
-    first = journal_in(folder, f"{7:016x}-1.snapshot", whole)
-    same = journal_in(folder, f"{7:016x}-2.snapshot", whole)
-    damaged = journal_in(folder, f"{7:016x}-3.snapshot", whole[:-20])
-    journal_in(folder, f"{7:016x}-4.journal", record(b"a cell"))
-    loaded = Loaded()
-    assert [batch.snapshot for batch in folder.load(7, loaded) if batch.offsets] == [None, str(first)]
-    assert list(loaded.snapshots) == [str(same)]
-    assert [(what.path, what.outcome) for what in loaded.damage] == [(str(damaged), "truncated")]
-
-
-def test_snapshot_replaced_while_loading(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a snapshot vanishes because another process replaced it by a larger one, the larger one is loaded."""
-    old = folder.write_snapshot(7, "stutter", b"old", 1)
-    journal_in(folder, f"{7:016x}-ffff.journal", record(b"a cell"))
-    real = reader.Reader
-    replaced: list[str] = []
-
-    def vanishing(path: str) -> reader.Reader:
-        if path == old and not replaced:
-            replaced.append(folder.write_snapshot(7, "stutter", b"old and new", 1))
-            os.unlink(old)
-        return real(path)
-
-    monkeypatch.setattr(folder_module, "Reader", vanishing)
-    loaded = Loaded()
-    assert sorted(cells(folder, into=loaded)) == [b"a cell", b"old and new"]
-    assert loaded.damage == []
 
 
 def test_folded_while_the_names_were_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

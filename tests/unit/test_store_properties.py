@@ -46,7 +46,7 @@ ANY_DATA = st.builds(content, ANY_SIZE, st.integers(0, 30), st.booleans())
 U64 = st.one_of(st.integers(0, 5), st.integers(0, (1 << 64) - 1))
 FIELDS = st.fixed_dictionaries(
     {
-        "magic": st.sampled_from((format.CELL, format.CELL, format.NOTE, format.USED, format.SNAPSHOT, format.ATTEST)),
+        "magic": st.sampled_from((format.CELL, format.CELL, format.NOTE, format.USED, format.ATTEST)),
         "kind": st.integers(0, 0xFFFF),
         "flags": st.integers(0, 0xFFFF),
         "create_ns": U64,

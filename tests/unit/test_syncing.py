@@ -75,8 +75,8 @@ def test_never(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
     journal = journal_in(folder)
     append(journal, syncer)
     syncer.start(journal)
-    old = folder.write_snapshot(7, "stutter", b"old", 1)
-    syncer.replaced(folder.write_snapshot(7, "stutter", b"old and new", 1), [old])
+    old = folder.write_blob(7, "stutter", 0, b"old")
+    syncer.replaced(folder.write_blob(7, "stutter", 0, b"old and new"), [old])
     assert disk.synced == [] and not os.path.exists(old)
 
 
@@ -129,27 +129,27 @@ def test_nothing_new(folder: Folder, disk: Disk, failures: list[OSError]) -> Non
 
 def test_replaced_files_go_when_the_new_one_is_on_the_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
     """After a power failure, either the old file or the new one exists."""
-    old, other = (folder.write_snapshot(7, "stutter", data, 1) for data in (b"old", b"other"))
-    new = folder.write_snapshot(7, "stutter", b"old, other and new", 1)
+    old, other = (folder.write_blob(7, "stutter", 0, data) for data in (b"old", b"other"))
+    new = folder.write_blob(7, "stutter", 0, b"old, other and new")
     syncer = Syncer(5, failures.append)
     disk.hold.clear()
     syncer.replaced(new, [old, other, folder.path + "/gone"])
     syncer.wait(5)  # not for this
     assert os.path.exists(old) and os.path.exists(other)
     disk.hold.set()
-    until(lambda: folder.files(7) == [new])
-    assert disk.synced == [".snapshot", IDENTITY.name]
+    until(lambda: folder.files(7, (file_kinds.BLOB,)) == [new])
+    assert disk.synced == [".blob", IDENTITY.name]
 
 
 def test_replaced_by_a_file_of_an_earlier_run(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
     """What a file of an earlier run replaces is deleted on the caller's thread, so that a process that ends at once has
     done it. If another process has deleted that file meanwhile, everything else stays, and nothing is said."""
-    old, new = (folder.write_snapshot(7, "stutter", data, 1) for data in (b"old", b"old and new"))
+    old, new = (folder.write_blob(7, "stutter", 0, data) for data in (b"old", b"old and new"))
     syncer = Syncer(5, failures.append)
     syncer.replaced(folder.path + "/gone", [old], wait=True)
-    assert sorted(folder.files(7)) == sorted([old, new])
+    assert sorted(folder.files(7, (file_kinds.BLOB,))) == sorted([old, new])
     syncer.replaced(new, [old], wait=True)
-    assert folder.files(7) == [new]
+    assert folder.files(7, (file_kinds.BLOB,)) == [new]
     assert disk.threads == {threading.get_ident()} and failures == []
 
 
@@ -161,14 +161,14 @@ def test_journals_do_not_wait_for_files(
     synced = threading.Event()
 
     def fsync(fd: int) -> None:
-        if os.readlink(f"/proc/self/fd/{fd}").endswith(".snapshot"):
+        if os.readlink(f"/proc/self/fd/{fd}").endswith(".blob"):
             hold.wait(10)
         else:
             synced.set()
 
     monkeypatch.setattr(os, "fsync", fsync)
     syncer = Syncer(5, failures.append)
-    syncer.replaced(folder.write_snapshot(7, "stutter", b"large", 1), [])
+    syncer.replaced(folder.write_blob(7, "stutter", 0, b"large"), [])
     journal = journal_in(folder)
     append(journal, syncer)
     journal.take_new_directory()
@@ -180,13 +180,13 @@ def test_journals_do_not_wait_for_files(
 
 def test_failing_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
     """If the disk fails, the old files stay, and the first failure is reported once."""
-    old = folder.write_snapshot(7, "stutter", b"old", 1)
+    old = folder.write_blob(7, "stutter", 0, b"old")
     syncer = Syncer(5, failures.append)
     disk.error = OSError(5, "Input/output error")
     journal = journal_in(folder)
     append(journal, syncer)
     for _ in range(3):
-        syncer.replaced(folder.write_snapshot(7, "stutter", b"new", 1), [old])
+        syncer.replaced(folder.write_blob(7, "stutter", 0, b"new"), [old])
         append(journal, syncer)
         syncer.start(journal)
         syncer.wait(5)
@@ -252,7 +252,7 @@ def test_no_thread_to_be_had(
 def test_many_jobs(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
     """Jobs that are added while the thread works are done too."""
     syncer = Syncer(5, failures.append)
-    new = folder.write_snapshot(7, "stutter", b"new", 1)
+    new = folder.write_blob(7, "stutter", 0, b"new")
     for number in range(50):
         old = Path(folder.path, f"old{number}")
         old.touch()

@@ -15,7 +15,7 @@ from pylayer.common.identity import Identity
 from pylayer.inhost.run_log import RunLog
 from pylayer.store import format, runs, timeline
 from pylayer.store.timeline import Event, TimelineFile
-from pylayer.values import CELL_ADOPTED, CELL_EMPTY, OUTCOME_NAMES, UNIT_NONE, Activity
+from pylayer.values import CELL_EMPTY, OUTCOME_NAMES, UNIT_NONE, Activity
 
 IDENTITY = Identity.of(facts())
 
@@ -58,7 +58,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 def test_bytes(tmp_path: Path) -> None:
     """The bytes are as docs/internals/format.md describes them."""
-    written(tmp_path, Event("pipeline", 1, 2, "adopted", 3, 0, 4, 5, 6, 7, "cs"))
+    written(tmp_path, Event("pipeline", 1, 2, "uncacheable", 3, 0, 4, 5, 6, 7, "cs"))
     data = (tmp_path / "runs" / "run.events").read_bytes()
     assert data[16:20] == b"EVNT" and data[256:260] == b"NOTE"
     size = int.from_bytes(data[264:272], "little")
@@ -68,7 +68,7 @@ def test_bytes(tmp_path: Path) -> None:
     numbers = [1, 2, 4, 6]
     expected = b"".join(number.to_bytes(8, "little") for number in numbers)
     expected += b"".join(number.to_bytes(4, "little") for number in (0, 5, 7, 1))
-    expected += bytes([1, 0, 3, 1]) + bytes(12)
+    expected += bytes([1, 0, 3, 2]) + bytes(12)
     assert data[at + 64 : at + 128] == expected and len(data) == at + 128
 
 
@@ -249,14 +249,13 @@ def test_outcomes(tmp_path: Path) -> None:
     """The outcome of a pipeline comes from its cell, or from the layer if there is no cell."""
     what = recording(tmp_path, FakeCommands())
     what.creation(cell(b"data", start_ns=5, entry_point="MainCS"), kept_bytes=4)
-    what.creation(cell(b"data", flags=CELL_ADOPTED))
     what.creation(cell(b"", flags=CELL_EMPTY))
     for outcome in range(1, len(OUTCOME_NAMES)):
         what.creation(cell(b"", unit=UNIT_NONE, outcome=outcome, pipelines=2))
     what.creation(cell(b"", unit=UNIT_NONE, outcome=77))
     found = write(what, tmp_path)
     assert [event.outcome or event.type for event in found] == [
-        *("compiled", "adopted", "uncacheable", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "wait"),
+        *("compiled", "uncacheable", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "wait"),
         "compiled",
     ]
     assert (found[0].text, found[0].value, found[0].start_ns, found[1].text) == ("MainCS", 4, 5, "")

@@ -158,9 +158,9 @@ def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
 def make_folder(root: str) -> None:
     folder = Folder(root, IDENTITY)
     folder.prepare()
-    folder.write_snapshot(7, "app", b"data", 1)
-    snapshot = folder.write_snapshot(7, "app", b"damaged", 1)
-    quarantine.move_file(root, snapshot, [format.Damage(snapshot, "empty")])
+    folder.write_blob(7, "app", 0, b"data")
+    blob = folder.write_blob(7, "app", 0, b"damaged")
+    quarantine.move_file(root, blob, [format.Damage(blob, "empty")])
 
 
 #: What makes files of a store. Any of them may be the first.

@@ -105,7 +105,7 @@ def test_layout_is_the_layers() -> None:
         assert f"PYLAYER_MARK_{name} = {value}," in text and getattr(marks, name) == value
     marked = {int(value): name for name, value in re.findall(r"PYLAYER_MARK_(\w+) = (\d+),", text)}
     assert sentinel.ADDED.keys() == marked.keys() - range(marks.COMPILE + 1)
-    assert (marked[sentinel.PROBE], marked[sentinel.ADOPT]) == ("PROBE", "ADOPT")
+    assert marked[sentinel.PROBE] == "PROBE"
     assert f"PYLAYER_MARK_ADDED {min(sentinel.ADDED)} " in text
     assert f"PYLAYER_MARK_END {max(sentinel.ADDED) + 1}\n" in text
 
@@ -242,18 +242,6 @@ def test_application_data(folder: Folder) -> None:
     death(folder, mark(marks.PIPELINES, 11, cache=number(digest)))
     found = reviewed(folder)
     assert found.takes_application_data(digest) and found.holds(PIPELINE, 0, 11)
-
-
-def test_snapshots_after_two_deaths(folder: Folder) -> None:
-    """Two starts that found deaths at pipelines set aside all earlier snapshots of the program, but none that is made
-    later."""
-    old = folder.write_snapshot(PROGRAM, "a game", b"old snapshot", 0)
-    death(folder, mark(marks.COMPILE, 11))
-    assert not reviewed(folder).takes_snapshot(old)
-    death(folder, mark(marks.COMPILE, 12))
-    found = reviewed(folder)
-    new = folder.write_snapshot(PROGRAM, "a game", b"new snapshot", 0)
-    assert found.takes_snapshot(old) and not found.takes_snapshot(new)
 
 
 def test_too_many_deaths(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -514,7 +502,7 @@ def test_notes_of_older_versions(folder: Folder) -> None:
     notes = [part for text in (b"stub=b:1\n", b"plain_kind=i:0\n") for part in format.record_parts(format.NOTE, text)]
     Path(folder.path, f"{PROGRAM:016x}-{unique_name()}.closed").write_bytes(b"".join([head, *format.seal(notes, salt)]))
     loaded, commands = loads(folder)
-    assert loaded == {b"one"} and (commands.switched_off, commands.plain) == ([], [])
+    assert loaded == {b"one"} and commands.switched_off == []
 
 
 # ---- where the sentinel's file is --------------------------------------------------------------------

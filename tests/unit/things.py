@@ -15,7 +15,7 @@ from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.boundary import COUNTER_NAMES
 from pylayer.inhost.session import DeviceSession
-from pylayer.store import format, sentinel
+from pylayer.store import format
 from pylayer.store.folder import Batch
 from pylayer.store.format import Damage
 from pylayer.store.pack import PackWriter
@@ -302,14 +302,10 @@ class FakeCommands:
         self.binaries_room = 1 << 62
         self.done: list[int] = []
         self.suspected: list[tuple[list[int], int]] = []
-        self.plain: list[tuple[int, int]] = []
         self.switched_off: list[int] = []
-        self.not_adopted: list[tuple[int, int]] = []
         #: All calls that are switched off.
         self.off: list[tuple[int, int, int]] = []
         self.totals: dict[str, int] | None = counters()
-        self.merged: bytes | None = None
-        self.merged_reads = 0
         self.refuses = False
         self.seen: bytes | None = b""
         self.doing: Activity | None = Activity(
@@ -358,16 +354,10 @@ class FakeCommands:
         return len(self.loaded)
 
     def call_off(self, device: int, call: int, kind: int) -> None:
-        calls = {sentinel.PROBE: self.plain, sentinel.ADOPT: self.not_adopted}
-        calls.get(call, []).append((device, kind))
         self.off.append((device, call, kind))
 
     def switch_off(self, device: int) -> None:
         self.switched_off.append(device)
-
-    def read_merged(self, device: int) -> bytes | None:
-        self.merged_reads += 1
-        return self.merged
 
     def activity(self, device: int) -> Activity | None:
         return self.doing

@@ -25,7 +25,6 @@ struct Binaries {
     atomic_ullong global_key; /* what binaries_global_key returned last */
     BinaryIndex index;
     BinaryHistory history;
-    atomic_uint kinds_captured; /* bit mask: the internal cache does not return the binaries; capture at once */
     atomic_uint failures[PYLAYER_KIND_COUNT]; /* in a row */
 };
 

@@ -7,9 +7,6 @@
 #include "frames/frames.h"
 #include "mailbox/mailbox.h"
 
-#define CAPTURE_STATISTICS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR)
-#define CAPTURE_REPRESENTATIONS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR)
-
 /* Room for the first attempt. A pipeline without ray tracing has fewer binaries. */
 #define FEW_HANDLES 16
 #define MAX_HANDLES 65536u
@@ -25,15 +22,11 @@
  * - vkGetPipelineKeyKHR crashes on fast-linked pipelines. After Mesa's 044e7f60 all of them have one key.
  * - A library with RETAIN_LINK_TIME_OPTIMIZATION_INFO that is created from binaries loses what it should retain: the
  *   optimized link has the sizes of the unoptimized one, and another key.
- * - vkGetPipelineExecutableInternalRepresentationsKHR crashes on a pipeline created from binaries.
- * - Creation from binaries omits the capture and replay of shader group handles.
  * - Pipelines linked from ray-tracing libraries that were created from binaries are compiled again in each run.
  */
 static bool is_bypassed(const Binaries *binaries, const PipelineCall *call, const Element *element)
 {
     if (binaries->run->info.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY && call->point == BIND_GRAPHICS)
-        return true;
-    if (element->flags & (CAPTURE_STATISTICS | CAPTURE_REPRESENTATIONS | CAPTURE_REPLAY))
         return true;
     switch (element->kind) {
     case PYLAYER_KIND_GRAPHICS_FAST_LINKED:
@@ -276,31 +269,6 @@ static bool keep(Binaries *binaries, const VkPipelineBinaryCreateInfoKHR *of, co
     return record != NULL;
 }
 
-bool binaries_keep(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
-                   const VkPipelineBinaryKeyKHR *key, PylayerCell *about)
-{
-    bool kept = false;
-    AnyCreateInfo info;
-    SavedFeedback saved; /* the driver may write it here too, with a hit in its own cache */
-    if (binaries->internal_cache &&
-        element_build(element, call, index, (Change){.clear = FAIL_ON_COMPILE | EARLY_RETURN, .alone = true}, &info) &&
-        feedback_save(&saved, element)) {
-        VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
-        VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
-                                                .pPipelineCreateInfo = &of};
-        kept = keep(binaries, &create, key, about);
-        feedback_restore(&saved, element);
-    }
-    element_release(element);
-    return kept;
-}
-
-bool binaries_want_capture(const Binaries *binaries, const Element *element)
-{
-    return !binaries->internal_cache ||
-           atomic_load_explicit(&binaries->kinds_captured, memory_order_relaxed) >> element->kind & 1;
-}
-
 bool binaries_capture(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
                       const VkPipelineBinaryKeyKHR *key, PylayerCell *about, VkPipeline *pipeline,
                       uint64_t *duration_ns)
@@ -309,15 +277,12 @@ bool binaries_capture(Binaries *binaries, PipelineCall *call, uint32_t index, El
         *pipeline = VK_NULL_HANDLE;
         return false;
     }
-    about->flags |= PYLAYER_CELL_CAPTURED;
     about->create_ns = *duration_ns;
     about->start_ns = now_ns() - *duration_ns;
     frames_note_pipeline(binaries->run, *duration_ns);
     VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                             .pipeline = *pipeline};
-    if (keep(binaries, &create, key, about)) {
-        count(&counters_of(binaries->run)->totals.binaries_captured, 1);
-    } else {
+    if (!keep(binaries, &create, key, about)) {
         count(&counters_of(binaries->run)->totals.binaries_missing, 1);
         run_tell_creation(binaries->run, about, PYLAYER_OUTCOME_UNCACHEABLE);
         call_switch_off(&binaries->crash->added_calls, PYLAYER_MARK_KEY, element->kind);

@@ -21,15 +21,6 @@ bool binaries_key(Binaries *binaries, PipelineCall *call, uint32_t index, Elemen
 bool binaries_create(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
                      const VkPipelineBinaryKeyKHR *key, VkPipeline *pipeline, VkResult *result, uint64_t *duration_ns);
 
-/* Asks the driver's internal cache for the binaries of a pipeline that was just created without a VkPipelineCache, and
- * keeps them. Returns false if the internal cache does not have them. */
-bool binaries_keep(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
-                   const VkPipelineBinaryKeyKHR *key, PylayerCell *about);
-
-/* Returns true if compiling has to capture: there is no internal cache, or it is known not to give binaries of this
- * kind. */
-bool binaries_want_capture(const Binaries *binaries, const Element *element);
-
 /* Creates the pipeline with CAPTURE_DATA, and keeps its binaries. Returns false if the pipeline was not created. */
 bool binaries_capture(Binaries *binaries, PipelineCall *call, uint32_t index, Element *element,
                       const VkPipelineBinaryKeyKHR *key, PylayerCell *about, VkPipeline *pipeline,

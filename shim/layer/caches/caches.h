@@ -2,7 +2,6 @@
 #ifndef PYLAYER_CACHES_H
 #define PYLAYER_CACHES_H
 
-#include "caches/adoption.h"
 #include "caches/cache_history.h"
 #include "caches/loading.h"
 #include "caches/pipeline_cache.h"
@@ -27,11 +26,10 @@ struct Caches {
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache, to recognise that nothing was kept */
     size_t empty_size;
     atomic_int said_unreadable; /* the log has said that the driver does not return data */
-    AdoptionBudget adoption;
+    atomic_int gives_back;      /* cells.c: whether the driver finds what it put into a cell */
 
     pthread_mutex_t given_mutex;
-    NumberMap given;          /* numbers of stored records that the driver got, by digest_id; not those from policy */
-    atomic_ullong last_given; /* of these numbers */
+    NumberMap given; /* digest_id of the stored records that the driver got; not of those from policy */
     Loading loading;
     atomic_bool sends_sketches; /* with the first question about the program's data */
 

@@ -59,36 +59,59 @@ static void merge_cell(Caches *caches, VkPipelineCache cell, AppCache *app_cache
     patient_unlock(&caches->merge_mutex);
 }
 
-/* Numbers the records that the driver got from the store, so that policy learns when a compile makes the same bytes again
- * after a probe that missed: then probes of this kind never hit. A record that came after the probe proves nothing. Only
- * where policy does not hand the records over itself. */
+/* The driver has these records from now on, by whatever fingerprints the store has them. */
 static void note_given(Caches *caches, const uint8_t *digests, uint32_t record_count)
 {
     pthread_mutex_lock(&caches->given_mutex);
-    uint64_t number = atomic_load(&caches->last_given) + 1;
     for (uint32_t i = 0; i < record_count; i++)
-        number_map_put(&caches->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, number);
-    atomic_store(&caches->last_given, number);
+        number_map_put(&caches->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, 1);
     pthread_mutex_unlock(&caches->given_mutex);
 }
 
-uint64_t cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES])
+bool cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
     pthread_mutex_lock(&caches->given_mutex);
-    uint64_t number = number_map_find(&caches->given, digest_id(digest) | 1);
+    bool given = number_map_find(&caches->given, digest_id(digest) | 1) != 0;
     pthread_mutex_unlock(&caches->given_mutex);
-    return number;
+    return given;
 }
 
-/* Returns true if the driver got these bytes from the store before a probe that missed. */
-static bool was_given(Caches *caches, const uint8_t *data, size_t size, uint64_t given_before)
+/* Returns true if the store has these bytes. The driver was given them and did not find the pipeline in them. If it has them
+ * for another fingerprint only, they are stored for this one, too. */
+static bool is_stored(Caches *caches, const uint8_t *data, size_t size, bool known)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
-    if (!atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed))
+    if (!known || !atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed))
         return false;
     digest128(data, size, digest);
-    uint64_t number = cells_given(caches, digest);
-    return number != 0 && number <= given_before;
+    return cells_given(caches, digest);
+}
+
+static bool is_empty(const Caches *caches, const uint8_t *data, size_t size)
+{
+    return caches->empty_data && size == caches->empty_size && memcmp(data, caches->empty_data, size) == 0;
+}
+
+enum GivesBack { NOT_TRIED, GIVES_BACK, GIVES_NOTHING };
+
+/* Returns false if a cache made of a cell's data has no content. ANV of Mesa 22.3 writes a count of 0 into its data, so
+ * nothing in it is ever found. The first cell of a device decides, unless the driver fails. */
+static bool gives_back(Caches *caches, const uint8_t *data, size_t size)
+{
+    int known = atomic_load_explicit(&caches->gives_back, memory_order_relaxed);
+    if (known != NOT_TRIED)
+        return known == GIVES_BACK;
+    VkPipelineCache copy = driver_cache_create_from(caches->driver, data, size);
+    if (copy == VK_NULL_HANDLE)
+        return true;
+    size_t content = 0;
+    VkResult result = caches->driver->get_pipeline_cache_data(caches->driver->handle, copy, &content, NULL);
+    caches->driver->destroy_pipeline_cache(caches->driver->handle, copy, NULL);
+    if (result != VK_SUCCESS)
+        return true;
+    bool gives = content > caches->empty_size;
+    atomic_store(&caches->gives_back, gives ? GIVES_BACK : GIVES_NOTHING);
+    return gives;
 }
 
 VkPipelineCache cell_create(Caches *caches, const Element *element, bool one_thread)
@@ -99,47 +122,63 @@ VkPipelineCache cell_create(Caches *caches, const Element *element, bool one_thr
     return cell;
 }
 
-bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before)
+/* Sends a cell's data, which it owns, to policy. NULL: the driver put nothing into the cell. */
+static void send_cell(Caches *caches, PylayerCell *about, uint8_t *data, size_t size)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, caches->run->serial);
+    if (message) {
+        about->size = size;
+        about->data = data;
+        message->cell = *about;
+    } else {
+        free(data);
+    }
+    if (!mailbox_post_stored(message, QUEUE_BYTES, stored_wait_ns(caches->crash)))
+        count(&counters_of(caches->run)->totals.events_dropped, 1);
+}
+
+static void tell_unreadable(Caches *caches, const PylayerCell *about)
+{
+    if (atomic_exchange(&caches->said_unreadable, 1) == 0)
+        log_line(PYLAYER_LOG_WARN,
+                 "the driver does not return the data of a pipeline cache; its pipelines are not stored");
+    run_tell_creation(caches->run, about, PYLAYER_OUTCOME_UNCACHEABLE);
+}
+
+bool cell_is_of_a_link(const PylayerCell *about)
+{
+    return about->flags & PYLAYER_CELL_EMPTY && about->kind == PYLAYER_KIND_GRAPHICS_FAST_LINKED;
+}
+
+bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about)
 {
     size_t size = 0;
     Mark mark = mark_added(caches->crash, PYLAYER_MARK_CELL, about->kind, about->fingerprint);
     uint8_t *data = driver_cache_read(caches->driver, cell, &size);
+    bool full = data && !is_empty(caches, data, size) && gives_back(caches, data, size);
+    bool known = !about->fingerprint || fingerprint_known(&caches->run->seen, about->fingerprint) & SEEN_MERGED;
     mark_end(mark);
-    bool empty =
-        data && caches->empty_data && size == caches->empty_size && memcmp(data, caches->empty_data, size) == 0;
-    if (!empty) {
+    if (full || !data) {
         fingerprints_note_merged(&caches->run->seen, about->fingerprint, 0);
         mark = mark_added(caches->crash, PYLAYER_MARK_CELL_MERGE, about->kind, about->fingerprint);
         merge_cell(caches, cell, app_cache);
         mark_end(mark);
     }
     caches->driver->destroy_pipeline_cache(caches->driver->handle, cell, NULL);
-
-    if (!data && atomic_exchange(&caches->said_unreadable, 1) == 0)
-        log_line(PYLAYER_LOG_WARN,
-                 "the driver does not return the data of a pipeline cache; its pipelines are not stored");
-    if (!data)
-        run_tell_creation(caches->run, about, PYLAYER_OUTCOME_UNCACHEABLE);
-    PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, caches->run->serial) : NULL;
-    if (!message) {
+    if (!data) {
+        tell_unreadable(caches, about);
+    } else if (!full) {
         free(data);
-        count(&counters_of(caches->run)->totals.events_dropped, 1);
-        return !empty;
-    }
-    if (empty) {
-        free(data);
-        data = NULL;
-        size = 0;
         about->flags |= PYLAYER_CELL_EMPTY;
+        if (!cell_is_of_a_link(about))
+            send_cell(caches, about, NULL, 0);
+    } else if (is_stored(caches, data, size, known)) {
+        free(data);
+        run_tell_creation(caches->run, about, PYLAYER_OUTCOME_COMPILED);
+    } else {
+        send_cell(caches, about, data, size);
     }
-    if (!empty && was_given(caches, data, size, given_before))
-        about->flags |= PYLAYER_CELL_STORED;
-    about->size = size;
-    about->data = data;
-    message->cell = *about;
-    if (!mailbox_post_stored(message, QUEUE_BYTES, stored_wait_ns(caches->crash)))
-        count(&counters_of(caches->run)->totals.events_dropped, 1);
-    return !empty;
+    return full;
 }
 
 void cells_seed(Caches *caches, AppCache *app_cache)
@@ -162,14 +201,6 @@ void cells_seed(Caches *caches, AppCache *app_cache)
         atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
     }
     patient_unlock(&caches->merge_mutex);
-}
-
-VkPipelineCache cells_cell(Caches *caches, const uint8_t *data, size_t size, const uint8_t *digest)
-{
-    Mark mark = mark_records(caches->crash, digest, 1);
-    VkPipelineCache cell = driver_cache_create_from(caches->driver, data, size);
-    mark_end(mark);
-    return cell;
 }
 
 /* Returns how many caches the driver made of the records. */
@@ -204,29 +235,6 @@ bool cells_give(Caches *caches, AppCache *app_cache, const uint8_t *base, const 
     return given && made == record_count;
 }
 
-void cells_absorb(Caches *caches, AppCache *app_cache, bool at_its_end)
-{
-    if (call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&caches->merge_mutex))
-        return;
-    VkPipelineCache source = atomic_load_explicit(&app_cache->handle, memory_order_acquire);
-    if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
-        bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&caches->generation);
-        const VkPipelineCache annex = app_cache->use.annex;
-        fingerprints_note_merged(&caches->run->seen, 0, 0);
-        Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
-        const VkPipelineCache sources[] = {cache_source(caches, source), cache_source(caches, annex)};
-        merge_into_layer_locked(caches, annex != VK_NULL_HANDLE ? 2 : 1, sources);
-        cache_source_end(caches, source, sources[0]);
-        cache_source_end(caches, annex, sources[1]);
-        mark_end(mark);
-        count(&counters_of(caches->run)->totals.absorbed, at_its_end);
-        /* What was added came from this cache, so it need not be seeded with it. */
-        if (up_to_date)
-            atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
-    }
-    patient_unlock(&caches->merge_mutex);
-}
-
 uint64_t cells_merge_records(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              const uint8_t *digests, uint32_t record_count)
 {
@@ -246,20 +254,4 @@ uint64_t cells_merge_records(Caches *caches, const uint8_t *base, const uint64_t
     if (atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed))
         note_given(caches, digests, record_count);
     return merged ? made : 0;
-}
-
-int64_t cells_read_merged(Caches *caches, uint8_t *data, uint64_t size)
-{
-    if (caches->merged == VK_NULL_HANDLE || call_is_off(&caches->crash->added_calls, PYLAYER_MARK_SNAPSHOT, 0))
-        return -1;
-    size_t bytes = data ? (size_t)size : 0;
-    cache_take_over_annex(caches, &caches->merged_use, caches->merged);
-    /* A snapshot replaces the loaded ones, so it must not lack what is still in the annex. */
-    if (atomic_load(&caches->merged_use.has_annex) || !cache_use_begin(&caches->merged_use, true))
-        return -1;
-    Mark mark = mark_added(caches->crash, PYLAYER_MARK_SNAPSHOT, 0, 0);
-    VkResult result = caches->driver->get_pipeline_cache_data(caches->driver->handle, caches->merged, &bytes, data);
-    mark_end(mark);
-    cache_use_end(caches, &caches->merged_use, caches->merged, true);
-    return result == VK_SUCCESS ? (int64_t)bytes : -1;
 }

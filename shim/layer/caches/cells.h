@@ -11,22 +11,19 @@ void cells_close(Caches *caches);
  * driver_cache_create. */
 VkPipelineCache cell_create(Caches *caches, const Element *element, bool one_thread);
 /* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
- * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. given_before:
- * Caches::last_given when the probe that missed began; 0: unknown. Returns false if the driver put nothing into it. */
-bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before);
+ * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. Returns false if the
+ * driver put nothing into it, or would find nothing in it. */
+bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about);
+/* Returns true of a fast-linked pipeline, once it is finished, that left nothing: its libraries have all that it needs. */
+bool cell_is_of_a_link(const PylayerCell *about);
 /* Merges the layer's cache into an application's cache that lacks pipelines which the layer has. */
 void cells_seed(Caches *caches, AppCache *app_cache);
-/* Returns the number of a record that the driver got from the store, where the layer reads it itself; 0: it did not. */
-uint64_t cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
-/* Makes a cell of one stored record, for one thread. Returns VK_NULL_HANDLE if the driver refuses. */
-VkPipelineCache cells_cell(Caches *caches, const uint8_t *data, size_t size, const uint8_t *digest);
+/* Returns true if the driver got this record from the store, where the layer reads it itself. */
+bool cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* Merges at most CELLS_MERGED_AT_ONCE records into an application's cache. Returns false if the driver refuses one. */
 #define CELLS_MERGED_AT_ONCE 8
 bool cells_give(Caches *caches, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
                 const uint64_t *sizes, const uint8_t *digests, uint32_t record_count);
-/* Merges an application's cache into the layer's, to keep what is in no cell. at_its_end: before its destruction. */
-void cells_absorb(Caches *caches, AppCache *app_cache, bool at_its_end);
-int64_t cells_read_merged(Caches *caches, uint8_t *data, uint64_t size);
 /* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them. Returns how many the driver accepted. */
 uint64_t cells_merge_records(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              const uint8_t *digests, uint32_t record_count);

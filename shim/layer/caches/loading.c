@@ -2,7 +2,7 @@
  * loading.c - merges stored records that policy hands over into the layer's cache.
  *
  * Only where the layer cannot read the store itself (caches/stored.h): in the first run after an update, with a policy
- * class, and for snapshots.
+ * class.
  */
 #include "caches/caches.h"
 #include "frames/frames.h"

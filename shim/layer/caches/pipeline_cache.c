@@ -49,8 +49,8 @@ static AppCache *new_app_cache(void)
     return cache;
 }
 
-AppCache *app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
-                        bool from_data, uint64_t data_id)
+void app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
+                   bool from_data, uint64_t data_id)
 {
     unsigned bucket = bucket_of(handle);
     pthread_mutex_lock(&caches->apps_mutex);
@@ -61,7 +61,6 @@ AppCache *app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber numb
     if (cache) {
         describe_app_cache(cache, number, flags, from_data, data_id);
         atomic_store(&cache->seeded, 0);
-        atomic_store(&cache->holds_plain, false);
         atomic_store_explicit(&cache->handle, handle, memory_order_release);
     } else if ((cache = new_app_cache())) {
         describe_app_cache(cache, number, flags, from_data, data_id);
@@ -70,22 +69,6 @@ AppCache *app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber numb
         atomic_store_explicit(&caches->apps[bucket], cache, memory_order_release);
     }
     pthread_mutex_unlock(&caches->apps_mutex);
-    return cache;
-}
-
-bool app_cache_is_kept_whole(Caches *caches, AppCache *cache)
-{
-    if (caches->merged == VK_NULL_HANDLE) /* the observe carrier keeps nothing */
-        return false;
-    return atomic_load(&caches->run->carrier) == PYLAYER_CARRIER_SNAPSHOT || atomic_load(&cache->holds_plain);
-}
-
-void app_caches_absorb(Caches *caches)
-{
-    for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++)
-        for (AppCache *cache = atomic_load(&caches->apps[i]); cache; cache = cache->next)
-            if (app_cache_is_kept_whole(caches, cache))
-                cells_absorb(caches, cache, false);
 }
 
 void app_caches_free(Caches *caches)

@@ -24,7 +24,6 @@ typedef struct AppCache {
     bool app_synchronized;     /* EXTERNALLY_SYNCHRONIZED: used only within the application's own calls */
     atomic_uint seeded;        /* Caches::generation when last seeded; 0: never */
     SharedMap contents;        /* contents.h */
-    atomic_bool holds_plain;   /* a pipeline was compiled into it that is in no cell */
 } AppCache;
 
 #define APP_CACHE_BUCKETS 4096
@@ -36,14 +35,9 @@ static inline uint64_t app_cache_data_id(const AppCache *app_cache)
 }
 
 AppCache *app_cache_find(Caches *caches, VkPipelineCache handle);
-/* Returns NULL if there is no memory. The cache is then used as it is, and never seeded or merged into. */
-AppCache *app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
-                        bool from_data, uint64_t data_id);
-/* Returns true if the layer has to keep the whole cache. Under the cells carrier, cells hold nearly everything that an
- * application's cache holds. */
-bool app_cache_is_kept_whole(Caches *caches, AppCache *cache);
+/* Without memory for it the cache is used as it is, and never seeded or merged into. */
+void app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
+                   bool from_data, uint64_t data_id);
 void app_caches_free(Caches *caches);
-/* Merges into the layer's cache what the application's caches now hold and no cell has, for a snapshot. */
-void app_caches_absorb(Caches *caches);
 
 #endif

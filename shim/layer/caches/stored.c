@@ -48,10 +48,7 @@ static bool obey(Caches *caches, StoredFound *found)
         found->off = off->type;
         return false;
     }
-    const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_PLAIN_KIND, &count);
-    for (size_t i = 0; i < count; i++)
-        call_switch_off(&caches->crash->added_calls, PYLAYER_MARK_PROBE, entry[i].kind);
-    entry = verdicts_of(verdicts, VERDICT_ADDED_CALL, &count);
+    const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_ADDED_CALL, &count);
     for (size_t i = 0; i < count; i++)
         call_switch_off(&caches->crash->added_calls, (unsigned)entry[i].subject, entry[i].kind);
     return cache_history_suspect(caches, verdicts) && suspects_take(caches->crash, verdicts);
@@ -70,9 +67,6 @@ static void find_system(Stored *stored, const char *name)
         stored->system = NULL;
     }
 }
-
-/* Asking the driver's own cache for one of so many costs at most 4 percent of their hits. */
-#define ENOUGH_TO_ASK 512
 
 bool stored_open(Caches *caches, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found)
@@ -98,7 +92,6 @@ bool stored_open(Caches *caches, const FileHeader *header, bool every_program, b
     verdicts_free(&found->verdicts);
     if (!read)
         index_forget(stored);
-    atomic_store(&caches->store->may_ask, read && found->records >= ENOUGH_TO_ASK);
     atomic_store(&stored->open, read);
     return read;
 }
@@ -238,7 +231,7 @@ static bool take(Stored *stored, Place place)
 /* Returns what is known of a fingerprint whose record the layer's cache has. */
 static unsigned known_of(const RecordHeader *header)
 {
-    return SEEN_MERGED | SEEN_BEFORE | (record_is_recent(header) ? SEEN_TOLD : 0);
+    return SEEN_MERGED | (record_is_recent(header) ? SEEN_TOLD : 0);
 }
 
 /* The driver has the record's data from another one: under another fingerprint, or of a fold that was cut short. */
@@ -256,7 +249,7 @@ static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHea
     slice->sizes[i] = header->size;
     slice->fingerprints[i] = header->fingerprint;
     slice->known[i] = known_of(header);
-    slice->compile_ns += header->flags & STORE_ADOPTED ? 0 : header->create_ns;
+    slice->compile_ns += header->create_ns;
     memcpy(slice->digests + (size_t)i * PYLAYER_DIGEST_BYTES, header->digest, PYLAYER_DIGEST_BYTES);
 }
 
@@ -284,7 +277,7 @@ static bool take_slice(Caches *caches, Chunk *chunk, uint64_t *at, Slice *slice)
         chunk->damaged = !data_is_whole(chunk, *at, &header);
         if (chunk->damaged)
             note_given(caches, &place, 1); /* so that nobody waits for it */
-        else if (cells_given(caches, header.digest) != 0)
+        else if (cells_given(caches, header.digest))
             note_twice(caches, place, &header);
         else
             add_to_slice(slice, place, *at, &header);
@@ -384,51 +377,14 @@ static enum ReadResult give(Caches *caches, Place place, uint64_t *give_up)
     return READ_DONE;
 }
 
-/* Reads one record, with a second read if it is far longer than the file's others. release_chunk afterwards. */
-static enum ReadResult read_cell(Caches *caches, Place place, Chunk *chunk, RecordHeader *header, uint64_t *give_up)
-{
-    *chunk = chunk_at(&caches->store->stored, place);
-    chunk->wanted = record_bytes(&chunk->file, 1);
-    enum ReadResult result = read_chunk(caches, chunk, give_up);
-    if (result != READ_DONE)
-        return result;
-    bool whole = record_at(chunk, 0, header) && data_is_whole(chunk, 0, header) && record_is(header, "CELL");
-    return whole ? READ_DONE : READ_FAILED;
-}
-
-/* Makes a cache of the record at a place. */
-static enum ReadResult make_cell(Caches *caches, Place place, Fetched *fetched, uint64_t *give_up)
-{
-    PylayerCounters *totals = &counters_of(caches->run)->totals;
-    uint64_t start = now_ns();
-    Chunk chunk;
-    RecordHeader header;
-    enum ReadResult result = read_cell(caches, place, &chunk, &header, give_up);
-    if (result == READ_DONE && !is_suspect(caches, &header)) {
-        atomic_store(&caches->crash->holds_stored, true);
-        fetched->cell = cells_cell(caches, chunk.data + sizeof header, header.size, header.digest);
-    }
-    release_chunk(&caches->store->stored, &chunk);
-    if (fetched->cell != VK_NULL_HANDLE) {
-        fetched->known |= SEEN_ALONE | SEEN_BEFORE | (record_is_recent(&header) ? SEEN_TOLD : 0);
-        count(&totals->fetched, 1);
-        count(&totals->fetched_bytes, header.size);
-        count(&totals->fetched_compile_ns, header.flags & STORE_ADOPTED ? 0 : header.create_ns);
-    }
-    count(&totals->fetch_ns, now_ns() - start);
-    return result;
-}
-
 /* Returns the worst of what became of the records. Records without a fingerprint may be many, and are those of other
  * pipelines: at the deadline the rest is left to the next creation. */
-static enum ReadResult give_all(Caches *caches, uint64_t fingerprint, bool alone, Fetched *fetched, uint64_t *give_up)
+static enum ReadResult give_all(Caches *caches, uint64_t fingerprint, uint64_t *give_up)
 {
     Places found = {0};
     enum ReadResult worst = index_look_up(caches->store, fingerprint, &found, give_up);
-    if (alone && found.count == 1 && worst == READ_DONE)
-        worst = make_cell(caches, found.places[0], fetched, give_up);
     uint64_t deadline = fingerprint ? UINT64_MAX : read_deadline(caches->run, give_up);
-    for (size_t i = 0; i < found.count && worst != READ_LATE && fetched->cell == VK_NULL_HANDLE; i++) {
+    for (size_t i = 0; i < found.count && worst != READ_LATE; i++) {
         enum ReadResult result = now_ns() < deadline ? give(caches, found.places[i], give_up) : READ_LATE;
         worst = result > worst ? result : worst;
     }
@@ -436,57 +392,38 @@ static enum ReadResult give_all(Caches *caches, uint64_t fingerprint, bool alone
     return worst;
 }
 
-static Fetched fetch(Caches *caches, uint64_t fingerprint, bool alone, unsigned known)
+static unsigned fetch(Caches *caches, uint64_t fingerprint, unsigned known)
 {
     Stored *stored = &caches->store->stored;
-    Fetched fetched = {.known = known};
-    alone = alone && fingerprint && !(known & (SEEN_MERGED | SEEN_ALONE));
     uint64_t give_up = 0;
-    enum ReadResult result = give_all(caches, fingerprint, alone, &fetched, &give_up);
-    if (result != READ_LATE && fetched.cell == VK_NULL_HANDLE && atomic_load(&stored->behind))
-        result = index_read_again(caches->store, &give_up) ? give_all(caches, fingerprint, alone, &fetched, &give_up)
-                                                           : READ_LATE;
+    enum ReadResult result = give_all(caches, fingerprint, &give_up);
+    if (result != READ_LATE && atomic_load(&stored->behind))
+        result = index_read_again(caches->store, &give_up) ? give_all(caches, fingerprint, &give_up) : READ_LATE;
     if (result == READ_LATE)
-        return fetched;
-    if (!fingerprint)
-        atomic_store(&stored->unnamed_fetched, true);
-    else
-        fetched.known = fingerprints_note(&caches->run->seen, fingerprint,
-                                          fetched.cell != VK_NULL_HANDLE ? fetched.known : SEEN_FETCHED);
-    return fetched;
+        return known;
+    if (fingerprint)
+        return fingerprints_note(&caches->run->seen, fingerprint, SEEN_FETCHED);
+    atomic_store(&stored->unnamed_fetched, true);
+    return known;
 }
 
-Fetched stored_fetch(Caches *caches, uint64_t fingerprint, bool alone)
+unsigned stored_fetch(Caches *caches, uint64_t fingerprint)
 {
     const Stored *stored = &caches->store->stored;
     unsigned known = fingerprint ? fingerprint_known(&caches->run->seen, fingerprint) : 0;
     bool done = fingerprint ? known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
     if (done || !atomic_load_explicit(&stored->open, memory_order_relaxed))
-        return (Fetched){.known = known};
+        return known;
     int cancellation = cancellation_off();
-    Fetched fetched = fetch(caches, fingerprint, alone, known);
+    known = fetch(caches, fingerprint, known);
     cancellation_restore(cancellation);
-    return fetched;
+    return known;
 }
 
 static int by_place(const void *left, const void *right)
 {
     Place a = *(const Place *)left, b = *(const Place *)right;
     return (a > b) - (a < b);
-}
-
-bool stored_has(Caches *caches, uint64_t fingerprint)
-{
-    if (!atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed) || !fingerprint)
-        return false;
-    Places found = {0};
-    uint64_t give_up = 0;
-    int cancellation = cancellation_off();
-    index_look_up(caches->store, fingerprint, &found, &give_up);
-    cancellation_restore(cancellation);
-    bool any = found.count > 0;
-    free(found.places);
-    return any;
 }
 
 /* Gives the application's cache the records at the first of these places, and at those that follow in what is read at

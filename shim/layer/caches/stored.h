@@ -16,17 +16,9 @@
 bool stored_open(Caches *caches, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found);
 
-typedef struct Fetched {
-    unsigned known;       /* of the fingerprint: enum Seen */
-    VkPipelineCache cell; /* holds the one stored cell with this fingerprint, for one probe. The caller destroys it */
-} Fetched;
-
 /* Gives the driver all stored cells with this fingerprint, and those behind them in their files, which a program
- * usually creates next, by merging them into the layer's cache. alone: gives it only the one stored cell, as a cache of
- * its own, unless there are several or the fingerprint was fetched before. */
-Fetched stored_fetch(Caches *caches, uint64_t fingerprint, bool alone);
-/* Returns true if the store has a record with this fingerprint, as far as the layer reads the store itself. */
-bool stored_has(Caches *caches, uint64_t fingerprint);
+ * usually creates next, by merging them into the layer's cache. Returns what is known of the fingerprint: enum Seen. */
+unsigned stored_fetch(Caches *caches, uint64_t fingerprint);
 /* Gives an application's cache all stored cells with these fingerprints, and no others: the cache then holds what it would
  * hold without the layer. Returns false if it lacks one of them. */
 bool stored_give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerprints, size_t count);

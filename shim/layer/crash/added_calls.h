@@ -16,8 +16,6 @@ typedef struct AddedCalls {
     atomic_uint off[PYLAYER_MARK_END - PYLAYER_MARK_ADDED]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
 } AddedCalls;
 
-/* plain_kinds: bit mask of the kinds that are never probed. */
-void added_calls_open(AddedCalls *calls, unsigned plain_kinds);
 /* Returns false if the layer adds no such call, or if there is no such kind. */
 bool call_switch_off(AddedCalls *calls, unsigned call, unsigned kind);
 

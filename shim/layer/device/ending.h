@@ -4,8 +4,8 @@
 
 #include "device/device.h"
 
-/* Writes what a device leaves in the store. Returns false if policy has to do that, because it was started or has to take
- * a snapshot. */
+/* Writes what a device leaves in the store. Returns false if policy has to do that, because it was started or may clear
+ * evidence about the driver. */
 bool device_ends_quietly(Device *device);
 
 #endif

@@ -45,13 +45,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         count(&counters_of(&device->run)->totals.caches_emptied, 1);
     if (result != VK_SUCCESS)
         return result;
-    AppCache *app_cache =
-        app_cache_add(&device->caches, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data.id);
-    /* Without a probe a miss cannot be detected, so the snapshot carrier seeds beforehand. */
-    if (app_cache && atomic_load(&device->run.carrier) == PYLAYER_CARRIER_SNAPSHOT) {
-        loading_wait(&device->caches);
-        cells_seed(&device->caches, app_cache);
-    }
+    app_cache_add(&device->caches, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data.id);
     return VK_SUCCESS;
 }
 
@@ -61,9 +55,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(&device->caches, cache);
     if (app_cache) {
-        if (app_cache_is_kept_whole(&device->caches, app_cache))
-            cells_absorb(&device->caches, app_cache, true);
-        /* A snapshot that is being taken may be merging this cache: wait for its end. */
+        /* Another thread may be merging into this cache: wait for its end. */
         if (!patient_lock(&device->caches.merge_mutex))
             return; /* a merge hangs, perhaps with this cache: the cache and its entry stay */
         cache_drop_annex(&device->caches, &app_cache->use);

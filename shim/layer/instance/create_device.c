@@ -190,8 +190,7 @@ static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, con
     device_request_build(&request, info, &wanted, wishes);
     if (request.changed) {
         VkResult result = call_down(device, mine, &request.info, allocator, handle);
-        /* A failure that passes must not decide how this run stores pipelines: what it stored as a snapshot, each later
-         * run would have to read with policy. */
+        /* A failure that passes must not switch the layer off for this run. */
         if (result != VK_SUCCESS) {
             *handle = untouched;
             result = call_down(device, mine, &request.info, allocator, handle);
@@ -283,17 +282,16 @@ static bool read_store(Device *device, int carrier, StoredFound *found)
                        device->store.kept.sentinel_outside, found);
 }
 
-/* Returns the carrier: the plan's if this device supports it, otherwise the fallback. */
+/* Returns the carrier: the plan's if this device supports it. */
 static int select_carrier(Device *device)
 {
     int carrier = device->run.plan.carrier;
+    if (carrier == PYLAYER_CARRIER_BINARIES &&
+        !(device->binaries.enabled && binaries_global_key(&device->binaries) != 0))
+        carrier = PYLAYER_CARRIER_CELLS;
     /* Binaries need cache control too: a pipeline that cannot be a binary is kept as a cell. */
-    if ((carrier == PYLAYER_CARRIER_CELLS && !device->driver.cache_control) ||
-        (carrier == PYLAYER_CARRIER_BINARIES &&
-         !(device->binaries.enabled && device->driver.cache_control && binaries_global_key(&device->binaries) != 0)))
-        carrier = device->run.plan.fallback_carrier;
-    if (carrier == PYLAYER_CARRIER_CELLS && !device->driver.cache_control)
-        carrier = PYLAYER_CARRIER_SNAPSHOT;
+    if (carrier_keeps(carrier) && !device->driver.cache_control)
+        carrier = PYLAYER_CARRIER_OFF;
     if (carrier_keeps(carrier) && !cells_open(&device->caches)) {
         log_line(PYLAYER_LOG_WARN,
                  "the driver refused an empty pipeline cache; the layer stores nothing for the device");
@@ -330,7 +328,6 @@ static PylayerMessage *created_message(const Device *device, int carrier, bool r
 
 static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
 {
-    added_calls_open(&device->crash.added_calls, device->run.plan.plain_kinds);
     int carrier = select_carrier(device);
     atomic_store(&device->run.carrier, carrier); /* the run's file, which read_store begins, names it */
     StoredFound found = {0};

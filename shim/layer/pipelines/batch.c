@@ -15,7 +15,6 @@ void batch_find_suspects(Batch *batch)
     for (uint32_t i = 0; i < call->count; i++) {
         Element *element = &batch->elements[i];
         element->suspect = suspects_find(&call->device->crash, element->fingerprint, element->kind);
-        batch->suspects |= element->suspect;
     }
 }
 
@@ -47,19 +46,12 @@ static Mark mark_call(Batch *batch, VkPipelineCache cache, enum Purpose purpose,
 {
     Device *device = batch->call->device;
     const Element *element = &batch->elements[part->first];
-    bool in_cell = purpose == CREATE_IN_CELL || purpose == CREATE_TO_ADOPT;
     Mark mark = mark_pipelines(&device->crash, element, part->count,
                                cache == batch->call->cache ? app_cache_data_id(batch->app_cache) : 0,
-                               cache != VK_NULL_HANDLE && !in_cell, part->may_compile);
-    if (mark.taken[0] || purpose == CREATE_AS_ASKED || purpose == CREATE_IN_CELL)
+                               cache != VK_NULL_HANDLE && purpose != CREATE_IN_CELL, part->may_compile);
+    if (mark.taken[0] || purpose != CREATE_BY_PROBE)
         return mark;
-    return mark_added(&device->crash, purpose == CREATE_TO_ADOPT ? PYLAYER_MARK_ADOPT : PYLAYER_MARK_PROBE,
-                      element->kind, element->fingerprint);
-}
-
-static void note_probe(Batch *batch, bool absent)
-{
-    batch->probed = absent && batch->probed != PROBED_UNCLEAR ? PROBED_ABSENT : PROBED_UNCLEAR;
+    return mark_added(&device->crash, PYLAYER_MARK_PROBE, element->kind, element->fingerprint);
 }
 
 /*
@@ -97,7 +89,6 @@ static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose pu
     CacheUse *use = use_of(batch, cache);
     if (use && !cache_use_begin(use, part->may_compile)) {
         if (!part->may_compile) {
-            note_probe(batch, false);
             memset(part->pipelines, 0, part->count * sizeof *part->pipelines);
             return VK_PIPELINE_COMPILE_REQUIRED_EXT;
         }
@@ -118,8 +109,6 @@ static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose pu
         mark_end(mark);
     if (again && created && !(known & SEEN_HARMLESS_TWICE))
         note_harmless(batch, again, known);
-    if (purpose == CREATE_BY_PROBE)
-        note_probe(batch, result == VK_PIPELINE_COMPILE_REQUIRED_EXT);
     if (use)
         cache_use_end(&batch->call->device->caches, use, cache, part->may_compile);
     return result;
@@ -131,10 +120,8 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, e
     PipelineCall *call = batch->call;
     Element *element = &batch->elements[index];
     AnyCreateInfo info;
-    uint64_t set = purpose == CREATE_BY_PROBE || purpose == CREATE_TO_ADOPT ? FAIL_ON_COMPILE : 0;
+    uint64_t set = purpose == CREATE_BY_PROBE ? FAIL_ON_COMPILE : 0;
     bool built = element_build(element, call, index, (Change){.set = set, .alone = true, .feedback = true}, &info);
-    if (!built)
-        note_probe(batch, false);
     if (!built)
         return set ? VK_PIPELINE_COMPILE_REQUIRED_EXT : VK_ERROR_OUT_OF_HOST_MEMORY;
     *pipeline = VK_NULL_HANDLE;
@@ -157,55 +144,15 @@ VkResult batch_create_together(Batch *batch, VkPipelineCache cache, uint64_t *du
     return create_part(batch, cache, CREATE_AS_ASKED, &all, duration_ns);
 }
 
-Fetch batch_fetch(Batch *batch, uint32_t index, bool may_be_alone)
+bool batch_fetch(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
-    Fetched fetched = stored_fetch(&device->caches, element->fingerprint, may_be_alone && device->run.plan.cells_alone);
+    element->known = stored_fetch(&device->caches, element->fingerprint);
     /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
-    if (element->kind >= PYLAYER_KIND_RAY_TRACING && fetched.cell == VK_NULL_HANDLE)
-        stored_fetch(&device->caches, 0, false);
-    element->known = fetched.known;
-    if (device->run.plan.compiles_unknown && !(element->known & SEEN_CREATED))
-        element->stages_met = fingerprints_meet_stages(
-            &device->run.seen, fingerprint_of_stages(&device->shaders, batch->call, index, element->kind));
-    batch->given_before = atomic_load_explicit(&device->caches.last_given, memory_order_acquire);
-    uint32_t stage_count;
-    create_info_stages(batch->call, index, element->kind, &stage_count);
-    /* What has no fingerprint may have the pipeline of a deferred operation. Without shaders there is nothing that the
-     * driver's own cache would find sooner. */
-    bool may_be_merged = !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING || stage_count == 0 ||
-                         fingerprint_may_be_merged(&device->run.seen, element->fingerprint, element->known);
-    return (Fetch){may_be_merged, fetched.cell};
-}
-
-/* The pipeline exists, or no other cache can help. */
-static bool is_settled(VkResult result, VkPipeline pipeline)
-{
-    return result == VK_ERROR_DEVICE_LOST || (result == VK_SUCCESS && pipeline != VK_NULL_HANDLE);
-}
-
-VkResult batch_probe(Batch *batch, uint32_t index, Fetch fetch, VkPipelineCache *probed, uint64_t *duration_ns)
-{
-    Device *device = batch->call->device;
-    VkPipeline *pipeline = &batch->call->pipelines[index];
-    if (fetch.alone != VK_NULL_HANDLE) {
-        *probed = device->caches.merged;
-        VkResult result = batch_create_one(batch, index, fetch.alone, CREATE_BY_PROBE, pipeline, duration_ns);
-        device->driver.destroy_pipeline_cache(device->driver.handle, fetch.alone, NULL);
-        if (is_settled(result, *pipeline))
-            return result;
-        fetch = batch_fetch(batch, index, false);
-    }
-    if (!fetch.may_be_merged && device->run.plan.cells_alone) {
-        *probed = VK_NULL_HANDLE;
-        VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_BY_PROBE, pipeline, duration_ns);
-        bool nothing_merged = atomic_load_explicit(&device->caches.generation, memory_order_relaxed) == 0;
-        if (nothing_merged || is_settled(result, *pipeline))
-            return result;
-    }
-    *probed = device->caches.merged;
-    return batch_create_one(batch, index, device->caches.merged, CREATE_BY_PROBE, pipeline, duration_ns);
+    if (element->kind >= PYLAYER_KIND_RAY_TRACING)
+        stored_fetch(&device->caches, 0);
+    return !batch->after_load || fingerprint_may_be_merged(&device->run.seen, element->known);
 }
 
 void batch_note_created(const Batch *batch, uint32_t index)
@@ -216,24 +163,13 @@ void batch_note_created(const Batch *batch, uint32_t index)
     note_created(&device->run, batch->elements[index].fingerprint, batch->elements[index].known);
 }
 
-#define CAPTURES                                                                                                       \
-    (uint64_t)(VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |                                                         \
-               VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR)
-
-void batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns, PylayerCell *about)
+void batch_about_cell(const Batch *batch, uint32_t index, uint64_t create_ns, PylayerCell *about)
 {
-    const Element *element = &batch->elements[index];
-    if (element->flags & CAPTURES)
-        flags |= PYLAYER_CELL_INTERNALS;
-    if (batch->after_load && !atomic_load_explicit(&batch->call->device->caches.loading.refused, memory_order_relaxed))
-        flags |= PYLAYER_CELL_AFTER_LOAD;
-    if (batch->probed == PROBED_ABSENT)
-        flags |= PYLAYER_CELL_NOT_FOUND;
-    *about = (PylayerCell){.flags = flags};
-    creation_describe(about, batch->call, index, element, create_ns);
+    *about = (PylayerCell){0};
+    creation_describe(about, batch->call, index, &batch->elements[index], create_ns);
 }
 
-void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns)
+void batch_note_plain(Batch *batch, uint32_t index, uint64_t duration_ns)
 {
     Device *device = batch->call->device;
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
@@ -249,10 +185,6 @@ void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t du
         if (batch->plain_compiled++ == 0)
             batch->first_compiled = index;
     }
-    if (compiled && batch->app_cache)
-        atomic_store(&batch->app_cache->holds_plain, true);
-    if (from_layer)
-        element_clear_application_hit(&batch->elements[index]);
 }
 
 /* Several pipelines may fail in different ways. An error takes precedence over a success code such as
@@ -282,7 +214,6 @@ void batch_create_each(Batch *batch, CreateFn create)
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)
             continue;
-        batch->probed = PROBED_NOT;
         VkResult result = create(batch, i);
         batch->result = worse(batch->result, result);
         if (result == VK_SUCCESS)

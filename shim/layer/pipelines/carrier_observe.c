@@ -34,7 +34,7 @@ VkResult carrier_observe_create(Batch *batch)
         } else if (batch->elements[i].from_binaries) {
             count(&counters_of(&device->run)->totals.passed, 1); /* there was nothing to compile */
         } else {
-            batch_note_plain(batch, i, false, i == 0 ? duration : 0);
+            batch_note_plain(batch, i, i == 0 ? duration : 0);
             note_own_hit(batch, i);
         }
     }

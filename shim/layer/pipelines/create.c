@@ -10,7 +10,6 @@
 #include "pipelines/carrier_binaries.h"
 #include "pipelines/carrier_cells.h"
 #include "pipelines/carrier_observe.h"
-#include "pipelines/carrier_snapshot.h"
 #include "device/device.h"
 #include "shaders/fingerprints.h"
 #include "pipelines/pass.h"
@@ -28,8 +27,6 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
         return carrier_observe_create(batch);
     if (untouchable || needs_internal_cache(batch->call))
         return pass_pipelines(batch->call);
-    if (carrier == PYLAYER_CARRIER_SNAPSHOT)
-        return carrier_snapshot_create(batch);
     if (carrier == PYLAYER_CARRIER_BINARIES && batch->call->cache == VK_NULL_HANDLE) {
         batch_wait_for_load(batch);
         return carrier_binaries_create(batch);
@@ -56,6 +53,8 @@ VkResult pipelines_create(const PipelineCall *asked)
         batch.elements = (Element *)(void *)((AnyCreateInfo *)heap + call.count);
     }
     for (uint32_t i = 0; i < call.count; i++) {
+        if (call.extent != CREATE_MISSING)
+            call.pipelines[i] = VK_NULL_HANDLE;
         element_read(&batch.elements[i], &call, i);
         batch.elements[i].fingerprint = fingerprint_of(&call.device->shaders, &call, i, batch.elements[i].kind);
     }
@@ -78,12 +77,4 @@ bool needs_internal_cache(const PipelineCall *call)
 {
     const Device *device = call->device;
     return call->cache == VK_NULL_HANDLE && atomic_load_explicit(&device->binaries.app_keeps, memory_order_relaxed);
-}
-
-VkResult pipelines_probe(const PipelineCall *call, bool *after_load)
-{
-    PipelineCall probe = *call;
-    probe.deferred = VK_NULL_HANDLE;
-    probe.probe_after_load = after_load;
-    return pipelines_create(&probe);
 }

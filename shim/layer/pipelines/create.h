@@ -4,12 +4,10 @@
 
 #include "vulkan/create_info.h"
 
-/* Passes a call with a deferred operation to the driver unchanged. */
+/* Passes a call with a deferred operation to the driver unchanged. With CREATE_FOUND, pipelines that no cache has become
+ * VK_NULL_HANDLE, and the result is VK_PIPELINE_COMPILE_REQUIRED. */
 VkResult pipelines_create(const PipelineCall *call);
 /* Returns true if the application may ask the driver's internal cache for the binaries of what this call creates. */
 bool needs_internal_cache(const PipelineCall *call);
-/* Probes all pipelines of the call without compiling. Those that no cache has become VK_NULL_HANDLE, and the result is
- * VK_PIPELINE_COMPILE_REQUIRED. *after_load: see PipelineCall::probe_after_load. */
-VkResult pipelines_probe(const PipelineCall *call, bool *after_load);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * deferred.c - vkCreateRayTracingPipelinesKHR with a deferred operation, and the operation's completion.
  *
- * Pipelines that the caches hold are created at once. The driver defers the rest, so that its threads and the
- * application's share the work as they do without the layer. The driver's operation gets create infos that live here
- * until it is complete, and a cell. It cannot use a cache that others merge into, because no lock can be held from one
- * call to the end of another one. So pipelines that are not kept in cells are created at once.
+ * If the caches hold all pipelines of the call, they are created at once. If they hold none, the driver defers the call, so
+ * that its threads and the application's share the work as they do without the layer. The driver's operation gets create
+ * infos that live here until it is complete, and a cell. It cannot use a cache that others merge into, because no lock can
+ * be held from one call to the end of another one. If the caches hold some, the rest is created at once, too.
  *
  * A pending operation becomes complete in a vkDeferredOperationJoinKHR, for one of the threads in it, and no sooner
  * (Vulkan, 'Requesting Deferral'). That thread, or one that asks for the result first, keeps what was compiled before
@@ -33,15 +33,10 @@ typedef struct DeferredOperation {
     PipelineCall call; /* the memory it points to is valid until the operation is complete */
     AppCache *app_cache;
     VkPipelineCache cell;
-    bool after_load;
     uint64_t began_ns;
     uint64_t create_ns; /* sum over all threads; atomic */
-    /* The elements of the call that the driver has to create. */
-    uint32_t count;
-    uint32_t *indices;
-    Element *elements;
+    Element *elements;  /* of the call */
     VkRayTracingPipelineCreateInfoKHR *infos;
-    VkPipeline *pipelines; /* the application's array if nothing was found in a cache */
 } DeferredOperation;
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -102,27 +97,23 @@ static uint64_t pending_serial(DeferredOperations *all, VkDeferredOperationKHR h
 
 static void free_operation(DeferredOperation *operation)
 {
-    for (uint32_t i = 0; i < operation->count; i++)
+    for (uint32_t i = 0; operation->elements && i < operation->call.count; i++)
         element_release(&operation->elements[i]);
-    if (operation->pipelines != operation->call.pipelines)
-        free(operation->pipelines);
     free(operation->infos);
     free(operation->elements);
-    free(operation->indices);
     free(operation);
 }
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
-/* Gives the application the pipelines that the driver created. Returns the number of these pipelines. */
-static uint32_t hand_out(DeferredOperation *operation)
+/* Notes the pipelines that the driver created. Returns their number. */
+static uint32_t note_all(DeferredOperation *operation)
 {
     Device *device = operation->call.device;
     uint32_t created = 0;
-    for (uint32_t i = 0; i < operation->count; i++) {
+    for (uint32_t i = 0; i < operation->call.count; i++) {
         const Element *element = &operation->elements[i];
-        VkPipeline pipeline = operation->pipelines[i];
-        operation->call.pipelines[operation->indices[i]] = pipeline;
+        VkPipeline pipeline = operation->call.pipelines[i];
         if (pipeline == VK_NULL_HANDLE) {
             count(element->flags & FAIL_ON_COMPILE ? &counters_of(&device->run)->totals.compile_required
                                                    : &counters_of(&device->run)->totals.failed,
@@ -134,8 +125,8 @@ static uint32_t hand_out(DeferredOperation *operation)
         if (element->flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR)
             fingerprint_note_library(&device->shaders, pipeline, element->fingerprint);
         if (device->state.on)
-            state_note_pipeline(&device->state, &operation->call, operation->indices[i], element,
-                                __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED) / operation->count);
+            state_note_pipeline(&device->state, &operation->call, i, element,
+                                __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED) / operation->call.count);
         element_clear_application_hit(element);
     }
     count(&counters_of(&device->run)->totals.pipelines, created);
@@ -149,8 +140,8 @@ static void name_others(PylayerCell *about, const DeferredOperation *operation)
 {
     uint64_t others[PYLAYER_CELL_OTHERS];
     uint32_t created = 0;
-    for (uint32_t i = 0; i < operation->count; i++) {
-        if (operation->pipelines[i] == VK_NULL_HANDLE)
+    for (uint32_t i = 0; i < operation->call.count; i++) {
+        if (operation->call.pipelines[i] == VK_NULL_HANDLE)
             continue;
         if (created > PYLAYER_CELL_OTHERS || operation->elements[i].fingerprint == 0)
             return;
@@ -161,21 +152,17 @@ static void name_others(PylayerCell *about, const DeferredOperation *operation)
     memcpy(about->others, others, (created - 1) * sizeof *others);
 }
 
-/* One cell holds all that the operation compiled. The first pipeline that was created describes it. If the application
- * forbade compiling, the driver's own cache had that pipeline. */
+/* One cell holds all that the operation created. The first pipeline that was created describes it. */
 static PylayerCell about_cell(const DeferredOperation *operation)
 {
     uint32_t first = 0;
-    while (operation->pipelines[first] == VK_NULL_HANDLE)
+    while (operation->call.pipelines[first] == VK_NULL_HANDLE)
         first++;
-    const Element *element = &operation->elements[first];
-    unsigned flags = (element->flags & FAIL_ON_COMPILE ? PYLAYER_CELL_ADOPTED : 0) |
-                     (operation->after_load ? PYLAYER_CELL_AFTER_LOAD : 0);
-    PylayerCell about = {.flags = (uint8_t)flags};
-    creation_describe(&about, &operation->call, operation->indices[first], element,
+    PylayerCell about = {0};
+    creation_describe(&about, &operation->call, first, &operation->elements[first],
                       __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
     about.start_ns = operation->began_ns;
-    about.pipelines = operation->count;
+    about.pipelines = operation->call.count;
     name_others(&about, operation);
     return about;
 }
@@ -184,19 +171,18 @@ static PylayerCell about_cell(const DeferredOperation *operation)
 static void finish(DeferredOperation *operation)
 {
     Device *device = operation->call.device;
-    uint32_t created = hand_out(operation);
+    uint32_t created = note_all(operation);
     if (created == 0) {
         device->driver.destroy_pipeline_cache(device->driver.handle, operation->cell, NULL);
         return;
     }
     PylayerCell about = about_cell(operation);
     count(&counters_of(&device->run)->totals.compile_ns, about.create_ns);
-    bool adopted = about.flags & PYLAYER_CELL_ADOPTED;
-    bool kept = cell_finish(&device->caches, operation->cell, operation->app_cache, &about, 0);
-    count(!kept     ? &counters_of(&device->run)->totals.uncacheable
-          : adopted ? &counters_of(&device->run)->totals.adopted
-                    : &counters_of(&device->run)->totals.compiled,
-          created);
+    bool kept = cell_finish(&device->caches, operation->cell, operation->app_cache, &about);
+    for (uint32_t i = 0; kept && i < operation->call.count; i++)
+        if (operation->call.pipelines[i] != VK_NULL_HANDLE)
+            fingerprints_note_merged(&device->run.seen, operation->elements[i].fingerprint, 0);
+    count(kept ? &counters_of(&device->run)->totals.compiled : &counters_of(&device->run)->totals.uncacheable, created);
 }
 
 /* Returns when this thread or another one has finished the operation. */
@@ -243,71 +229,53 @@ static void add_time(DeferredOperations *all, uint64_t serial, uint64_t duration
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-typedef struct Wishes {
-    bool untouchable; /* or EARLY_RETURN: VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 forbids it */
-    bool plain;       /* the pipelines cannot be probed, or not be kept in one cell */
-} Wishes;
-
-static Wishes read_wishes(const PipelineCall *call)
+/* EARLY_RETURN: VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 forbids it. */
+static bool is_untouchable(const PipelineCall *call)
 {
-    Wishes wishes = {.untouchable = needs_internal_cache(call)};
-    const AddedCalls *calls = &call->device->crash.added_calls;
+    bool untouchable = needs_internal_cache(call);
     for (uint32_t i = 0; i < call->count; i++) {
         Element element;
-        AnyCreateInfo info;
         element_read(&element, call, i);
-        wishes.untouchable |= element_is_untouchable(&element) || (element.flags & EARLY_RETURN);
-        /* basePipelineIndex counts within a call, and the driver's call may have fewer elements. */
-        wishes.plain |= create_info_derives_within_call(call, i, element.flags) ||
-                        call_is_off(calls, PYLAYER_MARK_PROBE, element.kind) ||
-                        call_is_off(calls, PYLAYER_MARK_CELL, element.kind) ||
-                        !element_build(&element, call, i, (Change){.set = FAIL_ON_COMPILE}, &info);
-        element_release(&element);
+        untouchable |= element_is_untouchable(&element) || element.flags & EARLY_RETURN;
     }
-    return wishes;
+    return untouchable;
 }
 
-static bool allocate(DeferredOperation *operation)
+/* Returns false if a pipeline of the call cannot be kept in a cell, or if the caches have one. */
+static bool may_share_a_cell(const PipelineCall *call)
 {
-    uint32_t most = operation->call.count;
-    operation->indices = calloc(most, sizeof *operation->indices);
-    operation->elements = calloc(most, sizeof *operation->elements);
-    operation->infos = calloc(most, sizeof *operation->infos);
-    return operation->indices && operation->elements && operation->infos;
-}
-
-/* Collects the elements for which the call has no pipeline yet. Returns false if there is no memory. */
-static bool collect_missing(DeferredOperation *operation)
-{
-    const PipelineCall *call = &operation->call;
+    const AddedCalls *calls = &call->device->crash.added_calls;
+    bool may_share = true;
     for (uint32_t i = 0; i < call->count; i++) {
-        if (call->pipelines[i] != VK_NULL_HANDLE)
-            continue;
-        uint32_t place = operation->count++;
-        Element *element = &operation->elements[place];
-        AnyCreateInfo info;
-        operation->indices[place] = i;
-        element_read(element, call, i);
-        element->fingerprint = fingerprint_of(&call->device->shaders, call, i, element->kind);
-        element_build(element, call, i, (Change){.feedback = true}, &info);
-        operation->infos[place] = info.ray_tracing;
+        Element element;
+        element_read(&element, call, i);
+        may_share &= call->pipelines[i] == VK_NULL_HANDLE && !call_is_off(calls, PYLAYER_MARK_PROBE, element.kind) &&
+                     !call_is_off(calls, PYLAYER_MARK_CELL, element.kind) &&
+                     element_flags_can_change(&element, call, i);
     }
-    operation->pipelines =
-        operation->count == call->count ? call->pipelines : calloc(operation->count, sizeof *operation->pipelines);
-    return operation->pipelines;
+    return may_share;
 }
 
 /* The cell is VK_NULL_HANDLE if the driver refuses it. Returns NULL if memory is short. */
-static DeferredOperation *operation_new(const PipelineCall *call, bool after_load)
+static DeferredOperation *operation_new(const PipelineCall *call)
 {
     DeferredOperation *operation = calloc(1, sizeof *operation);
     if (!operation)
         return NULL;
     operation->call = *call;
-    operation->after_load = after_load;
-    if (!allocate(operation) || !collect_missing(operation)) {
+    operation->elements = calloc(call->count, sizeof *operation->elements);
+    operation->infos = calloc(call->count, sizeof *operation->infos);
+    if (!operation->elements || !operation->infos) {
         free_operation(operation);
         return NULL;
+    }
+    for (uint32_t i = 0; i < call->count; i++) {
+        Element *element = &operation->elements[i];
+        AnyCreateInfo info;
+        element_read(element, call, i);
+        element->fingerprint = fingerprint_of(&call->device->shaders, call, i, element->kind);
+        element_build(element, call, i, (Change){.feedback = true}, &info);
+        operation->infos[i] = info.ray_tracing;
     }
     operation->app_cache = app_cache_find(&call->device->caches, call->cache);
     operation->cell = cell_create(&call->device->caches, &operation->elements[0], false);
@@ -326,37 +294,30 @@ static VkResult answer_finished(const PipelineCall *call)
     return result == VK_SUCCESS ? VK_OPERATION_DEFERRED_KHR : VK_OPERATION_NOT_DEFERRED_KHR;
 }
 
-static void destroy_pipelines(const PipelineCall *call)
-{
-    for (uint32_t i = 0; i < call->count; i++)
-        if (call->pipelines[i] != VK_NULL_HANDLE)
-            call->device->driver.destroy_pipeline(call->device->driver.handle, call->pipelines[i], call->allocator);
-}
-
-/* For a call that cannot be deferred, or in which the driver failed. Executing at once is always allowed ('Requesting
- * Deferral'). If that fails too, the application gets the failure. */
+/* Creates what is missing of a call that is not deferred. Executing at once is always allowed ('Requesting Deferral'). */
 static VkResult create_now(const PipelineCall *call)
 {
-    destroy_pipelines(call);
     PipelineCall now = *call;
     now.deferred = VK_NULL_HANDLE;
+    now.extent = CREATE_MISSING;
     VkResult result = pipelines_create(&now);
     for (uint32_t i = 0; i < call->count; i++)
         count(&counters_of(&call->device->run)->totals.deferred, call->pipelines[i] != VK_NULL_HANDLE);
     return result == VK_SUCCESS ? answer_finished(call) : result;
 }
 
-static VkResult execute_now(DeferredOperation *operation)
+/* The driver failed. If it fails at once, too, the application gets that failure. */
+static VkResult create_again(DeferredOperation *operation)
 {
-    PipelineCall missing = operation->call;
-    missing.count = operation->count;
-    missing.infos = operation->infos;
-    missing.pipelines = operation->pipelines;
-    VkResult result = create_now(&missing);
-    for (uint32_t i = 0; i < operation->count; i++)
-        operation->call.pipelines[operation->indices[i]] = operation->pipelines[i];
+    PipelineCall call = operation->call;
+    Driver *driver = &call.device->driver;
     free_operation(operation);
-    return result;
+    for (uint32_t i = 0; i < call.count; i++) {
+        if (call.pipelines[i] != VK_NULL_HANDLE)
+            driver->destroy_pipeline(driver->handle, call.pipelines[i], call.allocator);
+        call.pipelines[i] = VK_NULL_HANDLE;
+    }
+    return create_now(&call);
 }
 
 /* Some drivers return VK_OPERATION_DEFERRED_KHR although all work is done. */
@@ -371,11 +332,11 @@ static VkResult start(DeferredOperation *operation)
     const PipelineCall *call = &operation->call;
     Device *device = call->device;
     if (operation->cell == VK_NULL_HANDLE)
-        return execute_now(operation);
+        return create_again(operation);
     uint64_t begin = operation->began_ns = now_ns();
-    VkResult result = device->driver.create_ray_tracing_pipelines(device->driver.handle, call->deferred,
-                                                                  operation->cell, operation->count, operation->infos,
-                                                                  call->allocator, operation->pipelines);
+    VkResult result =
+        device->driver.create_ray_tracing_pipelines(device->driver.handle, call->deferred, operation->cell, call->count,
+                                                    operation->infos, call->allocator, call->pipelines);
     count(&operation->create_ns, now_ns() - begin);
     if (result == VK_OPERATION_DEFERRED_KHR && is_pending(call)) {
         add_pending(operation);
@@ -383,7 +344,7 @@ static VkResult start(DeferredOperation *operation)
     }
     if (result < 0) {
         device->driver.destroy_pipeline_cache(device->driver.handle, operation->cell, NULL);
-        return execute_now(operation);
+        return create_again(operation);
     }
     finish(operation);
     free_operation(operation);
@@ -394,24 +355,17 @@ VkResult deferred_create(const PipelineCall *call)
 {
     Device *device = call->device;
     loading_wait(&device->caches); /* verdicts are not known before */
-    Wishes wishes = read_wishes(call);
-    if (wishes.untouchable || !device->driver.get_deferred_operation_result)
+    if (is_untouchable(call) || !device->driver.get_deferred_operation_result)
         return pass_pipelines(call);
-    for (uint32_t i = 0; i < call->count; i++)
-        call->pipelines[i] = VK_NULL_HANDLE;
-    bool after_load = false;
-    if (wishes.plain || atomic_load_explicit(&device->run.carrier, memory_order_relaxed) == PYLAYER_CARRIER_SNAPSHOT)
-        return create_now(call);
-    if (pipelines_probe(call, &after_load) == VK_SUCCESS) {
+    PipelineCall probe = *call;
+    probe.deferred = VK_NULL_HANDLE;
+    probe.extent = CREATE_FOUND;
+    if (pipelines_create(&probe) == VK_SUCCESS) {
         count(&counters_of(&device->run)->totals.deferred, call->count);
         return answer_finished(call);
     }
-    DeferredOperation *operation = operation_new(call, after_load);
-    if (!operation)
-        return create_now(call);
-    /* The pipelines that the probe found. */
-    count(&counters_of(&device->run)->totals.deferred, call->count - operation->count);
-    return start(operation);
+    DeferredOperation *operation = may_share_a_cell(call) ? operation_new(call) : NULL;
+    return operation ? start(operation) : create_now(call);
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ bool pass_has_suspects(const PipelineCall *call)
 
 VkResult pass_pipelines(const PipelineCall *call)
 {
-    if (call->probe_after_load)
+    if (call->extent == CREATE_FOUND)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     Device *device = call->device;
     bool forked = process_is_forked_child();

@@ -104,19 +104,6 @@ static int32_t switch_off(uint64_t serial)
     return 0;
 }
 
-static int64_t read_merged(uint64_t serial, uint8_t *data, uint64_t size)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    /* Otherwise the layer absorbs the application's caches only when they are destroyed, which may be never. */
-    if (!data)
-        app_caches_absorb(&device->caches);
-    int64_t result = cells_read_merged(&device->caches, data, size);
-    device_command_end(device);
-    return result;
-}
-
 static int32_t read_counters(uint64_t serial, PylayerCounters *out)
 {
     Device *device = device_command_begin(serial);
@@ -193,7 +180,6 @@ const PylayerShim shim_commands = {
     .suspect = suspect,
     .call_off = call_off,
     .switch_off = switch_off,
-    .read_merged = read_merged,
     .counters = read_counters,
     .activity = read_activity,
     .frames = take_frames,

@@ -39,20 +39,15 @@ unsigned fingerprint_known(SeenFingerprints *seen, uint64_t fingerprint)
     return (unsigned)known;
 }
 
-bool fingerprint_may_be_merged(SeenFingerprints *seen, uint64_t fingerprint, unsigned known)
+bool fingerprint_may_be_merged(SeenFingerprints *seen, unsigned known)
 {
-    return !fingerprint || known & SEEN_MERGED || atomic_load_explicit(&seen->merged_unknown, memory_order_relaxed);
+    return known & SEEN_MERGED || atomic_load_explicit(&seen->merged_unknown, memory_order_relaxed);
 }
 
 void fingerprints_note_merged(SeenFingerprints *seen, uint64_t fingerprint, unsigned more)
 {
     if (!fingerprints_note(seen, fingerprint, SEEN_MERGED | more))
         atomic_store(&seen->merged_unknown, true);
-}
-
-bool fingerprints_meet_stages(SeenFingerprints *seen, uint64_t stages)
-{
-    return fingerprint_known(seen, stages) & SEEN_STAGES || !fingerprints_note(seen, stages, SEEN_STAGES);
 }
 
 uint64_t fingerprints_read(SeenFingerprints *seen, uint64_t *out, uint64_t capacity)

@@ -26,12 +26,9 @@ enum Seen {
     SEEN_FETCHED = 4,   /* what the store has of it was given to the driver */
     SEEN_TOLD = 8,      /* the store knows already that it was used within a day */
     SEEN_RECORDED = 16, /* policy was told of its creation; only noted where the program can name it */
-    SEEN_ALONE = 32,    /* the driver was given the one stored cell by itself */
-    SEEN_STAGES = 64,   /* not of a pipeline but of its stages: this run was asked for a pipeline with them */
-    SEEN_BEFORE = 128,  /* an earlier run created or stored a pipeline with it */
     /* Not of a pipeline but of all that it is made of (batch.c): the driver created it from a cache once more, and again. */
-    SEEN_HARMLESS = 256,
-    SEEN_HARMLESS_TWICE = 512,
+    SEEN_HARMLESS = 32,
+    SEEN_HARMLESS_TWICE = 64,
 };
 
 void fingerprints_open(SeenFingerprints *seen);
@@ -41,13 +38,10 @@ unsigned fingerprints_note(SeenFingerprints *seen, uint64_t fingerprint, unsigne
 /* Returns the bits of what is known of a fingerprint. */
 unsigned fingerprint_known(SeenFingerprints *seen, uint64_t fingerprint);
 /* Returns false if the layer's cache probably holds no pipeline of which this is known. */
-bool fingerprint_may_be_merged(SeenFingerprints *seen, uint64_t fingerprint, unsigned known);
+bool fingerprint_may_be_merged(SeenFingerprints *seen, unsigned known);
 /* Notes that the layer's cache gets a pipeline with this fingerprint, and what more is known of it. 0: it gets pipelines
  * that are not known. */
 void fingerprints_note_merged(SeenFingerprints *seen, uint64_t fingerprint, unsigned more);
-/* Returns true if this run was asked for a pipeline with these stages (fingerprint_of_stages) before, or if that cannot
- * be known. */
-bool fingerprints_meet_stages(SeenFingerprints *seen, uint64_t stages);
 /* Writes at most `capacity` fingerprints of created pipelines of which the store does not know that they were used
  * within a day. Returns how many there are. */
 uint64_t fingerprints_read(SeenFingerprints *seen, uint64_t *out, uint64_t capacity);

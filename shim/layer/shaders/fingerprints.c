@@ -133,16 +133,3 @@ uint64_t fingerprint_of(Shaders *shaders, const PipelineCall *call, uint32_t ind
 {
     return hash_pipeline(shaders, call, index, kind, true);
 }
-
-uint64_t fingerprint_of_stages(Shaders *shaders, const PipelineCall *call, uint32_t index,
-                               enum PylayerPipelineKind kind)
-{
-    uint32_t stage_count;
-    const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
-    if (stage_count == 0) /* pStages may be NULL then: of a pipeline that is linked from libraries */
-        return 0;
-    Description description;
-    begin(&description, shaders, true);
-    walk_structures(&description.walk, STRUCTURE_STAGE, stages, stage_count);
-    return description.walk.ended ? 0 : hash_of(&description);
-}

@@ -102,7 +102,7 @@ static void write_counters(FILE *out, const Counters *counters)
 /* Returns text of this size, malloc'd; NULL if memory is short. What the run has counted, and its end, are not in it. */
 static char *describe_run(const Store *store, size_t *size)
 {
-    static const char *const carriers[] = {"off", "cells", "snapshot", "binaries", "observe"};
+    static const char *const carriers[] = {"off", "cells", "binaries", "observe"};
     char *text = NULL, identity[DIGEST_HEX_BYTES];
     FILE *out = open_memstream(&text, size);
     if (!out)
@@ -214,7 +214,7 @@ bool run_has_compiled(const uint8_t live[PYLAYER_LIVE_BYTES])
 {
     PylayerCounters totals;
     counters_add_up((const Counters *)(const void *)(live + COUNTERS_AT), &totals);
-    return totals.compiled + totals.adopted > 0;
+    return totals.compiled > 0;
 }
 
 /* MAX_RUNS of pylayer/store/runs.py. */

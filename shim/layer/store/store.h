@@ -12,7 +12,6 @@ struct Store {
     PylayerKept kept;       /* what policy kept of an earlier process; zero if nothing */
     bool used_recently;     /* a run of the last day recorded which pipelines it used */
     bool has_undecided;     /* only policy can judge what this run shows about the driver (verdicts.h) */
-    atomic_bool may_ask;    /* there is enough to ask the driver's own cache once, and nobody has */
     atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
     Stored stored;
 };

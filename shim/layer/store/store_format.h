@@ -35,7 +35,7 @@ _Static_assert(sizeof(FileHeader) == PYLAYER_FILE_HEADER_BYTES, "format.FILE_HEA
 
 typedef struct RecordHeader {
     char magic[4];
-    uint16_t kind, flags; /* STORE_ADOPTED: the driver's own cache had the pipeline */
+    uint16_t kind, flags;
     uint64_t size, create_ns;
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     uint64_t fingerprint, last_used, hash;

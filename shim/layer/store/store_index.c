@@ -81,53 +81,47 @@ static int by_fingerprint(const void *left, const void *right)
     return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* What a record that is no pipeline says. Returns false if policy must read the folder. */
-static bool take_note(Store *store, int fd, const RecordHeader *header, uint64_t offset, StoredFound *found)
+/* Notes which pipelines a run said within a day that it used. */
+static void take_note(Store *store, int fd, const RecordHeader *header, uint64_t offset, StoredFound *found)
 {
-    if (record_is(header, "SNAP"))
-        return false;
-    if (!record_is(header, "USED"))
-        return true;
-    unsigned known = SEEN_BEFORE | (record_is_recent(header) ? SEEN_TOLD : 0);
-    found->used_recently |= record_is_recent(header);
+    if (!record_is(header, "USED") || !record_is_recent(header))
+        return;
+    found->used_recently = true;
     uint8_t *data = malloc(header->size + 1);
     if (data && read_at(fd, data, header->size, offset + sizeof *header) && record_data_is_whole(header, data))
         for (uint64_t at = 0; at + sizeof(uint64_t) <= header->size; at += sizeof(uint64_t)) {
             uint64_t fingerprint;
             memcpy(&fingerprint, data + at, sizeof fingerprint);
-            fingerprints_note(&store->run->seen, fingerprint, known);
+            fingerprints_note(&store->run->seen, fingerprint, SEEN_TOLD);
         }
     free(data);
-    return true;
 }
 
 /* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. */
-static bool read_headers(Store *store, int fd, uint64_t size, StoredFile *file, StoredFound *found)
+static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, StoredFound *found)
 {
     Growing table = {0};
     RecordHeader header;
     uint64_t at = sizeof(FileHeader);
-    bool fine = true;
-    for (; fine && at + sizeof header <= size; at += record_space(header.size)) {
+    for (; at + sizeof header <= size; at += record_space(header.size)) {
         if (!read_at(fd, &header, sizeof header, at) || !record_header_is_whole(&header, file->salt) ||
             header.size > size - at - sizeof header)
             break;
         if (record_is(&header, "CELL"))
             grow(&table, (TableEntry){header.fingerprint, at});
         else if (!file->system) /* what others used says nothing about this user's programs */
-            fine = take_note(store, fd, &header, at, found);
+            take_note(store, fd, &header, at, found);
     }
-    if (fine && at < size)
+    if (at < size)
         tell_damage_of(store, file);
     if (table.count > 0)
         qsort(table.entries, table.count, sizeof *table.entries, by_fingerprint);
     file->entries = table.entries;
     file->entry_count = table.count;
-    return fine;
 }
 
 /* Records without a fingerprint come first in a table, and those that are no pipelines are among them. */
-static bool read_notes(Store *store, int fd, uint64_t size, const StoredFile *file, StoredFound *found)
+static void read_notes(Store *store, int fd, uint64_t size, const StoredFile *file, StoredFound *found)
 {
     TableEntry entry;
     RecordHeader header;
@@ -135,14 +129,13 @@ static bool read_notes(Store *store, int fd, uint64_t size, const StoredFile *fi
         if (file->entries)
             entry = file->entries[i];
         else if (!read_at(fd, &entry, sizeof entry, file->table + i * sizeof entry))
-            return true;
+            return;
         if (entry.fingerprint != 0)
-            return true;
+            return;
         if (entry.offset <= size && read_at(fd, &header, sizeof header, entry.offset) &&
-            record_header_is_whole(&header, file->salt) && !take_note(store, fd, &header, entry.offset, found))
-            return false;
+            record_header_is_whole(&header, file->salt))
+            take_note(store, fd, &header, entry.offset, found);
     }
-    return true;
 }
 
 static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
@@ -161,7 +154,7 @@ static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
            record_data_is_whole(&header, (const uint8_t *)file->entries);
 }
 
-static bool read_file(Store *store, int fd, StoredFile *file, StoredFound *found)
+static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found)
 {
     const Stored *stored = &store->stored;
     struct stat status;
@@ -170,22 +163,24 @@ static bool read_file(Store *store, int fd, StoredFile *file, StoredFound *found
                  file_header_is_whole(&header, stored->identity);
     if (!whole) {
         tell_damage_of(store, file);
-        return true;
+        return;
     }
     uint64_t size = (uint64_t)status.st_size;
     file->number = (FileNumber){status.st_dev, status.st_ino};
     file->salt = header.salt;
     file->size = size;
-    if (memcmp(header.kind, "PACK", 4) != 0 || header.table == 0)
-        return read_headers(store, fd, size, file, found);
-    if (header.size != size)
+    bool has_table = memcmp(header.kind, "PACK", 4) == 0 && header.table != 0;
+    if (has_table && header.size != size)
         tell_damage_of(store, file);
-    if (read_table(fd, size, header.table, file))
-        return read_notes(store, fd, size, file, found);
+    if (has_table && read_table(fd, size, header.table, file)) {
+        read_notes(store, fd, size, file, found);
+        return;
+    }
+    if (has_table)
+        tell_damage_of(store, file);
     free(file->entries);
     file->entries = NULL;
-    tell_damage_of(store, file);
-    return read_headers(store, fd, size, file, found);
+    read_headers(store, fd, size, file, found);
 }
 
 /* ---- the folder -------------------------------------------------------------------------------- */
@@ -212,23 +207,22 @@ static bool make_room(Stored *stored, const char *name)
     return files;
 }
 
-/* Returns false if policy must read the folder. */
-static bool add_file(Store *store, const char *name, bool system, StoredFound *found)
+static void add_file(Store *store, const char *name, bool system, StoredFound *found)
 {
     Stored *stored = &store->stored;
     size_t length = strlen(name);
     if (length >= PYLAYER_STORE_NAME_BYTES || !make_room(stored, name))
-        return true;
+        return;
     int fd = open_in_store(system ? stored->system : stored->directory, name);
     if (fd < 0 && (errno == ENOENT || open_may_succeed_later(errno))) /* or its records have another name now */
         atomic_store(&stored->behind, true);
     else if (fd < 0 && !system) /* somebody else's, or the disk fails */
         tell_damage(store, name);
     if (fd < 0)
-        return true;
+        return;
     StoredFile file = {.system = system};
     memcpy(file.name, name, length + 1);
-    bool fine = read_file(store, fd, &file, found);
+    read_file(store, fd, &file, found);
     close(fd);
     found->records += file.entry_count;
     if (file.table == 0 && !system) {
@@ -238,7 +232,6 @@ static bool add_file(Store *store, const char *name, bool system, StoredFound *f
     pthread_mutex_lock(&stored->mutex);
     stored->files[stored->file_count++] = file;
     pthread_mutex_unlock(&stored->mutex);
-    return fine;
 }
 
 typedef struct Reading {
@@ -270,10 +263,8 @@ static void look_at(void *to, int directory, const char *name)
         reading->fine &= verdicts_read(&found->verdicts, stored->directory, name, stored->identity);
     if (!stored->every_program && !own)
         return;
-    if (name_ends(name, ".snapshot"))
-        reading->fine = false;
-    else if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
-        reading->fine &= add_file(store, name, false, found);
+    if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
+        add_file(store, name, false, found);
     if (own && !name_ends(name, LIVE_SUFFIX) && !name_ends(name, ".verdict"))
         note_stored(found, name + strlen(reading->prefix));
 }

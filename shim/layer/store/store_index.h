@@ -75,7 +75,7 @@ typedef struct Places {
 } Places;
 
 /* Reads what was not read yet. Returns false if policy must read the folder instead: a process died over something in it
- * since the last start, it holds snapshots, or not all verdicts can be read at this moment. One thread at a time may call
+ * since the last start, or not all verdicts can be read at this moment. One thread at a time may call
  * it, and frees found->verdicts. */
 bool index_read_folder(Store *store, StoredFound *found);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor

@@ -62,7 +62,7 @@ static bool is_believable(const VerdictEntry *entry, uint64_t now_s)
 /* Returns true if only policy can find out what becomes of it, and nothing wakes policy in a run that only hits. */
 static bool is_undecided(const VerdictEntry *entry, uint64_t now_s)
 {
-    bool driver = entry->type == VERDICT_PLAIN_KIND || entry->type == VERDICT_STUB || entry->type == VERDICT_LAYER_OFF;
+    bool driver = entry->type == VERDICT_STUB || entry->type == VERDICT_LAYER_OFF;
     return driver && entry->until_s != 0 && (entry->flags & VERDICT_DECIDED) == (entry->until_s <= now_s);
 }
 

@@ -15,13 +15,11 @@
 
 /*
  * Types, of pylayer/store/verdicts.py:
- * VERDICT_PLAIN_KIND   kind: pipelines of this kind are created without a probe
  * VERDICT_STUB         the driver's caches keep nothing: the layer is off
  * VERDICT_RECORD       subject: the beginning of a record's digest. The driver must not get it
  * VERDICT_PIPELINE     subject: a fingerprint. The pipeline is created without stored data
  * VERDICT_KIND         kind: the same for pipelines without a fingerprint
  * VERDICT_APPLICATION  subject: the beginning of the digest of application data, which policy refuses
- * VERDICT_SNAPSHOTS    policy's own: snapshots that are not used
  * VERDICT_ADDED_CALL   subject: a PylayerMarkedCall that is not made for this kind
  * VERDICT_LAYER_OFF    processes died too often: the layer is off
  */

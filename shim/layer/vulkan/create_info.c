@@ -99,10 +99,12 @@ static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreat
  *   pipeline linked to such a library that was found in a cache crashes.
  * - A pipeline whose group handles can be captured and replayed is never found in a cache. That says nothing about
  *   other pipelines of its kind. A cache must not choose its place in memory either.
+ * - A pipeline of which statistics or internal representations are captured is never found in a cache. With ANV 26.1.6 a
+ *   pipeline that is found has fewer of them.
  */
 static bool is_left_alone(const Element *element)
 {
-    if (element->flags & CAPTURE_REPLAY)
+    if (element->flags & (CAPTURE_REPLAY | CAPTURE_INTERNALS))
         return true;
     return element->kind == PYLAYER_KIND_RAY_TRACING_LIBRARY &&
            (element->flags & VK_PIPELINE_CREATE_DISABLE_OPTIMIZATION_BIT);
@@ -244,8 +246,6 @@ static void ask_for_feedback(Element *element, const Driver *driver, AnyCreateIn
             .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT,
             .pNext = out->head.pNext,
             .pPipelineCreationFeedback = &element->feedback,
-            .pipelineStageCreationFeedbackCount = element->stage_count,
-            .pPipelineStageCreationFeedbacks = element->stage_feedback,
         };
         out->head.pNext = &element->own_feedback;
     }
@@ -274,18 +274,6 @@ const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element)
     const VkPipelineCreationFeedbackEXT *feedback =
         element->app_feedback ? element->app_feedback->pPipelineCreationFeedback : &element->feedback;
     return feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT ? feedback : NULL;
-}
-
-bool element_was_found(const Element *element)
-{
-    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
-    const VkPipelineCreationFeedbackEXT *stages =
-        info ? info->pPipelineStageCreationFeedbacks : element->stage_feedback;
-    uint32_t stage_count = info ? info->pipelineStageCreationFeedbackCount : element->stage_count;
-    bool compiled = stage_count == 0 || !element_feedback(element);
-    for (uint32_t i = 0; i < stage_count; i++)
-        compiled |= (stages[i].flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT) && stages[i].duration > 0;
-    return !compiled;
 }
 
 bool feedback_save(SavedFeedback *saved, const Element *element)

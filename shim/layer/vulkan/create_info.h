@@ -38,9 +38,11 @@ typedef struct PipelineCall {
     const void *infos;
     const VkAllocationCallbacks *allocator;
     VkPipeline *pipelines;
-    /* If not NULL, the call must not compile. It then stores whether the probed caches held everything that is
-     * stored. */
-    bool *probe_after_load;
+    enum Extent {
+        CREATE_ALL,
+        CREATE_FOUND,  /* what the caches have: nothing is compiled */
+        CREATE_MISSING /* of which no pipeline exists yet */
+    } extent;
 } PipelineCall;
 
 /* What one create info asks for, read once, and the storage that a changed copy needs. */
@@ -55,12 +57,7 @@ typedef struct Element {
     bool from_binaries;   /* the application passes binaries */
     bool captures;        /* the application sets CAPTURE_DATA */
     bool left_alone;      /* drivers do not or must not find it in a cache, or it cannot be created alone */
-    bool plain;           /* created without a probe */
     bool suspect;         /* a process died while creating it: no stored data is used */
-    bool stages_met;      /* this run was asked for a pipeline with the same stages before */
-    /* Where the driver's feedback on stages goes, if the application asks for none. NULL: it is not needed. */
-    VkPipelineCreationFeedbackEXT *stage_feedback;
-    uint32_t stage_count; /* of stage_feedback */
     VkPipelineCreateFlags2CreateInfoKHR own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;
@@ -70,6 +67,9 @@ typedef struct Element {
 
 #define CAPTURE_DATA VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR
 #define FAIL_ON_COMPILE ((uint64_t)VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT_EXT)
+#define CAPTURE_INTERNALS                                                                                              \
+    ((uint64_t)(VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |                                                        \
+                VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR))
 #define CAPTURE_REPLAY ((uint64_t)VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR)
 #define EARLY_RETURN ((uint64_t)VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT_EXT)
 
@@ -110,8 +110,6 @@ bool element_flags_can_change(const Element *element, const PipelineCall *call, 
 void element_release(Element *element);
 /* Returns the driver's feedback on the pipeline; NULL if none was requested or the driver gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
-/* Returns true if the driver's feedback on the stages says that it compiled none of them. */
-bool element_was_found(const Element *element);
 /* The application's feedback on one pipeline, kept while the driver gets the create info for something else. */
 #define FEW_STAGES 16
 typedef struct SavedFeedback {

@@ -53,7 +53,7 @@ typedef struct Records {
 /* Bytes that may be records of binaries: a count and sizes that are nearly right. */
 static Records make_records(void)
 {
-    Records records = {.count = below(12)};
+    Records records = {.count = below(11)};
     uint64_t size = 8 * (records.count ? 16 + take8() : 1);
     records.base = room(size);
     uint64_t filled = chance(8) ? size : size / 2;
@@ -83,7 +83,7 @@ void command_of_policy(void)
     PylayerCounters *counters;
     PylayerAttested *attested;
     uint64_t capacity;
-    switch (below(12)) {
+    switch (below(11)) {
     case 0:
         records = make_records();
         shim->load_records(serial, records.base, records.offsets, records.sizes,
@@ -110,23 +110,19 @@ void command_of_policy(void)
         shim->call_off(serial, (int32_t)take8() - 2, (int32_t)take8() - 2);
         break;
     case 5:
-        shim->call_off(serial, PYLAYER_MARK_ADOPT, (int32_t)take8() - 2);
+        shim->call_off(serial, PYLAYER_MARK_PROBE, (int32_t)take8() - 2);
         break;
     case 6:
         shim->switch_off(serial);
         break;
     case 7:
-        capacity = take8();
-        shim->read_merged(serial, chance(8) ? room(capacity + 1) : NULL, capacity);
-        break;
-    case 8:
         counters = room(sizeof *counters);
         shim->counters(serial, counters);
         break;
-    case 9:
+    case 8:
         watch(serial);
         break;
-    case 10:
+    case 9:
         suspect(serial);
         break;
     default:

@@ -116,16 +116,11 @@ bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t 
 static PylayerPlan make_plan(void)
 {
     return (PylayerPlan){
-        .carrier = (uint8_t)((PYLAYER_CARRIER_BINARIES + below(5)) % 5),
-        .fallback_carrier = (uint8_t)below(3),
+        .carrier = (uint8_t)((PYLAYER_CARRIER_BINARIES + below(4)) % 4),
         .check_caches = !chance(4),
         .strict_caches = chance(4),
-        .adopt = chance(8),
-        .plain_kinds = chance(4) ? take8() : 0,
         .driver_cache_off = chance(4),
         .check_binaries = !chance(4),
-        .cells_alone = chance(2),
-        .compiles_unknown = chance(2),
         .tell_creations = true,
         .record_state = chance(2),
         .attest_caches = chance(2),
