@@ -343,8 +343,8 @@ class Verdicts:
     def judge_deaths(self, found_ns: int) -> list[Verdict]:
         """Decides what follows from all deaths together, after a start at ``found_ns`` accused what they name.
         Returns the new decisions."""
-        new = []
-        found = [one for one in self.in_force(*SUSPECTED) if one.found_ns == found_ns]
-        if any(one.type in (RECORD, PIPELINE) and not one.flags & KILLED for one in found):
-            new.append(self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns))
-        return [one for one in new if one is not None]
+        found = (one for one in self.in_force(RECORD, PIPELINE) if one.found_ns == found_ns)
+        if all(one.flags & KILLED for one in found):
+            return []
+        decision = self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns)
+        return [decision] if decision is not None else []
