@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common.files import remove
 from ..store import format, sentinel
 from ..store.verdict_words import sentence
-from ..store.verdicts import KIND, TABLE, changing_variable
+from ..store.verdicts import KIND, PIPELINE, RECORD, TABLE, changing_variable
 from ..values import CARRIER_CELLS, CARRIER_NAMES, LOG_DEBUG, LOG_WARN
 from .application_binaries import ApplicationBinaries
 from .application_caches import ApplicationCaches
@@ -128,7 +128,7 @@ class DeviceSession(Device):
             self.switch_off_by_verdict(sentence([off]))
             return
         kinds = known.kinds(KIND)
-        if known.fingerprints or kinds:
+        if known.in_force(RECORD, PIPELINE, KIND):
             commands.suspect(self.serial, known.fingerprints, kinds)
         for call, kind in self.learning.calls_off:
             commands.call_off(self.serial, call, kind)

@@ -95,12 +95,15 @@ static bool is_empty(const Caches *caches, const uint8_t *data, size_t size)
 enum GivesBack { NOT_TRIED, GIVES_BACK, GIVES_NOTHING };
 
 /* Returns false if a cache made of a cell's data has no content. ANV of Mesa 22.3 writes a count of 0 into its data, so
- * nothing in it is ever found. The first cell of a device decides, unless the driver fails. */
+ * nothing in it is ever found. The first cell of a device decides, unless the driver fails. While something is set aside,
+ * nothing is tried: a driver that hangs over whatever is stored would hang here, too. */
 static bool gives_back(Caches *caches, const uint8_t *data, size_t size)
 {
     int known = atomic_load_explicit(&caches->gives_back, memory_order_relaxed);
     if (known != NOT_TRIED)
         return known == GIVES_BACK;
+    if (atomic_load_explicit(&caches->crash->suspects, memory_order_acquire))
+        return true;
     VkPipelineCache copy = driver_cache_create_from(caches->driver, data, size);
     if (copy == VK_NULL_HANDLE)
         return true;
