@@ -7,11 +7,10 @@ at any moment of it.
 from __future__ import annotations
 
 import _thread
-import os
 import time
 
 from ..common import file_kinds
-from ..common.files import remove, sync_file
+from ..common.files import sync_file
 from .journal import CLOSED, OPEN, Journal
 
 TYPE_CHECKING = False
@@ -73,20 +72,8 @@ class Syncer:
             directory = journal.take_new_directory()
             self._add(lambda: self._sync_journal(path, directory))
 
-    def replaced(self, path: str, older: list[str], wait: bool = False) -> None:
-        """Call this when a file written as a whole replaces older ones. Deletes the older files once the new one is on
-        the disk; otherwise a power failure could lose both. ``wait``: on this thread, for a file of an earlier run,
-        which is probably on the disk already."""
-        if self._interval is None:
-            _delete(older)
-        elif wait:
-            self._do(lambda: self._sync_file(path, older))
-        else:  # in a thread of its own: the file may be large, and journals must not wait for it
-            self._start_thread(lambda: self._do(lambda: self._sync_file(path, older)))
-
     def wait(self, seconds: float) -> None:
-        """Waits until journals are on the disk, at most this many seconds. Nobody needs to wait for whole files: what
-        they replace still exists."""
+        """Waits until journals are on the disk, at most this many seconds."""
         if self._busy.acquire(timeout=seconds):
             self._busy.release()
 
@@ -136,15 +123,6 @@ class Syncer:
         if directory is not None:
             sync_file(directory)
 
-    @staticmethod
-    def _sync_file(path: str, older: list[str]) -> None:
-        try:
-            sync_file(path)
-        except FileNotFoundError:  # another process replaced it, and deletes what that contains
-            return
-        sync_file(os.path.dirname(path))
-        _delete(older)
-
 
 class SyncedJournal:
     """A journal in an identity's folder, which it makes if it is missing. ``syncer`` puts on the disk what it has."""
@@ -180,8 +158,3 @@ class SyncedJournal:
         """Closes the journal. If the fsync policy wants a sync, it is done or in progress."""
         self.sync()
         self._journal.close()
-
-
-def _delete(paths: list[str]) -> None:
-    for path in paths:
-        remove(path)  # if it fails, another process deleted it, or a later run finds it again

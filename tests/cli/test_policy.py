@@ -32,13 +32,13 @@ def file(user: User) -> Path:
 
 def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
     """Each error is shown as a place that editors can follow, the line at fault, and a mark below the error."""
-    file.write_text("settings:\n  carier: off\n  seed_application_caches: yes   # really\nshare:\n    some\n")
+    file.write_text("settings:\n  carier: off\n  record_state: yes   # really\nshare:\n    some\n")
     done = user.pylayer("policy", "check")
     assert done.returncode == 1 and done.stderr == ""
     assert f"{file}:2:3: unknown key 'carier' in settings; did you mean carrier?\n" in done.stdout
     assert "     2 |   carier: off\n       |   ^^^^^^\n" in done.stdout
-    assert f"{file}:3:28: settings.seed_application_caches is 'yes'\n" in done.stdout
-    shown = f"     3 |   seed_application_caches: yes   # really\n       |{' ' * 28}^^^\n  allowed: true or false\n"
+    assert f"{file}:3:17: settings.record_state is 'yes'\n" in done.stdout
+    shown = f"     3 |   record_state: yes   # really\n       |{' ' * 17}^^^\n  allowed: true or false\n"
     assert shown in done.stdout
     assert f"{file}:5:5: share is 'some'\n" in done.stdout
     assert done.stdout.endswith("3 problems: the layer would use the defaults instead of this file.\n")
@@ -350,7 +350,7 @@ def test_other_files_are_explained(user: User) -> None:
     done = user.pylayer("policy", "explain", "--policy", config.preset_path("hardening"))
     assert "Carrier off: switched off by the policy file" in done.stdout and "hardening.yaml:" in done.stdout
     assert "Every setting is the default" in user.pylayer("policy", "explain").stdout
-    assert "seed_application_caches" in user.pylayer("policy", "explain", "--all").stdout
+    assert "record_state" in user.pylayer("policy", "explain", "--all").stdout
     bad = user.directory / "bad.yaml"
     bad.write_text("shared: all\n")
     done = user.pylayer("policy", "explain", "--policy", "bad.yaml")
@@ -365,14 +365,14 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
     source += "    def plan_device(self, program, facts, settings):\n"
     (file.parent / "mine.py").write_text(
         f"{source}        plan = super().plan_device(program, facts, settings)\n"
-        "        plan.carrier = 3\n        plan.keep_data = 7\n        return plan\n"
+        "        plan.carrier = 3\n        plan.check_binaries = False\n        return plan\n"
     )
     file.write_text("policy: mine:Mine\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"]["carrier"] == "observe" and device["reason"] == "chosen by the policy class"
     text = user.pylayer("policy", "explain", "x").stdout
     assert "Carrier observe: chosen by the policy class" in text
-    assert "The policy class changes these attributes of the plan\n  keep_data  7\n" in text
+    assert "The policy class changes these attributes of the plan\n  check_binaries  false\n" in text
     (file.parent / "mine.py").write_text(f"{source}        raise RuntimeError('no')\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"] is None and "RuntimeError: no" in device["reason"]

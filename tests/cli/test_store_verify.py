@@ -46,8 +46,8 @@ def test_fine(user: User, store: Store) -> None:
     found = user.json("ls", "--verify")
     assert found["fine"] and found["problems"] == []
     assert found["file_bytes"] == store.sizes()
-    assert found["records"] == 70 + 2 + 5 + 2  # pipelines, uses, the journal's, and single files
-    assert found["bytes_per_s"] > 0 and found["files"] == 6
+    assert found["records"] == 70 + 2 + 5 + 1  # pipelines, uses, the journal's, and the attestation
+    assert found["bytes_per_s"] > 0 and found["files"] == 5
     assert "Everything is fine" in user.pylayer("ls", "--verify").stdout
 
 
@@ -80,7 +80,7 @@ def change_kind(store: Store) -> Path:
 
 
 def change_unreadable(store: Store) -> Path:
-    path = one(store, "*.snapshot")
+    path = one(store, "*.attest")
     path.unlink()
     path.symlink_to(path.name)
     return path
@@ -92,7 +92,7 @@ def change_program(store: Store) -> Path:
 
 
 change_record_header = edit("*.closed", flipped(format.FILE_HEADER.size + 20))
-change_data = edit("*.attest", flipped(2000))
+change_data = edit("*.attest", flipped(format.FILE_HEADER.size + 100))
 change_empty = edit("*.attest", lambda data: b"")
 #: The end of the journal's first record.
 FIRST_END = format.FILE_HEADER.size + format.record_size(len(stores.cell_data(0)))

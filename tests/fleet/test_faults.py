@@ -261,7 +261,7 @@ def pack_of(directory: Path, data: bytes, fields: dict[str, Any]) -> bytes:
         (cell_data(1, OLD_DRIVER), {"flags": 2}, "another driver build"),
         (cell_data(1), {"flags": 2, "kind": 99}, "unknown kind"),
         (cell_data(1), {"flags": 0}, "was not published"),
-        (cell_data(1), {"flags": 2, "magic": format.SNAPSHOT}, "wrong file"),
+        (cell_data(1), {"flags": 2, "magic": format.ATTEST}, "wrong file"),
         (bytes(8), {"magic": format.USED}, "was not published"),
         (b"x=s:y\n", {"magic": format.NOTE}, "unknown content"),
         (cell_data(1), {"flags": 2, "identity": OLD_DRIVER}, "foreign-identity"),

@@ -6,10 +6,13 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import xxhash
 from unit.things import facts
 
+from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, journal
+from pylayer.store.cache_history import Attestation
 from pylayer.store.folder import Folder, Loaded
 
 IDENTITY = Identity.of(facts())
@@ -28,6 +31,12 @@ def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int]
     writer.close()
     assert writer.path is not None
     return writer.path
+
+
+def put_attestation(folder: Folder, program: int, data: bytes) -> str:
+    """Writes a file that attests data."""
+    parts = Attestation(xxhash.xxh3_128_digest(data), len(data), 1, 0, 0).parts()
+    return folder.write_file(file_kinds.ATTEST, program, f"program {program}", parts)
 
 
 def cells(folder: Folder, program: int | None = 7, into: Loaded | None = None) -> list[bytes]:

@@ -363,7 +363,7 @@ def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: p
     limits = Limits(1 << 30, 1 << 30, True)
     damage = []
     for number in range(2):
-        path = os.path.join(folder.path, f"{number}.blob")
+        path = os.path.join(folder.path, f"{number}.attest")
         Path(path).write_bytes(bytes(20))
         damage.append(format.Damage(path, "damaged-data", 0, 20))
     list(maintenance.maintain(folder, damage, limits, print))

@@ -1,4 +1,4 @@
-"""The fsync policy: when data is on the disk, and that old files are deleted only then."""
+"""The fsync policy: when data is on the disk."""
 
 from __future__ import annotations
 
@@ -70,14 +70,13 @@ def append(journal: Journal, syncer: Syncer) -> None:
 
 
 def test_never(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """With null, nothing is synced, and replaced files are deleted at once."""
+    """With null, nothing is synced."""
     syncer = Syncer(None, failures.append)
     journal = journal_in(folder)
     append(journal, syncer)
     syncer.start(journal)
-    old = folder.write_blob(7, "stutter", 0, b"old")
-    syncer.replaced(folder.write_blob(7, "stutter", 0, b"old and new"), [old])
-    assert disk.synced == [] and not os.path.exists(old)
+    syncer.wait(5)
+    assert disk.synced == []
 
 
 def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,70 +126,16 @@ def test_nothing_new(folder: Folder, disk: Disk, failures: list[OSError]) -> Non
     assert disk.synced == [".journal", IDENTITY.name]
 
 
-def test_replaced_files_go_when_the_new_one_is_on_the_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """After a power failure, either the old file or the new one exists."""
-    old, other = (folder.write_blob(7, "stutter", 0, data) for data in (b"old", b"other"))
-    new = folder.write_blob(7, "stutter", 0, b"old, other and new")
-    syncer = Syncer(5, failures.append)
-    disk.hold.clear()
-    syncer.replaced(new, [old, other, folder.path + "/gone"])
-    syncer.wait(5)  # not for this
-    assert os.path.exists(old) and os.path.exists(other)
-    disk.hold.set()
-    until(lambda: folder.files(7, (file_kinds.BLOB,)) == [new])
-    assert disk.synced == [".blob", IDENTITY.name]
-
-
-def test_replaced_by_a_file_of_an_earlier_run(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """What a file of an earlier run replaces is deleted on the caller's thread, so that a process that ends at once has
-    done it. If another process has deleted that file meanwhile, everything else stays, and nothing is said."""
-    old, new = (folder.write_blob(7, "stutter", 0, data) for data in (b"old", b"old and new"))
-    syncer = Syncer(5, failures.append)
-    syncer.replaced(folder.path + "/gone", [old], wait=True)
-    assert sorted(folder.files(7, (file_kinds.BLOB,))) == sorted([old, new])
-    syncer.replaced(new, [old], wait=True)
-    assert folder.files(7, (file_kinds.BLOB,)) == [new]
-    assert disk.threads == {threading.get_ident()} and failures == []
-
-
-def test_journals_do_not_wait_for_files(
-    folder: Folder, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A large file that is being synced does not delay journals."""
-    hold = threading.Event()
-    synced = threading.Event()
-
-    def fsync(fd: int) -> None:
-        if os.readlink(f"/proc/self/fd/{fd}").endswith(".blob"):
-            hold.wait(10)
-        else:
-            synced.set()
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    syncer = Syncer(5, failures.append)
-    syncer.replaced(folder.write_blob(7, "stutter", 0, b"large"), [])
-    journal = journal_in(folder)
-    append(journal, syncer)
-    journal.take_new_directory()
-    syncer.start(journal)
-    syncer.wait(10)
-    assert synced.is_set() and not hold.is_set()
-    hold.set()
-
-
 def test_failing_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """If the disk fails, the old files stay, and the first failure is reported once."""
-    old = folder.write_blob(7, "stutter", 0, b"old")
+    """If the disk fails, the first failure is reported once."""
     syncer = Syncer(5, failures.append)
     disk.error = OSError(5, "Input/output error")
     journal = journal_in(folder)
     append(journal, syncer)
     for _ in range(3):
-        syncer.replaced(folder.write_blob(7, "stutter", 0, b"new"), [old])
         append(journal, syncer)
         syncer.start(journal)
         syncer.wait(5)
-    assert os.path.exists(old)
     assert failures == [disk.error]
 
 
@@ -252,9 +197,8 @@ def test_no_thread_to_be_had(
 def test_many_jobs(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
     """Jobs that are added while the thread works are done too."""
     syncer = Syncer(5, failures.append)
-    new = folder.write_blob(7, "stutter", 0, b"new")
-    for number in range(50):
-        old = Path(folder.path, f"old{number}")
-        old.touch()
-        syncer.replaced(new, [str(old)])
-    until(lambda: list(Path(folder.path).glob("old*")) == [])
+    journal = journal_in(folder)
+    for _ in range(50):
+        append(journal, syncer)
+        syncer.start(journal)
+    until(lambda: disk.synced.count(".journal") == 50)

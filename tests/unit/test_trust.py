@@ -13,7 +13,7 @@ from typing import Any
 import others
 import pytest
 from others import become_another, pretend_to_be, without_private_group
-from unit.folders import IDENTITY
+from unit.folders import IDENTITY, put_attestation
 from unit.things import flip
 
 from pylayer.common import compiled, paths, user_policy
@@ -158,9 +158,9 @@ def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
 def make_folder(root: str) -> None:
     folder = Folder(root, IDENTITY)
     folder.prepare()
-    folder.write_blob(7, "app", 0, b"data")
-    blob = folder.write_blob(7, "app", 0, b"damaged")
-    quarantine.move_file(root, blob, [format.Damage(blob, "empty")])
+    put_attestation(folder, 7, b"data")
+    damaged = put_attestation(folder, 7, b"damaged")
+    quarantine.move_file(root, damaged, [format.Damage(damaged, "empty")])
 
 
 #: What makes files of a store. Any of them may be the first.
