@@ -45,6 +45,7 @@ class MeasuredFrames:
         for _, swapchain, number, before, after in (words for words in lines if words[0] == "frame"):
             self.measured.setdefault(int(swapchain), {})[int(number)] = int(before), int(after)
         self.hitches = {int(words[1]): int(words[2]) for words in lines if words[0] == "compiles"}
+        self.gap = max((int(words[1]) for words in lines if words[0] == "gap"), default=0)
         *_, (self.name, self.values) = runs.read_named(str(driver.world.store))
         line = timeline.read(str(driver.world.store), self.name)
         assert line is not None and line.outcome == "ok"
@@ -141,12 +142,18 @@ def test_beside_frames(driver: ScriptedDriver) -> None:
     assert " no frame " in row
 
 
-def test_beside_frames_without_a_break(driver: ScriptedDriver) -> None:
+def test_beside_frames_without_a_break(tmp_path: Path) -> None:
     """The same holds for many short compiles, one after another: a frame that is late meanwhile has another reason."""
-    arguments = ("by=beside", "every=60", "least=10", "most=10", "pause=150")
-    driver.program("frames", 100, *arguments, script="pipeline=slow:40?compile")
-    counters = driver.world.last()
-    assert counters["compiled"] == 10 and counters["late_frames"] > 0 and counters["late_by_pipelines"] == 0
+    arguments = ("by=beside", "every=60", "least=3", "most=3", "pause=150")
+    for attempt in range(40):
+        place = tmp_path / str(attempt)
+        place.mkdir()
+        told = MeasuredFrames(ScriptedDriver(place), 100, *arguments, script="pipeline=slow:60?compile")
+        if told.gap < 500_000 and all(told.took(number) < FRAME_NS for number in range(2, 100)):
+            break  # on a busy machine, the threads may have to wait: then there was a break, or another late frame
+    counters = told.values["counters"]
+    assert counters["compiled"] == 3 and counters["late_frames"] == 1 and counters["late_by_pipelines"] == 0
+    assert told.by_pipelines == {}
 
 
 def test_beside_a_hitch(driver: ScriptedDriver) -> None:
@@ -202,7 +209,7 @@ def test_warm(driver: ScriptedDriver) -> None:
     for _ in range(2):
         driver.program("frames", 30, script=SLOW)
     *_, (name, values) = runs.read_named(str(driver.world.store))
-    assert values["counters"]["frames"] == 30 and values["counters"]["late_by_pipelines"] == 0
+    assert values["counters"]["frames"] == 30 and values["counters"]["compiled"] == 0
     assert timeline.read(str(driver.world.store), name) is None and name != told.name
 
 
