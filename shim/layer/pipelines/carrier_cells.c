@@ -136,7 +136,11 @@ static VkResult create_as_asked(Batch *batch, uint32_t index)
     VkResult result = batch_create_one(batch, index, cache, CREATE_AS_ASKED, &call->pipelines[index], &duration);
     if (may_be_the_stores_doing(batch, cache, result, call->pipelines[index]))
         result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_AS_ASKED, &call->pipelines[index], &duration);
-    if (result == VK_SUCCESS) {
+    if (result == VK_SUCCESS && batch->elements[index].without_shaders) {
+        batch_note_created(batch, index);
+        count(&counters_of(&device->run)->kind_hits[PYLAYER_KIND_GRAPHICS_LIBRARY], 1);
+        count(&counters_of(&device->run)->totals.hit_ns, duration);
+    } else if (result == VK_SUCCESS) {
         batch_note_created(batch, index);
         count(&counters_of(&device->run)->totals.plain, 1);
         count(&counters_of(&device->run)->totals.plain_ns, duration);
@@ -187,11 +191,12 @@ static VkResult create_absent(Batch *batch, uint32_t index)
                : create_in_cell(batch, index);
 }
 
-/* Returns true if no probe may be made: a process died in one, or flags cannot be changed. */
+/* Returns true if no probe is made: there is nothing to find, a process died in one, or flags cannot be changed. */
 static bool is_beyond_probes(const Batch *batch, uint32_t index)
 {
     const Element *element = &batch->elements[index];
-    return call_is_off(&batch->call->device->crash.added_calls, PYLAYER_MARK_PROBE, element->kind) ||
+    return element->without_shaders ||
+           call_is_off(&batch->call->device->crash.added_calls, PYLAYER_MARK_PROBE, element->kind) ||
            !element_flags_can_change(element, batch->call, index);
 }
 

@@ -138,6 +138,8 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->captures = element->flags2 && (element->flags & CAPTURE_DATA);
     element->from_binaries = element->app_binaries && element->app_binaries->binaryCount > 0;
     element->kind = kind_of(call, info, element->flags, chains_libraries);
+    element->without_shaders = element->kind == PYLAYER_KIND_GRAPHICS_LIBRARY && !chains_libraries &&
+                               !(graphics_subsets(&info->graphics, element->kind) & SUBSETS_WITH_STAGES);
     element->left_alone = is_left_alone(element) || is_inseparable(element, call, index);
 }
 
