@@ -115,7 +115,10 @@ def test_records_without_fingerprints_in_slices(scripted: ScriptedDriver, folded
 @pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
 def test_many_records(scripted: ScriptedDriver, folded: bool) -> None:
     """Every one of several thousand pipelines is found, in journals and in packs whose tables stay on the disk."""
-    scripted.demo("--count", MANY)
+    for _ in range(5):  # on a busy machine, a program ends before policy has written all
+        scripted.demo("--count", MANY)
+        if scripted.counts["compiles"] == 0:
+            break
     if folded:
         trim(scripted.world)
     for threads in (1, 4):
