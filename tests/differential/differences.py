@@ -171,6 +171,7 @@ class Allowed:
     rule: Callable[[Sight], bool]
 
 
+#: For users: docs/internals/coverage.md, "What a program may notice".
 ALLOWED = (
     Allowed(
         "answered",

@@ -21,7 +21,7 @@ def way(name: str) -> list[Path]:
     return [WAYS[0], ROOT / "tests" / "recipes" / "ways" / f"{name}.recipe"]
 
 
-#: What creates pipelines, as the table of docs/rebuild.md names it.
+#: What creates pipelines.
 COMMANDS: dict[str, list[Path | str]] = {
     "compute and graphics, with specialization": [DEMO, "--count", "40"],
     "every other kind of specialization": [*way("constants")],
@@ -44,8 +44,6 @@ COMMANDS: dict[str, list[Path | str]] = {
     "captured statistics and representations": [*way("executables")],
     "shader objects beside pipelines": [*way("shader_objects")],
 }
-#: The Mesa of the table's numbers.
-DOCUMENTED = "Mesa 25.0.7"
 #: Pipelines that share a cell, and are apart when they are rebuilt.
 TOGETHER = ("deferred operations",)
 
@@ -75,20 +73,14 @@ def cells(world: World) -> dict[int, set[bytes]]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_another_card(real: World, name: str) -> None:
     """Recorded on one card, compiled for another without the program: its first run there finds everything, but for
-    what cannot be recorded. The table of docs/rebuild.md has these numbers."""
+    what cannot be recorded."""
     env = recording(real)
     run(real, COMMANDS[name], **env)
-    before = real.last()
     why = rebuild(real, **env, **NEW_CARD)["not_recorded"]
     run(real, COMMANDS[name], **env, **NEW_CARD)
     after = real.last()
-    compiled = [one["compiled"] + one["plain_compiled"] for one in (before, after)]
-    assert (after["hits"] > 0 or after["uncacheable"] > 0) and compiled[1] <= sum(why.values())
-    reasons = [f"{count} not recorded: {reason}" for reason, count in why.items()] if compiled[1] else []
-    reasons += [f"the driver keeps nothing of {after['uncacheable']}"] if after["uncacheable"] else []
-    columns = f"{name} | {after['pipelines']} | {compiled[0]} | {compiled[1]} | {'; '.join(reasons)}".rstrip()
-    if DOCUMENTED in real.runs()[-1]["driver_info"]:
-        assert f"| {columns} |" in (ROOT / "docs" / "rebuild.md").read_text().splitlines()
+    compiled = after["compiled"] + after["plain_compiled"]
+    assert (after["hits"] > 0 or after["uncacheable"] > 0) and compiled <= sum(why.values())
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in TOGETHER])
