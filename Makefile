@@ -23,6 +23,7 @@
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make page-speed  how smoothly the report's page pans, with 20,000 pipelines and 100,000 frames; a minute
 # make gpu    draws with pipelines of every sort on this machine's GPU, with each carrier, and compares images; a minute
+# make coverage  how much of C and Python the tests run, by folder; some ten minutes
 # make count  how large the project is: lines of code, files, keys, commands
 # make lint   formatters, linters, mypy --strict; no warning of the C compiler
 # make format what the formatters of make lint want, done
@@ -185,6 +186,9 @@ analyze: setup | analyzers
 	@include=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))"); \
 	$(CLANG_TIDY) --quiet $(SHIM_C) -- -std=gnu11 -I. -Ishim/layer -isystem "$$include" \
 	    -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""'
+
+coverage: setup $(VENV)/extra-test
+	@$(BIN)/python tests/coverage/run.py
 
 stress: setup $(VENV)/extra-test programs
 	@$(BIN)/python tests/stress/many.py
@@ -407,7 +411,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
+.PHONY: coverage descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif
