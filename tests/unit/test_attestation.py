@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,13 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.folders import IDENTITY
-from unit.things import cache_data, facts, sketch_of
+from unit.things import sketch_of
 
-from pylayer.common.settings import DEFAULTS
-from pylayer.policy import Policy
 from pylayer.store import cache_history, format, sketch
 from pylayer.store.cache_history import Attestations
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 from pylayer.store.sketch import Sketches
-from pylayer.values import VERDICT_EMPTY
 
 Make = Callable[..., Attestations]
 
@@ -273,18 +269,3 @@ def test_what_a_writer_added_before_it_ended_is_not_lost(
     for number in range(len(writers)):
         for word in (b"early %d", b"late %d"):
             assert known(session, word % number) == "attested"
-
-
-@pytest.mark.parametrize("history", ["attested", "unknown", "altered", "stale"])
-def test_verdicts(history: str) -> None:
-    """By default only data that is known to be wrong is refused. In strict mode, all data that is not known to be right
-    is refused."""
-    data = cache_data(struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, bytes(range(16))), history=history)
-
-    def refused(setting: str) -> bool:
-        return Policy().admit_cache(data, facts(), {**DEFAULTS, "application_caches": setting})[0] == VERDICT_EMPTY
-
-    assert refused("attest") == (history in ("altered", "stale"))
-    assert refused("strict") == (history != "attested")
-    assert not refused("check")
-    assert not refused("report")

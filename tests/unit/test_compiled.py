@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import xxhash
-from others import become_another
 from unit.things import run_python
 
 from pylayer.common import compiled, config, paths
@@ -99,18 +98,6 @@ def test_every_damage_is_noticed(policy_file: Path, root: str) -> None:
         assert compiled.read_copy(str(copy)) is None
     assert load(policy_file, root) == DOCUMENT
     assert copy.read_bytes() == whole
-
-
-def test_copy_of_another_user(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy in a directory that another user owns or may write to is not read."""
-    load(policy_file, root)
-    (copy,) = copies(root)
-    os.chmod(copy.parent, 0o777)
-    assert compiled.read_copy(str(copy)) is None
-    os.chmod(copy.parent, 0o700)
-    assert compiled.read_copy(str(copy)) == DOCUMENT
-    become_another(copy.parent, monkeypatch)
-    assert compiled.read_copy(str(copy)) is None
 
 
 def test_text_that_utf8_cannot_hold(policy_file: Path, root: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit import things
-from unit.things import facts, program
+from unit.things import facts
 
 from pylayer.common import outcomes
 from pylayer.common.cache_header import judge
@@ -23,7 +23,6 @@ from pylayer.values import (
     VERDICT_EMPTY,
     VERDICT_PASS,
     CacheData,
-    Plan,
 )
 
 UUID = bytes(range(16))
@@ -154,19 +153,3 @@ def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int) -> No
     chosen, reason = choose_carrier({**DEFAULTS, "carrier": wanted}, facts(**device))
     assert chosen == carrier
     assert reason
-
-
-def test_plan() -> None:
-    """Settings become a plan."""
-    wanted = {**DEFAULTS, "application_caches": "pass"}
-    plan = Policy().plan_device(program(), facts(), wanted)
-    assert plan == Plan(
-        carrier=CARRIER_CELLS,
-        check_binaries=False,
-        check_caches=False,
-        driver_cache_off=False,
-        may_be_kept=True,
-        record_state=True,
-        tell_creations=True,
-    )
-    assert all(type(value) in (int, bool) for value in plan.as_dict().values())

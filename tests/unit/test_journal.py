@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import xxhash
-from unit.things import facts, record, run_python, scan
+from unit.things import facts, record, scan
 
 from pylayer.common import owner
 from pylayer.common.identity import Identity
@@ -108,31 +108,6 @@ def test_damage_is_named() -> None:
         ("zero-filled", end, 4096),
         ("damaged-header", end, 85),
     ]
-
-
-def test_resync_over_several_damaged_headers() -> None:
-    """Records after damaged headers are found again, even if data looks like records."""
-    decoy = b"\0" * 3 + b"CELLSNAPNOTE" * 11 + b"\0" * 9 + b"CELL" * 40
-    records = [record(decoy + bytes([number])) for number in range(6)]
-    data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + b"".join(records))
-    at = 256
-    for number, one in enumerate(records):
-        if number in (0, 2, 3):
-            data[at + 30] ^= 0x40
-        at += len(one)
-    damage: list[Damage] = []
-    found = [data[one.start + one.size - 1] for one in scan(bytes(data), damage)]
-    assert found == [1, 4, 5]
-    one = len(records[0])
-    assert outcomes(damage) == [("damaged-header", 256, one), ("damaged-header", 256 + 2 * one, 2 * one)]
-
-
-def test_resync_ends_soon() -> None:
-    """Megabytes that look like record headers after a damaged one are skipped within seconds."""
-    data = format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + bytes(64) + b"CELL" * (1 << 19) + record(b"behind")
-    start = time.monotonic()
-    assert [one[4] for one in contents(data)] == [b"behind"]
-    assert time.monotonic() - start < 10
 
 
 def header_of_length(size: int) -> bytes:
@@ -248,72 +223,6 @@ def test_full_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest
     writer.close()
     found = [contents(Path(path).read_bytes()) for path in sorted(tmp_path.iterdir())]
     assert [len(records) for records in found] == [2, 2, 2]
-
-
-FULL_DISK = """
-import os, resource, sys
-from pylayer.common.identity import Identity
-from pylayer.store import format
-from pylayer.store.journal import Journal
-
-directory, limit, rollover = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-format.MAX_JOURNAL_BYTES = rollover
-
-def append(number):
-    data = b"%04d" % number * 200
-    writer.append(format.record_parts(format.CELL, data))
-
-def limit_files(size):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-writer = Journal(directory, Identity({"vendor_id": 1}), 7)
-kept = []
-if rollover < limit:
-    append(100)
-    kept.append(100)
-    limit = 32
-limit_files(limit)
-for number in range(20):
-    try:
-        append(number)
-        kept.append(number)
-    except OSError:
-        break
-else:
-    raise SystemExit("the limit was never reached")
-for _ in range(3):
-    if limit < 256:
-        try:
-            append(99)
-            raise SystemExit("a file beyond the limit was written")
-        except OSError:
-            pass
-limit_files(resource.RLIM_INFINITY)
-append(42)
-kept.append(42)
-writer.close()
-print(*kept)
-"""
-
-
-@pytest.mark.parametrize(
-    ("limit", "rollover", "files"),
-    [(3000, 1 << 20, 2), (40, 1 << 20, 1), (1000, 1 << 20, 1), (5000, 500, 2)],
-    ids=["record", "header", "first record", "header of the next file"],
-)
-def test_disk_full(tmp_path: Path, limit: int, rollover: int, files: int) -> None:
-    """Records stored before the disk was full stay, the next append works, and no empty or oversized files remain."""
-    kept = [int(number) for number in run_python(FULL_DISK, str(tmp_path), str(limit), str(rollover)).split()]
-    paths = sorted(tmp_path.iterdir())
-    assert len(paths) == files
-    found: list[int] = []
-    for path in paths:
-        damage: list[Damage] = []
-        data = Path(path).read_bytes()
-        found += [int(data[one.start : one.start + 4]) for one in scan(data, damage)]
-        assert damage == []
-        assert len(data) < 256 + 5 * 900
-    assert found == kept
 
 
 def test_too_large_to_be_a_journal(tmp_path: Path) -> None:

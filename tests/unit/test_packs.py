@@ -9,38 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
-from unit.things import flip, run_python
+from unit.folders import IDENTITY, loaded, packs, put, run
+from unit.things import run_python
 
 from pylayer.common.settings import Limits
 from pylayer.store import fold, format, journal, maintenance, quarantine, reader
 from pylayer.store.folder import Folder
 
 # ---- folding -----------------------------------------------------------------------------------------
-
-
-def test_fold_keeps_everything(folder: Folder) -> None:
-    """Each program loads the same records from the pack as from the journals, with kinds, flags and durations."""
-    writer = journal.Journal(folder.path, IDENTITY, 1, "one")
-    for number in range(300):
-        writer.append(
-            format.record_parts(
-                format.CELL, data_of(number), kind=number % 8, flags=number % 2, create_ns=number * 1000
-            )
-        )
-    writer.append(format.record_parts(format.NOTE, b"plain_kind=i:3\n"))  # an older version's, which is dropped
-    writer.close()
-    put(folder, 2, range(200, 400))
-    before = {program: loaded(folder, program) for program in (1, 2, None)}
-    results = run_all(folder)
-    assert [(one.journals, one.records, one.damage) for one in results] == [(1, 300, []), (1, 200, [])]
-    assert [Path(path).suffix for path in folder.files(None)] == [".pack", ".pack"]
-    for program, (data, found) in before.items():
-        now, now_found = loaded(folder, program)
-        assert sorted(now) == sorted(data)
-        assert now_found.damage == []
-        if program == 1:
-            assert now_found.mean_create_ns == found.mean_create_ns > 0
 
 
 def test_equal_content_of_two_pipelines(folder: Folder) -> None:
@@ -55,19 +31,6 @@ def test_equal_content_of_two_pipelines(folder: Folder) -> None:
     records = [record for part in reader.Reader(str(path)).verified(IDENTITY.digest, []) for record in part.records]
     cells = [record for record in records if record.magic == format.CELL]
     assert sorted((cell.fingerprint, cell.last_used) for cell in cells) == [(7, 2), (8, 2)]
-
-
-def test_sizes_grow_by_a_factor(folder: Folder) -> None:
-    """A small journal is not folded into a large pack each time."""
-    put(folder, 1, range(500))
-    run(fold.Fold(folder, 1))
-    large = packs(folder)[0]
-    put(folder, 1, range(490, 520))
-    run(fold.Fold(folder, 1))
-    assert large in packs(folder) and len(packs(folder)) == 2
-    run(fold.Fold(folder, 1, everything=True))
-    assert len(packs(folder)) == 1
-    assert len(loaded(folder, 1)[0]) == 520
 
 
 def test_fold_leaves_living_writers_alone(folder: Folder) -> None:
@@ -180,17 +143,6 @@ def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
     assert [what.outcome for what in loaded(folder, 1)[1].damage] == ["foreign-version"]
     run(fold.Fold(folder, 1, must=frozenset([path])))
     assert Path(path).read_bytes() == data
-
-
-def test_quarantine_that_cannot_be_written(folder: Folder) -> None:
-    """If the damage cannot be moved to quarantine, its file stays, and the good records are still folded."""
-    path = put(folder, 1, range(5))
-    flip(path, 256 + 64 + 10)
-    Path(folder.root, "quarantine").write_text("in the way")
-    run(fold.Fold(folder, 1))
-    assert os.path.exists(path)
-    assert len(packs(folder)) == 1
-    assert len(loaded(folder, 1)[0]) == 4
 
 
 def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

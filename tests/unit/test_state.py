@@ -137,16 +137,6 @@ def test_newer_version(tmp_path: Path) -> None:
     assert len(after.paths) == len(before) + 1 and set(before) < set(after.paths) and fingerprints(after) == [21, 31]
 
 
-def test_made_of_each_other(tmp_path: Path) -> None:
-    """Objects cannot name each other in a circle, because a name is a digest. If somebody could, it would end."""
-    found = State(str(tmp_path), PROGRAM)
-    circle = {b"a" * 16: b"b" * 16, b"b" * 16: b"a" * 16}
-    objects = {name: recorded.object_of(bytes(96), 11, handles=[(8, 19, other)]) for name, other in circle.items()}
-    found.data = objects.__getitem__  # type: ignore[method-assign]
-    with pytest.raises(Unusable, match="made of each other"):
-        found.with_inputs(b"a" * 16, ())
-
-
 def test_hostile_lengths() -> None:
     """No length is believed."""
     rng = random.Random(1)
