@@ -208,14 +208,6 @@ def test_mirror_that_lags_behind(builder: Builder, server: Faulty, known: Machin
     assert (result.problem, result.records) == ("", 4) and known.numbers() == [1, 2, 3, 4]
 
 
-def test_index_without_packs(builder: Builder, server: Faulty, known: Machine) -> None:
-    """An index that lists nothing takes nothing away."""
-    known.pull(server.url)
-    builder.replace_index(number=9, packs=())
-    before = known.files()
-    assert known.pull(server.url).problem == "" and known.files() == before
-
-
 def test_key_that_was_removed(server: Faulty, known: Machine) -> None:
     """After a key was taken out of the policy file, its index is not believed, even if it did not change."""
     known.pull(server.url)
