@@ -24,7 +24,7 @@ from pylayer.store import format
 from pylayer.store.pack import PackWriter
 
 #: A number that no index has had.
-NEXT = int(time.time()) + 1000
+NEXT = int(time.time()) + 100_000
 
 
 def problem(machine: Machine, url: str) -> str:
