@@ -189,6 +189,15 @@ def test_unusable_store(user: User) -> None:
     assert done.stderr.startswith("pylayer: the program runs without the layer: ") and done.stderr.count("\n") == 1
 
 
+def test_untrusted_store(user: User) -> None:
+    """A store that others may write to is not used; the line says what to do, and the program runs."""
+    user.store.mkdir(parents=True)
+    user.store.chmod(0o777)
+    done = user.pylayer("run", "--", "sh", "-c", "echo $VK_INSTANCE_LAYERS")
+    assert (done.returncode, done.stdout) == (0, "\n")
+    assert "chmod go-w" in done.stderr
+
+
 # ---- --policy --------------------------------------------------------------------------------------
 
 
@@ -234,6 +243,16 @@ def test_policy_in_force_that_cannot_be_used(user: User, text: str | None) -> No
     assert done.stderr.count("\n") == 1 and str(policy) in done.stderr
     assert done.stderr.endswith("; the defaults are in force\n")
     assert user.pylayer("run", "--", "true").stderr == ""
+
+
+def test_untrusted_policy(user: User) -> None:
+    """A policy file in a directory that others may write to, which the layer would refuse, is refused at once."""
+    directory = user.directory / "shared"
+    directory.mkdir()
+    directory.chmod(0o777)
+    (directory / "policy.yaml").write_text("share: all\n")
+    done = user.pylayer("run", "--policy", directory / "policy.yaml", "--", "true")
+    assert done.returncode == 2 and "chmod go-w" in done.stderr
 
 
 # ---- --summary -------------------------------------------------------------------------------------
