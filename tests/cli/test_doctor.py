@@ -216,14 +216,6 @@ def test_store_writable_by_others(user: User) -> None:
     assert checks["store"]["status"] == "problem" and "chmod go-w" in checks["store"]["found"]
 
 
-def test_layer_switched_on_already(user: User) -> None:
-    """An environment that already switches the layer on changes nothing: doctor asks drivers without it."""
-    user.pylayer("install")
-    checks, (device,) = doctor(user, VK_INSTANCE_LAYERS="VK_LAYER_PYLAYER_pipeline_cache")
-    assert checks["installed"]["found"].startswith("build ") and device["status"] == "ok"
-    assert list(read_all(str(user.store))) == []
-
-
 def test_installed_manifest_stale(user: User) -> None:
     """An installed manifest is a warning if its library is gone."""
     user.pylayer("install")

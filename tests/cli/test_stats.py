@@ -171,16 +171,6 @@ def test_remarks(user: User) -> None:
     assert "left out" not in text
 
 
-def test_damage_is_told_by_name(user: User) -> None:
-    """Damage of the store has a line for each outcome. Torn ends of journals are normal and have none."""
-    write_run(user, damage={"damaged-data": 2, "truncated": 4})
-    text = " ".join(user.pylayer("stats").stdout.split())
-    assert "parts of the store left out as damaged-data (data that does not match its hash): 2" in text
-    assert "truncated" not in text
-    (program,) = user.json("stats")["programs"]
-    assert program["damage"] == {"damaged-data": 2, "truncated": 4}
-
-
 def test_programs_of_one_name(user: User) -> None:
     """Programs of one name that name themselves differently to Vulkan can be told apart, and named."""
     for application in ("", "Game"):

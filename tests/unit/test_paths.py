@@ -57,14 +57,6 @@ def test_places(environment: dict[str, str], variables: dict[str, str], store: s
     assert paths.config_file() == policy
 
 
-def test_relative_own_variables(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PYLAYER_STORE and PYLAYER_CONFIG may be relative to the program's working directory at its start."""
-    monkeypatch.chdir(tmp_path)
-    environment.update({"PYLAYER_STORE": "store", "PYLAYER_CONFIG": "../p.yaml"})
-    assert paths.store_root() == str(tmp_path / "store")
-    assert os.path.realpath(paths.config_file() or "") == str(tmp_path.parent / "p.yaml")
-
-
 def test_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another user's directory is refused and the user is named, even through a link."""
     path = tmp_path / "it"

@@ -104,19 +104,6 @@ def test_closed_within_the_interval(folder: Folder, disk: Disk, failures: list[O
     assert suffix in (kind, file_kinds.CLOSED) and directory == IDENTITY.name and failures == []
 
 
-def test_failing_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """If the disk fails, the first failure is reported once."""
-    syncer = Syncer(5, failures.append)
-    disk.error = OSError(5, "Input/output error")
-    journal = journal_in(folder)
-    append(journal, syncer)
-    for _ in range(3):
-        append(journal, syncer)
-        syncer.start(journal)
-        syncer.wait(5)
-    assert failures == [disk.error]
-
-
 def test_no_thread_to_be_had(
     folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
