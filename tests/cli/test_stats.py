@@ -59,22 +59,33 @@ def test_policy_texts_give_a_terminal_no_orders(user: User) -> None:
     assert "it failed:" in done.stdout
 
 
-def test_saved_from_stored_cells(user: User) -> None:
-    """The estimate of the time saved prefers a run's own mean over the stored cells."""
-    write_run(user, counters={"compiled": 1, "compile_ns": 9_000_000})
-    hits = {"hits": 10, "hit_ns": 1_000_000}
-    write_run(user, started=2.0, counters=hits, loaded_records=10, mean_compile_ns=2_000_000.0)
-    (program,) = user.json("stats")["programs"]
-    assert program["saved_estimate_ns"] == 10 * 2_000_000 - 1_000_000
+HITS = {"hits": 10, "hit_ns": 1_000_000}
+COMPILES = {"compiled": 2, "compile_ns": 6_000_000}
+#: Runs, and how much time the last of them saved.
+SAVED: dict[str, tuple[list[dict[str, Any]], int | None]] = {
+    "by the run's own mean": (
+        [{"counters": COMPILES}, {"counters": HITS, "loaded_records": 10, "mean_compile_ns": 2_000_000.0}],
+        10 * 2_000_000 - 1_000_000,
+    ),
+    "by the mean of other runs": (
+        [{"counters": COMPILES}, {"counters": HITS, "loaded_records": 10}],
+        10 * 3_000_000 - 1_000_000,
+    ),
+    "by nothing stored, as by links of libraries": ([{"counters": HITS | COMPILES}], 0),
+    "by four stored pipelines": ([{"counters": HITS | COMPILES, "loaded_records": 4}], 4 * (3_000_000 - 100_000)),
+    "less than was waited": ([{"counters": COMPILES, "cache_wait_ns": 3_000_000}], -3_000_000),
+    "by compiles of unknown time": ([{"counters": HITS, "loaded_records": 10}], None),
+}
 
 
-def test_saved_by_stored_pipelines_only(user: User) -> None:
-    """Hits beyond the stored pipelines, such as links of libraries, do not count as saved compilations."""
-    hits = {"hits": 10, "hit_ns": 1_000_000, "compiled": 1, "compile_ns": 2_000_000}
-    write_run(user, counters=hits)
-    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == 0
-    write_run(user, started=2.0, counters=hits, loaded_records=4)
-    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == 4 * (2_000_000 - 100_000)
+@pytest.mark.parametrize(("runs", "saved"), SAVED.values(), ids=SAVED)
+def test_saved(user: User, runs: list[dict[str, Any]], saved: int | None) -> None:
+    """The estimate is that of the report. It prefers a run's own mean to that of the program's other runs. Hits beyond
+    the stored pipelines count for nothing."""
+    for number, run in enumerate(runs):
+        write_run(user, started=number + 1.0, start_ticks=number + 1, **run)
+    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == saved
+    assert user.json("report", "last")["runs"][0]["saved_estimate_ns"] == saved
 
 
 @pytest.mark.parametrize("wait", ["load_wait_ns", "fetch_ns"])
@@ -90,29 +101,6 @@ def test_saved_is_less_what_was_waited(user: User, wait: str) -> None:
     said = user.pylayer("stats", "--last", COLUMNS="200").stdout
     assert "-6.0 ms" in said
     assert "no time was saved: the program waited 25.0 ms for the layer; hits saved 19.0 ms" in said
-
-
-def test_saved_by_a_first_run(user: User) -> None:
-    """A run without hits saved nothing, and lost what it waited."""
-    write_run(user, counters={"compiled": 10, "compile_ns": 9_000_000}, cache_wait_ns=3_000_000)
-    assert user.json("stats")["programs"][0]["saved_estimate_ns"] == -3_000_000
-    assert "no hits counted, as in a first run" in user.pylayer("stats", COLUMNS="200").stdout
-
-
-def test_last_knows_what_other_runs_tell(user: User) -> None:
-    """With --last, the time of a compilation is known from the program's other runs, as in the report."""
-    write_run(user, counters={"compiled": 2, "compile_ns": 6_000_000})
-    write_run(user, started=2.0, counters={"hits": 10, "hit_ns": 1_000_000}, loaded_records=10)
-    saved = 10 * 3_000_000 - 1_000_000
-    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == saved
-    assert user.json("report", "game")["runs"][0]["saved_estimate_ns"] == saved
-
-
-def test_saved_unknown(user: User) -> None:
-    """If no compile time is known, no estimate is made."""
-    write_run(user, counters={"hits": 10, "hit_ns": 1_000_000}, loaded_records=10)
-    assert user.json("stats")["programs"][0]["saved_estimate_ns"] is None
-    assert user.pylayer("stats").stdout.splitlines()[3].endswith(" ?")
 
 
 def test_programs_and_identities_are_apart(user: User) -> None:
