@@ -86,6 +86,10 @@ def sentences(text: str) -> str:
 AT_START = ("ASAN_", "GLIBC_", "LANG", "LC_", "LD_", "LSAN_", "MALLOC_", "PYTHON", "TSAN_", "TZ", "UBSAN_")
 
 
+#: Commands that may use obstore. Its threads are none of a fork's: a command there would wait for them for ever.
+USE_STORAGE = {"export", "fleet", "run"}
+
+
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
     """A command asks drivers in children of its own, so what only they need to be loaded does not count."""
     return {key: value for key, value in environment.items() if key.startswith(AT_START) and value != radv.DRM_SHIM}
@@ -97,9 +101,10 @@ def run_pylayer(
     """Returns what ``subprocess.run`` returns for ``python -m pylayer``. A command changes signals, the environment and
     its outputs, and may become another program, so it needs a process. A fork of this one has imported most of what
     commands need, which takes longer than a short command. A command for which what is read at the start differs is
-    started as a process of its own."""
+    started as a process of its own, and so is one for which this process has threads."""
     command = [sys.executable, "-m", "pylayer", *arguments]
-    if _read_at_start(environment) != _read_at_start(clean_environment()):
+    threads = "obstore" in sys.modules and USE_STORAGE & set(arguments[:2])
+    if threads or _read_at_start(environment) != _read_at_start(clean_environment()):
         return subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, timeout=timeout)
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as error:
 
