@@ -1,4 +1,4 @@
-"""What is decided from a device's facts: cache headers, identities, carriers and plans."""
+"""What is decided from a device's facts: cache headers, identities and carriers."""
 
 from __future__ import annotations
 
