@@ -17,11 +17,9 @@
 # make analyze     clang-tidy over shim/; a minute
 # make stress programs killed a thousand times on one store, and many at once; minutes
 # make corruption  corrupted data of every kind, with the layer and without: INPUTS of each, 10000 by default; minutes
-# make steady  all tests five times, and those that fold, kill, fork or wait thirty times, beside other work; hours
 # make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes
 # make soak   eight processes on one store, with all that can go wrong, for MINUTES, 10 by default
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
-# make page-speed  how smoothly the report's page pans, with 20,000 pipelines and 100,000 frames; a minute
 # make gpu    draws with pipelines of every sort on this machine's GPU, with each carrier, and compares images; a minute
 # make coverage  how much of C and Python the tests run, by folder; some ten minutes
 # make count  how large the project is: lines of code, files, keys, commands
@@ -198,17 +196,11 @@ stress: setup $(VENV)/extra-test programs
 corruption: setup programs
 	@$(BIN)/python tests/corruption/run.py --inputs $(INPUTS)
 
-steady: setup $(VENV)/extra-test $(VENV)/chromium programs $(VALIDATION)
-	@$(BIN)/python tests/steady.py
-
 recovery: setup $(VENV)/extra-test programs-driver programs-recovery
 	$(BIN)/python -P tests/recovery/run.py --moments $(MOMENTS) --seed $(SEED) --jobs $(JOBS)
 
 soak: setup programs
 	@$(BIN)/python tests/soak/run.py --minutes $(MINUTES)
-
-page-speed: setup $(VENV)/extra-test $(VENV)/chromium
-	@$(BIN)/python -P tests/report/speed.py
 
 gpu: setup programs-recipes
 	@$(BIN)/python tests/gpu/gpu.py
@@ -411,7 +403,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: coverage descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak page-speed gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
+.PHONY: coverage descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

@@ -12,7 +12,7 @@ import pytest
 # Their assertions say what they compared, as those of tests do.
 pytest.register_assert_rewrite(
     "cli.stores", "cli.user", "disk", "fleet.fleets", "host_steps", "pipeline_binaries", "poison", "report.browser",
-    "scripted_driver", "unit.folders", "unit.things", "warm_command", "world",
+    "scripted_driver", "unit.folders", "unit.things", "world",
 )  # fmt: skip
 
 from pipeline_binaries import APPLICATION  # noqa: E402

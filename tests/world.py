@@ -8,20 +8,23 @@ from __future__ import annotations
 import functools
 import glob
 import json
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import others
 import radv
-import warm_command
 
 import pylayer
 from pylayer import LAYER_NAME
+from pylayer.__main__ import main
 from pylayer.common import file_kinds
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.runs import read_all
@@ -77,6 +80,54 @@ LOG_FIELDS = re.compile(r"^(pylayer: \w+: .*?)(?: \w+=(?:\"(?:[^\"\\\n]|\\.)*\"|
 def sentences(text: str) -> str:
     """Returns log lines without the parts that differ from run to run."""
     return LOG_FIELDS.sub(r"\1", LOG_TIME.sub(r"\1", text))
+
+
+#: Variables that the C library, the linker or Python reads when a process starts.
+AT_START = ("ASAN_", "GLIBC_", "LANG", "LC_", "LD_", "LSAN_", "MALLOC_", "PYTHON", "TSAN_", "TZ", "UBSAN_")
+
+
+#: Commands that may use obstore. Its threads are none of a fork's: a command there would wait for them for ever.
+USE_STORAGE = {"export", "fleet", "run"}
+
+
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """A command asks drivers in children of its own, so what only they need to be loaded does not count."""
+    return {key: value for key, value in environment.items() if key.startswith(AT_START) and value != radv.DRM_SHIM}
+
+
+def run_pylayer(
+    arguments: list[str], environment: dict[str, str], directory: Path, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """Returns what ``subprocess.run`` returns for ``python -m pylayer``. A command changes signals, the environment and
+    its outputs, and may become another program, so it needs a process. A fork of this one has imported most of what
+    commands need, which takes longer than a short command. A command for which what is read at the start differs is
+    started as a process of its own, and so is one for which this process has threads."""
+    command = [sys.executable, "-m", "pylayer", *arguments]
+    threads = "obstore" in sys.modules and USE_STORAGE & set(arguments[:2])
+    if threads or _read_at_start(environment) != _read_at_start(clean_environment()):
+        return subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, timeout=timeout)
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as error:
+
+        def become() -> None:
+            os.dup2(out.fileno(), 1)
+            os.dup2(error.fileno(), 2)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", 1)
+            os.chdir(directory)
+            os.environ.clear()
+            os.environ.update(environment)
+            time.tzset()
+            sys.argv = ["pylayer", *arguments]
+            sys.exit(main())
+
+        process = multiprocessing.get_context("fork").Process(target=become)
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            raise subprocess.TimeoutExpired(command, timeout)
+        out.seek(0)
+        error.seek(0)
+        return subprocess.CompletedProcess(command, process.exitcode, out.read(), error.read())
 
 
 class Run(dict[str, Any]):
@@ -175,7 +226,7 @@ class World:
         asserts that the program exits with 0."""
         given = self.environment_with(environment)
         if command[:3] == [sys.executable, "-m", "pylayer"] and input is None:
-            process = warm_command.run(command[3:], given, self.directory, timeout)
+            process = run_pylayer(command[3:], given, self.directory, timeout)
         else:
             process = subprocess.run(
                 command, env=given, input=input, capture_output=True, text=True, timeout=timeout, cwd=self.directory

@@ -17,7 +17,7 @@ from cli.stores import filled
 from cli.user import CTRL_C, User
 from click.testing import CliRunner
 
-from pylayer.cli.main import COMMANDS, command
+from pylayer.cli.main import command
 
 
 def all_commands(
@@ -62,42 +62,6 @@ def test_help(user: User) -> None:
     )
 
 
-def test_style_of_help() -> None:
-    """Each command's help begins with a sentence that fits a line of the list, and has a sentence on each argument and
-    option."""
-    problems = []
-    for words, found in ALL:
-        name = " ".join(words)
-        first = (found.help or " ").partition("\n\n")[0]
-        if not (first[0].isupper() and first.endswith(".")):
-            problems.append(f"{name}: no sentence: {first}")
-        if len(found.get_short_help_str(200)) > 65:
-            problems.append(f"{name}: longer than a line")
-        for parameter in found.params:
-            text = getattr(parameter, "help", None) or " "
-            if not (text[0].isupper() | text.startswith(("bash", "pylayer")) and text.endswith(".")):
-                problems.append(f"{name}: {parameter.name}: no sentence: {text}")
-    lints.none(problems)
-
-
-def test_help_lists_commands(user: User) -> None:
-    """The help without a command lists every command with a line on what it does."""
-    lines = user.pylayer("--help").stdout.splitlines()
-    for name in COMMANDS:
-        assert any(line.split()[:1] == [name] and len(line.split()) > 3 for line in lines), name
-
-
-@pytest.mark.parametrize("columns", [40, 200])
-def test_help_fits_the_terminal(user: User, columns: int) -> None:
-    """Help wraps at a narrow terminal's edge and is at most 80 columns wide on a wide one. Examples are not wrapped."""
-    for words in ((), ("stats",), ("export",)):
-        status, text = user.terminal(*words, "--help", columns=columns)
-        examples = [line for line in text.splitlines() if line.startswith("    pylayer ")]
-        others = [line for line in text.splitlines() if line not in examples]
-        assert status == 0 and examples
-        assert max(map(len, others)) <= min(columns, 80)
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -121,15 +85,6 @@ def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pylayer: {says}\n")
 
 
-@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "ls --verify", "trim", "stats --watch"])
-def test_no_home(user: User, words: str) -> None:
-    """Without any home directory a command ends with one line that names the variables to set."""
-    empty = {"HOME": "", "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
-    done = user.pylayer(*words.split(), **empty)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and "HOME" in done.stderr
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -149,13 +104,6 @@ def test_no_store(user: User, words: str) -> None:
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 1, "")
     assert str(user.store) in done.stdout or words == "stats --watch"
     assert not user.store.exists()
-
-
-def test_nothing_in_no_store(user: User) -> None:
-    """If no program has run yet, none has the name that is asked for, and lists are empty."""
-    done = user.pylayer("ls", "x")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert user.json("ls")["quarantined"] == []
 
 
 def test_quiet(user: User) -> None:
@@ -227,21 +175,6 @@ main()
     words = [sys.executable, "-P", "-c", code, module, "stats"]
     done = subprocess.run(words, env=user.environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
-
-
-def test_interrupts_stay_ignored(user: User) -> None:
-    """If SIGINT is ignored, as under nohup and in background jobs of scripts, it stays ignored."""
-    code = """
-import os, signal, sys
-sys.argv[1:] = ["--version"]
-from pylayer.__main__ import main
-main()
-os.kill(os.getpid(), signal.SIGINT)
-print("alive")
-"""
-    ignoring = ["sh", "-c", 'trap "" INT; exec "$0" "$@"', sys.executable, "-c", code]
-    done = subprocess.run(ignoring, env=user.environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "alive")
 
 
 @pytest.mark.parametrize("words", ["ls", "ls --json", "stats --help", "ls --verify"])

@@ -30,18 +30,6 @@ print("\\n".join(layer.layerName for layer in vulkan.vkEnumerateInstanceLayerPro
 """
 
 
-#: A program that has an instance, creates another one when it reads a line, and prints the layers that it has loaded.
-HOLD = """
-import vulkan
-first = vulkan.vkCreateInstance(vulkan.VkInstanceCreateInfo(), None)
-print("ready", flush=True)
-input()
-second = vulkan.vkCreateInstance(vulkan.VkInstanceCreateInfo(), None)
-maps = [line.split(maxsplit=5) for line in open("/proc/self/maps") if "libVkLayer_pylayer" in line]
-print(*{(inode, path.strip().rpartition("/")[2]) for _, _, _, _, inode, path in maps})
-"""
-
-
 def manifest(user: User, kind: str = "explicit") -> Path:
     return user.data / "vulkan" / f"{kind}_layer.d" / NAME
 
@@ -97,16 +85,6 @@ def test_implicit(user: User) -> None:
     assert len(compiled(user, VK_LOADER_LAYERS_ENABLE="*pylayer*")) == 4
 
 
-@pytest.mark.parametrize("value", ["1", "0", ""])
-def test_disable(user: User, value: str) -> None:
-    """DISABLE_PYLAYER takes precedence over everything that switches the layer on, whatever its value, as in the
-    loader."""
-    user.pylayer("install", "--implicit")
-    asked = {"VK_INSTANCE_LAYERS": LAYER_NAME, "ENABLE_PYLAYER": "1", "VK_LOADER_LAYERS_ENABLE": "*pylayer*"}
-    assert compiled(user, DISABLE_PYLAYER=value, **asked) == []
-    assert not user.store.exists()
-
-
 def test_kinds(user: User) -> None:
     """Without an option the kind does not change."""
     assert user.json("install")["kind"] == "explicit" and files(user.home) == [manifest(user)]
@@ -140,14 +118,6 @@ def test_two_installations(user: User, tmp_path: Path) -> None:
     assert check["status"] == "warning" and "pylayer install" in check["advice"]
     mine = (PACKAGE / "_private" / "build_id").read_text()[:8]
     assert f"the layer of build {mine}, and this command is of build ffffffff" in check["found"]
-
-
-def test_install_replaces_what_is_gone(user: User) -> None:
-    """A manifest that leads nowhere, such as that of a deleted environment, is replaced."""
-    manifest(user).parent.mkdir(parents=True)
-    manifest(user).write_text(json.dumps({"layer": {"name": LAYER_NAME, "library_path": "/old/layer.so"}}))
-    assert user.json("install")["replaced"] == ["/old/layer.so"]
-    assert loader_lists_layer(user)
 
 
 def test_another_place(user: User) -> None:
@@ -187,16 +157,6 @@ def test_uninstall_leaves_nothing(user: User, kind: str) -> None:
     assert list(user.home.iterdir()) == []
 
 
-def test_uninstall_keeps_directories_of_others(user: User) -> None:
-    """uninstall keeps XDG_DATA_HOME itself, even if it is empty, and every directory that is not empty."""
-    data = user.directory / "data"
-    data.mkdir()
-    user.pylayer("install", "--implicit", XDG_DATA_HOME=str(data))
-    (data / "vulkan" / "explicit_layer.d" / "VkLayer_other.json").write_text("{}")
-    user.pylayer("uninstall", XDG_DATA_HOME=str(data))
-    assert [path.name for path in data.rglob("*")] == ["vulkan", "explicit_layer.d", "VkLayer_other.json"]
-
-
 def test_rebuild_when_idle(user: User) -> None:
     """The timer is where systemd looks for it, is enabled, and its service runs this command."""
     assert user.pylayer("install", "--rebuild-when-idle").returncode == 0
@@ -206,53 +166,6 @@ def test_rebuild_when_idle(user: User) -> None:
     (command,) = re.findall("^ExecStart=(.+)$", (units / "pylayer-rebuild.service").read_text(), re.M)
     done = subprocess.run(shlex.split(command), env=user.environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_install_through_a_link(user: User) -> None:
-    """The loader's directory may be a link, for example into a repository of settings. uninstall keeps it."""
-    elsewhere = user.directory / "settings"
-    elsewhere.mkdir()
-    manifest(user).parent.parent.mkdir(parents=True)
-    manifest(user).parent.symlink_to(elsewhere)
-    assert user.pylayer("install").returncode == 0
-    assert files(elsewhere) == [elsewhere / NAME] and loader_lists_layer(user)
-    assert user.pylayer("uninstall").returncode == 0
-    assert files(elsewhere) == [] and manifest(user).parent.is_symlink()
-
-
-def test_install_where_nothing_can_be_written(user: User) -> None:
-    """If the data directory cannot be created, install ends with status 1 and one line."""
-    (user.home / "file").write_text("")
-    done = user.pylayer("install", XDG_DATA_HOME=str(user.home / "file"))
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.count("\n") == 1 and "cannot be written" in done.stderr
-
-
-# ---- an upgrade ------------------------------------------------------------------------------------
-
-
-def test_upgrade(user: User, tmp_path: Path) -> None:
-    """pip replaces files and does not write into them. A program that runs meanwhile keeps the layer that it has
-    loaded, also for a second instance."""
-    environment = other_build(tmp_path, (PACKAGE / "_private" / "build_id").read_text())
-    library = Path(user.json("install", "--implicit", **environment)["library"])
-    assert library == tmp_path / "pylayer" / LIBRARY
-    loaded = library.stat().st_ino
-    program = subprocess.Popen(
-        [sys.executable, "-c", HOLD],
-        env={**user.environment, "ENABLE_PYLAYER": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert program.stdout is not None and program.stdout.readline() == "ready\n"
-    data = library.read_bytes()
-    library.unlink()
-    library.write_bytes(data)
-    assert library.stat().st_ino != loaded
-    out, _ = program.communicate("\n")
-    assert (program.returncode, out) == (0, f"('{loaded}', '{LIBRARY} (deleted)')\n")
-    assert compiled(user, ENABLE_PYLAYER="1") == [4]
 
 
 # ---- for all users ---------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import lints
 import pytest
 import recorded_runs
 import yaml
@@ -70,28 +69,6 @@ def differences(said: Any, value: Any, path: str = "") -> Iterator[str]:
         fits = any(isinstance(value, kind) for kind in wanted) and (not isinstance(value, bool) or "boolean" in words)
         if not fits and "any" not in words:
             yield f"{path}: {value!r} is not {said}"
-
-
-def meanings(said: Any) -> Iterator[str]:
-    if isinstance(said, dict):
-        for inner in said.values():
-            yield from meanings(inner)
-    elif isinstance(said, list):
-        yield from meanings(said[0])
-    else:
-        yield str(said)
-
-
-def test_types_are_known() -> None:
-    """Every value of docs/json.yaml begins with a type."""
-    found = [
-        (path, meaning, meaning.partition(" - ")[0].split())
-        for path in DOCUMENTED
-        for meaning in meanings(DOCUMENTED[path])
-    ]
-    lints.none(
-        f"{path}: {meaning}" for path, meaning, words in found if not words or set(words) - {*TYPES, "or", "any"}
-    )
 
 
 def test_types_of_verdicts() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import resource
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ from cli.user import DEMO, User
 from host_steps import HOST
 
 from pylayer.common import compiled, config
-from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS, settings_for
+from pylayer.common.settings import settings_for
 from pylayer.values import DeviceFacts, Program
 
 PRESETS = ["engine-developers", "fleets", "hardening", "players"]
@@ -72,23 +69,6 @@ def test_class_that_is_not_there_leaves_the_rest(user: User, file: Path) -> None
     file.write_text("policy: a:B\nmax_store_mib: 7\n")
     assert user.json("ls")["max_store_bytes"] == 7 << 20
     assert "in force" not in user.pylayer("trim").stderr
-
-
-def test_many_errors(user: User, file: Path) -> None:
-    """Independent errors do not hide each other, and none is invented."""
-    rules = "- match: {gpu: x}\n  set: {record_state: x}\n- match: {vendor: amd}\n  set: 1\n- 5\n"
-    file.write_text(f"shared: all\nmax_store_mib: 0\ntrusted_keys: [{{name: 3}}]\nrules:\n{rules}")
-    found = user.json("policy", "check", status=1)["problems"]
-    assert [(problem["line"], problem["column"]) for problem in found] == [
-        (1, 1),
-        (2, 16),
-        (3, 16),
-        (5, 11),
-        (6, 23),
-        (7, 19),
-        (8, 8),
-        (9, 3),
-    ]
 
 
 def test_valid_files(user: User, file: Path) -> None:
@@ -155,65 +135,6 @@ def test_commands_compile_the_file(user: User, file: Path, command: tuple[Any, .
     assert document == config.read(str(file))
 
 
-def test_file_that_cannot_be_written(user: User, file: Path) -> None:
-    """If the new text cannot be written completely, off leaves the old file as it is, and no other file."""
-    file.write_text(text := "share: all\n" + 100 * "#\n")
-    command = user.process(("off", "steam", "--undo"))
-    command["env"].pop("LD_PRELOAD", None)  # Mesa's stand-in for the kernel writes files of its own
-    done = subprocess.run(
-        **command,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
-        capture_output=True,
-    )
-    assert done.returncode == 1 and f"{file} was not written: File too large" in done.stderr
-    assert file.read_text() == text and list(file.parent.iterdir()) == [file]
-
-
-def test_file_is_a_link(user: User, file: Path) -> None:
-    """A policy file that is a link stays a link: off replaces its target and keeps the target's permissions."""
-    target = user.directory / "in-a-repository.yaml"
-    target.write_text("share: all\n")
-    target.chmod(0o644)
-    file.symlink_to(target)
-    assert user.pylayer("off", "steam", "--undo").returncode == 0
-    assert file.is_symlink() and "executable: steam" in target.read_text().replace('"', "")
-    assert target.stat().st_mode & 0o777 == 0o644
-
-
-def test_schema_for_editors() -> None:
-    """The schema for editors is valid under draft 7 and describes every key."""
-    printed = config.schema()
-    jsonschema.Draft7Validator.check_schema(printed)
-
-    def keys(definition: dict[str, Any], name: str) -> None:
-        for key, inner in definition.get("properties", {}).items():
-            assert inner.get("description"), f"{name}.{key}"
-            if "enum" in inner:
-                assert len(inner["enumDescriptions"]) == len(inner["enum"]), f"{name}.{key}"
-            for example in inner.get("examples", []):
-                resolved = {**inner, "definitions": printed["definitions"]}
-                jsonschema.validate(example, resolved)
-            keys(inner, f"{name}.{key}")
-        if "items" in definition:
-            keys(definition["items"], f"{name}[]")
-
-    keys(printed, "")
-    keys(printed["definitions"]["settings"], "settings")
-
-
-def test_schema_says_the_defaults(user: User) -> None:
-    """The default that the schema gives for each key is the default that is in force."""
-    schema = config.schema()
-    settings = schema["definitions"]["settings"]["properties"]
-    assert {key: definition["default"] for key, definition in settings.items()} == DEFAULTS
-    for key, value in TOP_DEFAULTS.items():
-        definition = schema["properties"][key]
-        if isinstance(value, dict):
-            assert {name: inner["default"] for name, inner in definition["properties"].items()} == value
-        else:
-            assert definition["default"] == value
-
-
 # ---- presets ---------------------------------------------------------------------------------------
 
 
@@ -229,24 +150,6 @@ def test_presets(user: User) -> None:
         jsonschema.validate(document, config.schema())
         assert "preset" not in document and document
         assert text.startswith(f"# {name}: {description}.\n")
-
-
-def test_file_over_a_preset(user: User, file: Path) -> None:
-    """Mappings are merged with the preset's key by key, lists are appended to the preset's, and other keys replace the
-    preset's."""
-    preset = config.parse_without_preset(config.read_preset("fleets"), "fleets")[0]
-    rule = {"match": {"vendor": 1}, "set": {"carrier": "off"}}
-    key = {"name": "farm", "key": f"pylayer-ed25519:{'A' * 43}="}
-    own = {
-        "preset": "fleets",
-        "share": "program",
-        "settings": {"carrier": "cells"},
-        "rules": [rule],
-        "trusted_keys": [key],
-    }
-    merged = config.parse(json.dumps(own), "policy")
-    assert merged == {**preset, **own, "settings": {**preset["settings"], "carrier": "cells"}}
-    assert merged["import"] == {"require_signature": True}
 
 
 def test_run_with_a_preset(user: User) -> None:
@@ -318,17 +221,6 @@ def test_skipped_programs(user: User, file: Path) -> None:
     for name, rule in (("vulkaninfo", ""), ("my-tool", "skip rule executable: my-*"), ("game", "")):
         (device,) = user.json("policy", "explain", name)["devices"]
         assert device["skipped"] == rule
-
-
-@ON_RADV
-def test_plan_is_that_of_the_program(user: User, file: Path) -> None:
-    """For a recorded program, explain shows the plan that the program got."""
-    file.write_text('rules:\n- match: {executable: "pipelines", driver: "radv"}\n  set: {carrier: observe}\n')
-    user.demo(4)
-    run = user.json("stats")["programs"][0]
-    (device,) = user.json("policy", "explain", "pipelines")["devices"]
-    assert device["plan"]["carrier"] == run["carrier"] == "observe"
-    assert device["reason"] == run["reason"] and device["device"]["device_name"] == run["device"]
 
 
 @ON_RADV

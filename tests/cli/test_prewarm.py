@@ -80,12 +80,6 @@ def test_identifiers_as_the_program_has_them(gamer: User) -> None:
         assert (gamer.home / "identifiers").read_text().strip() == told
 
 
-def test_progress_on_a_terminal(gamer: User) -> None:
-    """On a terminal a bar shows the progress."""
-    status, text = gamer.terminal("prewarm", "game.foz", "--for", "game")
-    assert status == 0 and "replaying" in text
-
-
 def test_without_fossilize_replay(gamer: User) -> None:
     """If there is no fossilize-replay, one line says where to get it."""
     done = gamer.pylayer("prewarm", "game.foz", "--for", "game", PATH="/usr/bin:/bin")
@@ -118,13 +112,6 @@ def test_replay_that_fails(gamer: User) -> None:
     done = gamer.pylayer("prewarm", "game.foz", "--for", "game", STATUS="7")
     assert done.returncode == 1 and "ended with status 7 (Fossilize ERROR: Something is wrong.)" in done.stderr
     assert done.stderr.count("\n") == 1 and play(gamer, COUNT) == (COUNT, 0)
-
-
-def test_nothing_is_kept(gamer: User) -> None:
-    """If the layer stores nothing for the device, one line says where to look."""
-    gamer.policy_file.write_text('settings: {carrier: "off"}\n')
-    done = gamer.pylayer("prewarm", "game.foz", "--for", "game")
-    assert done.returncode == 1 and "nothing was stored: " in done.stderr and "pylayer doctor" in done.stderr
 
 
 def test_driver_that_crashes(gamer: User) -> None:

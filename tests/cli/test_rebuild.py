@@ -4,13 +4,11 @@ by tests/recorded_state.py, which is also the program."""
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,11 +20,10 @@ from cli.marks import ON_RADV
 from cli.user import User
 from world import BUILD
 
-from pylayer.cli.replaying import Ended, Replayer, seconds_without_processor
+from pylayer.cli.replaying import Ended, Replayer
 from pylayer.common import file_kinds
 from pylayer.store import state
 from pylayer.store.reader import Reader
-from pylayer.store.store import Store
 
 PROGRAM = Path(recorded.__file__)
 COUNT = 12
@@ -107,22 +104,6 @@ def test_another_card(player: User) -> None:
     assert not (player.store / "prewarm").exists()
     new = [program for program in player.json("stats", **NEW_CARD)["programs"] if program["rebuilt_pipelines"]]
     assert [(it["rebuilt_pipelines"], it["rebuilt_pipelines_used"]) for it in new] == [(ALL, ALL)]
-
-
-@ON_RADV
-def test_same_bytes(player: User) -> None:
-    """What is rebuilt for the driver that it was recorded on is what the program stored, byte for byte."""
-
-    def digests() -> set[bytes]:
-        found = Store(str(player.store)).shelves(lambda name: True, lambda number, name: None)
-        return {digest for shelf in found for holding in shelf.holdings.values() for digest in holding.digests}
-
-    before = digests()
-    (identity,) = Store(str(player.store)).identities()
-    assert player.pylayer("rm", "--pipelines", "--identity", identity, "--yes").returncode == 0
-    assert digests() == set()
-    assert rebuilt(player)["rebuilt"] == ALL
-    assert digests() == before
 
 
 @ON_RADV
@@ -278,18 +259,6 @@ def test_killed_from_outside(updater: User) -> None:
     assert numbers(rebuilt(updater, **driver())) == (1, 1)
 
 
-def test_a_busy_machine_is_no_hang() -> None:
-    """The time in which other programs have the processors is known."""
-    one, end = min(os.sched_getaffinity(0)), time.monotonic() + 0.8
-    spin = f"import os, time; os.sched_setaffinity(0, {{{one}}})\nwhile time.monotonic() < {end}: pass"
-    processes = [subprocess.Popen([sys.executable, "-S", "-c", spin]) for _ in range(3)]
-    time.sleep(0.5)
-    waited = [seconds_without_processor(process.pid) for process in processes]
-    for process in processes:
-        process.wait()
-    assert sum(waited) > 0.1 and seconds_without_processor(processes[0].pid) == 0
-
-
 def answering(words: str, place: Path, most_bytes: int = 1 << 30) -> Replayer:
     """Returns a replayer that creates every device, and then runs this as a shell."""
     script = place / "replayer"
@@ -306,13 +275,6 @@ def create(replayer: Replayer, user: User) -> str:
     created = next(iter(found.created.values()))
     replayer.begin(found, created.instance, created.device, 5)
     return replayer.create(found, created, 1)
-
-
-@pytest.mark.parametrize("words", ["echo", "echo done", "echo done 0 x"])
-def test_nonsense_is_a_failure(updater: User, words: str, tmp_path: Path) -> None:
-    """What a replayer says, which may have executed anything, is text."""
-    replayer = answering(words, tmp_path)
-    assert create(replayer, updater) and replayer.close(5)
 
 
 @pytest.mark.parametrize(
@@ -358,35 +320,6 @@ def test_another_fingerprint(updater: User) -> None:
     record(updater, [recorded.compute(COUNT)], [1], program, recorded.PLAIN_DEVICE)
     one = rebuilt(updater, status=1, **driver())
     assert (one["rebuilt"], one["not_rebuilt"]) == (COUNT, {"its data was stored under another fingerprint": 1})
-
-
-def mutants(count: int, rng: random.Random) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
-    """Yields pipelines of which the numbers in one image are wrong: digests and objects, which verify."""
-    for number in range(count):
-        objects: dict[bytes, bytes] = {}
-        recorded.digest_of(recorded.compute(number + 100), objects)
-        pipeline = next(data for data in objects.values() if state.HEADER.unpack_from(data)[2] == 11)
-        data = bytearray(pipeline)
-        for _ in range(rng.randrange(1, 4)):
-            place = state.HEADER.size + 8 * rng.randrange((len(data) - state.HEADER.size) // 8)
-            data[place : place + 8] = rng.choice((b"\xff" * 8, rng.randbytes(8), bytes(8), b"\x01" * 8))
-        digest = xxhash.xxh3_128_digest(data)
-        yield digest, objects | {digest: bytes(data)}
-
-
-def test_state_that_verifies_and_is_impossible(updater: User) -> None:
-    """State of which the hashes are right and the content is not harms the replayer at most. The rest is rebuilt."""
-    program, _ = stored_in_order(updater)
-    key = next(iter(state.read(str(updater.store), program).created))
-    journal = state.writer(str(updater.store), program, "recorded")
-    for number, (digest, objects) in enumerate(mutants(30, random.Random(5))):
-        created = state.Created(state.CREATED.pack(digest, *key[1:3], number + 1, number, 1))
-        for parts in (*map(state.object_parts, objects.values()), state.created_parts(created)):
-            journal.append(parts)
-    one = rebuilt(updater, "--timeout", 5, status=1, **driver())
-    assert (one["wanted"], one["rebuilt"]) == (COUNT + 30, COUNT)
-    assert one["without_data"] + sum(one["not_rebuilt"].values()) == 30
-    assert play(updater, "plain", **driver()) == (COUNT, 0)
 
 
 def test_hostile_objects() -> None:

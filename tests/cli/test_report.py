@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +62,6 @@ def test_page_and_trace_in_one_go(user: User) -> None:
     assert sorted(path.name for path in user.directory.iterdir()) == ["a.html", "t.json"]
 
 
-def test_lavapipe_is_on_the_timeline(lavapipe_user: User) -> None:
-    """The timeline shows what was created even if nothing can be stored. The layer did not touch these calls, so it is
-    unknown what the driver compiled, and not an estimate from their time."""
-    lavapipe_user.demo(8)
-    (run,) = lavapipe_user.json("report")["runs"]
-    assert (run["carrier"], run["compiled"], len(run["slowest"])) == ("off", None, 8) and run["spent_ns"] > 0
-    assert "compiled            ?; unknown of 8 pipelines" in lavapipe_user.pylayer("report").stdout
-
-
 # ---- Recorded runs ---------------------------------------------------------------------------------
 
 
@@ -93,30 +81,6 @@ def test_list(user: User) -> None:
     ]
     for own in listed:
         assert user.json("report", own["word"])["runs"][0]["pid"] == own["pid"]
-
-
-def three_runs(user: User) -> None:
-    """The game ran twice, first with a stall of 40 ms, and a tool once, without a timeline."""
-    recorded_runs.write(user.store, [pipeline(0, 40)], pid=100, start_ticks=1, started=86400.0 * 10)
-    recorded_runs.write(user.store, [pipeline(0, 20)], pid=101, start_ticks=2, started=86400.0 * 20, counters={
-        "pipelines": 9, "compiled": 9, "compile_ns": 9})  # fmt: skip
-    recorded_runs.write(user.store, program="tool", executable="tool", pid=102, start_ticks=3, started=86400.0 * 30)
-
-
-@pytest.mark.parametrize(("arguments", "pids"), [((), [102, 101, 100]), (("game",), [101, 100]), (("g*",), [101, 100])])
-def test_list_is_filtered(user: User, arguments: tuple[str, ...], pids: list[int]) -> None:
-    """--runs lists the runs of all programs or of one, the newest first. Each keeps the word by which report finds it.
-    A run that took less than a frame for all creations has no stall without a
-    timeline. Below the table stands what - means."""
-    three_runs(user)
-    listed = user.json("stats", "--runs", *arguments)["processes"]
-    assert [own["pid"] for own in listed] == pids
-    words = {102: ("last", 0), 101: ("last~1", 20_000_000), 100: ("last~2", 40_000_000)}
-    assert all((own["word"], own["longest_stall_ns"]) == words[own["pid"]] for own in listed)
-    done = user.pylayer("stats", "--runs", *arguments)
-    assert done.returncode == (not pids) and done.stdout.count("\n") == (len(pids) + 2 if pids else 0)
-    if 100 in pids:
-        assert "40.0 ms" in done.stdout and "20.0 ms" in done.stdout
 
 
 def test_frames_of_another_length(user: User) -> None:
@@ -155,65 +119,11 @@ def test_text(user: User) -> None:
     assert any("x" * 60 in line for line in lines) and "pylayer report --pipeline" in done.stdout
 
 
-def test_text_of_a_real_program(user: User) -> None:
-    """The text names the run, what it compared with, and every number of the JSON. No table is
-    wider than a narrow terminal."""
-    user.demo(12)
-    user.demo(16)
-    (run,) = user.json("report", "--against", "previous")["runs"]
-    said = user.pylayer("report", "--against", "previous", COLUMNS="10000").stdout
-    slowest = run["slowest"][0]["fingerprint"]
-    for text in (run["run"], f"process {run['pid']}", run["device"], slowest, "Against the run of"):
-        assert text in said
-    facts = {line[2:22].strip(): line[22:].partition(";")[0] for line in said.splitlines()[:12]}
-    assert [facts[key] for key in ("pipelines created", "hits", "compiled")] == ["16", "12", "4"]
-    status, narrow = user.terminal("report", columns=70)
-    assert status == 0 and max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in narrow.splitlines()[:-1]) <= 70
-
-
-def test_page_says_which_run(user: User) -> None:
-    """The line about the page, and the page, name the program and when the run began."""
-    recorded_runs.write(user.store, [pipeline(0, 10)], program="game (A Game)")
-    done = user.pylayer("report", "--html", "page.html", TZ="UTC")
-    assert done.stdout.startswith("page.html: game (A Game) of 1970-01-01 00:16:40; ")
-    page = (user.directory / "page.html").read_text()
-    assert "<title>game (A Game), 1970-01-01 00:16:40 - pylayer report</title>" in page
-
-
-def test_several_runs(user: User) -> None:
-    """A run that is named twice appears once."""
-    recorded_runs.write_several(user.store, 3, [pipeline(0, 1)])
-    runs = user.json("report", "last~2", "100", "last", "game")["runs"]
-    assert [run["pid"] for run in runs] == [100, 102]
-
-
-def test_frame(user: User) -> None:
-    """--frame-ms sets the time that a stall has to exceed."""
-    recorded_runs.write(user.store, [pipeline(0, 10), hits(0, 3)])
-    assert [user.json("report", "--frame-ms", ms)["runs"][0]["stalls"] for ms in ("16.7", "8.3")] == [0, 1]
-
-
-def test_file_of_another_process(tmp_path: Path) -> None:
-    """report keeps the temporary file of another process that has the same pid in another container."""
-    other = tmp_path / f"report.html.{os.getpid()}.tmp"
-    other.write_text("theirs")
-    report._write(str(tmp_path / "report.html"), "ours")
-    assert other.read_text() == "theirs"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", other.name]
-
-
 def test_standard_output(user: User) -> None:
     """- is standard output. Nothing else is printed there."""
     recorded_runs.write(user.store, [pipeline(0, 10)])
     assert len(json.loads(user.pylayer("report", "--trace", "-").stdout)["traceEvents"]) > 1
     assert user.pylayer("report", "--html", "-").stdout.startswith("<!doctype html>")
-
-
-def test_previous_of_some(user: User) -> None:
-    """Of several runs, those that have an earlier run are compared with it."""
-    recorded_runs.write_several(user.store, 2, [pipeline(0, 1)])
-    runs = user.json("report", "last~1", "last", "--against", "previous")["runs"]
-    assert [("against" in run) for run in runs] == [False, True]
 
 
 def test_file_is_replaced_whole(user: User) -> None:
@@ -292,13 +202,3 @@ def test_page_without_its_packages(user: User) -> None:
     assert "pip install jinja2" in done.stderr
     assert not (user.directory / "page.html").exists()
     assert user.pylayer("report", "--trace", "trace.json", **hidden).returncode == 0
-
-
-def test_page_is_not_needed_for_the_rest(user: User) -> None:
-    """The libraries of the page are imported for the page alone."""
-    recorded_runs.write(user.store, [pipeline(0, 1)])
-    process = user.process(("report", "--json"))
-    process["args"][1:2] = ["-X", "importtime", "-m"]
-    done = subprocess.run(**process, capture_output=True, timeout=60)
-    assert done.returncode == 0 and "pylayer.report.figures" in done.stderr
-    assert all(name not in done.stderr for name in ("jinja2", "rich.table"))

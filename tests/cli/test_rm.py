@@ -57,16 +57,6 @@ def test_forget_while_running(user: User) -> None:
     assert recorded(user) == [".events", ".run"] and user.json("stats", "--watch")["programs"][0]["program"] == "game"
 
 
-def test_wrong_use(user: User) -> None:
-    """A name or --all must say what to remove, and somebody or --yes must agree."""
-    write_run(user)
-    for arguments in ((), ("game", "--all"), ("game",)):
-        done = user.pylayer("rm", *arguments)
-        assert done.returncode == 2 and done.stderr.count("\n") == 1, arguments
-    done = user.pylayer("rm", "nobody", "--yes")
-    assert done.returncode == 1 and "nothing of a program named nobody" in done.stderr and recorded(user) == [".run"]
-
-
 def test_all_of_a_program(user: User) -> None:
     """Without an option that chooses, a program's pipelines, runs, recordings and blocks go, and nothing of another. An
     identity's beginning names a driver, whose pipelines and runs go."""

@@ -85,14 +85,6 @@ def test_not_found(user: User, option: list[str], name: str) -> None:
     assert done.stderr.startswith(f"pylayer: {name} was not started: ") and done.stderr.count("\n") == 1
 
 
-def test_not_found_behind_a_directory(user: User) -> None:
-    """It is the same if a directory of PATH may not be entered, which only root may in spite of its mode."""
-    locked = user.directory / "locked"
-    locked.mkdir(0o000)
-    done = user.pylayer("run", "--", "no-such-program", PATH=f"{locked}:/usr/bin:/bin")
-    assert done.returncode == 127 and "it is in no directory of PATH" in done.stderr
-
-
 @pytest.mark.parametrize("option", [[], ["--summary"]])
 def test_not_executable(user: User, option: list[str]) -> None:
     """A file that may not be executed, and a directory, end with env's status 126 and one line."""
@@ -112,15 +104,6 @@ def test_script_without_interpreter_line(user: User, option: list[str]) -> None:
     script.chmod(0o755)
     done = user.pylayer("run", *option, "--", script, "word")
     assert (done.returncode, done.stdout) == (5, "word\n")
-
-
-def test_missing_interpreter(user: User) -> None:
-    """A script whose interpreter is missing is told apart from a missing script."""
-    script = user.directory / "script"
-    script.write_text("#!/no/such/interpreter\n")
-    script.chmod(0o755)
-    done = user.pylayer("run", "--", script)
-    assert done.returncode == 127 and "interpreter" in done.stderr
 
 
 @pytest.mark.parametrize("separator", [["--"], []])
@@ -159,22 +142,6 @@ def test_manifest(user: User) -> None:
     assert (manifest.stat().st_ino, manifest.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_damaged_manifest(user: User) -> None:
-    """A manifest that somebody changed is replaced."""
-    program_environment(user)
-    (manifest,) = manifests(user)
-    good = manifest.read_text()
-    manifest.write_text("{")
-    program_environment(user)
-    assert manifest.read_text() == good
-
-
-def test_add_layer_path_is_kept(user: User) -> None:
-    """A VK_ADD_LAYER_PATH that is there stays, behind ours."""
-    environment = program_environment(user, VK_ADD_LAYER_PATH="/one:/two")
-    assert environment["VK_ADD_LAYER_PATH"] == f"{manifests(user)[0].parent}:/one:/two"
-
-
 @pytest.mark.parametrize("value", ["/one:/two", ""])
 def test_layer_path(user: User, value: str) -> None:
     """Where VK_LAYER_PATH is set, even to nothing, the loader ignores VK_ADD_LAYER_PATH, so ours is put there."""
@@ -196,15 +163,6 @@ def test_layer_path(user: User, value: str) -> None:
 def test_instance_layers(user: User, before: str, after: str) -> None:
     """The layer comes first and once; the others stay in their order."""
     assert program_environment(user, VK_INSTANCE_LAYERS=before)["VK_INSTANCE_LAYERS"] == after
-
-
-def test_run_within_run(user: User) -> None:
-    """pylayer run under pylayer run changes nothing more."""
-    once = program_environment(user)
-    twice = program_environment(user, **once)
-    for each in ("_", "PYLAYER_STDERR"):  # the test's pipe for standard error is another one
-        assert once.pop(each, "") is not None and twice.pop(each, "") is not None
-    assert once == twice
 
 
 @pytest.mark.parametrize("layer_path", [None, "", "/nonexistent"])
@@ -320,14 +278,6 @@ def test_summary_of_its_own(user: User) -> None:
     assert row.split()[1:3] == ["1", "3"]
     alone = user.pylayer("run", "--summary", "--", "sh", "-c", words.replace("another", "third").split("&")[1])
     assert "nothing was recorded" in alone.stderr
-
-
-def test_summary_of_nothing(user: User) -> None:
-    """A program without Vulkan gets one line instead of a table."""
-    done = user.pylayer("run", "--summary", "--", "true")
-    assert done.returncode == 0
-    assert done.stderr.startswith("pylayer: nothing was recorded: ") and done.stderr.count("\n") == 1
-    assert "rule" not in done.stderr
 
 
 def test_summary_of_an_excluded_program(user: User) -> None:

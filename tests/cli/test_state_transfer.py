@@ -54,14 +54,6 @@ def test_it_has_the_name_that_drivers_know(exported: Path) -> None:
     assert found.executable == "pipelines"
 
 
-@pytest.mark.parametrize("name", ["pipelines", "pipe*"])
-def test_cleared_by_its_name(exported: Path, elsewhere: User, name: str) -> None:
-    """``rm`` finds the state of a program that never ran on this machine by the name that came with it."""
-    assert elsewhere.pylayer("import", exported).returncode == 0 and state_of(elsewhere)
-    done = elsewhere.json("rm", name, "--yes")
-    assert done["others"]["recordings"] > 0 and done["removed"] == [] and state_of(elsewhere) == []
-
-
 def test_only_the_user_reads_it(exported: Path) -> None:
     """It has the program's shaders in it."""
     assert exported.stat().st_mode & 0o77 == 0

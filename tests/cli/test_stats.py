@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from typing import Any
@@ -60,30 +59,33 @@ def test_policy_texts_give_a_terminal_no_orders(user: User) -> None:
     assert "it failed:" in done.stdout
 
 
-def test_saved_from_stored_cells(user: User) -> None:
-    """The estimate of the time saved prefers a run's own mean over the stored cells."""
-    write_run(user, counters={"compiled": 1, "compile_ns": 9_000_000})
-    hits = {"hits": 10, "hit_ns": 1_000_000}
-    write_run(user, started=2.0, counters=hits, loaded_records=10, mean_compile_ns=2_000_000.0)
-    (program,) = user.json("stats")["programs"]
-    assert program["saved_estimate_ns"] == 10 * 2_000_000 - 1_000_000
+HITS = {"hits": 10, "hit_ns": 1_000_000}
+COMPILES = {"compiled": 2, "compile_ns": 6_000_000}
+#: Runs, and how much time the last of them saved.
+SAVED: dict[str, tuple[list[dict[str, Any]], int | None]] = {
+    "by the run's own mean": (
+        [{"counters": COMPILES}, {"counters": HITS, "loaded_records": 10, "mean_compile_ns": 2_000_000.0}],
+        10 * 2_000_000 - 1_000_000,
+    ),
+    "by the mean of other runs": (
+        [{"counters": COMPILES}, {"counters": HITS, "loaded_records": 10}],
+        10 * 3_000_000 - 1_000_000,
+    ),
+    "by nothing stored, as by links of libraries": ([{"counters": HITS | COMPILES}], 0),
+    "by four stored pipelines": ([{"counters": HITS | COMPILES, "loaded_records": 4}], 4 * (3_000_000 - 100_000)),
+    "less than was waited": ([{"counters": COMPILES, "cache_wait_ns": 3_000_000}], -3_000_000),
+    "by compiles of unknown time": ([{"counters": HITS, "loaded_records": 10}], None),
+}
 
 
-def test_saved_from_other_runs(user: User) -> None:
-    """If a run has no mean, the mean over all the program's runs is used."""
-    write_run(user, counters={"compiled": 2, "compile_ns": 6_000_000})
-    write_run(user, started=2.0, counters={"hits": 10, "hit_ns": 1_000_000}, loaded_records=10)
-    (program,) = user.json("stats")["programs"]
-    assert program["saved_estimate_ns"] == 10 * 3_000_000 - 1_000_000
-
-
-def test_saved_by_stored_pipelines_only(user: User) -> None:
-    """Hits beyond the stored pipelines, such as links of libraries, do not count as saved compilations."""
-    hits = {"hits": 10, "hit_ns": 1_000_000, "compiled": 1, "compile_ns": 2_000_000}
-    write_run(user, counters=hits)
-    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == 0
-    write_run(user, started=2.0, counters=hits, loaded_records=4)
-    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == 4 * (2_000_000 - 100_000)
+@pytest.mark.parametrize(("runs", "saved"), SAVED.values(), ids=SAVED)
+def test_saved(user: User, runs: list[dict[str, Any]], saved: int | None) -> None:
+    """The estimate is that of the report. It prefers a run's own mean to that of the program's other runs. Hits beyond
+    the stored pipelines count for nothing."""
+    for number, run in enumerate(runs):
+        write_run(user, started=number + 1.0, start_ticks=number + 1, **run)
+    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == saved
+    assert user.json("report", "last")["runs"][0]["saved_estimate_ns"] == saved
 
 
 @pytest.mark.parametrize("wait", ["load_wait_ns", "fetch_ns"])
@@ -101,29 +103,6 @@ def test_saved_is_less_what_was_waited(user: User, wait: str) -> None:
     assert "no time was saved: the program waited 25.0 ms for the layer; hits saved 19.0 ms" in said
 
 
-def test_saved_by_a_first_run(user: User) -> None:
-    """A run without hits saved nothing, and lost what it waited."""
-    write_run(user, counters={"compiled": 10, "compile_ns": 9_000_000}, cache_wait_ns=3_000_000)
-    assert user.json("stats")["programs"][0]["saved_estimate_ns"] == -3_000_000
-    assert "no hits counted, as in a first run" in user.pylayer("stats", COLUMNS="200").stdout
-
-
-def test_last_knows_what_other_runs_tell(user: User) -> None:
-    """With --last, the time of a compilation is known from the program's other runs, as in the report."""
-    write_run(user, counters={"compiled": 2, "compile_ns": 6_000_000})
-    write_run(user, started=2.0, counters={"hits": 10, "hit_ns": 1_000_000}, loaded_records=10)
-    saved = 10 * 3_000_000 - 1_000_000
-    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == saved
-    assert user.json("report", "game")["runs"][0]["saved_estimate_ns"] == saved
-
-
-def test_saved_unknown(user: User) -> None:
-    """If no compile time is known, no estimate is made."""
-    write_run(user, counters={"hits": 10, "hit_ns": 1_000_000}, loaded_records=10)
-    assert user.json("stats")["programs"][0]["saved_estimate_ns"] is None
-    assert user.pylayer("stats").stdout.splitlines()[3].endswith(" ?")
-
-
 def test_programs_and_identities_are_apart(user: User) -> None:
     """Runs are added up for each program under each driver identity."""
     write_run(user, counters={"pipelines": 1})
@@ -134,21 +113,6 @@ def test_programs_and_identities_are_apart(user: User) -> None:
     numbers = {(item["program"], item["identity"][0]): item["pipelines"] for item in found["programs"]}
     assert numbers == {("game", "0"): 9, ("game", "f"): 2, ("tool", "0"): 4}
     assert found["total"]["pipelines"] == 15 and found["total"]["runs"] == 4
-
-
-@pytest.mark.parametrize("name", ["game", "GA*", "*(The Game)", "game (The Game)", "g?me"])
-def test_app(user: User, name: str) -> None:
-    """A name is what the table shows, whole or up to the parentheses, or a pattern for either, in any case."""
-    write_run(user, program="game (The Game)", application="The Game")
-    write_run(user, program="tool", executable="tool")
-    assert [item["executable"] for item in user.json("stats", name)["programs"]] == ["game"]
-
-
-def test_app_that_never_ran(user: User) -> None:
-    """A pattern that matches nothing is an error in one line."""
-    write_run(user)
-    done = user.pylayer("stats", "nobody")
-    assert done.returncode == 1 and "nobody" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_empty_store(user: User) -> None:
@@ -173,32 +137,6 @@ def test_damaged_run_files(user: User) -> None:
 
 # ---- how it looks ----------------------------------------------------------------------------------
 
-WIDE = {"pipelines": 987654, "hits": 100000, "compiled": 23456, "hit_ns": 10**12, "compile_ns": 10**13}
-
-
-@pytest.mark.parametrize("program", ["game", "An-Exceedingly-Long-Name-Win64-Shipping.exe (An Exceedingly Long Name)"])
-def test_80_columns(user: User, program: str) -> None:
-    """The table fits 80 columns. A wide program's name is cut in the middle, a number never."""
-    write_run(user, program=program, counters=WIDE, refused={"wrong-uuid": 12345})
-    lines = user.terminal("stats", TERM="dumb")[1].splitlines()
-    (row,) = [line for line in lines if "987654" in line]
-    assert len(row.rstrip()) <= 80
-    for text in ("987654", "100000", "23456", "12345"):
-        assert text in row.split()
-    if len(program) > 20:
-        name = row.split()[0] if "…" in row.split()[0] else row[:20]
-        assert name.startswith("An-E") and "…" in row and "…" not in row[20:]
-    assert all(len(line) <= 80 for line in lines if not line.startswith("Store: "))
-
-
-def test_names_in_pipes(user: User) -> None:
-    """Piped output is never cut, whatever COLUMNS says: a program's whole name is in its row and in its remarks."""
-    name = "An-Exceedingly-Long-Name-Win64-Shipping.exe (An Exceedingly Long Name)"
-    write_run(user, program=name, counters=WIDE | {"plain": 7}, refused={"wrong-uuid": 12345})
-    lines = user.pylayer("stats", COLUMNS="40").stdout.splitlines()
-    named = [line for line in lines if name in line]
-    assert len(named) >= 2 and "987654" in named[0] and named[0].startswith(name)
-
 
 def test_names_of_programs(user: User) -> None:
     """stats takes the names that it shows, and the beginning of an identity, as ls does."""
@@ -210,14 +148,6 @@ def test_names_of_programs(user: User) -> None:
     assert done.returncode == 1 and "no run of A is recorded" in done.stderr
 
 
-def test_color(user: User) -> None:
-    """--color, before or after the command, says when to use colours. always leaves piped rows whole."""
-    write_run(user, program="game " * 30, counters={"plain": 7})
-    assert COLOUR.search(user.pylayer("--color", "always", "stats").stdout)
-    assert "game " * 30 in user.pylayer("stats", "--color", "always", NO_COLOR="1").stdout
-    assert "\x1b" not in user.terminal("stats", "--color=never")[1]
-
-
 def test_remarks(user: User) -> None:
     """Problems are reported below the table, with the program's name, only if there were any."""
     write_run(user, counters={"plain": 7, "events_dropped": 2, "answers_late": 1}, refused={"wrong-uuid": 3})
@@ -227,40 +157,6 @@ def test_remarks(user: User) -> None:
     assert "compiled pipelines not stored, because more came than the queue holds: 2" in text
     assert "times that the program went on before policy answered: 1" in text
     assert "left out" not in text
-
-
-def test_damage_is_told_by_name(user: User) -> None:
-    """Damage of the store has a line for each outcome. Torn ends of journals are normal and have none."""
-    write_run(user, damage={"damaged-data": 2, "truncated": 4})
-    text = " ".join(user.pylayer("stats").stdout.split())
-    assert "parts of the store left out as damaged-data (data that does not match its hash): 2" in text
-    assert "truncated" not in text
-    (program,) = user.json("stats")["programs"]
-    assert program["damage"] == {"damaged-data": 2, "truncated": 4}
-
-
-def test_device_that_keeps_nothing(lavapipe_user: User) -> None:
-    """On Lavapipe the table says that nothing is stored, and why."""
-    lavapipe_user.demo(4)
-    text = lavapipe_user.pylayer("stats").stdout
-    assert "nothing is stored: Lavapipe's VkPipelineCache is a stub" in text
-    assert max(map(len, text.splitlines())) < 200  # lines into a pipe are not filled up with spaces
-
-
-def test_markup_in_names(user: User) -> None:
-    """A program's name is printed literally, even if it contains markup."""
-    write_run(user, program="[red]x[/] :smile:", executable="x")
-    assert "[red]x[/] :smile:" in user.pylayer("stats").stdout
-
-
-def test_json_is_complete(user: User) -> None:
-    """Every duration and size in the JSON has its unit in its key."""
-    user.demo(4)
-    (program,) = user.json("stats")["programs"]
-    numbers = [key for key, value in program.items() if isinstance(value, float | int)]
-    for word in ("spent", "saved", "stored_b", "hit_", "compile_n", "started"):
-        assert all(key.endswith(("_ns", "_bytes", "_s")) for key in numbers if word in key), word
-    assert json.dumps(program)
 
 
 def test_programs_of_one_name(user: User) -> None:

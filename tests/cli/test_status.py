@@ -18,8 +18,7 @@ from cli.user import DEMO, User
 
 from pylayer import LAYER_NAME
 from pylayer.cli.layer_files import LIBRARY_NAME
-from pylayer.store import verdict_files
-from pylayer.store.verdicts import ADDED_CALL, DAY, LAYER_OFF, Verdicts
+from pylayer.store.verdicts import DAY, LAYER_OFF
 
 #: A name that no process of another test has.
 GAME = f"game-{os.getpid()}-{time.monotonic_ns()}"
@@ -113,14 +112,6 @@ def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
         assert answer.startswith(f"Off: {GAME} is running (pid {process.pid}) with the layer loaded")
 
 
-def test_last_run_of_a_program_that_runs_without_the_layer(user: User, game: Path) -> None:
-    """What an earlier run under the layer did is not told as if it were the running one's."""
-    user.pylayer("run", "--", game, "--count", 4)
-    with running(user, game, "--count", 14336):
-        (told,) = user.json("doctor", GAME, status=1)["facts"]
-        assert told["name"] == "last run under the layer" and "carrier cells" in told["text"]
-
-
 def test_last_run(user: User, game: Path) -> None:
     """A program that is not running has the answer of its last run."""
     user.pylayer("run", "--", game, "--count", 4)
@@ -129,15 +120,6 @@ def test_last_run(user: User, game: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert first.startswith(f"On: in the last run of {GAME}") and first.endswith("; it is not running now.")
     assert "carrier cells" in device and "4 compiled" in device
-
-
-def test_off_in_the_last_run(user: User) -> None:
-    """The carrier off and its reason make the answer off."""
-    write_game(user, carrier="off", reason="the driver is a stub")
-    answer = user.json("doctor", GAME, status=1)["answer"]
-    assert answer.startswith(f"Off: in the last run of {GAME}") and answer.endswith(
-        "did nothing: the driver is a stub."
-    )
 
 
 def test_unknown_program(user: User) -> None:
@@ -166,16 +148,6 @@ def test_off_after_deaths(user: User) -> None:
     found = user.json("doctor", GAME, status=1)
     assert "the layer is off, because the program died repeatedly" in found["answer"]
     assert set(limits(found)) == {"blocks"} and limits(user.json("doctor", TOOL)) == {}
-
-
-def test_verdict_about_all_programs(user: User) -> None:
-    """A verdict about all programs of a driver limits each of them."""
-    store = Store(user.store)
-    write_game(user, identity=store.identity.name)
-    known = Verdicts()
-    found = [known.accuse(ADDED_CALL, 1, 1, time.time_ns()) for _ in range(2)]
-    verdict_files.write(store.folder, verdict_files.EVERY_PROGRAM, "", [one for one in found if one is not None])
-    assert set(limits(user.json("doctor", GAME))) == {"blocks"}
 
 
 def test_limits(user: User) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import recorded_runs
 from cli import stores
 from cli.stores import GAME, IDENTITY, TOOL, Store, cell
 from cli.test_store_transfer import Forger, refused
@@ -59,21 +58,6 @@ def test_ls(user: User, store: Store) -> None:
     assert "32 (22 bin)" in text
 
 
-def test_ls_without_binaries(user: User) -> None:
-    """If a store has no binaries, ls does not mention them."""
-    stores.filled(user.store)
-    assert "bin)" not in user.pylayer("ls").stdout
-
-
-def test_ls_program(user: User, store: Store) -> None:
-    """ls counts a program's binaries and those that it read itself."""
-    (shelf,) = user.json("ls", "game*")["identities"]
-    (game,) = shelf["programs"]
-    assert (game["pipelines"], game["binaries"], game["attestation_files"]) == (32, 22, 1)
-    assert game["compile_ns"] == 32 * 2_000_000
-    assert "22 of the pipelines are stored as pipeline binaries" in user.pylayer("ls", "game*").stdout
-
-
 def problems(user: User) -> list[dict[str, Any]]:
     return user.json("ls", "--verify", status=1)["problems"]  # type: ignore[no-any-return]
 
@@ -92,30 +76,6 @@ def test_verify(user: User, store: Store) -> None:
     assert user.json("ls", "--verify")["fine"]
     assert indexed(store, GAME) == before - 1
     assert len(user.json("ls")["quarantined"]) == 1
-
-
-def test_verify_binaries_of_programs(user: User, store: Store) -> None:
-    """Damage in what a program read itself is found, and repaired by moving the file."""
-    (path,) = store.files("*.binaries")
-    stores.flip(path, 256 + 64 + 20)
-    (problem,) = problems(user)
-    assert problem["outcome"] == "damaged-data"
-    assert user.pylayer("ls", "--verify", "--repair").returncode == 0
-    assert store.files("*.binaries") == [] and user.json("ls", "--verify")["fine"]
-
-
-def test_records_in_the_wrong_file(user: User, store: Store) -> None:
-    """A program's own binary in a journal is a problem, and so is a pipeline among its own binaries."""
-    store.journal(GAME, own_binary(b"three"))
-    store.file(".binaries", GAME, of_pipeline(1))
-    assert sorted(what["outcome"] for what in problems(user)) == ["impossible", "impossible"]
-
-
-def test_clear(user: User, store: Store) -> None:
-    """Clearing a program removes all its binaries."""
-    assert user.pylayer("rm", "game*", "--pipelines", "--yes").returncode == 0
-    assert (indexed(store, GAME), indexed(store, TOOL)) == (0, 1)
-    assert store.files("*.binaries") == []
 
 
 # ---- export and import -------------------------------------------------------------------------------
@@ -159,20 +119,3 @@ def test_forged_binaries(tmp_path: Path, magic: bytes, data: bytes, fields: dict
     forger.add(magic, data, **fields)
     forger.writer.finish()
     refused(tmp_path / "x", tmp_path, reason)
-
-
-# ---- stats -------------------------------------------------------------------------------------------
-
-
-def test_stats(user: User) -> None:
-    """Counters of binaries are added up, and described in words if they are not zero."""
-    counters = {"pipelines": 9, "hits": 5, "binary_hits": 4, "binaries_kept": 3, "binaries_altered": 2, "deferred": 1}
-    for started in (1.0, 2.0):
-        recorded_runs.write(user.store, started=started, carrier="binaries", counters=counters)
-    (found,) = user.json("stats")["programs"]
-    assert (found["binary_hits"], found["binaries_kept"], found["binaries_altered"], found["deferred"]) == (8, 6, 4, 2)
-    text = user.pylayer("stats").stdout
-    assert "hits created from pipeline binaries: 8" in text
-    assert "kept as pipeline binaries: 6" in text
-    assert "not as it read them: 4" in text
-    assert "another driver" not in text

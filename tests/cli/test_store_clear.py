@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -19,7 +18,7 @@ from pylayer.common.identity import Identity, program_id
 from pylayer.store import format
 from pylayer.store import store as face
 from pylayer.store.claim import Claim
-from pylayer.store.fold import MOST_FILES, Fold
+from pylayer.store.fold import MOST_FILES
 
 
 def names(found: dict[str, object]) -> list[str]:
@@ -45,12 +44,6 @@ def test_program(user: User, store: Store) -> None:
     assert user.json("ls", "--verify")["fine"]
     (shelf,) = user.json("ls")["identities"]
     assert [row["pipelines"] for row in shelf["programs"]] == [30]
-
-
-def test_both_programs(user: User, store: Store) -> None:
-    """Clearing every program of a pack removes the pack."""
-    assert user.pylayer("rm", "*", "--pipelines", "--yes").returncode == 0
-    assert [path.name for path in store.files()] == ["identity"]
 
 
 def test_program_under_one_driver(user: User, store: Store) -> None:
@@ -157,20 +150,6 @@ def test_while_another_folds(user: User, store: Store, words: str) -> None:
     assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
 
 
-def test_journals_that_another_folds(user: User) -> None:
-    """While a program's journals are being folded, none of its files is removed: the fold would write them back into a
-    pack."""
-    store = Store(user.store)
-    store.journal(TOOL, cell(1))
-    steps = Fold(store.folder, program_id(*TOOL)).steps()
-    next(steps)
-    done = user.pylayer("rm", "tool", "--pipelines", "--yes")
-    list(steps)
-    assert done.returncode == 1 and "another process is folding" in done.stdout
-    assert user.pylayer("rm", "tool", "--pipelines", "--yes").returncode == 0
-    assert store.loaded(TOOL) == []
-
-
 def test_journals_folded_while_asking(user: User) -> None:
     """Records that were in journals when the command asked, and in a pack when the user answered, are removed too."""
     store = Store(user.store)
@@ -237,14 +216,6 @@ def test_stale_without_drivers(user: User, store: Store) -> None:
     assert store.sizes() == before
 
 
-def test_statistics_stay(user: User, store: Store) -> None:
-    """--pipelines keeps the statistics."""
-    stores.write_run(user.store, IDENTITY)
-    assert user.pylayer("rm", "--pipelines", "--all", "--yes").returncode == 0
-    assert list((user.store / "store").iterdir()) == []
-    assert len(user.json("stats")["programs"]) == 1
-
-
 def test_folder_without_description(user: User, store: Store) -> None:
     """A program's files are removed from a folder without an identity file, and the folder can be removed by its
     name."""
@@ -283,20 +254,6 @@ def test_trim_folds_any_number_of_journals(user: User) -> None:
     assert store.files("*.closed") == [] and store.loaded(GAME) == list(range(MOST_FILES + 90))
 
 
-def test_trim_keeps_what_was_used(user: User) -> None:
-    """The least recently used pipelines are evicted. Old pipelines that a later run used stay."""
-    store = Store(user.store)
-    old = NOW - 100 * DAY
-    store.journal(GAME, *(cell(number, old) for number in range(1, 101)))
-    store.journal(GAME, *(cell(number) for number in range(101, 201)), stores.used([7, 8]))
-    user.pylayer("trim")
-    size = store.sizes()
-    done = user.json("trim", "--max-size", f"{size * 6 // 10}")
-    left = store.loaded(GAME)
-    assert {7, 8, *range(101, 201)} <= set(left) and len(left) < 160
-    assert done["records_removed"] == 200 - len(left) and done["bytes_after"] == store.sizes() <= size * 6 // 10
-
-
 def test_trim_one_program(user: User) -> None:
     """--max-program limits each program. Programs below the limit keep everything."""
     store = Store(user.store)
@@ -306,15 +263,6 @@ def test_trim_one_program(user: User) -> None:
     assert len(store.loaded(TOOL)) == 10
     left = store.loaded(GAME)
     assert 0 < len(left) < 150 and left == list(range(len(left)))
-
-
-def test_trim_dry_run(user: User, store: Store) -> None:
-    """--dry-run reports what would be evicted, and changes nothing."""
-    before = {path: path.read_bytes() for path in store.files()}
-    done = user.json("trim", "--max-size", "20K", "--dry-run")
-    assert done["records_removed"] > 0 and done["bytes_after"] < done["bytes_before"]
-    assert {path: path.read_bytes() for path in store.files()} == before
-    assert "would be" in user.pylayer("trim", "--dry-run").stdout
 
 
 def test_trim_by_the_policy_file(user: User, store: Store) -> None:
@@ -343,27 +291,3 @@ def test_trim_leaves_a_living_writer(user: User, store: Store) -> None:
 def test_sizes(text: str, size: int) -> None:
     """Units of sizes are powers of 1024, in any case, with and without B."""
     assert parse_size(click.Context(trim), trim.params[0], text) == size
-
-
-@pytest.mark.parametrize("text", ["", "many", "-5M", "5X", "1e9", "٣M"])
-def test_no_sizes(text: str) -> None:
-    """An invalid size is wrong use. The message shows how to write one."""
-    with pytest.raises(click.BadParameter, match="500M"):
-        parse_size(click.Context(trim), trim.params[0], text)
-
-
-def test_sizes_on_the_command_line(user: User, store: Store) -> None:
-    """Both options take sizes."""
-    done = user.json("trim", "--max-size", "2GiB", "--max-program", "1.5k", "--dry-run")
-    assert (done["max_store_bytes"], done["max_program_bytes"]) == (2 << 30, 1536)
-    refused = user.pylayer("trim", "--max-size", "many")
-    assert refused.returncode == 2 and "500M" in refused.stderr
-
-
-def test_trim_prunes(user: User, store: Store) -> None:
-    """trim removes temporary files of a process that died."""
-    left = Path(store.path, "x.pack.1.tmp")
-    left.write_bytes(b"half")
-    os.utime(left, (0, 0))
-    assert user.pylayer("trim").returncode == 0
-    assert not left.exists()

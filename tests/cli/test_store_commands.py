@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,14 +14,10 @@ from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
-from pylayer.cli.main import main
-from pylayer.cli.output import day, human_bytes, plural, printable
 from pylayer.common.identity import program_id
-from pylayer.store import format, holdings
+from pylayer.store import format
 from pylayer.store.folder import Folder
-from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
-from pylayer.store.quarantine import move_file
 from pylayer.store.recency import used_parts
 
 #: Every command that reads or changes nothing but the store, as a command line.
@@ -72,32 +67,6 @@ def test_ls_counts_every_byte(user: User, store: Store) -> None:
     for shelf in found["identities"]:
         folder = user.store / "store" / shelf["identity"]
         assert shelf["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--identity", IDENTITY.name, "--json"]])
-def test_ls_counts_each_file_once(
-    user: User, store: Store, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The files of a large store are counted once, and the sums are the same with a selection."""
-    Store(user.store, OLD_DRIVER).journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
-    (user.store / "store" / "sub").mkdir()
-    (user.store / "store" / "sub" / "stray").write_bytes(b"z" * 23)
-    counted: list[str] = []
-    walk = os.walk
-
-    def counting(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
-        for row in walk(path):
-            counted.append(row[0])
-            yield row
-
-    monkeypatch.setattr(holdings.os, "walk", counting)
-    monkeypatch.setenv("PYLAYER_STORE", str(user.store))
-    assert main(arguments) == 0
-    in_store = [path for path in counted if path.startswith(f"{user.store}/store/")]
-    assert len(in_store) == len(set(in_store)) >= 2
-    if "--json" in arguments:
-        found = json.loads(capsys.readouterr().out)
-        assert (found["store_bytes"], found["stray_bytes"]) == (store.sizes(), 23)
 
 
 def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
@@ -189,15 +158,6 @@ def test_ls_program(user: User, store: Store) -> None:
     assert "compile time  90.0 ms" in text and "1 journal, 1 pack, 1 attestation file" in text
 
 
-def test_ls_same_pipeline_twice(user: User) -> None:
-    """A pipeline that two processes of a program both stored counts once."""
-    store = Store(user.store)
-    for _ in range(2):
-        store.journal(GAME, cell(1), cell(2))
-    (shelf,) = user.json("ls", "game*")["identities"]
-    assert shelf["programs"][0]["pipelines"] == 2
-
-
 def test_ls_one_identity(user: User, store: Store) -> None:
     """The prefix of an identity shows everything of that driver, and its fields."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
@@ -205,15 +165,6 @@ def test_ls_one_identity(user: User, store: Store) -> None:
     assert shelf["identity"] == IDENTITY.name and len(shelf["programs"]) == 2
     text = user.pylayer("ls", IDENTITY.name[:6]).stdout
     assert "Mesa 22" not in text and "Mesa 25.0.7" in text and "pipeline cache uuid" in text
-
-
-def test_ls_several_drivers(user: User, store: Store) -> None:
-    """A program under two drivers is listed for both. --identity selects one."""
-    Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
-    assert len(user.json("ls", "game*")["identities"]) == 2
-    assert user.pylayer("ls", "game*").stdout.count("\ngame (The Game)\n") == 2
-    (shelf,) = user.json("ls", "game*", "--identity", OLD_DRIVER.name)["identities"]
-    assert shelf["programs"][0]["pipelines"] == 1
 
 
 # ---- all commands ----------------------------------------------------------------------------------
@@ -238,25 +189,6 @@ def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> No
         assert tree(user) == before
 
 
-@pytest.mark.parametrize("command", ["ls", "ls game*", "ls --verify", "trim"])
-def test_80_columns(user: User, store: Store, command: str) -> None:
-    """Tables fit 80 columns with names and identities of any length. Only paths and identities may make a line
-    longer."""
-    (path,) = store.files("*.attest")
-    move_file(str(user.store), str(path), [Damage(str(path), "damaged-data", detail="for the test")])
-    for line in user.terminal(*command.split(), TERM="dumb")[1].splitlines():
-        assert len(line) <= 80 or str(user.store) in line or IDENTITY.name in line, line
-
-
-def test_long_names(user: User) -> None:
-    """A long name is cut in its middle. A number is never cut."""
-    program = ("An-Exceedingly-Long-Name-Of-A-Program-Win64-Shipping.exe", "An Exceedingly Long Name")
-    Store(user.store).journal(program, *(cell(number) for number in range(12)))
-    stores.write_run(user.store, IDENTITY, program)
-    (row,) = [line for line in user.terminal("ls", TERM="dumb")[1].splitlines() if "…" in line]
-    assert len(row.rstrip()) <= 80 and row.startswith("An-E") and row.split()[-5:-3] == ["12", "1J"]
-
-
 def test_hostile_names(user: User) -> None:
     """A name is shown without its terminal control characters."""
     Store(user.store).journal(("evil\x1b[2J\x07[red]x[/]", ""), cell(1))
@@ -279,17 +211,6 @@ def test_names_of_nobody(user: User, store: Store) -> None:
     ):
         assert user.pylayer(*command.split()).returncode in (0, 1), command
     assert user.pylayer("rm", "--all", "--yes").returncode == 0 and not store.path.exists()
-
-
-def test_words() -> None:
-    """Numbers and names for people."""
-    assert [plural(n, w) for n, w in ((1, "identity"), (2, "identity"), (0, "day"))] == [
-        "1 identity",
-        "2 identities",
-        "0 days",
-    ]
-    assert printable("a\x1b\n\u202e\u00e9") == "a\ufffd\ufffd\ufffd\u00e9"
-    assert (day(0), day(1e30)) == ("never", "?") and human_bytes(1536) == "1.5 KiB"
 
 
 def test_store_that_cannot_be_read(user: User, store: Store) -> None:
@@ -319,24 +240,3 @@ def test_pipelines_that_another_program_has_stored(user: User) -> None:
         f"{program_id(*TOOL):016x}": 1,
     }
     assert user.json("export", user.directory / "all.pylayer", "--app", "*")["missing_pipelines"] == 1
-
-
-def test_pulled_pipelines_that_another_program_used(user: User) -> None:
-    """With share: all, pipelines that were pulled for one program are used by another one, which records it. They count
-    as used, and have a last use. A use of what that program has stored itself is none of them."""
-    folder = Folder(str(user.store), IDENTITY)
-    folder.prepare()
-    (user.store / "fleet").mkdir(mode=0o700)
-    for program in (GAME, TOOL):
-        journal = Journal(folder.path, IDENTITY, program_id(*program), program[1])
-        for number in (1, 2, 3) if program == GAME else (3,):
-            flags, when = (format.PULLED, format.NEVER_USED) if program == GAME else (0, 86_400)
-            data = bytes([number, program == GAME]) * 64
-            journal.append(format.record_parts(format.CELL, data, flags=flags, fingerprint=number, last_used=when))
-        if program == TOOL:
-            journal.append(used_parts([2, 3], 86_400 * 20))
-        journal.close()
-        os.utime(str(journal.path), (86_400, 86_400))
-    programs = {one["program_id"]: one for one in user.json("ls")["identities"][0]["programs"]}
-    game = programs[f"{program_id(*GAME):016x}"]
-    assert (game["pulled_pipelines"], game["pulled_pipelines_used"], game["last_used_s"]) == (3, 1, 86_400 * 20)

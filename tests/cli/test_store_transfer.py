@@ -137,33 +137,6 @@ def test_import_from_a_directory_of_everybody(export: Path, elsewhere: User) -> 
     assert done.returncode == 0, done.stderr
 
 
-def test_importing_twice(export: Path, elsewhere: User) -> None:
-    """A second import of the same file adds no byte."""
-    taken(elsewhere, export)
-    before = files(elsewhere.store)
-    done = taken(elsewhere, export)
-    assert (done["pipelines"], done["known_records"]) == (0, 45)
-    assert files(elsewhere.store) == before
-
-
-def test_content_of_another_program(export: Path, elsewhere: User) -> None:
-    """Pipelines that another program already has are still imported: packs belong to one program."""
-    other = Store(elsewhere.store)
-    other.journal(OTHER, *(cell(number) for number in range(20)))
-    taken(elsewhere, export)
-    assert len(other.loaded(GAME)) == 45 and other.loaded(OTHER) == list(range(20))
-    (shelf,) = elsewhere.json("ls")["identities"]
-    assert sorted(row["pipelines"] for row in shelf["programs"]) == [20, 45]
-
-
-def test_import_after_clear(user: User, store: Store, export: Path) -> None:
-    """An export is a copy: importing it restores what was cleared."""
-    expected = store.loaded(GAME), store.loaded(TOOL)
-    user.pylayer("rm", "game*", "--pipelines", "--yes")
-    taken(user, export)
-    assert (store.loaded(GAME), store.loaded(TOOL)) == expected
-
-
 def test_import_dry_run(export: Path, elsewhere: User) -> None:
     """--dry-run verifies everything, says what would be imported, and creates nothing."""
     assert taken(elsewhere, export, "--dry-run")["pipelines"] == 45
@@ -184,35 +157,11 @@ def test_several_identities(user: User, store: Store) -> None:
     assert found["pipelines"] == 1
 
 
-def test_nothing_to_export(user: User, store: Store) -> None:
-    """If a program has nothing stored, no file is written and one line says why."""
-    done = user.pylayer("export", "x.pylayer", "--app", "nobody")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert list(user.directory.iterdir()) == []
-
-
-def test_nothing_but_suspects(user: User) -> None:
-    """If a process died over everything that a program has stored, no file is written and one line says why."""
-    store = Store(user.store)
-    store.journal(GAME, *(cell(number) for number in (1, 2)))
-    store.suspects(GAME, *(xxhash.xxh3_128_digest(stores.cell_data(number)) for number in (1, 2)))
-    done = user.pylayer("export", "x.pylayer", "--app", "game*")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "only 2 records set aside after a crash (pylayer ls)" in done.stderr
-    assert list(user.directory.iterdir()) == []
-
-
 def test_export_overwrites_nothing(user: User, store: Store, export: Path) -> None:
     """An export does not overwrite an existing file."""
     data = export.read_bytes()
     done = user.pylayer("export", export, "--app", "tool")
     assert done.returncode == 1 and "already exists" in done.stderr and export.read_bytes() == data
-
-
-def test_export_to_nowhere(user: User, store: Store) -> None:
-    """A target that cannot be written is reported in one line."""
-    done = user.pylayer("export", "/nonexistent/x", "--app", "game*")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
 
 
 @ON_RADV
@@ -407,18 +356,6 @@ def test_forged_programs(tmp_path: Path, note: dict[str, Any] | None, why: str) 
 HUGE = ((1 << 64) - 16, (1 << 64) - 1, 1 << 63, 1 << 40, 0, 8)
 
 
-@pytest.mark.parametrize("value", HUGE)
-def test_impossible_size(tmp_path: Path, value: int) -> None:
-    """A size in the header that differs from the file's refuses the file."""
-    path = small(tmp_path)
-    data = path.read_bytes()
-    fields = list(format.FILE_HEADER.unpack_from(data))
-    fields[15] = value
-    head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
-    path.write_bytes(head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head)) + data[256:])
-    refused(path, tmp_path)
-
-
 @pytest.mark.parametrize("value", HUGE[:4])
 @pytest.mark.parametrize("magic", [format.NOTE, format.CELL, format.USED])
 def test_impossible_lengths(tmp_path: Path, magic: bytes, value: int) -> None:
@@ -445,16 +382,6 @@ def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
     command = elsewhere.process(("import", path, "--any-device"))
     done = subprocess.run(**command, capture_output=True, preexec_fn=limit, timeout=120)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "impossible" in done.stderr, done.stderr
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\3\4" + bytes(500), bytes(4096)])
-def test_other_files(elsewhere: User, content: bytes) -> None:
-    """A file of another kind is reported in one line that names it."""
-    path = elsewhere.directory / "x"
-    path.write_bytes(content)
-    done = elsewhere.pylayer("import", path, "--any-device")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and str(path) in done.stderr
-    assert not elsewhere.store.exists()
 
 
 def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:

@@ -119,18 +119,6 @@ def test_full_disk_with_one_pack(user: User, tmp_path: Path) -> None:
     assert verified["fine"] and listed["identities"][0]["programs"] == []
 
 
-def test_disk_with_room(user: User, tmp_path: Path) -> None:
-    """With a little space the same pack is rewritten, and keeps what was used last."""
-    store = Store(user.store)
-    store.journal(GAME, *(cell(number, NOW - number) for number in range(300)))
-    store.journal(TOOL, *(cell(number, NOW - 100 * DAY) for number in range(300, 500)))
-    store.pack()
-    trimmed, verified, listed = on_a_full_disk(user, tmp_path, "600k", "200K")
-    assert trimmed["bytes_after"] <= 200 << 10 and verified["fine"]
-    (program,) = listed["identities"][0]["programs"]
-    assert program["program"] == stores.name_of(GAME) and 150 < program["pipelines"] < 200
-
-
 # ---- what is beside the pipelines ------------------------------------------------------------------
 
 
@@ -164,19 +152,6 @@ def test_everything_has_a_bound(user: User) -> None:
     assert not (user.store / f"doctor.{dead}").exists()
     assert user.json("rm", "--pipelines", "--all", "--yes")["others"]["copies"] == 798
     assert os.listdir(user.store / "policy") == os.listdir(user.store / "plans") == []
-
-
-def test_copy_from_the_future(user: User) -> None:
-    """Compiled policy files that were written while the clock was ahead are deleted before that of today."""
-    Store(user.store)
-    (user.store / "policy").mkdir(mode=0o700)
-    for number in range(65):
-        path = user.store / "policy" / f"{number:032x}.flat"
-        path.write_bytes(b"x")
-        if number:
-            os.utime(path, (NOW + 300 * DAY, NOW + 300 * DAY))
-    assert user.pylayer("trim").returncode == 0
-    assert (user.store / "policy" / f"{0:032x}.flat").exists() and len(os.listdir(user.store / "policy")) == 48
 
 
 def test_empty_quarantine(user: User) -> None:

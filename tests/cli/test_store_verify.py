@@ -12,14 +12,11 @@ from typing import Any
 
 import pytest
 from cli import stores
-from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell, flip
+from cli.stores import GAME, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
-from unit.things import binary_read, record
 
 from pylayer.common.identity import program_id
-from pylayer.store import binary_history, folder, format, quarantine, verdicts
-from pylayer.store.folder import Folder
-from pylayer.store.reader import Reader
+from pylayer.store import folder, format, quarantine, verdicts
 from pylayer.store.verification import Repair, Verification
 
 #: The game's pack.
@@ -123,34 +120,6 @@ def test_outcomes(user: User, store: Store, outcome: str, change: Change) -> Non
     assert done.returncode == 1 and f"{outcome}" in done.stdout and path.name in done.stdout
 
 
-def test_place(user: User, store: Store) -> None:
-    """Damage to a record is reported with its place in the file."""
-    path = one(store, "*.closed")
-    size = format.record_size(len(stores.cell_data(0)))
-    flip(path, format.FILE_HEADER.size + 2 * size + 100)
-    (problem,) = problems(user)
-    assert (problem["offset"], problem["size_bytes"]) == (format.FILE_HEADER.size + 2 * size, size)
-    assert f"at byte {format.FILE_HEADER.size + 2 * size}" in user.pylayer("ls", "--verify").stdout
-
-
-def test_every_part_of_a_pack(user: User, store: Store) -> None:
-    """verify finds a flipped bit in the data of each record of a pack, and in the header of the first of each kind."""
-    path = one(store, PACK)
-    whole = path.read_bytes()
-    reader = Reader(str(path))
-    at, magics = format.FILE_HEADER.size, set()
-    while at < reader.size:
-        head = format.RECORD_HEADER.unpack(reader.bytes_at(at, 64))
-        in_header = [at, at + 5, at + 63] if head[0] not in magics or not head[3] else []
-        magics.add(head[0])
-        for offset in (*in_header, *([at + 64 + head[3] // 2] if head[3] else [])):
-            flip(path, offset)
-            assert problems(user)
-            path.write_bytes(whole)
-        at += format.record_size(head[3])
-    assert magics == {format.CELL, format.USED, format.TABLE}
-
-
 def test_identity_file(user: User, store: Store) -> None:
     """An identity file that is missing or does not match its folder is a problem. One that does not match goes to
     quarantine."""
@@ -217,14 +186,6 @@ def test_newer_version(user: User, store: Store) -> None:
     assert new.exists()
 
 
-def test_selection(user: User, store: Store) -> None:
-    """--app and --identity verify only what they select. Damage of other programs is not reported."""
-    change_data(store)  # the game's
-    assert user.json("ls", "tool", "--verify")["records"] > 20
-    assert user.json("ls", "--verify", "--identity", OLD_DRIVER.name[:6])["files"] == 0
-    assert problems(user, "game*")
-
-
 # ---- repair ----------------------------------------------------------------------------------------
 
 
@@ -243,18 +204,6 @@ def test_repair(user: User, store: Store, change: Change) -> None:
         assert left.get(program, set()) <= set(store.loaded(program)) <= before[program]
 
 
-def test_repair_while_another_folds(user: User, store: Store) -> None:
-    """A repair skips a folder that a running process folds, says so, and exits with status 1."""
-    from pylayer.store.claim import Claim
-
-    change_record_header(store)
-    claim = Claim(store.folder)
-    assert claim.acquire()
-    done = user.pylayer("ls", "--verify", "--repair")
-    assert done.returncode == 1 and "folded by another process" in done.stdout.replace("\n", " ")
-    claim.release()
-
-
 # ---- quarantine ------------------------------------------------------------------------------------
 
 
@@ -268,43 +217,6 @@ def test_quarantine_ls(user: User, store: Store) -> None:
     assert item["bytes"] == size == Path(item["path"]).stat().st_size and item["time_s"] > time.time() - 60
     text = user.pylayer("ls").stdout
     assert path.name in text and "data that does not match its hash" in text
-
-
-def test_identities_are_apart(user: User, store: Store) -> None:
-    """A repair folds only the folder that has damage."""
-    other = Store(user.store, OLD_DRIVER)
-    journal = other.journal(OTHER, cell(1, identity=OLD_DRIVER))
-    change_record_header(store)
-    assert user.json("ls", "--verify", "--repair")["repair"]["problems_left"] == []
-    assert journal.exists() and Folder(str(user.store), IDENTITY).files(None, (".closed",)) == []
-
-
-@pytest.mark.parametrize("suffix", [".attest", ".binaries"])
-def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix: str) -> None:
-    """A record that a writer left incomplete when it died is no problem."""
-    whole = record(bytes(format.ATTESTATION.size), format.ATTEST)
-    if suffix == ".binaries":
-        whole = b"".join(binary_history.record_parts(binary_read(b"one")))
-    path = store.file(suffix, GAME, whole, whole[:-20])
-    size = path.stat().st_size
-    assert user.json("ls", "--verify", "--repair")["fine"] and path.stat().st_size == size
-
-
-@pytest.mark.parametrize("suffix", [".attest", ".binaries", ".verdict"])
-@pytest.mark.parametrize("change", [lambda data: data[:100], flipped(300)], ids=["cut in its header", "damaged"])
-def test_damage_without_a_fold(user: User, store: Store, suffix: str, change: Callable[[bytes], bytes]) -> None:
-    """A file that is appended to and is damaged cannot be repaired. It goes to quarantine."""
-    records = {
-        ".attest": record(bytes(format.ATTESTATION.size), format.ATTEST),
-        ".binaries": b"".join(binary_history.record_parts(binary_read())),
-        ".verdict": stores.verdict(),
-    }
-    path = store.file(suffix, OTHER, records[suffix])
-    assert user.json("ls", "--verify")["fine"]
-    path.write_bytes(change(path.read_bytes()))
-    assert user.pylayer("ls", "--verify").returncode == 1
-    done = user.json("ls", "--verify", "--repair")
-    assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == [] and not path.exists()
 
 
 # ---- verdicts --------------------------------------------------------------------------------------

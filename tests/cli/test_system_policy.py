@@ -72,39 +72,6 @@ def test_explain(user: User, system: Path, own: Path) -> None:
     assert f"{system}, line 1: unknown key 'carrier'" in user.pylayer("policy", "explain").stdout
 
 
-def test_doctor(user: User, system: Path, own: Path) -> None:
-    """doctor says which files are in force, and which of them cannot be used."""
-    system.write_text(CARRIER)
-    own.write_text("share: all\n")
-
-    def said() -> str:
-        (found,) = (
-            check["found"] for check in user.json("doctor", "game", status=1)["checks"] if check["name"] == "policy"
-        )
-        return str(found)
-
-    assert said() == f"{own} is valid, over {system}"
-    system.write_text("share: everybody\n")
-    assert f"{system}, line 1: share is" in said() and said().endswith("; this file is not used")
-    own.unlink()
-    system.write_text(CARRIER)
-    assert said() == f"{system} is valid"
-
-
-def test_run(user: User, system: Path, own: Path, tmp_path: Path) -> None:
-    """run names a file that it cannot use, and starts the program with the other. --preset stands for the user's file:
-    the system's stays below it."""
-    system.write_text("share: everybody\n")
-    own.write_text("share: all\n")
-    done = user.pylayer("run", "--", "true")
-    assert done.returncode == 0 and str(system) in done.stderr and done.stderr.endswith("; this file is not used\n")
-    system.write_text("skip: [{executable: pipelines}]\n")
-    user.demo(3)
-    assert not list(user.store.glob("store/*"))
-    found = user.json("policy", "explain", "pipelines")["devices"][0]
-    assert found["skipped"] == "skip rule executable: pipelines"
-
-
 def test_off_and_on(user: User, system: Path, own: Path) -> None:
     """on includes what the system's file skips, by an exception in the user's file. off says that it cannot exclude
     what the system's never_skip includes."""
@@ -116,19 +83,3 @@ def test_off_and_on(user: User, system: Path, own: Path) -> None:
     write_run(user, program="tool", executable="tool")
     failed = user.pylayer("off", "tool")
     assert failed.returncode == 1 and f"the never_skip of {system} includes tool" in failed.stderr
-
-
-def test_trusted_keys_of_both_files(user: User, system: Path, own: Path) -> None:
-    """import accepts what a key of either file signed. The system's file can require a signature."""
-    keys = []
-    for name in ("one", "two"):
-        user.pylayer("key", f"{name}.key", "--new")
-        keys.append(user.json("key", f"{name}.key")["public_key"])
-    user.demo(3)
-    for name in ("one", "two"):
-        assert user.pylayer("export", name, "--app", "pipelines", "--sign", f"{name}.key").returncode == 0
-    assert user.pylayer("export", "unsigned", "--app", "pipelines").returncode == 0
-    required = "import: {require_signature: true}\n"
-    system.write_text(f"{required}trusted_keys: [{{name: ours, key: '{keys[0]}'}}]\n")
-    own.write_text(f"trusted_keys: [{{name: mine, key: '{keys[1]}'}}]\n")
-    assert [user.pylayer("import", name).returncode for name in ("one", "two", "unsigned")] == [0, 0, 1]

@@ -14,8 +14,7 @@ import termios
 from pathlib import Path
 from typing import Any
 
-import warm_command
-from world import BUILD, SLOW_COMPILES, clean_environment, driver_environment
+from world import BUILD, SLOW_COMPILES, clean_environment, driver_environment, run_pylayer
 
 DEMO = BUILD / "demo" / "pipelines"
 
@@ -67,7 +66,7 @@ class User:
     def pylayer(self, *arguments: Any, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs ``pylayer`` to its end and checks that it prints no traceback."""
         started = self.process(arguments, **environment)
-        done = warm_command.run(started["args"][3:], started["env"], self.directory, timeout=120)
+        done = run_pylayer(started["args"][3:], started["env"], self.directory, timeout=120)
         assert "Traceback" not in done.stderr, done.stderr
         return done
 

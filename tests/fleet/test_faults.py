@@ -24,7 +24,7 @@ from pylayer.store import format
 from pylayer.store.pack import PackWriter
 
 #: A number that no index has had.
-NEXT = int(time.time()) + 1000
+NEXT = int(time.time()) + 100_000
 
 
 def problem(machine: Machine, url: str) -> str:
@@ -206,14 +206,6 @@ def test_mirror_that_lags_behind(builder: Builder, server: Faulty, known: Machin
     builder.replace_index(number=1, issued=1)
     result = known.pull(server.url)
     assert (result.problem, result.records) == ("", 4) and known.numbers() == [1, 2, 3, 4]
-
-
-def test_index_without_packs(builder: Builder, server: Faulty, known: Machine) -> None:
-    """An index that lists nothing takes nothing away."""
-    known.pull(server.url)
-    builder.replace_index(number=9, packs=())
-    before = known.files()
-    assert known.pull(server.url).problem == "" and known.files() == before
 
 
 def test_key_that_was_removed(server: Faulty, known: Machine) -> None:

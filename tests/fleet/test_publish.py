@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -303,17 +302,3 @@ def test_old_packs_are_deleted(builder: Builder) -> None:
     young.write_bytes(b"young")
     builder.publish()
     assert names(builder.place) == sorted(["index", young.name, builder.index.packs[0].name])
-
-
-# ---- two at once -------------------------------------------------------------------------------------
-
-
-def test_two_publishers(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one publishes, a second says so and does nothing. One that died is passed over after a while."""
-    with publishing.only_publisher(builder.storage):
-        with pytest.raises(Unavailable, match=r"another publisher began 0 minutes ago.*/lock if it died"):
-            publishing.only_publisher(builder.storage).__enter__()
-        age(builder.www / "lock", timedelta(hours=2) / timedelta(days=1))
-        with publishing.only_publisher(builder.storage):
-            assert names(builder.www) == ["lock"]
-    assert names(builder.www) == []

@@ -247,18 +247,6 @@ def test_pulled_records(builder: Builder, machine: Machine) -> None:
     assert (record.flags, record.create_ns, record.last_used) == (format.PULLED, 2_000_000, format.NEVER_USED)
 
 
-def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:
-    """When the store is full, what was pulled and not used is evicted before what this machine compiled long ago."""
-    builder.publish(*range(20))
-    machine.pull(builder.url)
-    store = Store(machine.root)
-    store.journal(GAME, *(cell(number, last_used=1_500_000_000) for number in range(100, 110)))
-    store.pack()
-    list(bounds.enforce(str(machine.root), 20_000, 1 << 40, bounds.Trimmed()))
-    kept = machine.numbers()
-    assert set(range(100, 110)) <= set(kept) and len(kept) < 30
-
-
 @pytest.mark.parametrize("last_used", [0, 1 << 40])
 def test_pulled_goes_before_unknown(builder: Builder, machine: Machine, last_used: int) -> None:
     """What this machine compiled while its clock was wrong is evicted after what was pulled and not used. A pull that

@@ -14,7 +14,6 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 from report import made_up
 from report.browser import DESKTOP, PHONE, launch, opened, overflow, pixels, ready, until
-from scripted_driver import ScriptedDriver
 from world import LAYER_NAME, NULL_HARDWARE, ROOT, World
 
 from pylayer.report import compare, figures, page, recorded
@@ -390,21 +389,3 @@ def test_real_programs(browser: Browser, world: World, tmp_path: Path) -> None:
         for run in (1, 2, 3):
             assert sum(pixels(page, f"#run-{run} .timeline", f"c{level}") for level in range(4))
         assert page.locator("#run-2-against").is_visible()
-
-
-def test_real_frames(browser: Browser, tmp_path: Path) -> None:
-    """The page of a program whose frames compile now and then: the presenting thread has the first row, and a late
-    frame leads to the pipelines that held it up, by their names."""
-    driver = ScriptedDriver(tmp_path)
-    driver.program("frames", 120, script="pipeline=slow:10?compile")
-    with opened(browser, write_page(driver.world.store, tmp_path / "frames.html")) as page:
-        assert pixels(page, TIMELINE, "late") and pixels(page, TIMELINE, "frame")
-        row = page.locator("[id$=-late] + .scroll tbody tr").filter(has_text="water-").first
-        assert "render (" in row.inner_text()
-        row.locator("[data-show]").click()
-        panel = page.locator(".panel")
-        assert panel.locator("h4").inner_text() == f"Frame {row.locator('td, th').first.inner_text()}"
-        assert "late because of pipelines" in panel.inner_text() and "pipelines held it" in panel.inner_text()
-        panel.locator("li button").filter(has_text="water-").first.click()
-        assert panel.locator("h4").inner_text().startswith("water-")
-        assert "Thread\nrender (" in panel.inner_text() and "Held up\nFrame " in panel.inner_text()

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-import os
 import random
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.things import FakeCommands, cache_data, cache_read, facts, flip, load, scan, sketch_of
+from unit.folders import IDENTITY
+from unit.things import sketch_of
 
-from pylayer.common.identity import Identity
-from pylayer.common.settings import DEFAULTS
-from pylayer.inhost.session import DeviceSession
-from pylayer.policy import Policy
-from pylayer.store import cache_history, format, reader, sketch
-from pylayer.store.cache_history import Attestation
-from pylayer.store.maintenance import prune
+from pylayer.store import cache_history, format, sketch
+from pylayer.store.cache_history import Attestations
+from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 from pylayer.store.sketch import Sketches
-from pylayer.values import LOG_WARN, VERDICT_EMPTY
 
-Make = Callable[..., DeviceSession]
+Make = Callable[..., Attestations]
+
+
+@pytest.fixture
+def make(root: str) -> Make:
+    """Returns the history of a program, as each of its processes has it."""
+    return lambda takes_passed=True: Attestations(Folder(root, IDENTITY), 7, "stutter", None, takes_passed)
+
+
+def read(history: Attestations, data: bytes) -> None:
+    """The program reads this data from a cache."""
+    history.attest(xxhash.xxh3_128_digest(data), len(data), 0, False, sketch_of(data))
+
+
+def outcome(history: Attestations, data: bytes) -> tuple[str, str]:
+    """Returns what is known of data that the program passes, and its damage."""
+    return history.outcome(xxhash.xxh3_128_digest(data), len(data), sketch_of(data))
+
+
+def known(history: Attestations, data: bytes) -> str:
+    return outcome(history, data)[0]
+
+
+def end(history: Attestations) -> None:
+    """The process ends."""
+    history.compact()
+    history.close()
 
 
 def files(root: str, suffix: str) -> list[Path]:
@@ -33,16 +54,6 @@ def files(root: str, suffix: str) -> list[Path]:
 
 
 # ---- outcomes ----------------------------------------------------------------------------------------
-
-
-def test_attested_in_the_next_run(make: Make) -> None:
-    """What the program read is attested in the same run and in the next, even if the process was killed."""
-    session = make()
-    session.caches.read(cache_read(b"first"))
-    session.caches.read(cache_read(b"second", slot=1))
-    assert session.caches.history(cache_data(b"first")) == "attested"
-    later = make()
-    assert [later.caches.history(cache_data(data)) for data in (b"first", b"second")] == ["attested"] * 2
 
 
 def blob(size: int, seed: int = 1) -> bytes:
@@ -54,7 +65,7 @@ def test_damaged_copies_are_altered(make: Make) -> None:
     """A copy of what the program read is altered if a word is changed, its end is missing, or its end is filled. The
     kind of change is known."""
     good = blob(20_000)
-    make().caches.read(cache_read(good))
+    read(make(), good)
     session = make()
     for data, damage in (
         (good[:1000] + bytes([good[1000] ^ 4]) + good[1001:], "one 64-bit word changed"),
@@ -65,15 +76,14 @@ def test_damaged_copies_are_altered(make: Make) -> None:
         (good[:4099] + b"\xff" * (len(good) - 4099), "one byte repeated from 4099 on"),
         (good[:200] + bytes(len(good) - 200), "one byte repeated from 200 on"),
     ):
-        given = cache_data(data)
-        assert (session.caches.history(given), given.damage) == ("altered", damage)
-    assert session.caches.history(cache_data(good)) == "attested"
+        assert outcome(session, data) == ("altered", damage)
+    assert known(session, good) == "attested"
 
 
 def test_other_data_is_unknown(make: Make) -> None:
     """Data that the driver may have made is not called altered: the program may have got it without the layer."""
     good = blob(20_000)
-    make().caches.read(cache_read(good))
+    read(make(), good)
     session = make()
     for data in (
         blob(20_000, seed=2),
@@ -85,27 +95,23 @@ def test_other_data_is_unknown(make: Make) -> None:
         good[:500] + blob(16, seed=5) + good[516:],
         good[:1000],  # too short to tell from the beginning of another cache
     ):
-        assert session.caches.history(cache_data(data)) == "unknown"
+        assert known(session, data) == "unknown"
 
 
-def passes(session: DeviceSession, data: bytes) -> str:
+def passes(history: Attestations, data: bytes) -> str:
     """Has data pass, if nothing is known against it. Returns what was known of it before."""
-    given = cache_data(data)
-    given.history = session.caches.history(given)
-    session.caches.note_load(given, passed=given.history != "altered")
-    return given.history
+    before = known(history, data)
+    if before != "altered":
+        history.note_pass(xxhash.xxh3_128_digest(data), len(data), 0)
+    return before
 
 
 def test_what_passed_is_known_from_then_on(make: Make) -> None:
-    """Unknown data that passed is known in the same run and in later ones. With ``strict`` only what was read counts,
-    and ``report`` tells both apart."""
+    """Unknown data that passed is known in the same run and in later ones, but where only what was read counts."""
     assert [passes(make(), b"from before") for _ in range(3)] == ["unknown", "attested", "attested"]
-    for setting in ("strict", "report"):
-        session = make({"application_caches": setting})
-        assert passes(session, b"from before") == "unknown"
-    session.caches.read(cache_read(b"from before"))
-    for setting in ("strict", "report", "attest"):
-        assert passes(make({"application_caches": setting}), b"from before") == "attested"
+    assert passes(make(False), b"from before") == "unknown"
+    read(make(), b"from before")
+    assert known(make(False), b"from before") == "attested"
 
 
 @pytest.mark.parametrize("combined", [False, True])
@@ -115,26 +121,13 @@ def test_what_passed_is_no_evidence(make: Make, monkeypatch: pytest.MonkeyPatch,
     good = blob(20_000)
     session = make()
     assert passes(session, good[:1000] + b"!" + good[1001:]) == "unknown"
-    session.close()
+    end(session)
     if combined:
         monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
         monkeypatch.setattr(cache_history, "MAX_FILES", 0)
-        make().caches.attestations.compact()  # type: ignore[union-attr]
+        make().compact()
     assert passes(make(), good) == "unknown"
     assert passes(make(), good) == "attested"
-
-
-def test_without_a_sketch_nothing_is_altered(make: Make) -> None:
-    """Without a sketch of what the program read, or of what it loads, the answer is unknown."""
-    session = make()
-    good = blob(20_000)
-    session.caches.read(cache_read(good, sketch=b""))
-    assert session.caches.history(cache_data(good)) == "attested"
-    assert session.caches.history(cache_data(good[:-1])) == "unknown"
-    session.caches.read(cache_read(good + b"x"))
-    assert session.caches.history(cache_data(good[:-1], sketch=b"")) == "unknown"
-    assert session.caches.wants_sketch(cache_data(good[:-1], sketch=b""))
-    assert not session.caches.wants_sketch(cache_data(good))
 
 
 def damage_of(data: bytes, *good: bytes) -> str:
@@ -193,69 +186,6 @@ def test_damage_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sketches.damage(len(other), sketch_of(other)) == "" and compared <= 2
 
 
-def test_sketch_of_another_layout() -> None:
-    """A sketch whose length is not that of one of the data, such as an older build's, says nothing."""
-    good = blob(5000)
-    sketches = Sketches()
-    sketches.add(len(good), sketch_of(good)[8:])
-    assert sketches.damage(4000, sketch_of(good[:4000])) == ""
-    sketches.add(len(good), sketch_of(good))
-    assert sketches.damage(4000, sketch_of(good[:4000])) == "cut off, it has 4000 of 5000 bytes"
-
-
-def test_stale(make: Make) -> None:
-    """What the program read from another driver build is stale, whether or not it read anything from this one."""
-    old = make(driver_version=1)
-    old.caches.read(cache_read(b"of the old driver"))
-    old.close()
-    session = make()
-    assert session.caches.history(cache_data(b"of the old driver")) == "stale"
-    session.caches.read(cache_read(b"of this driver"))
-    assert make().caches.history(cache_data(b"of the old driver")) == "stale"
-    assert make(driver_version=1).caches.history(cache_data(b"of this driver")) == "stale"
-
-
-def test_other_programs_history_says_nothing(make: Make) -> None:
-    """A program's data is judged by its own history only."""
-    make(application="another").caches.read(cache_read(b"of another"))
-    assert make().caches.history(cache_data(b"of another")) == "unknown"
-
-
-def test_incomplete_data_is_attested_at_the_bytes_written(make: Make, root: str) -> None:
-    """Data that was cut at the program's buffer may come back."""
-    session = make()
-    session.caches.read(cache_read(b"whole data of the cache"))
-    session.caches.read(cache_read(b"whole", incomplete=True))
-    session = make()
-    assert session.caches.history(cache_data(b"whole")) == "attested"
-    (path,) = files(root, ".attest")
-    data = path.read_bytes()
-    found = [Attestation.read(data[one.start : one.start + one.size]) for one in scan(data, [])]
-    assert [(one.size, one.flags) for one in found] == [(23, 0), (5, cache_history.INCOMPLETE)]
-
-
-@pytest.mark.parametrize("setting", ["check", "pass"])
-def test_switched_off(make: Make, root: str, setting: str) -> None:
-    """Without attestation nothing is recorded or known."""
-    make().caches.read(cache_read(b"remembered"))
-    session = make({"application_caches": setting})
-    session.caches.read(cache_read(b"not remembered"))
-    assert session.caches.history(cache_data(b"other")) == "unknown"
-    assert len(files(root, ".attest")) == 1
-
-
-def test_hostile_attestations(make: Make, root: str) -> None:
-    """Attestations that do not verify are ignored, and the log says what is wrong."""
-    make().caches.read(cache_read(b"good"))
-    (path,) = files(root, ".attest")
-    flip(path, 256 + 64)
-    session = make()
-    assert session.caches.history(cache_data(b"good")) == "unknown"
-    load(session)
-    (line,) = session.commands.lines(LOG_WARN)  # type: ignore[attr-defined]
-    assert "damaged-data" in line
-
-
 def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many runs leave few files with the newest attestations. What was dropped is unknown, and so is a damaged copy of
     it."""
@@ -264,31 +194,14 @@ def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
     for number in range(30):
         session = make()
-        session.caches.read(cache_read(blob(5000, seed=number)))
-        session.close()
+        read(session, blob(5000, seed=number))
+        end(session)
     assert len(files(root, ".attest")) <= cache_history.MAX_FILES + 1
     session = make()
-    assert session.caches.history(cache_data(blob(5000, seed=29))) == "attested"
-    assert session.caches.history(cache_data(blob(5000, seed=0))) == "unknown"
-    assert session.caches.history(cache_data(blob(5000, seed=0)[:-1])) == "unknown"
-    assert session.caches.history(cache_data(blob(5000, seed=29)[:-1])) == "altered"
-
-
-def test_history_is_bounded_in_bytes(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the records would take too much room, the older ones are dropped."""
-    monkeypatch.setattr(cache_history, "MAX_BYTES", 5 * 256)
-    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
-    monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
-    for number in range(cache_history.MAX_FILES + 1):
-        session = make()
-        session.caches.read(cache_read(blob(5000, seed=number)))
-        session.close()
-    (path,) = files(root, ".attest")
-    assert format.FILE_HEADER.size < path.stat().st_size <= format.FILE_HEADER.size + 5 * 256
-    session = make()
-    for number, known in ((0, False), (cache_history.MAX_FILES, True)):
-        assert session.caches.history(cache_data(blob(5000, seed=number))) == ("attested" if known else "unknown")
-        assert session.caches.history(cache_data(blob(5000, seed=number)[:-1])) == ("altered" if known else "unknown")
+    assert known(session, blob(5000, seed=29)) == "attested"
+    assert known(session, blob(5000, seed=0)) == "unknown"
+    assert known(session, blob(5000, seed=0)[:-1]) == "unknown"
+    assert known(session, blob(5000, seed=29)[:-1]) == "altered"
 
 
 def test_what_runs_use_stays(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,18 +211,16 @@ def test_what_runs_use_stays(make: Make, root: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(10**6, 10**9, cache_history.RENEW_SECONDS // 4)).__next__)
     old = blob(5000)
-    make().caches.read(cache_read(old))
+    read(make(), old)
     for number in range(30):
         session = make()
-        given = cache_data(old)
-        given.history = session.caches.history(given)
-        session.caches.note_load(given, passed=True)
-        session.caches.read(cache_read(blob(5000, seed=100 + number)))
-        session.close()
+        assert passes(session, old) == "attested"
+        read(session, blob(5000, seed=100 + number))
+        end(session)
     session = make()
-    assert session.caches.history(cache_data(blob(5000, seed=100))) == "unknown"
-    assert session.caches.history(cache_data(old)) == "attested"
-    assert session.caches.history(cache_data(old[:-1])) == "altered"
+    assert known(session, blob(5000, seed=100)) == "unknown"
+    assert known(session, old) == "attested"
+    assert known(session, old[:-1]) == "altered"
 
 
 def test_what_cannot_be_read_is_not_deleted(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,8 +229,8 @@ def test_what_cannot_be_read_is_not_deleted(make: Make, root: str, monkeypatch: 
     monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
     for number in range(cache_history.MAX_FILES):
         session = make()
-        session.caches.read(cache_read(blob(5000, seed=number)))
-        session.caches.close()
+        read(session, blob(5000, seed=number))
+        end(session)
     newer, broken, *rest = files(root, ".attest")
     data = bytearray(Path(newer).read_bytes())
     data[8:12] = (format.VERSION + 1).to_bytes(4, "little")
@@ -334,8 +245,8 @@ def test_what_cannot_be_read_is_not_deleted(make: Make, root: str, monkeypatch: 
     monkeypatch.setattr(Reader, "parts", fails)
     for number in range(3):
         session = make()
-        session.caches.read(cache_read(blob(5000, seed=100 + number)))
-        session.close()
+        read(session, blob(5000, seed=100 + number))
+        end(session)
     left = files(root, ".attest")
     assert newer in left and broken in left and not set(rest) & set(left)
 
@@ -346,103 +257,15 @@ def test_what_a_writer_added_before_it_ended_is_not_lost(
     """A process that folds many files into one keeps what other processes added to them after it read them."""
     writers = [make() for _ in range(cache_history.MAX_FILES + 1)]
     for number, writer in enumerate(writers):
-        writer.caches.read(cache_read(b"early %d" % number, slot=number))
+        read(writer, b"early %d" % number)
     reader = make()
-    assert reader.caches.history(cache_data(b"early 0")) == "attested"
+    assert known(reader, b"early 0") == "attested"
     for number, writer in enumerate(writers):
-        writer.caches.read(cache_read(b"late %d" % number, slot=number))
+        read(writer, b"late %d" % number)
     monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
-    reader.close()
+    end(reader)
     assert len(files(root, ".attest")) == 1
     session = make()
     for number in range(len(writers)):
         for word in (b"early %d", b"late %d"):
-            assert session.caches.history(cache_data(word % number)) == "attested"
-
-
-def test_what_another_process_wrote_meanwhile_is_read(make: Make) -> None:
-    """Data that another process read after this one began is also attested here, however often that process adds to its
-    file."""
-    other, session = make(), make()
-    assert session.caches.history(cache_data(b"a")) == "unknown"
-    for data in (b"a", b"b", b"c"):
-        other.caches.read(cache_read(data))
-        assert session.caches.history(cache_data(data)) == "attested"
-
-
-def test_read_under_an_identity_of_an_earlier_pylayer(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a program read of the same driver, under an identity with the global key of pipeline binaries, is
-    attested."""
-    with monkeypatch.context() as earlier:
-        of = Identity.of
-        earlier.setattr(Identity, "of", lambda facts: Identity({**of(facts).fields, "global_key": "00" * 32}))
-        first = make()
-        first.caches.read(cache_read(b"read on a device with binaries"))
-        first.close()
-    second = make()
-    assert second.identity.name != first.identity.name
-    assert second.caches.history(cache_data(b"read on a device with binaries")) == "attested"
-
-
-@pytest.mark.parametrize("history", ["attested", "unknown", "altered", "stale"])
-def test_verdicts(make: Make, history: str) -> None:
-    """By default only data that is known to be wrong is refused. In strict mode, all data that is not known to be right
-    is refused."""
-    data = cache_data(struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, bytes(range(16))), history=history)
-
-    def refused(setting: str) -> bool:
-        return Policy().admit_cache(data, facts(), {**DEFAULTS, "application_caches": setting})[0] == VERDICT_EMPTY
-
-    assert refused("attest") == (history in ("altered", "stale"))
-    assert refused("strict") == (history != "attested")
-    assert not refused("check")
-    assert not refused("report")
-
-
-# ---- processes and disks -----------------------------------------------------------------------------
-
-
-def test_two_processes_at_once(make: Make) -> None:
-    """Two processes of a program attest at the same time. The next process knows both."""
-    first, second = make(), make()
-    first.caches.read(cache_read(b"of the first"))
-    second.caches.read(cache_read(b"of the second"))
-    session = make()
-    assert session.caches.history(cache_data(b"of the first")) == "attested"
-    assert session.caches.history(cache_data(b"of the second")) == "attested"
-
-
-def test_copies_of_an_earlier_pylayer(make: Make, root: str) -> None:
-    """An earlier pylayer kept copies of what programs read. Maintenance deletes them."""
-    session = make()
-    session.caches.read(cache_read(b"read"))
-    assert session.folder is not None
-    copy = Path(session.folder.path, f"{session.program_id:016x}-1.blob")
-    copy.write_bytes(b"read")
-    prune(root)
-    assert not copy.exists() and len(files(root, ".attest")) == 1
-
-
-def test_store_that_cannot_be_written(make: Make, root: str, commands: FakeCommands) -> None:
-    """If nothing can be stored, what the program reads is skipped, and one line says so."""
-    os.makedirs(root)
-    os.chmod(root, 0o777)
-    session = make()
-    for number in range(3):
-        session.caches.read(cache_read(b"data %d" % number))
-    assert len(commands.lines(LOG_WARN)) == 1
-
-
-def test_file_combined_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that another process combines with others between two reads is gone, not damaged."""
-    path = tmp_path / "0-0-0.attest"
-    path.write_bytes(b"something")
-
-    class Opened(Reader):
-        def __init__(self, path: str) -> None:
-            super().__init__(path)
-            os.unlink(path)
-
-    monkeypatch.setattr(reader, "Reader", Opened)
-    damage: list[Any] = []
-    assert cache_history.read_attestations(str(path), bytes(16), damage) == [] and damage == []
+            assert known(session, word % number) == "attested"

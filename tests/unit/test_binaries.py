@@ -5,50 +5,19 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from unit.folders import IDENTITY, loaded, put, run, run_all
 from unit.things import (
-    KIND_GRAPHICS,
-    FakeCommands,
     add_record,
     binaries,
-    cell,
-    counters,
-    keep,
-    load,
-    scan,
 )
 
-from pylayer.inhost.session import DeviceSession
 from pylayer.store import bounds, checking, fold, format, journal, pack, quarantine
 from pylayer.store.binaries import problem
 from pylayer.store.folder import Folder, Loaded
 from pylayer.store.reader import Reader
-from pylayer.values import (
-    CARRIER_BINARIES,
-    CARRIER_CELLS,
-    CELL_EMPTY,
-    LOG_WARN,
-    UNIT_BINARIES,
-    Cell,
-)
-
-Make = Callable[..., DeviceSession]
-
-
-@pytest.fixture
-def make(make: Make) -> Make:
-    return partial(make, carrier=CARRIER_BINARIES)
-
-
-def of_pipeline(*data: bytes, **fields: Any) -> Cell:
-    return cell(binaries(*data), unit=UNIT_BINARIES, **fields)
-
 
 # ---- their structure ---------------------------------------------------------------------------------
 
@@ -87,96 +56,6 @@ def changed(at: int, new: bytes, data: bytes = binaries(b"one", b"two")) -> byte
 def test_impossible_structure(data: bytes, what: str) -> None:
     """An impossible structure is recognised and named, whatever its fields claim."""
     assert what in problem(data)
-
-
-# ---- keeping and loading -----------------------------------------------------------------------------
-
-
-def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int, bytes]]:
-    """Returns magic, kind, flags, duration and data of every record on disk."""
-    found = []
-    for path in Folder(root, session.identity).files(None):
-        data = Path(path).read_bytes()
-        for one in scan(data, []):
-            found.append((one.magic, one.kind, one.flags, one.create_ns, data[one.start : one.start + one.size]))
-    return found
-
-
-def test_kept_as_what_they_are(make: Make, root: str) -> None:
-    """One journal holds binaries and cells, each marked as what it is."""
-    keep(
-        make(),
-        of_pipeline(b"one", kind=KIND_GRAPHICS, create_ns=5),
-        of_pipeline(b"two"),
-        cell(b"a cell"),
-    )
-    assert stored(make(), root) == [
-        (format.BINARIES, KIND_GRAPHICS, 0, 5, binaries(b"one")),
-        (format.BINARIES, 0, 0, 1000, binaries(b"two")),
-        (format.CELL, 0, 0, 1000, b"a cell"),
-    ]
-
-
-def test_next_process_loads_them(make: Make, commands: FakeCommands) -> None:
-    """The next process loads binaries into the index and cells into the cache. Both count as loaded."""
-    keep(make(), of_pipeline(b"one"), cell(b"a cell"), of_pipeline(b"two"))
-    session = make()
-    load(session)
-    assert (commands.binaries, commands.loaded) == ([binaries(b"one"), binaries(b"two")], [b"a cell"])
-    assert session.load.records == 3 and session.load.whole
-    assert session.load.loaded.bytes == len(binaries(b"one")) + len(binaries(b"two")) + len(b"a cell")
-
-
-def test_another_carrier_leaves_them(make: Make, commands: FakeCommands, root: str) -> None:
-    """With cells, nothing is loaded into the index. Stored binaries are still known and are not stored twice."""
-    keep(make(), of_pipeline(b"one"))
-    session = make(carrier=CARRIER_CELLS)
-    load(session)
-    assert (commands.binaries, commands.loaded, session.load.records) == ([], [], 0)
-    keep(session, of_pipeline(b"one"))
-    assert len(stored(session, root)) == 1
-
-
-def test_no_room(make: Make, commands: FakeCommands) -> None:
-    """If there is not enough memory for binaries, the driver is not blamed. The layer counts them."""
-    keep(make(), of_pipeline(b"one"), of_pipeline(b"x" * 10000), of_pipeline(b"two"))
-    commands.binaries_room = 1000
-    session = make()
-    load(session)
-    assert commands.binaries == [binaries(b"one"), binaries(b"two")]
-    assert session.load.records == 2 and session.load.whole
-    assert commands.lines(LOG_WARN) == []
-
-
-def test_device_that_is_gone(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that was destroyed during its load loads nothing."""
-    keep(make(), of_pipeline(b"one"))
-    monkeypatch.setattr(commands, "load_binaries", lambda *_: -1)
-    monkeypatch.setattr(commands, "load_done", lambda _: -1)
-    session = make()
-    load(session)
-    assert session.load.records == 0
-
-
-def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:
-    """A VkPipelineCache that stores nothing does not make the layer stay out if it can use binaries."""
-    session = make()
-    for _ in range(8):
-        keep(session, cell(b"", CELL_EMPTY))
-    load(make())
-    assert commands.switched_off == []
-
-
-def test_warnings(make: Make, commands: FakeCommands) -> None:
-    """Each unexpected event is reported once, when it is first seen."""
-    session = make()
-    session.warn(counters())
-    assert commands.lines(LOG_WARN) == []
-    session.warn(counters(binaries_altered=2, binaries_refused=1))
-    session.warn(counters(binaries_altered=3, binaries_refused=1, binaries_stale=4, binaries_evicted=1))
-    lines = commands.lines(LOG_WARN)
-    assert len(lines) == 4
-    assert "differ from those that it read (2 so far)" in lines[0] and "another driver" in lines[2]
 
 
 # ---- packs -------------------------------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 import pytest
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run_all
@@ -55,39 +53,6 @@ def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
     assert len(packs(folder)) == 2
     enforce(folder, 100_000)
     assert 5 in numbers_left(folder, 1)
-
-
-def test_limit_of_a_program(folder: Folder) -> None:
-    """A program beyond its limit loses its own least recently used records. No other program loses any."""
-    put(folder, 1, range(100), last_used=1000)
-    put(folder, 2, range(90, 110), last_used=10)
-    run_all(folder)
-    enforce(folder, 1 << 40, 100_000)
-    assert numbers_left(folder, 2) == list(range(90, 110))
-    assert 20 <= len(numbers_left(folder, 1)) <= 33
-
-
-def test_within_the_limit_nothing_happens(folder: Folder) -> None:
-    """A store within its limits is not touched."""
-    put(folder, 1, range(10))
-    run_all(folder)
-    before = packs(folder)
-    trimmed = enforce(folder, 1 << 30)
-    assert (packs(folder), trimmed.records, trimmed.bytes_after) == (before, 0, trimmed.bytes_before)
-
-
-def test_dry_run_changes_nothing(folder: Folder) -> None:
-    """A dry run reports how many records would be evicted and changes no byte, neither of packs that are rewritten nor
-    of those that are deleted."""
-    put(folder, 1, range(100), last_used=1000)
-    put(folder, 2, range(100, 120), last_used=10)
-    run_all(folder)
-    before = {path: Path(path).read_bytes() for path in folder.files(None)}
-    dry = enforce(folder, 100_000, dry_run=True)
-    assert {path: Path(path).read_bytes() for path in folder.files(None)} == before
-    assert sorted(os.listdir(folder.path)) == sorted([*map(os.path.basename, before), "identity"])
-    done = enforce(folder, 100_000)
-    assert dry.records == done.records > 80 and len(packs(folder)) == 1
 
 
 def test_old_drivers_leave_before_todays(folder: Folder) -> None:
@@ -147,21 +112,6 @@ def test_one_new_journal_rewrites_no_large_pack(folder: Folder, monkeypatch: pyt
     put(folder, 1, range(300, 390))
     run_all(folder, everything=True)
     assert len(packs(folder)) == 1 and numbers_left(folder, 1) == [*range(100), 200, *range(300, 390)]
-
-
-def test_clock_that_went_backwards(folder: Folder) -> None:
-    """If the clock is set back a year, no file is taken for abandoned, and records are stored and folded."""
-    put(folder, 1, range(3))
-    past = time.time() - 365 * 86400
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(time, "time", lambda: past)
-    monkeypatch.setattr(time, "time_ns", lambda: int(past * 1e9))
-    try:
-        put(folder, 1, range(3, 6))
-        run_all(folder)
-    finally:
-        monkeypatch.undo()
-    assert numbers_left(folder, 1) == list(range(6))
 
 
 def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

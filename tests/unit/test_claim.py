@@ -6,8 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from unit.folders import IDENTITY, put, run
@@ -96,18 +94,6 @@ def test_claim_that_cannot_be_made(folder: Folder, monkeypatch: pytest.MonkeyPat
     assert Claim(folder).acquire()
 
 
-def test_lost_claim_is_not_dropped_twice(folder: Folder) -> None:
-    """A process whose claim somebody removed does not drop the claim of the next process."""
-    first, second = Claim(folder), Claim(folder)
-    assert first.acquire()
-    os.rename(os.path.join(folder.path, "folding"), os.path.join(folder.path, "lost"))
-    assert second.acquire()
-    first.release()
-    assert not Claim(folder).acquire()
-    second.release()
-    assert Claim(folder).acquire()
-
-
 def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
     """A fold removes the half pack of a dead process, but not a file that another process writes without a claim, such
     as an import."""
@@ -117,13 +103,3 @@ def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
     run(fold.Fold(folder, 1))
     assert len([name for name in os.listdir(folder.path) if name.endswith(".tmp")]) == 1
     assert os.path.exists(writer.finish())
-
-
-@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
-def test_claim_that_is_no_directory(folder: Folder, make: Callable[[Path], None]) -> None:
-    """A plain file in the claim's place, as an earlier version made one, or a pipe does not block a fold."""
-    make(Path(folder.path, "folding"))
-    claim = Claim(folder)
-    assert claim.acquire()
-    claim.release()
-    assert os.listdir(folder.path) == ["identity"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import xxhash
-from others import become_another
 from unit.things import run_python
 
 from pylayer.common import compiled, config, paths
@@ -87,15 +86,6 @@ def test_presets_are_part_of_the_version() -> None:
     assert (compiled.SCHEMA_VERSION, xxhash.xxh3_128_hexdigest(text.encode())) == PRESETS
 
 
-@pytest.mark.parametrize("version", ["__version__", "SCHEMA_VERSION"])
-def test_another_version(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    """A copy of another version of this package or of the schema is not used."""
-    load(policy_file, root)
-    monkeypatch.setattr(compiled, version, "other")
-    load(policy_file, root)
-    assert len(copies(root)) == 2
-
-
 def test_every_damage_is_noticed(policy_file: Path, root: str) -> None:
     """A copy with any byte changed, cut anywhere, or empty is ignored, and the file is parsed again."""
     load(policy_file, root)
@@ -108,25 +98,6 @@ def test_every_damage_is_noticed(policy_file: Path, root: str) -> None:
         assert compiled.read_copy(str(copy)) is None
     assert load(policy_file, root) == DOCUMENT
     assert copy.read_bytes() == whole
-
-
-def test_copy_of_another_user(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy in a directory that another user owns or may write to is not read."""
-    load(policy_file, root)
-    (copy,) = copies(root)
-    os.chmod(copy.parent, 0o777)
-    assert compiled.read_copy(str(copy)) is None
-    os.chmod(copy.parent, 0o700)
-    assert compiled.read_copy(str(copy)) == DOCUMENT
-    become_another(copy.parent, monkeypatch)
-    assert compiled.read_copy(str(copy)) is None
-
-
-def test_store_that_cannot_be_written(policy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a read-only store, or none, only the copy is missing."""
-    (tmp_path / "file").touch()
-    assert load(policy_file, str(tmp_path / "file" / "root")) == DOCUMENT
-    assert load(policy_file, None) == DOCUMENT
 
 
 def test_text_that_utf8_cannot_hold(policy_file: Path, root: str) -> None:

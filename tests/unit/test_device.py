@@ -1,4 +1,4 @@
-"""What is decided from a device's facts: cache headers, identities, carriers and plans."""
+"""What is decided from a device's facts: cache headers, identities and carriers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import struct
 from typing import Any
 
 import pytest
-import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit import things
-from unit.things import facts, program
+from unit.things import facts
 
 from pylayer.common import outcomes
 from pylayer.common.cache_header import judge
-from pylayer.common.identity import ABI, Identity, program_id
+from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import DEFAULTS
 from pylayer.policy import Policy, choose_carrier
 from pylayer.values import (
@@ -24,8 +23,6 @@ from pylayer.values import (
     VERDICT_EMPTY,
     VERDICT_PASS,
     CacheData,
-    DeviceFacts,
-    Plan,
 )
 
 UUID = bytes(range(16))
@@ -93,12 +90,6 @@ def test_history_decides(history: str, data: bytes, verdict: int, outcome: str) 
     assert Policy().admit_cache(judged, facts(), DEFAULTS) == (verdict, outcome)
 
 
-def test_every_outcome_is_tested_and_explained() -> None:
-    """Each outcome has a test above and a sentence for people."""
-    assert {outcome for outcome, _ in CASES} == set(outcomes.HEADER)
-    assert all(outcomes.HEADER.values())
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 2**64 - 1), st.booleans())
 def test_judge_takes_anything(data: bytes, size: int, is_null: bool) -> None:
@@ -127,33 +118,6 @@ def test_identity_is_pinned() -> None:
     """These fields must keep this name. With another name, every existing store would be left unread."""
     assert Identity(FIELDS).name == "b806ea7b6b14ce02629cbeefe96fe1d7"
     assert program_id("stutter", "Stutter") == 0xE4685CB3B99C6FF1
-
-
-def test_identity_of_a_device() -> None:
-    """The identity holds everything that tells driver builds apart. Its name is the bytes of the digest."""
-    identity = Identity.of(facts())
-    assert identity.fields == {**FIELDS, "abi": ABI}
-    assert bytes.fromhex(identity.name) == identity.digest
-    assert len(identity.digest) == 16
-
-
-def test_fields_cannot_run_into_each_other() -> None:
-    """A line end in one field does not make the text equal to that of two other fields."""
-    one = Identity.of(facts(driver_info="A\ndriver_name=B", driver_name="C"))
-    other = Identity.of(facts(driver_info="A", driver_name="B\ndriver_name=C"))
-    assert one.digest != other.digest
-
-
-def test_order_of_fields_does_not_count() -> None:
-    """Fields in any order give the same identity."""
-    assert Identity(dict(reversed(FIELDS.items()))).digest == Identity(FIELDS).digest
-
-
-def test_program_id() -> None:
-    """Executable and application both count, and cannot be confused with each other."""
-    numbers = {program_id(*names) for names in (("a", "b"), ("ab", ""), ("", "ab"), ("a", "c"), ("b", "b"))}
-    assert len(numbers) == 5
-    assert program_id("a", "b") == xxhash.xxh3_64_intdigest(b"a\0b")
 
 
 # ---- plan --------------------------------------------------------------------------------------------
@@ -189,97 +153,3 @@ def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int) -> No
     chosen, reason = choose_carrier({**DEFAULTS, "carrier": wanted}, facts(**device))
     assert chosen == carrier
     assert reason
-
-
-def test_stub_driver_is_named() -> None:
-    """The reason names a driver whose cache stores nothing, so that the log says why nothing is stored."""
-    assert "Lavapipe" in choose_carrier(DEFAULTS, facts(driver_id=13))[1]
-
-
-def test_reasons_for_what_was_not_chosen() -> None:
-    """If binaries are wanted but not possible, or a program wants no cache, the reason says so."""
-    assert "VK_KHR_pipeline_binary" in choose_carrier({**DEFAULTS, "carrier": "binaries"}, facts())[1]
-    assert choose_carrier(DEFAULTS, facts(internal_cache_disabled=True))[1] == "the program disables internal caches"
-
-
-def test_plan() -> None:
-    """Settings become a plan."""
-    wanted = {**DEFAULTS, "application_caches": "pass"}
-    plan = Policy().plan_device(program(), facts(), wanted)
-    assert plan == Plan(
-        carrier=CARRIER_CELLS,
-        check_binaries=False,
-        check_caches=False,
-        driver_cache_off=False,
-        may_be_kept=True,
-        record_state=True,
-        tell_creations=True,
-    )
-    assert all(type(value) in (int, bool) for value in plan.as_dict().values())
-
-
-def plan_with(wanted: dict[str, Any], **device: Any) -> Plan:
-    return Policy().plan_device(program(), facts(**device), {**DEFAULTS, **wanted})
-
-
-@pytest.mark.parametrize(
-    ("wanted", "checked"), [("attest", True), ("strict", True), ("check", True), ("report", False), ("pass", False)]
-)
-def test_plan_for_application_binaries(wanted: str, checked: bool) -> None:
-    """The data of a program's binaries is refused if it is altered, unless all data of the program's own passes."""
-    assert plan_with({"application_caches": wanted}).check_binaries is checked
-
-
-@pytest.mark.parametrize(("device", "off"), [({}, True), ({"internal_cache_disabled": True}, False)])
-def test_plan_to_replace_the_drivers_cache(device: dict[str, Any], off: bool) -> None:
-    """The driver's cache is switched off where the layer keeps pipelines in its place."""
-    assert plan_with({"driver_cache": "replace"}, **device).driver_cache_off == off
-
-
-def test_caches_are_checked_without_a_carrier() -> None:
-    """A program that wants no internal cache still gets its own caches and binaries checked."""
-    plan = plan_with({}, internal_cache_disabled=True, binaries_requested=True)
-    assert (plan.carrier, plan.check_caches, plan.check_binaries) == (CARRIER_OFF, True, True)
-
-
-# ---- values ------------------------------------------------------------------------------------------
-
-
-def test_record_needs_every_field() -> None:
-    """A value with a missing or an unknown field cannot be made."""
-    values = facts().as_dict()
-    with pytest.raises(TypeError, match="DeviceFacts has no colour"):
-        DeviceFacts(**values, colour=1)
-    del values["vendor_id"]
-    with pytest.raises(KeyError, match="vendor_id"):
-        DeviceFacts(**values)
-
-
-def test_record_takes_no_other_attribute() -> None:
-    """A policy class that misspells a field of a value is told so."""
-    with pytest.raises(AttributeError, match="vendor"):
-        facts().vendor = 1  # type: ignore[attr-defined]
-
-
-def test_records_compare_by_value() -> None:
-    """Equal fields make equal values with equal hashes. Values of different classes are never equal."""
-    assert facts() == facts()
-    assert hash(facts()) == hash(facts())
-    assert facts() != facts(vendor_id=1)
-    assert facts() != "facts"
-    assert facts() != type("Other", (DeviceFacts,), {})(**facts().as_dict())
-    assert len({facts(), facts(), facts(vendor_id=1)}) == 2
-
-
-@pytest.mark.parametrize(
-    ("executable", "application", "name"),
-    [
-        ("stutter", "", "stutter"),
-        ("stutter", "Stutter", "stutter"),
-        ("stutter-bin", "STUTTER", "stutter-bin"),
-        ("wine64-preloader", "Doom", "wine64-preloader (Doom)"),
-    ],
-)
-def test_program_name(executable: str, application: str, name: str) -> None:
-    """The application's own name is added to the executable's if it says more."""
-    assert program(executable=executable, application=application).name == name

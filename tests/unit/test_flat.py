@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -47,31 +46,3 @@ def test_format() -> None:
     assert flat.dumps(document) == (
         "a.b=i:1\na.c%2Ed=s:x%0Ay\ne.[0=b:1\ne.[1=n:\ne.[2=f:0.5\ne.[3=d:\ne.[4=l:\nf.%5B=s:\n"
     )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a",
-        "a=",
-        "a=i:",
-        "a=i:x",
-        "a=q:1",
-        "a=s:%zz",
-        "a=s:1\na.b=i:1",
-        "a=i:1\na.b.c=i:1",
-        "[0=i:1",
-        "a.%=i:1",
-        ".".join("a" * 200_000) + "=i:1",
-    ],
-    ids=range(11),
-)
-def test_refused(text: str) -> None:
-    """Text that dumps never writes raises ValueError, however deep or contradictory it is."""
-    with pytest.raises(ValueError):
-        flat.loads(text)
-
-
-def test_empty() -> None:
-    """Empty text is an empty mapping."""
-    assert flat.loads("") == flat.loads(flat.dumps({})) == {}

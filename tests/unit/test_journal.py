@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import time
 from pathlib import Path
@@ -10,14 +9,11 @@ from typing import Any
 
 import pytest
 import xxhash
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from unit.things import facts, record, run_python, scan, write_journal
+from unit.things import facts, record, scan
 
 from pylayer.common import owner
 from pylayer.common.identity import Identity
-from pylayer.common.outcomes import STORE
-from pylayer.store import format, reader
+from pylayer.store import format
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
@@ -55,13 +51,6 @@ def test_format_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sealed[56:] == xxhash.xxh3_64_intdigest(sealed[:56], 0x0123456789ABCDEF).to_bytes(8, "little")
     assert one.hex() == RECORD_HEX
     assert record(b"stub=b:1\n", format.NOTE).hex() == NOTE_HEX
-
-
-def test_round_trip() -> None:
-    """Every record is read back with its kind, flags, duration and data, which starts at a multiple of 16."""
-    data = small_journal()
-    assert contents(data) == [(format.CELL, i, 0, 100 + i, bytes(part)) for i, part in enumerate(DATA)]
-    assert all(one.start % 16 == 0 for one in scan(data, []))
 
 
 def test_torn_at_every_byte() -> None:
@@ -119,31 +108,6 @@ def test_damage_is_named() -> None:
         ("zero-filled", end, 4096),
         ("damaged-header", end, 85),
     ]
-
-
-def test_resync_over_several_damaged_headers() -> None:
-    """Records after damaged headers are found again, even if data looks like records."""
-    decoy = b"\0" * 3 + b"CELLSNAPNOTE" * 11 + b"\0" * 9 + b"CELL" * 40
-    records = [record(decoy + bytes([number])) for number in range(6)]
-    data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + b"".join(records))
-    at = 256
-    for number, one in enumerate(records):
-        if number in (0, 2, 3):
-            data[at + 30] ^= 0x40
-        at += len(one)
-    damage: list[Damage] = []
-    found = [data[one.start + one.size - 1] for one in scan(bytes(data), damage)]
-    assert found == [1, 4, 5]
-    one = len(records[0])
-    assert outcomes(damage) == [("damaged-header", 256, one), ("damaged-header", 256 + 2 * one, 2 * one)]
-
-
-def test_resync_ends_soon() -> None:
-    """Megabytes that look like record headers after a damaged one are skipped within seconds."""
-    data = format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + bytes(64) + b"CELL" * (1 << 19) + record(b"behind")
-    start = time.monotonic()
-    assert [one[4] for one in contents(data)] == [b"behind"]
-    assert time.monotonic() - start < 10
 
 
 def header_of_length(size: int) -> bytes:
@@ -205,53 +169,6 @@ def test_file_header_outcomes(data: bytes, outcome: str) -> None:
     assert format.read_file_header(data, IDENTITY.digest)[1] == outcome
 
 
-def test_file_header_says_whose_it_is() -> None:
-    """The header returns the fields that a reader needs."""
-    identity = Identity.of(facts())
-    header, outcome = format.read_file_header(
-        format.file_header(format.PACK, identity, 9, "prögram" * 20, salt=5, size=512)
-    )
-    assert outcome == "ok" and header is not None
-    assert (header.kind, header.identity_digest, header.program) == (format.PACK, identity.digest, 9)
-    assert (header.salt, header.size) == (5, 512)
-    assert header.application.startswith("prögram") and len(header.application.encode()) <= 64
-    assert header.process == owner.this_process()
-
-
-def test_two_writers(tmp_path: Path) -> None:
-    """Two writers of one program use two files at the same time and lose nothing."""
-    writers = [Journal(str(tmp_path), IDENTITY, 7) for _ in range(2)]
-    for number in range(20):
-        data = b"cell %d" % number
-        writers[number % 2].append(format.record_parts(format.CELL, data))
-    for writer in writers:
-        writer.close()
-    files = sorted(tmp_path.iterdir())
-    assert len(files) == 2
-    assert all(path.name.startswith("0000000000000007-") and path.name.endswith(".closed") for path in files)
-    found = sorted(one[4] for path in files for one in contents(Path(path).read_bytes()))
-    assert found == sorted(b"cell %d" % number for number in range(20))
-
-
-def test_file_appears_with_the_first_record(tmp_path: Path) -> None:
-    """A program that compiles nothing leaves no file. The file is private to its owner."""
-    writer = Journal(str(tmp_path), IDENTITY, 7)
-    assert (writer.path, list(tmp_path.iterdir())) == (None, [])
-    writer.append(format.record_parts(format.CELL, b""))
-    assert writer.path is not None and writer.path.endswith(".journal")
-    assert os.stat(writer.path).st_mode & 0o777 == 0o600
-
-
-def test_closed_journal_says_so(tmp_path: Path) -> None:
-    """A closed journal has a name that says so, and keeps its records."""
-    writer = Journal(str(tmp_path), IDENTITY, 7)
-    writer.append(format.record_parts(format.CELL, b"kept"))
-    writer.close()
-    (path,) = tmp_path.iterdir()
-    assert path.name.endswith(".closed")
-    assert [one[4] for one in contents(path.read_bytes())] == [b"kept"]
-
-
 @pytest.mark.parametrize("how", ["renamed", "deleted", "replaced"])
 def test_writer_notices_that_its_journal_was_taken(tmp_path: Path, how: str) -> None:
     """A writer whose journal another process took, because it seemed dead, writes its records again to a new
@@ -308,72 +225,6 @@ def test_full_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest
     assert [len(records) for records in found] == [2, 2, 2]
 
 
-FULL_DISK = """
-import os, resource, sys
-from pylayer.common.identity import Identity
-from pylayer.store import format
-from pylayer.store.journal import Journal
-
-directory, limit, rollover = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-format.MAX_JOURNAL_BYTES = rollover
-
-def append(number):
-    data = b"%04d" % number * 200
-    writer.append(format.record_parts(format.CELL, data))
-
-def limit_files(size):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-writer = Journal(directory, Identity({"vendor_id": 1}), 7)
-kept = []
-if rollover < limit:
-    append(100)
-    kept.append(100)
-    limit = 32
-limit_files(limit)
-for number in range(20):
-    try:
-        append(number)
-        kept.append(number)
-    except OSError:
-        break
-else:
-    raise SystemExit("the limit was never reached")
-for _ in range(3):
-    if limit < 256:
-        try:
-            append(99)
-            raise SystemExit("a file beyond the limit was written")
-        except OSError:
-            pass
-limit_files(resource.RLIM_INFINITY)
-append(42)
-kept.append(42)
-writer.close()
-print(*kept)
-"""
-
-
-@pytest.mark.parametrize(
-    ("limit", "rollover", "files"),
-    [(3000, 1 << 20, 2), (40, 1 << 20, 1), (1000, 1 << 20, 1), (5000, 500, 2)],
-    ids=["record", "header", "first record", "header of the next file"],
-)
-def test_disk_full(tmp_path: Path, limit: int, rollover: int, files: int) -> None:
-    """Records stored before the disk was full stay, the next append works, and no empty or oversized files remain."""
-    kept = [int(number) for number in run_python(FULL_DISK, str(tmp_path), str(limit), str(rollover)).split()]
-    paths = sorted(tmp_path.iterdir())
-    assert len(paths) == files
-    found: list[int] = []
-    for path in paths:
-        damage: list[Damage] = []
-        data = Path(path).read_bytes()
-        found += [int(data[one.start : one.start + 4]) for one in scan(data, damage)]
-        assert damage == []
-        assert len(data) < 256 + 5 * 900
-    assert found == kept
-
-
 def test_too_large_to_be_a_journal(tmp_path: Path) -> None:
     """A file beyond the limit is refused before a byte of it is read."""
     path = tmp_path / "large"
@@ -381,14 +232,6 @@ def test_too_large_to_be_a_journal(tmp_path: Path) -> None:
         file.truncate(format.MAX_FILE_BYTES + 1)
     with pytest.raises(OSError, match="more than a file of the store can have"):
         Reader(str(path))
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.binary(max_size=400))
-def test_noise_is_no_journal(noise: bytes) -> None:
-    """Any bytes are read without an exception and give no record."""
-    assert format.read_file_header(noise)[1] in STORE
-    assert contents(noise) == []
 
 
 HEADER_HEX = (
@@ -411,44 +254,3 @@ NOTE_HEX = (
     "e19f47c42bbe34ff000000000000000000000000000000001d4b820aca83d041"
     "737475623d623a310a00000000000000"
 )
-
-
-# ---- reading part by part --------------------------------------------------------------------------
-
-
-def in_parts(path: Path, part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[bytes], list[Damage]]:
-    """Returns the data of all records, read in parts of this size, and the damage."""
-    monkeypatch.setattr(reader, "PART_BYTES", part_bytes)
-    damage: list[Damage] = []
-    file = Reader(str(path))
-    found = [bytes(part.data_of(one)) for part in file.parts(damage) for one in part.records]
-    return found, damage
-
-
-@pytest.mark.parametrize("part_bytes", [64, 208, 4096])
-def test_damage_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
-    """With any byte flipped and any size of parts, no record is read that was not written, and at most two are lost."""
-    data = [b"%03d" % number * 9 for number in range(12)]
-    path = write_journal(tmp_path / "a.journal", IDENTITY, *(record(one) for one in data))
-    whole = path.read_bytes()
-    for at in range(256, len(whole), 7):
-        hurt = bytearray(whole)
-        hurt[at] ^= 0x10
-        path.write_bytes(hurt)
-        found, damage = in_parts(path, part_bytes, monkeypatch)
-        assert set(found) <= set(data) and len(found) >= len(data) - 2, at
-        assert len(found) == len(data) or damage, at
-    for size in range(256, len(whole), 11):
-        path.write_bytes(whole[:size])
-        found, damage = in_parts(path, part_bytes, monkeypatch)
-        assert found == data[: len(found)]
-        assert all(what.outcome == "truncated" for what in damage), (size, outcomes(damage))
-
-
-@pytest.mark.parametrize("part_bytes", [128, 1 << 20])
-def test_length_beyond_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
-    """A record whose verified header claims more than the file has is neither waited for nor allocated. It counts as
-    one torn record, however much of it exists."""
-    path = write_journal(tmp_path / "a.journal", IDENTITY, header_of_length(1 << 30) + b"text" * 250)
-    found, damage = in_parts(path, part_bytes, monkeypatch)
-    assert (found, outcomes(damage)) == ([], [("truncated", 256, 1064)])

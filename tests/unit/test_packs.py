@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
-from unit.things import flip, run_python
+from unit.folders import IDENTITY, loaded, packs, put, run
+from unit.things import run_python
 
 from pylayer.common.settings import Limits
-from pylayer.store import fold, format, journal, maintenance, pack, quarantine, reader
-from pylayer.store.folder import Folder, Loaded
+from pylayer.store import fold, format, journal, maintenance, quarantine, reader
+from pylayer.store.folder import Folder
 
 # ---- folding -----------------------------------------------------------------------------------------
-
-
-def test_fold_keeps_everything(folder: Folder) -> None:
-    """Each program loads the same records from the pack as from the journals, with kinds, flags and durations."""
-    writer = journal.Journal(folder.path, IDENTITY, 1, "one")
-    for number in range(300):
-        writer.append(
-            format.record_parts(
-                format.CELL, data_of(number), kind=number % 8, flags=number % 2, create_ns=number * 1000
-            )
-        )
-    writer.append(format.record_parts(format.NOTE, b"plain_kind=i:3\n"))  # an older version's, which is dropped
-    writer.close()
-    put(folder, 2, range(200, 400))
-    before = {program: loaded(folder, program) for program in (1, 2, None)}
-    results = run_all(folder)
-    assert [(one.journals, one.records, one.damage) for one in results] == [(1, 300, []), (1, 200, [])]
-    assert [Path(path).suffix for path in folder.files(None)] == [".pack", ".pack"]
-    for program, (data, found) in before.items():
-        now, now_found = loaded(folder, program)
-        assert sorted(now) == sorted(data)
-        assert now_found.damage == []
-        if program == 1:
-            assert now_found.mean_create_ns == found.mean_create_ns > 0
 
 
 def test_equal_content_of_two_pipelines(folder: Folder) -> None:
@@ -58,29 +33,6 @@ def test_equal_content_of_two_pipelines(folder: Folder) -> None:
     assert sorted((cell.fingerprint, cell.last_used) for cell in cells) == [(7, 2), (8, 2)]
 
 
-def test_sizes_grow_by_a_factor(folder: Folder) -> None:
-    """A small journal is not folded into a large pack each time."""
-    put(folder, 1, range(500))
-    run(fold.Fold(folder, 1))
-    large = packs(folder)[0]
-    put(folder, 1, range(490, 520))
-    run(fold.Fold(folder, 1))
-    assert large in packs(folder) and len(packs(folder)) == 2
-    run(fold.Fold(folder, 1, everything=True))
-    assert len(packs(folder)) == 1
-    assert len(loaded(folder, 1)[0]) == 520
-
-
-def test_nothing_to_fold(folder: Folder) -> None:
-    """Without journals nothing is written, and a single pack is not rewritten."""
-    assert run(fold.Fold(folder, 1)).pack is None
-    put(folder, 1, range(3))
-    run(fold.Fold(folder, 1, everything=True))
-    before = packs(folder)
-    assert run(fold.Fold(folder, 1, everything=True)).pack is None
-    assert packs(folder) == before
-
-
 def test_fold_leaves_living_writers_alone(folder: Folder) -> None:
     """A journal whose writer still runs is not folded. Its records stay where they are."""
     writer = journal.Journal(folder.path, IDENTITY, 1)
@@ -90,31 +42,6 @@ def test_fold_leaves_living_writers_alone(folder: Folder) -> None:
     assert writer.path is not None and os.path.exists(writer.path)
     writer.append(format.record_parts(format.CELL, b"still"))
     assert {b"alive", b"still"} <= set(loaded(folder, 1)[0])
-
-
-DEAD_WRITER = """
-import sys
-from pylayer.common.identity import Identity
-from pylayer.store import format, journal
-from pylayer.common import flat
-identity = Identity(flat.loads(sys.argv[2]))
-writer = journal.Journal(sys.argv[1], identity, 1, "dead")
-for number in range(10):
-    writer.append(format.record_parts(format.CELL, b"of the dead %d" % number))
-import os
-os.kill(os.getpid(), 9)
-"""
-
-
-def test_fold_takes_what_the_dead_left(folder: Folder) -> None:
-    """A journal whose writer was killed is folded as it is."""
-    from pylayer.common import flat
-
-    with pytest.raises(AssertionError):  # run_python wants an exit status of 0
-        run_python(DEAD_WRITER, folder.path, flat.dumps(IDENTITY.fields))
-    assert [Path(path).suffix for path in folder.files(None)] == [".journal"]
-    assert run(fold.Fold(folder, 1)).records == 10
-    assert [Path(path).suffix for path in folder.files(None)] == [".pack"]
 
 
 def test_interrupted_anywhere(folder: Folder) -> None:
@@ -136,50 +63,6 @@ def test_interrupted_anywhere(folder: Folder) -> None:
     assert len(loaded(folder, 1)[0]) == 240
 
 
-KILLED_FOLDER = """
-import os, sys
-from pylayer.common import flat
-from pylayer.common.identity import Identity
-from pylayer.store import fold
-from pylayer.store.folder import Folder
-work = fold.Fold(Folder(sys.argv[1], Identity(flat.loads(sys.argv[2]))), 1).steps()
-for number, _ in enumerate(work):
-    if number == int(sys.argv[3]):
-        os.kill(os.getpid(), 9)
-"""
-
-
-@pytest.mark.parametrize("step", [0, 2, 5])
-def test_killed_while_folding(folder: Folder, step: int) -> None:
-    """A process that is killed in a fold keeps all records. The next fold removes its claim and its half pack."""
-    from pylayer.common import flat
-
-    put(folder, 1, range(120))
-    with pytest.raises(AssertionError):
-        run_python(KILLED_FOLDER, folder.root, flat.dumps(IDENTITY.fields), str(step))
-    assert os.path.exists(os.path.join(folder.path, "folding"))
-    assert len(loaded(folder, 1)[0]) == 120
-    result = run(fold.Fold(folder, 1))
-    assert result.claimed and result.records == 120
-    assert sorted(os.listdir(folder.path)) == sorted([os.path.basename(packs(folder)[0]), "identity"])
-
-
-def test_two_folds_at_once(folder: Folder) -> None:
-    """The second of two processes leaves the folder to the first. Even if both folded, nothing would be lost or loaded
-    twice."""
-    put(folder, 1, range(50))
-    first = fold.Fold(folder, 1).steps()
-    next(first)
-    second = fold.Fold(folder, 1)
-    assert list(second.steps()) == [] and not second.result.claimed
-    shutil.rmtree(os.path.join(folder.path, "folding"))
-    third = fold.Fold(folder, 1)
-    run(third)
-    list(first)
-    assert third.result.claimed
-    assert len(loaded(folder, 1)[0]) == 50
-
-
 def test_more_files_than_descriptors(folder: Folder) -> None:
     """A fold in a program's process uses few file descriptors, however many journals there are."""
     for number in range(3 * fold.PROCESS_FILES):
@@ -198,19 +81,6 @@ for _ in range(3):
     assert len(loaded(folder, 1)[0]) == 3 * fold.PROCESS_FILES
 
 
-def test_reader_beside_a_fold(folder: Folder) -> None:
-    """A load that begins before a fold and continues after it misses no record and hands over none twice."""
-    for start in range(0, 400, 40):
-        put(folder, 1, range(start, start + 40))
-    found = Loaded()
-    load = folder.load(1, found)
-    data = [bytes(next(load).data[:0])]
-    run(fold.Fold(folder, 1, everything=True))
-    list(load)
-    assert len(found.records) == 400
-    assert data == [b""] and found.damage == []
-
-
 def test_journal_that_grows_after_all(folder: Folder) -> None:
     """A closed journal is not deleted if somebody appended to it nevertheless."""
     path = put(folder, 1, range(5))
@@ -222,21 +92,6 @@ def test_journal_that_grows_after_all(folder: Folder) -> None:
         file.writelines(format.seal(format.record_parts(format.CELL, b"late"), header.salt))
     list(work)
     assert b"late" in loaded(folder, 1)[0]
-
-
-def test_full_disk_while_folding(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the pack cannot be written, everything stays as it was."""
-    put(folder, 1, range(50))
-    before = sorted(os.listdir(folder.path))
-
-    def full(fd: int, parts: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pack, "write_all", full)
-    with pytest.raises(OSError):
-        run(fold.Fold(folder, 1))
-    assert sorted(os.listdir(folder.path)) == before
-    assert len(loaded(folder, 1)[0]) == 50
 
 
 # ---- damage ------------------------------------------------------------------------------------------
@@ -288,39 +143,6 @@ def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
     assert [what.outcome for what in loaded(folder, 1)[1].damage] == ["foreign-version"]
     run(fold.Fold(folder, 1, must=frozenset([path])))
     assert Path(path).read_bytes() == data
-
-
-def test_damaged_journal_is_folded_without_the_damage(folder: Folder) -> None:
-    """A journal with a damaged record goes to quarantine with the reason; the other records go into the pack."""
-    path = put(folder, 1, range(5))
-    flip(path, 256 + 64 + 10)
-    run(fold.Fold(folder, 1))
-    assert len(loaded(folder, 1)[0]) == 4
-    (item,) = quarantine.items(folder.root)
-    place = f"damaged-data at byte 256, {format.record_size(3000)} bytes: data that does not match its hash"
-    assert item.reason == f"{os.path.relpath(path, folder.root)}: {place}"
-    assert time.time() - 60 < item.time <= time.time()
-
-
-def test_torn_journal_is_no_damage(folder: Folder) -> None:
-    """The journal of a process that was killed while writing is folded. Nothing goes to quarantine."""
-    path = put(folder, 1, range(5))
-    with open(path, "r+b") as file:
-        file.truncate(os.path.getsize(path) - 100)
-    run(fold.Fold(folder, 1))
-    assert len(loaded(folder, 1)[0]) == 4
-    assert quarantine.items(folder.root) == [] and not os.path.exists(path)
-
-
-def test_quarantine_that_cannot_be_written(folder: Folder) -> None:
-    """If the damage cannot be moved to quarantine, its file stays, and the good records are still folded."""
-    path = put(folder, 1, range(5))
-    flip(path, 256 + 64 + 10)
-    Path(folder.root, "quarantine").write_text("in the way")
-    run(fold.Fold(folder, 1))
-    assert os.path.exists(path)
-    assert len(packs(folder)) == 1
-    assert len(loaded(folder, 1)[0]) == 4
 
 
 def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,18 +211,6 @@ def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytes
         if asked.acquire(blocking=False):
             answered.release()
     assert work.result.written and not in_vain
-
-
-def test_a_fold_whose_disk_fails_leaves_everything(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = put(folder, 7, range(4))
-
-    def fsync(fd: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(OSError):
-        run(fold.Fold(folder, 7))
-    assert os.listdir(folder.path).count(os.path.basename(path)) == 1 and not folder.files(None, (".pack",))
 
 
 def test_a_fold_that_is_given_up_while_the_disk_works_leaves_everything(

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from others import become_another, pretend_to_be, without_private_group
+from others import become_another, pretend_to_be
 
 from pylayer.common import files, paths
 
@@ -57,46 +57,6 @@ def test_places(environment: dict[str, str], variables: dict[str, str], store: s
     assert paths.config_file() == policy
 
 
-def test_relative_own_variables(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PYLAYER_STORE and PYLAYER_CONFIG may be relative to the program's working directory at its start."""
-    monkeypatch.chdir(tmp_path)
-    environment.update({"PYLAYER_STORE": "store", "PYLAYER_CONFIG": "../p.yaml"})
-    assert paths.store_root() == str(tmp_path / "store")
-    assert os.path.realpath(paths.config_file() or "") == str(tmp_path.parent / "p.yaml")
-
-
-def test_make_private(tmp_path: Path) -> None:
-    """A new directory is private to its owner. An existing one is not changed."""
-    path = tmp_path / "a"
-    paths.make_private(str(path))
-    assert path.stat().st_mode & 0o777 == 0o700
-    os.chmod(path, 0o755)
-    paths.make_private(str(path))
-    with pytest.raises(OSError):
-        (tmp_path / "file").touch()
-        paths.make_private(str(tmp_path / "file"))
-
-
-@pytest.mark.parametrize(
-    ("mode", "trusted"),
-    [(0o700, True), (0o755, True), (0o500, True), (0o770, False), (0o702, False), (0o777, False), (0o1777, False)],
-)
-def test_directory_that_others_may_write(
-    tmp_path: Path, mode: int, trusted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A directory that a group or everybody may write to is refused, with the command that corrects it."""
-    path = tmp_path / "it"
-    path.mkdir()
-    os.chmod(path, mode)
-    without_private_group(monkeypatch)
-    if trusted:
-        paths.require_own(str(path))
-        return
-    with pytest.raises(paths.UntrustedDirectory) as caught:
-        paths.require_own(str(path))
-    assert str(caught.value) == f"{path} can be written by others (chmod go-w {path}); it is not used"
-
-
 def test_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another user's directory is refused and the user is named, even through a link."""
     path = tmp_path / "it"
@@ -127,12 +87,6 @@ def test_private_group(user: int, group: int, trusted: bool, monkeypatch: pytest
         else:
             with pytest.raises(paths.UntrustedDirectory):
                 paths.require_own("/tmp")
-
-
-def test_root_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory that root owns and only root can write to is trusted like the user's own."""
-    pretend_to_be(monkeypatch, 54321)
-    paths.require_own("/usr")
 
 
 def test_file_in_a_shared_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,14 +68,6 @@ def test_no_such_run(several: list[recorded.Run], word: str, error: type[Excepti
         recorded.choose(several, word, "/store")
 
 
-def test_devices_of_a_process_are_one(tmp_path: Path) -> None:
-    """A process that used two devices and only queried a third counts as one run of two devices."""
-    for device, pipelines in (("first", 3), ("second", 4), ("third", 0)):
-        recorded_runs.write(tmp_path, device=device, counters={"pipelines": pipelines})
-    found = recorded.read(str(tmp_path))
-    assert [run.texts["device"] for run in recorded.choose(found, "last", "/store")] == ["first", "second"]
-
-
 def test_earlier_run_is_of_the_same_program_and_device(several: list[recorded.Run]) -> None:
     """'previous' skips other programs. The first run has no previous one."""
     assert recorded.earlier(several, several[2]) is several[0]
@@ -186,16 +178,6 @@ def test_kinds_add_up_to_the_counters(tmp_path: Path) -> None:
     assert (run["hits"], run["compiled"], run["compile_ns"]) == (3, 6, 8)
 
 
-def test_totals_of_the_run_come_before_the_timeline(tmp_path: Path) -> None:
-    """Pipelines are counted by kind from the run's own totals, because its timeline may lack events."""
-    own = {
-        "compute": {"hits": 7, "compiled": 2, "compile_ns": 9},
-        "graphics": {"hits": 0, "compiled": 0, "compile_ns": 0},
-    }
-    recorded_runs.write(tmp_path, [pipeline(0, 1)], kinds=own)
-    assert [(kind["kind"], kind["hits"], kind["compiled"]) for kind in only(tmp_path)["kinds"]] == [("compute", 7, 2)]
-
-
 def test_a_run_that_died_lasted_until_its_last_frame(tmp_path: Path) -> None:
     """A run that presented for a minute after its last pipeline, and died, lasted a minute, and its page shows it."""
     shown = [Present(MONOTONIC + at * 10 * MS, number, 101, 1) for number, at in enumerate(range(6001), 1)]
@@ -244,15 +226,6 @@ def test_against_an_earlier_run(tmp_path: Path) -> None:
     assert [own["fingerprint"] for own in found["new_pipelines"]] == [f"{3:016x}"]
     assert [own["fingerprint"] for own in found["compiled_again"]] == [f"{2:016x}"]
     assert (found["this"]["compiled"], found["earlier"]["compiled"], found["earlier"]["stalls"]) == (2, 1, 1)
-
-
-def test_against_a_run_without_timeline(tmp_path: Path) -> None:
-    """If one run has no timeline, the comparison of pipelines is left out."""
-    recorded_runs.write(tmp_path, started=1.0)
-    recorded_runs.write(tmp_path, [pipeline(0, 5)], started=2.0, start_ticks=2)
-    then, now = recorded.read(str(tmp_path))
-    found = compare.against(str(tmp_path), now, then, figures.FRAME_NS)
-    assert found["only_now"] is found["again"] is found["only_then"] is None and found["new_pipelines"] == []
 
 
 HOSTILE = [

@@ -12,7 +12,6 @@ from typing import Any
 
 import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
-from report import made_up
 
 from pylayer.report import figures, page, page_data, recorded
 from pylayer.store.frames import Present
@@ -59,24 +58,6 @@ def test_texts_of_programs_are_texts(tmp_path: Path) -> None:
     assert "<img" not in own and "onerror=alert(2)&gt;" in own
     outside = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert "\x1b" not in outside and "\u202e" not in outside and "{{ 7 * 7 }}" in outside
-
-
-def test_page_without_timeline_says_so(tmp_path: Path) -> None:
-    """If no timeline was recorded, the page says why and has everything else."""
-    recorded_runs.write(tmp_path)
-    text = render(tmp_path)
-    assert "No timeline was recorded" in text and "Stored by this run" in text
-
-
-def test_what_time_saved_means(tmp_path: Path) -> None:
-    """The page explains the estimate with the run's own numbers, or says that there is none."""
-    told = {"hits": 1200, "hit_ns": 30 * MS, "load_wait_ns": 5 * MS}
-    recorded_runs.write(tmp_path / "known", counters={**told, "compiled": 1, "compile_ns": 3 * MS}, loaded_records=40)
-    recorded_runs.write(tmp_path / "unknown", counters=told, loaded_records=40)
-    known, unknown = (" ".join(render(tmp_path / name).split()) for name in ("known", "unknown"))
-    assert "Here: 1,200 hits in 30.0 ms, 40 stored pipelines loaded, 5.0 ms waited.</dd>" in known
-    assert "no estimate" not in known
-    assert "For this run there is no estimate, because the time of compiles is unknown.</dd>" in unknown
 
 
 def data_of(root: Path) -> dict[str, Any]:
@@ -131,19 +112,3 @@ def test_frames_are_told_in_few_numbers(tmp_path: Path) -> None:
     assert data["start_us"] == [0, 10_000, 40_000, 40_000]
     assert data["numbers"] == [[0, 3, 2], [2, 3, 8]]
     assert data["durations"] == [[1, 10_000], [3, 10_000]] and data["late"] == [[2, 30_000, 1]]
-
-
-def test_what_other_runs_have_of_a_pipeline(tmp_path: Path) -> None:
-    """The first and the last creation, the runs with it, and those in which it was part of a stall."""
-    recorded_runs.write(tmp_path, [pipeline(1000, 20), pipeline(3000, 1)], started=1000.0)
-    recorded_runs.write(tmp_path, [pipeline(2000, 2)], started=5000.0, start_ticks=2)
-    found = page_data.past(str(tmp_path), recorded.read(str(tmp_path)), figures.FRAME_NS)
-    assert found == {0xABC: page_data.Past(1001.0, 5002.0, 2, 1)}
-
-
-def test_page_of_a_long_run_is_small(tmp_path: Path) -> None:
-    """With 20,000 pipelines and 100,000 frames the page has less than 1.5 MB; with 125 pipelines, less than 0.25."""
-    made_up.write_page(tmp_path / "long.html", 20_000, 1000, 100_000)
-    assert (tmp_path / "long.html").stat().st_size < 1_500_000
-    made_up.write_page(tmp_path / "short.html", 125, 60, 5000)
-    assert (tmp_path / "short.html").stat().st_size < 250_000

@@ -10,7 +10,6 @@ import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 
 from pylayer.report import recorded, trace
-from pylayer.store.frames import Present
 
 
 def written(root: Path, *words: str) -> dict[str, Any]:
@@ -104,24 +103,6 @@ def test_two_devices_of_a_process_share_its_pid(tmp_path: Path) -> None:
     assert sum(event["name"] == "process_name" for event in found["traceEvents"]) == 2
 
 
-def test_frames_of_two_devices_have_rows_of_their_own(tmp_path: Path) -> None:
-    """Each swapchain of each device has a row. Swapchains of two devices may have the same number."""
-    for device in ("first", "second"):
-        shown = [Present(MONOTONIC + at * MS, number, 101, 1) for number, at in enumerate((0, 10, 20), 1)]
-        recorded_runs.write(tmp_path, [], presents=shown, device=device)
-    frames = [event for event in written(tmp_path)["traceEvents"] if event.get("cat") == "pylayer,frame"]
-    assert len(frames) == 4 and len({event["pid"] for event in frames}) == 1
-    assert len({event["tid"] for event in frames}) == 2
-
-
-def test_nanoseconds_are_kept(tmp_path: Path) -> None:
-    """Times are exact to the nanosecond after 100 days of uptime."""
-    start = 100 * 24 * 3600 * 10**9 + 1
-    recorded_runs.write(tmp_path, [Event("pipeline", start, 1, "compiled", thread=1)])
-    (event,) = [event for event in written(tmp_path)["traceEvents"] if event["ph"] == "X"]
-    assert (round(event["ts"] * 1000), event["dur"]) == (start, 0.001)
-
-
 def test_a_long_run_is_written_in_pieces(tmp_path: Path) -> None:
     """No piece of a trace has more than a part of the events, so that a trace takes little memory."""
     recorded_runs.write(tmp_path, [pipeline(number, 0.5) for number in range(3000)])
@@ -132,13 +113,3 @@ def test_a_long_run_is_written_in_pieces(tmp_path: Path) -> None:
     taken = list(whole.pieces())
     assert len(taken) > 4 and max(map(len, taken)) < sum(map(len, taken)) / 2
     assert len(json.loads("".join(taken))["traceEvents"]) == whole.count > 3000
-
-
-def test_types_of_later_versions_have_a_row(tmp_path: Path) -> None:
-    """An event of an unknown type is shown by the name of its type."""
-    recorded_runs.write(tmp_path, [pipeline(0, 1)])
-    ((run, line),) = [(run, run.timeline(str(tmp_path))) for run in recorded.read(str(tmp_path))]
-    assert line is not None
-    line.events.append(Event("later", MONOTONIC, 5))
-    (event,) = [event for event in trace.events([(run, line)]) if event["name"] == "later"]
-    assert event["tid"] == trace.OTHER_ROW

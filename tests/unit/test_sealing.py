@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from unit.folders import IDENTITY, loaded, put_attestation
-from unit.things import add_record, flip
+from unit.things import flip
 
-from pylayer.store import cache_history, format, pack
+from pylayer.store import cache_history, format
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
@@ -40,17 +40,6 @@ def test_a_record_inside_of_data_is_none(folder: Folder) -> None:
     found, result = loaded(folder, 7)
     assert found == [b"the next"]
     assert [what.outcome for what in result.damage] == ["damaged-header"]
-
-
-def test_a_record_inside_of_a_packs_data_is_none(folder: Folder) -> None:
-    """The same in a pack that has records outside of blocks."""
-    path = Path(folder.path) / f"{7:016x}-1.pack"
-    writer = pack.PackWriter(str(path), IDENTITY, 7)
-    for data in (embedded(), b"the next"):
-        add_record(writer, data)
-    writer.finish()
-    flip(path, path.read_bytes().index(format.CELL) + 20)
-    assert loaded(folder, 7)[0] == [b"the next"]
 
 
 @pytest.mark.parametrize("first", [256, 4096])

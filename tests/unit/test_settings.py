@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.things import facts, program
 
-from pylayer.common.settings import DEFAULTS, glob_matches, settings_for, top_setting
+from pylayer.common.settings import DEFAULTS, glob_matches, settings_for
 
 
 @pytest.mark.parametrize(
@@ -44,19 +44,6 @@ def test_glob_equals_a_regular_expression(pattern: str, text: str) -> None:
     """The hand-written match agrees with the obvious regular expression."""
     expression = "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern)
     assert glob_matches(pattern, text) is bool(re.fullmatch(expression, text, re.I | re.S))
-
-
-def test_glob_takes_no_exponential_time() -> None:
-    """Matching a pattern with many stars against a long text ends quickly."""
-    assert not glob_matches("*a" * 30 + "b", "a" * 3000)
-
-
-def test_defaults() -> None:
-    """With an empty document the defaults are in force, as a copy."""
-    in_force = settings_for({}, program(), facts())
-    assert in_force == DEFAULTS
-    in_force["carrier"] = "off"
-    assert DEFAULTS["carrier"] == "auto"
 
 
 def test_rules_in_order() -> None:
@@ -93,9 +80,3 @@ def test_conditions(match: dict[str, Any], holds: bool) -> None:
     """A rule matches if all its conditions do."""
     document = {"rules": [{"match": match, "set": {"carrier": "off"}}]}
     assert (settings_for(document, program(), facts())["carrier"] == "off") is holds
-
-
-def test_top_settings() -> None:
-    """policy and share have defaults of their own."""
-    assert [top_setting({}, key) for key in ("policy", "share")] == [None, "program"]
-    assert top_setting({"share": "all"}, "share") == "all"

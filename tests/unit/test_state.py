@@ -137,35 +137,6 @@ def test_newer_version(tmp_path: Path) -> None:
     assert len(after.paths) == len(before) + 1 and set(before) < set(after.paths) and fingerprints(after) == [21, 31]
 
 
-def test_wrong_clock(tmp_path: Path) -> None:
-    """What was used in the future is evicted first."""
-    put(tmp_path, range(10), size=4096, when=1 << 40)
-    put(tmp_path, range(10, 20), size=4096)
-    fold(tmp_path, 12 * 4096)
-    left = fingerprints(state.read(str(tmp_path), PROGRAM))
-    assert len(left) > 5 and set(left) <= set(range(11, 21))
-
-
-def test_torn_end(tmp_path: Path) -> None:
-    """A killed writer's last record is lost, and its file is no damaged one."""
-    path = Path(put(tmp_path, range(3)))
-    put(tmp_path, range(3, 5))
-    path.write_bytes(path.read_bytes()[:-9])
-    fold(tmp_path)
-    assert fingerprints(state.read(str(tmp_path), PROGRAM)) == [1, 2, 4, 5]
-    assert quarantine.items(str(tmp_path)) == []
-
-
-def test_made_of_each_other(tmp_path: Path) -> None:
-    """Objects cannot name each other in a circle, because a name is a digest. If somebody could, it would end."""
-    found = State(str(tmp_path), PROGRAM)
-    circle = {b"a" * 16: b"b" * 16, b"b" * 16: b"a" * 16}
-    objects = {name: recorded.object_of(bytes(96), 11, handles=[(8, 19, other)]) for name, other in circle.items()}
-    found.data = objects.__getitem__  # type: ignore[method-assign]
-    with pytest.raises(Unusable, match="made of each other"):
-        found.with_inputs(b"a" * 16, ())
-
-
 def test_hostile_lengths() -> None:
     """No length is believed."""
     rng = random.Random(1)

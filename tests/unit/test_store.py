@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import xxhash
-from others import become_another, without_private_group
-from unit.folders import IDENTITY, cells, run
+from others import without_private_group
+from unit.folders import IDENTITY, cells
 from unit.things import facts, record, write_journal
 
 from pylayer.common import files, flat
 from pylayer.common.identity import Identity
-from pylayer.store import fold, format, reader, runs
+from pylayer.store import fold, format, runs
 from pylayer.store.folder import Folder, Loaded, read_identity
 
 
@@ -24,16 +24,6 @@ def journal_in(folder: Folder, name: str, *records: bytes) -> Path:
 
 
 # ---- replace_file ------------------------------------------------------------------------------------
-
-
-def test_replace_file(tmp_path: Path) -> None:
-    """A file is made, then replaced whole; it is its owner's alone and nothing else is left."""
-    path = tmp_path / "file"
-    files.replace_file(str(path), b"one")
-    files.replace_file(str(path), b"another")
-    assert path.read_bytes() == b"another"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert os.listdir(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("error", [OSError("no space"), KeyboardInterrupt()])
@@ -69,34 +59,7 @@ def test_replace_file_in_pieces(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_write_all_goes_on_after_a_short_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the system did not take at once is written with further calls."""
-    path = tmp_path / "file"
-    real_write = os.write
-    monkeypatch.setattr(os, "writev", lambda fd, parts: real_write(fd, bytes(parts[0])[:2]))
-    monkeypatch.setattr(os, "write", lambda fd, data: real_write(fd, bytes(data)[:3]))
-    with open(path, "wb") as file:
-        assert files.write_all(file.fileno(), [b"some", memoryview(b" bytes"), b""]) == 10
-    assert path.read_bytes() == b"some bytes"
-
-
-def test_unique_names_sort_by_time() -> None:
-    """Names made later sort later, and two are never equal."""
-    names = []
-    for _ in range(5):
-        names.append(files.unique_name())
-        time.sleep(0.001)
-    assert names == sorted(set(names))
-
-
 # ---- folder ------------------------------------------------------------------------------------------
-
-
-def test_nothing_stored(tmp_path: Path) -> None:
-    """A store that is not there loads as empty and is not made by that."""
-    loaded = Loaded()
-    assert cells(Folder(str(tmp_path / "root"), IDENTITY), into=loaded) == []
-    assert (loaded.damage, list(tmp_path.iterdir())) == ([], [])
 
 
 def test_prepare(folder: Folder) -> None:
@@ -181,27 +144,6 @@ def test_duplicates_are_loaded_once(folder: Folder) -> None:
     assert cells(folder) == [b"same", b"other"]
 
 
-def test_batches_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch holds what is in one part of the file, and there is none without a record."""
-    monkeypatch.setattr(reader, "PART_BYTES", 10 * 80)
-    journal_in(folder, f"{7:016x}-1.journal", *(record(b"%d" % number) for number in range(20)))
-    sizes = [len(batch.offsets) for batch in folder.load(7, Loaded())]
-    assert sizes == [10, 10]
-
-
-def test_totals_of_the_systems_store(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a load has of the system's store counts as what it has of the user's."""
-    system = Folder(str(tmp_path / "system"), IDENTITY)
-    system.prepare()
-    journal_in(system, f"{7:016x}-1.closed", record(b"shipped", create_ns=1000), record(b"also", create_ns=3000))
-    run(fold.Fold(system, 7, everything=True))
-    journal_in(folder, f"{7:016x}-1.journal", record(b"own", create_ns=8000))
-    monkeypatch.setenv("PYLAYER_SYSTEM_STORE", system.root)
-    loaded = Loaded()
-    assert sorted(cells(folder, into=loaded)) == [b"also", b"own", b"shipped"]
-    assert (loaded.bytes, loaded.mean_create_ns) == (14, 4000)
-
-
 def test_unknown_record_stays_with_the_store(folder: Folder) -> None:
     """A record of a type that this version does not know never reaches a driver, and those behind it do."""
     journal_in(folder, f"{7:016x}-1.journal", record(b"future", b"BINY"), record(b"known"))
@@ -228,19 +170,6 @@ def test_damage_is_named_with_its_file(folder: Folder) -> None:
     assert str(loaded.damage[0]) == (f"{path}: damaged-data at byte 336, 80 bytes: data that does not match its hash")
 
 
-def test_unreadable_file(folder: Folder) -> None:
-    """A file that cannot be read is reported, and the others are loaded."""
-    Path(folder.path, f"{7:016x}-1.journal").mkdir()
-    Path(folder.path, f"{7:016x}-2.journal").symlink_to("/nowhere")
-    journal_in(folder, f"{7:016x}-3.journal", record(b"good"))
-    loaded = Loaded()
-    assert cells(folder, into=loaded) == [b"good"]
-    assert [(what.path, what.outcome, what.detail) for what in loaded.damage] == [
-        (f"{folder.path}/{7:016x}-1.journal", "unreadable", "Is a directory"),
-        (f"{folder.path}/{7:016x}-2.journal", "unreadable", "Too many levels of symbolic links"),
-    ]
-
-
 @pytest.mark.parametrize("level", ["root", "store", "identity"])
 def test_folder_that_others_may_write(folder: Folder, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If others can write to any level of the folder, nothing is loaded, and the level is named with what to do."""
@@ -255,15 +184,6 @@ def test_folder_that_others_may_write(folder: Folder, level: str, monkeypatch: p
     ]
     with pytest.raises(OSError):
         folder.prepare()
-
-
-def test_folder_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder that another user owns is not loaded."""
-    journal_in(folder, f"{7:016x}-1.journal", record(b"planted"))
-    become_another(Path(folder.path), monkeypatch)
-    loaded = Loaded()
-    assert cells(folder, into=loaded) == []
-    assert loaded.damage[0].outcome == "untrusted" and "belongs to user" in loaded.damage[0].detail
 
 
 def test_folded_while_the_names_were_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,15 +232,6 @@ def test_run_file(tmp_path: Path) -> None:
     run.write(values)
     assert list(runs.read_all(root)) == [values]
     assert os.listdir(run.directory) == [os.path.basename(run.path)]
-
-
-def test_run_file_is_written_when_it_changed(tmp_path: Path) -> None:
-    """Equal values are not written again."""
-    run = runs.RunFile(str(tmp_path))
-    run.write({"hits": 1})
-    before = os.stat(run.path).st_ino, os.stat(run.path).st_mtime_ns
-    run.write({"hits": 1})
-    assert (os.stat(run.path).st_ino, os.stat(run.path).st_mtime_ns) == before
 
 
 def test_damaged_run_is_passed_over(tmp_path: Path) -> None:

@@ -80,18 +80,6 @@ def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> Non
     assert run_fold(folder, must=frozenset([path])).records == (size > 336)
 
 
-def test_directory_with_the_name_of_a_journal(folder: Folder) -> None:
-    """A file whose header cannot even be read stays where it is and does not stop the fold of others."""
-    os.mkdir(os.path.join(folder.path, f"{7:016x}-0-0.closed"))
-    os.mkdir(os.path.join(folder.path, f"{7:016x}-0.pack"))
-    for n in range(3):
-        put(folder, f"{7:016x}-{n + 1}-1.closed", file_of(record(b"cell %d" % n)))
-    result = run_fold(folder)
-    assert (result.pack is not None, result.records) == (True, 3)
-    assert [what.outcome for what in result.damage] == ["unreadable", "unreadable"]
-    assert len(cells(folder)) == 3
-
-
 @pytest.mark.parametrize("name", ["x", "-", "f" * 40 + "-x", "\x1b[31m-x.pack", "zz-1-x"])
 @pytest.mark.parametrize("reason", [b"", bytes(5000), b"\xff\xfe\n\n", b"a\nb"])
 def test_quarantine_with_anything_in_it(tmp_path: Path, name: str, reason: bytes) -> None:
@@ -115,13 +103,6 @@ def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
     assert not Claim(folder).acquire()
     os.utime(path, (time.time() - 1000,) * 2)
     assert Claim(folder).acquire()
-
-
-def test_claim_that_cannot_be_looked_at(folder: Folder) -> None:
-    """If the claim's place is a link that points to itself, nothing is folded and only OSError is raised."""
-    os.symlink("folding", os.path.join(folder.path, "folding"))
-    with pytest.raises(OSError):
-        Claim(folder).acquire()
 
 
 def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -69,16 +68,6 @@ def append(journal: Journal, syncer: Syncer) -> None:
     syncer.written(journal)
 
 
-def test_never(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """With null, nothing is synced."""
-    syncer = Syncer(None, failures.append)
-    journal = journal_in(folder)
-    append(journal, syncer)
-    syncer.start(journal)
-    syncer.wait(5)
-    assert disk.synced == []
-
-
 def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes within the interval wait for its end. Another thread waits for the disk."""
     now = time.monotonic()
@@ -115,68 +104,6 @@ def test_closed_within_the_interval(folder: Folder, disk: Disk, failures: list[O
     assert suffix in (kind, file_kinds.CLOSED) and directory == IDENTITY.name and failures == []
 
 
-def test_nothing_new(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """Without a write since the last sync, the disk is not used."""
-    syncer = Syncer(5, failures.append)
-    journal = journal_in(folder)
-    append(journal, syncer)
-    for _ in range(3):
-        syncer.start(journal)
-        syncer.wait(5)
-    assert disk.synced == [".journal", IDENTITY.name]
-
-
-def test_failing_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """If the disk fails, the first failure is reported once."""
-    syncer = Syncer(5, failures.append)
-    disk.error = OSError(5, "Input/output error")
-    journal = journal_in(folder)
-    append(journal, syncer)
-    for _ in range(3):
-        append(journal, syncer)
-        syncer.start(journal)
-        syncer.wait(5)
-    assert failures == [disk.error]
-
-
-def test_write_that_fails_after_good_ones(
-    folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a write fails, what was written before is still put on the disk, and the name of its file."""
-
-    def fail(*arguments: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    syncer = Syncer(5, failures.append)
-    journal = journal_in(folder)
-    append(journal, syncer)
-    monkeypatch.setattr("pylayer.store.journal.write_all", fail)
-    with pytest.raises(OSError, match="No space left"):
-        append(journal, syncer)
-    syncer.start(journal)
-    syncer.wait(5)
-    assert disk.synced == [".closed", IDENTITY.name]
-    assert failures == []
-
-
-@pytest.mark.parametrize("replaced", [False, True])
-def test_write_into_a_directory_that_is_gone(
-    folder: Folder, disk: Disk, failures: list[OSError], replaced: bool
-) -> None:
-    """If a write fails because the directory is gone or is a file now, that is the only failure that is reported."""
-    syncer = Syncer(5, failures.append)
-    journal = journal_in(folder)
-    append(journal, syncer)
-    shutil.rmtree(folder.path)
-    if replaced:
-        Path(folder.path).write_text("mine")
-    with pytest.raises((FileNotFoundError, NotADirectoryError)):
-        append(journal, syncer)
-    syncer.start(journal)
-    syncer.wait(5)
-    assert disk.synced == [] and failures == []
-
-
 def test_no_thread_to_be_had(
     folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,13 +119,3 @@ def test_no_thread_to_be_had(
     syncer.start(journal)
     assert disk.synced == [".journal", IDENTITY.name]
     syncer.wait(0)
-
-
-def test_many_jobs(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """Jobs that are added while the thread works are done too."""
-    syncer = Syncer(5, failures.append)
-    journal = journal_in(folder)
-    for _ in range(50):
-        append(journal, syncer)
-        syncer.start(journal)
-    until(lambda: disk.synced.count(".journal") == 50)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from unit.things import FakeCommands, cell, counters, facts, program
+from unit.things import facts
 
 from pylayer.common.identity import Identity
-from pylayer.inhost.run_log import RunLog
-from pylayer.store import format, runs, timeline
+from pylayer.store import format, timeline
 from pylayer.store.timeline import Event, TimelineFile
-from pylayer.values import CELL_EMPTY, OUTCOME_NAMES, UNIT_NONE, Activity
 
 IDENTITY = Identity.of(facts())
 
@@ -70,12 +66,6 @@ def test_bytes(tmp_path: Path) -> None:
     expected += b"".join(number.to_bytes(4, "little") for number in (0, 5, 7, 1))
     expected += bytes([1, 0, 3, 2]) + bytes(12)
     assert data[at + 64 : at + 128] == expected and len(data) == at + 128
-
-
-def test_nothing_happened(tmp_path: Path) -> None:
-    """A run without events has no file."""
-    written(tmp_path).close()
-    assert not (tmp_path / "runs").exists() and timeline.read(str(tmp_path), "run") is None
 
 
 def test_torn(tmp_path: Path) -> None:
@@ -140,27 +130,6 @@ def test_cannot_be_written(tmp_path: Path) -> None:
     assert file.dropped == 2 and file.events == 0
 
 
-def test_deleted(tmp_path: Path) -> None:
-    """A file that somebody deletes, with its directory, ends the timeline without an error, and is not made again."""
-    file = TimelineFile(str(tmp_path), "run", IDENTITY)
-    file.add(Event("end", 1))
-    file.flush()
-    shutil.rmtree(tmp_path / "runs")
-    for start in (2, 3):
-        file.add(Event("end", start))
-        file.flush()
-    assert file.events == 1 and file.dropped == 2 and not (tmp_path / "runs").exists()
-
-
-def test_ended(tmp_path: Path) -> None:
-    """Events after the end are not written, and create no file."""
-    file = written(tmp_path, Event("end", 1))
-    file.close()
-    file.add(Event("end", 2))
-    file.flush()
-    assert len(events(tmp_path)) == 1
-
-
 def test_hostile_texts(tmp_path: Path) -> None:
     """Texts of programs are cut to a limit and otherwise read back unchanged. Their number is limited too."""
     texts = ["</script>\x1b[31m\n", "x" * 500, *(f"entry{number}" for number in range(10_000))]
@@ -223,124 +192,3 @@ def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
     file.add(Event("hits", 2))
     file.flush()
     assert [event.start_ns for event in events(tmp_path, "0000")] == [1, 2]
-
-
-# ---- recording ---------------------------------------------------------------------------------------
-
-
-def recording(root: Path, commands: FakeCommands) -> RunLog:
-    device = SimpleNamespace(commands=commands, serial=5, identity=IDENTITY, program=program(), program_id=7)
-    return RunLog(device, str(root))  # type: ignore[arg-type]
-
-
-def write(what: RunLog, root: Path, **totals: int) -> list[Event]:
-    what.write({"version": 1}, counters(**totals), str(root))
-    ((name, _),) = runs.read_named(str(root))
-    line = timeline.read(str(root), name)
-    return line.events if line is not None else []
-
-
-def values(root: Path) -> dict[str, object]:
-    ((_, found),) = runs.read_named(str(root))
-    return found
-
-
-def test_outcomes(tmp_path: Path) -> None:
-    """The outcome of a pipeline comes from its cell, or from the layer if there is no cell."""
-    what = recording(tmp_path, FakeCommands())
-    what.creation(cell(b"data", start_ns=5, entry_point="MainCS"), kept_bytes=4)
-    what.creation(cell(b"", flags=CELL_EMPTY))
-    for outcome in range(1, len(OUTCOME_NAMES)):
-        what.creation(cell(b"", unit=UNIT_NONE, outcome=outcome, pipelines=2))
-    what.creation(cell(b"", unit=UNIT_NONE, outcome=77))
-    found = write(what, tmp_path)
-    assert [event.outcome or event.type for event in found] == [
-        *("compiled", "uncacheable", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "wait"),
-        "compiled",
-    ]
-    assert (found[0].text, found[0].value, found[0].start_ns, found[1].text) == ("MainCS", 4, 5, "")
-    assert values(tmp_path)["kinds"] == {"compute": {"hits": 0, "compiled": 9, "compile_ns": 6000}}
-    assert values(tmp_path)["passed_ns"] == 1000
-
-
-def test_outcome_is_unknown_without_feedback(tmp_path: Path) -> None:
-    """On a device without creation feedback, only the time of a plain creation suggests that it compiled, so it does
-    not count as compiled."""
-    what = recording(tmp_path, FakeCommands())
-    what.feedback = False
-    what.creation(cell(b"", unit=UNIT_NONE, outcome=OUTCOME_NAMES.index("plain")))
-    (event,) = write(what, tmp_path)
-    assert (event.outcome, event.is_compile, event.may_be_compile) == ("unknown", False, True)
-    assert values(tmp_path)["kinds"] == {} and values(tmp_path)["feedback"] is False
-
-
-def test_shaders_and_names(tmp_path: Path) -> None:
-    """The shaders of a pipeline are written once, with their names, and so are the names of pipelines. They are no
-    events, and a reader that follows the file has them too."""
-    what = recording(tmp_path, FakeCommands())
-    follower = timeline.Follower(str(tmp_path), what._run.name)
-    shaders = (1, 0x1234, "vertex of it"), (0x10, 0x5678, "")
-    for _ in range(2):
-        what.creation(cell(b"data", fingerprint=9, shaders=shaders))
-    what.creation(cell(b"data", fingerprint=10, shaders=((0x20, 7, ""),)))
-    what.creation(cell(b"data", fingerprint=11, shaders=((1, 7, "a"), (0x10, 8, "b"))))
-    named = {"unit": UNIT_NONE, "outcome": OUTCOME_NAMES.index("named")}
-    what.creation(cell(b"", fingerprint=9, shaders=((0, 0, "its name"),), **named))
-    what.creation(cell(b"", fingerprint=10, **named))
-    assert [event.outcome for event in write(what, tmp_path)] == ["compiled"] * 4
-    assert [event.outcome for event in follower.new()] == ["compiled"] * 4
-    line = follower.line
-    assert line.shaders == {9: list(shaders), 10: [(0x20, 7, "")], 11: [(1, 7, "a"), (0x10, 8, "b")]}
-    assert line.names == {9: "its name"}
-    assert [line.name_of(number) for number in (9, 10, 11, 12)] == ["its name", "", "a + b", ""]
-
-
-def test_hits_by_the_second(tmp_path: Path) -> None:
-    """Hits of each kind, and other counters, are recorded as their increase since the last look."""
-    commands = FakeCommands()
-    what = recording(tmp_path, commands)
-    commands.doing = Activity(
-        kind_hits=[3, 0, 0, 0, 0, 2, 0, 0], queued=1, queued_bytes=2, queued_bytes_most=3, untold=4
-    )
-    found = write(what, tmp_path, failed=1)
-    assert [(event.type, event.kind, event.value, event.text) for event in found] == [
-        ("hits", 0, 3, ""),
-        ("hits", 5, 2, ""),
-        ("count", 0, 1, "failed"),
-    ]
-    commands.doing = Activity(
-        kind_hits=[3, 0, 0, 0, 0, 9, 0, 0], queued=0, queued_bytes=0, queued_bytes_most=3, untold=4
-    )
-    more = write(what, tmp_path, failed=1)[3:]
-    assert [(event.kind, event.value) for event in more] == [(5, 7)]
-    assert more[0].start_ns == found[0].start_ns + found[0].duration_ns
-    run = values(tmp_path)
-    assert (run["queued"], run["queued_bytes_most"], run["timeline_dropped"], run["timeline_events"]) == (0, 3, 4, 4)
-
-
-def test_end(tmp_path: Path) -> None:
-    """A run records its end once. Writing it again does not change the end, and its timeline is complete."""
-    what = recording(tmp_path, FakeCommands())
-    write(what, tmp_path)
-    assert values(tmp_path)["ended"] == 0
-    before = time.time()
-    what.end(time.monotonic_ns())
-    what.end(time.monotonic_ns())
-    assert [event.type for event in write(what, tmp_path)] == ["end"]
-    what.close()
-    assert [event.type for event in write(what, tmp_path, failed=3)] == ["end"]
-    ended = values(tmp_path)["ended"]
-    assert isinstance(ended, float) and before <= ended <= time.time()
-
-
-def test_totals_without_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a timeline cannot be written, totals are still written."""
-
-    def fail(_: TimelineFile) -> None:
-        raise OSError(28, "No space left on device")
-
-    what = recording(tmp_path, FakeCommands())
-    monkeypatch.setattr(TimelineFile, "flush", fail)
-    with pytest.raises(OSError, match="No space left"):
-        write(what, tmp_path)
-    assert values(tmp_path)["version"] == 1

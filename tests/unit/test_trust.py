@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import py_compile
-import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,14 +47,6 @@ def test_file_that_others_may_write(folder: Folder, mode: int, monkeypatch: pyte
     without_private_group(monkeypatch)
     path.chmod(mode)
     assert loaded(folder) == (0, [f"unreadable: {path} can be written by others (chmod go-w {path}); it is not used"])
-
-
-def test_file_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that another user put into the store while it was writable is not read."""
-    path = journal_in(folder)
-    become_another(path, monkeypatch)
-    count, (why,) = loaded(folder)
-    assert count == 0 and "belongs to user" in why
 
 
 @pytest.mark.parametrize("below", ["store", "identity"])
@@ -149,12 +140,6 @@ def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
     assert compiled.read_copy(f"{root}/policy/real") is not None
 
 
-def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
-    """A file with a second name is read: backups make such links, and only owner and mode count."""
-    os.link(journal_in(folder), tmp_path / "backup")
-    assert loaded(folder) == (1, [])
-
-
 def make_folder(root: str) -> None:
     folder = Folder(root, IDENTITY)
     folder.prepare()
@@ -230,35 +215,7 @@ def test_sentinel_where_everybody_may_write(folder: Folder, tmp_path: Path, monk
 # ---- policy ------------------------------------------------------------------------------------------
 
 
-def test_policy_file_may_be_a_link(tmp_path: Path) -> None:
-    """A policy file that is a link, for example into a repository of settings, is read if its target can be trusted."""
-    (tmp_path / "dotfiles").mkdir()
-    real = tmp_path / "dotfiles" / "policy.yaml"
-    real.write_text("share: all\n")
-    (tmp_path / "policy.yaml").symlink_to(real)
-    assert paths.read_own_file(str(tmp_path / "policy.yaml"), 100) == b"share: all\n"
-    real.chmod(0o666)
-    with pytest.raises(paths.UntrustedDirectory):
-        paths.read_own_file(str(tmp_path / "policy.yaml"), 100)
-
-
-def test_policy_file_that_is_a_pipe(tmp_path: Path) -> None:
-    """A pipe in the place of the policy file is refused without waiting for its writer."""
-    os.mkfifo(tmp_path / "policy.yaml")
-    document, (problem,) = compiled.load(None, str(tmp_path / "policy.yaml"), None)
-    assert document == {} and str(problem) == f"{tmp_path}/policy.yaml cannot be read: Not a regular file"
-
-
 POLICY = "from pylayer.policy import Policy\nclass Mine(Policy):\n    pass\n"
-
-
-def test_policy_class(tmp_path: Path) -> None:
-    """A class and what it imports come from beside the policy file, including packages."""
-    (tmp_path / "trust_helpers").mkdir()
-    (tmp_path / "trust_helpers" / "__init__.py").write_text("")
-    (tmp_path / "trust_helpers" / "one.py").write_text("ONE = 1\n")
-    (tmp_path / "trust_mine.py").write_text(f"from trust_helpers.one import ONE\n{POLICY}")
-    assert type(user_policy.load("trust_mine:Mine", f"{tmp_path}/policy.yaml")).__name__ == "Mine"
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646])
@@ -270,17 +227,6 @@ def test_policy_module_that_others_may_write(tmp_path: Path, mode: int, monkeypa
     path.chmod(mode)
     with pytest.raises(paths.UntrustedDirectory):
         user_policy.load(f"{path.stem}:Mine", f"{tmp_path}/policy.yaml")
-
-
-def test_policy_package_that_others_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module is not imported from a subdirectory that others may write to."""
-    without_private_group(monkeypatch)
-    (tmp_path / "trust_open").mkdir()
-    (tmp_path / "trust_open" / "__init__.py").write_text("")
-    (tmp_path / "trust_open").chmod(stat.S_IRWXU | stat.S_IWGRP)
-    (tmp_path / "trust_user.py").write_text(f"import trust_open.x\n{POLICY}")
-    with pytest.raises(OSError):
-        user_policy.load("trust_user:Mine", f"{tmp_path}/policy.yaml")
 
 
 def test_policy_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,25 +260,6 @@ def test_policy_directory_is_checked_for_modules_that_are_not_in_it(
     with pytest.raises(paths.UntrustedDirectory):
         user_policy.load(f"{module}:Absent", f"{tmp_path}/policy.yaml")
     assert sys.path == before
-
-
-@pytest.mark.parametrize("class_name", ["Absent", "Other", "Failing"])
-def test_policy_class_that_cannot_be_used(tmp_path: Path, class_name: str) -> None:
-    """If the class cannot be used, its directory is not a place for later imports."""
-    text = "class Other:\n    pass\nclass Failing:\n    def __init__(self):\n        raise ValueError\n"
-    (tmp_path / f"trust_{class_name}.py").write_text(text)
-    before = list(sys.path)
-    with pytest.raises((AttributeError, TypeError, ValueError)):
-        user_policy.load(f"trust_{class_name}:{class_name}", f"{tmp_path}/policy.yaml")
-    assert sys.path == before
-
-
-def test_policy_class_that_imports_when_it_is_made(tmp_path: Path) -> None:
-    """The class may import from its directory in its constructor, too."""
-    (tmp_path / "trust_late_helper.py").write_text("")
-    init = "    def __init__(self):\n        import trust_late_helper\n"
-    (tmp_path / "trust_late.py").write_text(POLICY.replace("    pass\n", init))
-    assert type(user_policy.load("trust_late:Mine", f"{tmp_path}/policy.yaml")).__name__ == "Mine"
 
 
 def test_policy_is_source_code(tmp_path: Path) -> None:

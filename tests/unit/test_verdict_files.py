@@ -13,17 +13,13 @@ from typing import Any
 
 import pytest
 import xxhash
-from unit.things import SERIAL, FakeCommands, cell, facts, keep, load
-from unit.things import session as new_session
 
 from pylayer.common import file_kinds, owner
 from pylayer.common.files import unique_name
-from pylayer.common.identity import Identity, program_id
-from pylayer.inhost.session import DeviceSession
-from pylayer.store import deaths, fold, format, marks, sentinel, verdict_files, verdicts
+from pylayer.common.identity import program_id
+from pylayer.store import deaths, format, marks, sentinel, verdict_files, verdicts
 from pylayer.store.folder import Folder
-from pylayer.store.verdicts import DAY, DECIDED, PIPELINE, STUB, Verdict, Verdicts
-from pylayer.values import CARRIER_OFF
+from pylayer.store.verdicts import DAY, DECIDED, PIPELINE, Verdict, Verdicts
 
 #: The program of the sessions here.
 PROGRAM = program_id("stutter", "Stutter")
@@ -58,34 +54,10 @@ def death(folder: Folder, *marks: bytes, pid: int = GONE, machine: bytes | None 
     return path
 
 
-def session(folder: Folder, commands: FakeCommands | None = None) -> DeviceSession:
-    """Returns a session of a device that exists, as the next process would make it."""
-    return new_session(folder.root, commands or FakeCommands())
-
-
-def stored(folder: Folder, **pipelines: int) -> dict[str, bytes]:
-    """Stores cells with these fingerprints, from a run that has ended. Returns their data by name."""
-    run = session(folder)
-    run.watch()
-    keep(run, *(cell(name.encode(), fingerprint=fingerprint) for name, fingerprint in pipelines.items()))
-    run.close()
-    return {name: name.encode() for name in pipelines}
-
-
 def reviewed(folder: Folder, read_only: bool = False) -> Verdicts:
     """Returns what is decided for the program after a start that looked for deaths."""
     found = deaths.review(folder, read_only)
     return found[PROGRAM].known if PROGRAM in found else verdict_files.read(folder, PROGRAM)
-
-
-def loads(folder: Folder) -> tuple[set[bytes], FakeCommands]:
-    """Returns what the next run gives to the driver."""
-    commands = FakeCommands()
-    run = session(folder, commands)
-    run.watch()
-    load(run)
-    run.close()
-    return set(commands.loaded), commands
 
 
 # ---- marks ---------------------------------------------------------------------------------------
@@ -108,15 +80,6 @@ def test_layout_is_the_layers() -> None:
     assert marked[sentinel.PROBE] == "PROBE"
     assert f"PYLAYER_MARK_ADDED {min(sentinel.ADDED)} " in text
     assert f"PYLAYER_MARK_END {max(sentinel.ADDED) + 1}\n" in text
-
-
-@pytest.mark.parametrize("call", [0, 1, *sentinel.ADDED, 0xFFFFFFFF])
-def test_calls_that_say_nothing(folder: Folder, call: int) -> None:
-    """No mark, an incomplete mark, a call that the layer added, and a mark that no layer writes make no stored data
-    suspected."""
-    stored(folder, one=11)
-    path = death(folder, mark(call, 11))
-    assert loads(folder)[0] == {b"one"} and not path.exists()
 
 
 def test_process_that_lives(folder: Folder) -> None:
@@ -148,161 +111,15 @@ def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPa
     assert reviewed(folder).fingerprints == [11] and not other.exists()
 
 
-def test_more_ids_than_a_mark_has(folder: Folder) -> None:
-    """An impossible count is cut to the number of existing ids."""
-    data = bytearray(mark(marks.PIPELINES, *range(1, 14)))
-    data[6:8] = b"\xff\xff"
-    death(folder, bytes(data))
-    assert reviewed(folder).fingerprints == list(range(1, 14))
-
-
 # ---- what is set aside, and comes back --------------------------------------------------------------
 
 
-def test_record_that_was_loaded(folder: Folder) -> None:
-    """The suspected records of a load are left out and compiled again. They are used again if the new bytes are
-    equal."""
-    stored(folder, one=11, two=12)
-    death(folder, mark(marks.RECORDS, number(xxhash.xxh3_128_digest(b"one"))))
-    assert loads(folder)[0] == {b"two"}
-    run = session(folder)
-    load(run)
-    assert run.pipelines.new(cell(b"one", fingerprint=11)) == []  # it is already stored
-    run.close()
-    assert loads(folder)[0] == {b"one", b"two"}
-
-
-def test_one_line_for_all_that_comes_back(folder: Folder) -> None:
-    """What one death set aside and is compiled again piece by piece is one line when it ends, as when it began."""
-    names = {name: number for number, name in enumerate(("one", "two", "three"), 11)}
-    stored(folder, **names)
-    death(folder, mark(marks.RECORDS, *(number(xxhash.xxh3_128_digest(name.encode())) for name in names)))
-    run = session(folder)
-    load(run)
-    for name, fingerprint in names.items():
-        run.pipelines.write(run.pipelines.new(cell(name.encode(), fingerprint=fingerprint)))
-    run.close()
-    assert run.learning.told == [
-        "3 stored records are set aside, because the program died while the driver handled them",
-        "3 stored records are used again",
-    ]
-
-
-def test_other_bytes_take_the_place(folder: Folder) -> None:
-    """A suspected pipeline that compiles to other bytes is stored and probed for again. The old bytes stay out."""
-    stored(folder, one=11, two=12)
-    death(folder, mark(marks.PIPELINES, 11))
-    loaded, commands = loads(folder)
-    assert loaded == {b"two"} and commands.suspected == [([11], 0)]
-    stored(folder, other=11)
-    loaded, commands = loads(folder)
-    assert loaded == {b"two", b"other"} and commands.suspected == [([], 0)]  # only a record
-
-
-def test_other_bytes_than_those_of_the_system(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same holds if the old bytes are in the system's store, where nothing is written."""
-    system = Folder(str(tmp_path / "system"), folder.identity)
-    system.prepare()
-    stored(system, one=11, two=12)
-    list(fold.Fold(system, PROGRAM).steps())
-    monkeypatch.setenv("PYLAYER_SYSTEM_STORE", system.root)
-    assert loads(folder)[0] == {b"one", b"two"}
-    death(folder, mark(marks.PIPELINES, 11))
-    assert loads(folder)[0] == {b"two"}
-    stored(folder, other=11)
-    assert loads(folder)[0] == {b"two", b"other"}
-
-
-def test_suspected_after_it_was_made_anew(folder: Folder) -> None:
-    """If a process dies with a record that was already compiled again, the record stays out, whatever is compiled
-    next."""
-    stored(folder, one=11)
-    for _ in range(2):
-        death(folder, mark(marks.PIPELINES, 11))
-        assert loads(folder)[0] == set()
-        run = session(folder)
-        load(run)
-        assert run.pipelines.new(cell(b"one", fingerprint=11)) == []
-        run.close()
-    assert loads(folder)[0] == set()
-
-
-def test_unknown_fingerprint(folder: Folder) -> None:
-    """For a pipeline without a fingerprint, the layer is told its kind."""
-    death(folder, mark(marks.PIPELINES, 0, kind=3))
-    assert loads(folder)[1].suspected == [([], 8)]
-
-
-def test_application_data(folder: Folder) -> None:
-    """An application's data is identified by the beginning of its digest, even if pipelines were created with it."""
-    digest = xxhash.xxh3_128_digest(b"a cache file")
-    death(folder, mark(marks.APPLICATION, number(digest)))
-    assert reviewed(folder).takes_application_data(digest)
-    verdict_files.forget(folder)
-    death(folder, mark(marks.PIPELINES, 11, cache=number(digest)))
-    found = reviewed(folder)
-    assert found.takes_application_data(digest) and found.holds(PIPELINE, 0, 11)
-
-
-def test_too_many_deaths(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After three starts that found deaths which nothing cleared, the layer is off for this program, and for no other.
-    A week later it is tried again: the first death renews the verdict."""
-    for fingerprint in (11, 12, 13):
-        death(folder, mark(marks.PIPELINES, fingerprint))
-        reviewed(folder)
-    commands = FakeCommands()
-    run = session(folder, commands)
-    run.watch()
-    assert run.state is not None and run.state.carrier == CARRIER_OFF
-    assert run.off_by_verdict and commands.switched_off == [SERIAL] and "died repeatedly" in run.reason
-    run.close()
-    assert verdict_files.read(folder, PROGRAM + 1).off is None
-    at(monkeypatch, 7 * DAY - 60)
-    assert verdict_files.read(folder, PROGRAM).off is not None
-    at(monkeypatch, 7 * DAY + 60)
-    assert reviewed(folder).off is None
-    death(folder, mark(marks.PIPELINES, 14))
-    assert reviewed(folder).off is not None
-
-
-def test_deaths_while_compiling(folder: Folder) -> None:
-    """A program that is always killed while the driver may compile never loses the layer."""
-    for fingerprint in range(11, 21):
-        death(folder, mark(marks.COMPILE, fingerprint))
-        assert reviewed(folder).off is None
-
-
-def test_deaths_that_are_cleared(folder: Folder) -> None:
-    """A program that is always killed while it uses stored data never loses the layer if much of it did no harm before,
-    and each pipeline compiles to the same bytes."""
-    for fingerprint in range(11, 21):
-        name = f"p{fingerprint}".encode()
-        stored(folder, **{name.decode(): fingerprint})
-        death(folder, mark(marks.PIPELINES, fingerprint, used=verdicts.SUCCESSES))
-        assert name not in loads(folder)[0]
-        run = session(folder)
-        run.watch()
-        load(run)
-        assert run.pipelines.new(cell(name, fingerprint=fingerprint)) == []
-        run.pipelines.write([])  # the process is killed after this
-        assert verdict_files.read(folder, PROGRAM).off is None
-        assert name in loads(folder)[0]
-
-
 def test_processes_that_die_together(folder: Folder) -> None:
-    """Deaths that one start finds count once. What was compiled again since stays in use even if an earlier death is
-    found late."""
-    stored(folder, one=11)
+    """Deaths that one start finds count once."""
     for fingerprint in (11, 11, 12, 13):
         death(folder, mark(marks.PIPELINES, fingerprint))
-    late = death(folder, mark(marks.PIPELINES, 11))
-    data = late.read_bytes()
-    late.unlink()
     found = reviewed(folder)
     assert found.fingerprints == [11, 12, 13] and found.off is None
-    stored(folder, one=11)  # clears it
-    late.write_bytes(data)
-    assert loads(folder)[0] == {b"one"}
 
 
 def at(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -313,31 +130,13 @@ def at(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 def test_suspicion_ends(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """After 14 days, suspected records are used again. Twice as long later they are forgotten."""
-    stored(folder, one=11)
     death(folder, mark(marks.PIPELINES, 11))
-    assert loads(folder)[0] == set()
+    assert reviewed(folder).fingerprints == [11]
     at(monkeypatch, 14 * DAY + 60)
-    assert loads(folder)[0] == {b"one"}
+    assert verdict_files.read(folder, PROGRAM).fingerprints == []
     at(monkeypatch, 29 * DAY)
     verdict_files.write(folder, PROGRAM, "a game", [])
     assert folder.files(None, (file_kinds.VERDICT,)) == []
-
-
-def test_clock_that_was_ahead(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was decided while the clock was a year ahead does not count once it is right, and the next decision does."""
-    stored(folder, one=11)
-    path = death(folder, mark(marks.PIPELINES, 11))
-    data = path.read_bytes()
-    at(monkeypatch, 365 * DAY)
-    assert reviewed(folder).fingerprints == [11]
-    monkeypatch.undo()
-    assert loads(folder)[0] == {b"one"}
-    path.write_bytes(data)
-    assert reviewed(folder).fingerprints == [11]
-    at(monkeypatch, 365 * DAY)  # ahead again, and back
-    assert verdict_files.read(folder, PROGRAM).fingerprints == []
-    monkeypatch.undo()
-    assert verdict_files.read(folder, PROGRAM).fingerprints == [11]
 
 
 def test_two_starts_find_the_same_death(folder: Folder) -> None:
@@ -347,39 +146,6 @@ def test_two_starts_find_the_same_death(folder: Folder) -> None:
     reviewed(folder)
     path.write_bytes(data)
     assert reviewed(folder).entries[PIPELINE, 0, 11].runs == 1
-
-
-def test_death_of_another_program(folder: Folder) -> None:
-    """A death costs the program that died, and not this one."""
-    stored(folder, one=11)
-    path = death(folder, mark(marks.PIPELINES, 11))
-    data = bytearray(path.read_bytes())
-    data[:256] = header(folder, GONE)
-    fields = list(format.FILE_HEADER.unpack(data[:256]))
-    fields[13] = 77
-    head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
-    data[:256] = head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
-    path.write_bytes(data)
-    assert loads(folder)[0] == {b"one"} and not path.exists()
-    assert verdict_files.read(folder, 77).fingerprints == [11]
-
-
-@pytest.mark.parametrize("call", sentinel.ADDED)
-def test_death_in_an_added_call(folder: Folder, call: int) -> None:
-    """A death in a call that the layer adds switches it off for that kind, in all programs, for a day. If a process
-    dies in it again after that, for 90 days. Calls that kills hit often need a second death."""
-    if call in verdicts.OFTEN_KILLED:
-        death(folder, mark(call, 11, kind=3))
-        assert loads(folder)[1].off == []
-    death(folder, mark(call, 11, kind=3))
-    assert loads(folder)[1].off == [(SERIAL, call, 3)]
-    known = verdict_files.read(folder, verdict_files.EVERY_PROGRAM)
-    (verdict,) = known.in_force(verdicts.ADDED_CALL)
-    assert DAY - 60 < verdict.until_s - time.time() <= DAY
-    later = Verdicts(time.time_ns() + 2 * DAY * 10**9)
-    later.add(verdict)
-    again = later.accuse(verdicts.ADDED_CALL, 3, call, later.now_ns)
-    assert again is not None and again.until_s - later.now_s > 89 * DAY
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -438,16 +204,6 @@ def test_files_that_become_one_meanwhile(folder: Folder, monkeypatch: pytest.Mon
     assert not meanwhile and len(listing(PROGRAM, (file_kinds.VERDICT,))) == 1
 
 
-def test_nothing_to_remember(folder: Folder) -> None:
-    """Evidence that a success refuted leaves no file."""
-    verdict_files.write(folder, PROGRAM, "a game", [verdict(0, STUB, flags=0)])
-    known = verdict_files.read(folder, PROGRAM)
-    cleared = known.acquit(STUB)
-    assert cleared is not None
-    verdict_files.write(folder, PROGRAM, "a game", [cleared])
-    assert folder.files(None, (file_kinds.VERDICT,)) == []
-
-
 @pytest.mark.parametrize("what", ["version", "type"])
 def test_newer_version(folder: Folder, what: str) -> None:
     """A newer version's file stays, and so does one with types that this version does not know. What this version knows
@@ -491,85 +247,3 @@ def test_entries_are_bounded(folder: Folder) -> None:
     assert verdict_files.read(folder, PROGRAM).fingerprints == list(range(5, verdicts.MAX_ENTRIES + 5))
     (path,) = map(Path, folder.files(None, (file_kinds.VERDICT,)))
     assert path.stat().st_size < verdict_files.MAX_BYTES
-
-
-def test_notes_of_older_versions(folder: Folder) -> None:
-    """Files and notes that older versions wrote for the same purpose do no harm."""
-    stored(folder, one=11)
-    Path(folder.path, f"{PROGRAM:016x}-{unique_name()}.suspects").write_bytes(b"anything")
-    salt = format.new_salt()
-    head = format.file_header(format.JOURNAL, folder.identity, PROGRAM, "a game", salt=salt)
-    notes = [part for text in (b"stub=b:1\n", b"plain_kind=i:0\n") for part in format.record_parts(format.NOTE, text)]
-    Path(folder.path, f"{PROGRAM:016x}-{unique_name()}.closed").write_bytes(b"".join([head, *format.seal(notes, salt)]))
-    loaded, commands = loads(folder)
-    assert loaded == {b"one"} and commands.switched_off == []
-
-
-# ---- where the sentinel's file is --------------------------------------------------------------------
-
-
-def test_runtime_directory(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the store's file system is not suitable, the sentinel is in the runtime directory. The next start finds it
-    there; starts with other stores do not."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    asked: list[str] = []
-
-    def watch(fd: int) -> int:
-        asked.append(os.path.realpath(f"/proc/self/fd/{fd}"))
-        return sentinel.UNFIT if asked[-1].startswith(folder.path) else 0
-
-    path = sentinel.open_sentinel(folder, program_id("a", "b"), "a game", watch)
-    assert path is not None and path.startswith(str(tmp_path / "pylayer-live")) and len(asked) == 2
-    assert os.stat(path).st_size == sentinel.BYTES and not list(Path(folder.path).glob("*.live"))
-    data = bytearray(Path(path).read_bytes())
-    data[:256] = header(folder, GONE)
-    data[256:384] = mark(marks.PIPELINES, 11)
-    Path(path).write_bytes(data)
-    other = Folder(folder.root, Identity.of(facts(driver_version=1)))
-    other.prepare()
-    assert not reviewed(other).entries and reviewed(folder).fingerprints == [11]
-
-
-def test_no_place_is_fit(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If no file system is suitable, there is no sentinel, and no file is left."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert sentinel.open_sentinel(folder, 7, "a game", lambda fd: sentinel.UNFIT) is None
-    assert sentinel.open_sentinel(folder, 7, "a game", lambda fd: -1) is None
-    assert not list(tmp_path.rglob("*.live"))
-
-
-def test_store_that_is_only_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A death that cannot be recorded is still suspected in this process."""
-    stored(folder, one=11)
-    death(folder, mark(marks.PIPELINES, 11))
-
-    def fails(*arguments: object, **options: object) -> None:
-        raise PermissionError("read-only")
-
-    monkeypatch.setattr(verdict_files, "write", fails)
-    monkeypatch.setattr(sentinel, "open_sentinel", fails)
-    assert loads(folder)[0] == set()
-
-
-def test_death_of_a_process_that_could_not_know(folder: Folder) -> None:
-    """A run that read what is decided before a death was judged does not count as a second run with evidence, although
-    its sentinel was made later."""
-    stored(folder, one=11)
-    run = session(folder)
-    assert not run.learning.known.entries
-    death(folder, mark(marks.PIPELINES, 11))
-    assert reviewed(folder).fingerprints == [11]
-    run.watch()
-    (path,) = sentinel.files(folder.path)
-    data = bytearray(Path(path).read_bytes())
-    created = slice(120, 128)
-    fields = bytearray(header(folder, GONE))
-    fields[created] = data[created]
-    fields[format.HASHED_FILE_HEADER : format.FILE_HEADER.size] = struct.pack(
-        "<Q", xxhash.xxh3_64_intdigest(bytes(fields[: format.HASHED_FILE_HEADER]))
-    )
-    data[:256] = fields
-    data[256:384] = mark(marks.PIPELINES, 11)
-    Path(path).write_bytes(data)
-    (verdict,) = (one for one in reviewed(folder).in_force(PIPELINE))
-    assert verdict.runs == 1 and not os.path.exists(path)
