@@ -19,18 +19,17 @@
 #define INSTRUCTION_POINTER gregs[REG_RIP]
 #endif
 
-static void *exit_from_thread(void *unused)
+static void *exit_from_thread(void *milliseconds)
 {
-    (void)unused;
+    usleep(1000 * (useconds_t)atoi(milliseconds));
     exit(4);
 }
 
-/* While main goes on creating pipelines. */
-static void step_exit_in_thread(char **unused)
+/* After so many milliseconds, while main goes on creating pipelines. */
+static void step_exit_in_thread(char **arguments)
 {
-    (void)unused;
     pthread_t thread;
-    if (pthread_create(&thread, NULL, exit_from_thread, NULL))
+    if (pthread_create(&thread, NULL, exit_from_thread, arguments[0]))
         die("no thread");
     for (;;)
         host_create_pipelines(host_next_pipeline++, 1);
@@ -163,7 +162,7 @@ static void step_use_in_destructor(char **unused)
 }
 
 const Step ending_steps[] = {
-    {"exit-in-thread", 0, step_exit_in_thread},       {"exit-in-handler", 1, step_exit_in_handler},
+    {"exit-in-thread", 1, step_exit_in_thread},       {"exit-in-handler", 1, step_exit_in_handler},
     {"exit-under-lock", 0, step_exit_under_lock},     {"end", 1, step_end},
     {"main-thread-ends", 0, step_main_thread_ends},   {"use-at-exit", 0, step_use_at_exit},
     {"use-in-destructor", 0, step_use_in_destructor}, {0},

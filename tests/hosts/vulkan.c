@@ -13,16 +13,30 @@
 
 VkDevice host_device;
 static Program program;
+static const char *layers[2];
+static Wanted wanted_instance = {.layers = layers};
 unsigned host_next_pipeline;
 
 /* Where the size of the workgroup stands in shader_code. */
 #define LOCAL_SIZE_WORD 23
 #define MOST_PIPELINES 1024
 
+static void step_names(char **arguments)
+{
+    wanted_instance.application = arguments[0];
+    wanted_instance.engine = arguments[1];
+}
+
+static void step_layer(char **arguments)
+{
+    layers[wanted_instance.layer_count++] = arguments[0];
+}
+
+/* Of the names and layers of the steps before. */
 static void step_instance(char **unused)
 {
     (void)unused;
-    say("instance %d", open_instance(&program, &(Wanted){0}));
+    say("instance %d", open_instance(&program, &wanted_instance));
 }
 
 static void make_device(const void *features, const char *const *extensions, uint32_t extension_count)
@@ -151,6 +165,8 @@ static void step_await_journal(char **arguments)
 }
 
 const Step vulkan_steps[] = {
+    {"names", 2, step_names},
+    {"layer", 1, step_layer},
     {"instance", 0, step_instance},
     {"device", 0, step_device},
     {"binary-device", 0, step_binary_device},

@@ -11,7 +11,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from world import BUILD, PACKAGE, World
+from host_steps import END, HOST
+from world import PACKAGE, World
 
 MODULES = (
     "_policy", "abc", "codecs", "encodings", "flat", "importlib", "io", "json", "os", "posix",
@@ -116,7 +117,7 @@ def test_layer_by_a_relative_path(world: World, library: Path) -> None:
         if path.suffix == ".py" or ".so" in path.name:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(ran.encode() if path.suffix == ".py" else library.read_bytes())
-    program = [str(BUILD / "tests" / "named"), "a", "b", str(evil)]
+    program = [str(HOST), "instance", "chdir", str(evil), "device", "pipelines", "1", *END]
     world.run(program, VK_ADD_LAYER_PATH="layers")
     assert not (library.parent / "mark").exists()
     assert world.last()["compiled"] == 1 and world.stored_files()

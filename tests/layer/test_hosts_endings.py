@@ -128,7 +128,7 @@ def test_exit_without_a_pause(world: World) -> None:
 def test_exit_in_a_thread(real: World) -> None:
     """exit() in a thread ends the program with its status, while main creates pipelines and policy stores them."""
     for _ in range(3):
-        assert run_host(real, "instance", "device", "pipelines", 3, "exit-in-thread").returncode == 4
+        assert run_host(real, "instance", "device", "pipelines", 3, "exit-in-thread", 0).returncode == 4
     run_host(real, "instance", "device", "pipelines", 3, *END)
     assert real.last()["hits"] == 3
 
