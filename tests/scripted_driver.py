@@ -169,11 +169,11 @@ class ScriptedDriver:
         return process
 
     def recipe(
-        self, lines: str, script: str = "", layered: bool = True, check: bool = True
+        self, lines: str, *options: str, script: str = "", layered: bool = True, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Runs a recipe (tests/recipes/main.c)."""
         layers = self.layers(layered)
-        process = self.world.recipe(lines, check=check, VK_INSTANCE_LAYERS=layers, **self.environment(script))
+        process = self.world.recipe(lines, *options, check=check, VK_INSTANCE_LAYERS=layers, **self.environment(script))
         self._check(False, False)
         return process
 

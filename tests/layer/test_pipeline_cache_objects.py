@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from layer.recorder import only, record
 from scripted_driver import ScriptedDriver
@@ -99,24 +97,3 @@ def test_pipelines_are_found_after_merges(driver: ScriptedDriver, carrier: str) 
         counters = driver.world.last()
         if carrier == "cells":
             assert (counters["compiled"], counters["hits"]) == (compiled, 5 - compiled)
-
-
-def check_callbacks(driver: ScriptedDriver, script: str = "") -> None:
-    alone = driver.program("allocators", layered=False, script=script).stdout
-    for _ in range(2):
-        layered = driver.program("allocators", script=script).stdout
-        assert re.fullmatch(r"calls \d+, wrong 0, left 0\n", layered)
-        assert int(layered.split()[1].rstrip(",")) >= int(alone.split()[1].rstrip(",")) > 0
-
-
-def test_allocation_callbacks(driver: ScriptedDriver) -> None:
-    """Allocation callbacks are called only on the thread and during the command that got them, and they get back what
-    they allocated. They are called as often as without the layer, except for more calls for pipelines that the layer
-    creates."""
-    check_callbacks(driver)
-
-
-@pytest.mark.parametrize("script", ["", "cache-control=no", "feedback=no-hits", "pipeline=ignore"])
-def test_allocation_callbacks_of_other_drivers(scripted: ScriptedDriver, script: str) -> None:
-    """The rules of allocation callbacks also hold where the layer creates pipelines in other ways."""
-    check_callbacks(scripted, script)
