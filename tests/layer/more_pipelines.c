@@ -45,16 +45,8 @@ static void *create_beside(void *name)
 /* One that was not there before, so that it is compiled and goes into the cache. */
 static VkResult create_new(void)
 {
-    static uint32_t number;
-    number++;
-    const VkSpecializationMapEntry entry = {.constantID = 1, .size = sizeof number};
-    const VkSpecializationInfo specialization = {1, &entry, sizeof number, &number};
-    VkComputePipelineCreateInfo info = compute_info(&program, "main");
-    info.stage.pSpecializationInfo = &specialization;
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    VkResult result = vkCreateComputePipelines(program.device, cache, 1, &info, NULL, &pipeline);
-    vkDestroyPipeline(program.device, pipeline, NULL);
-    return result;
+    static unsigned number;
+    return use_numbered(&program, cache, ++number);
 }
 
 static int beside(char *name)
