@@ -60,7 +60,7 @@ def test_program_gets_the_drivers_binaries(
         under = driver.application(*arguments, "--archive", tmp_path / f"under-{number}")
         assert under["created"] == alone["created"]
         if kind != "gpl":
-            assert under["archive_digest"] == alone["archive_digest"]
+            assert (tmp_path / f"under-{number}").read_bytes() == (tmp_path / "alone").read_bytes()
         else:  # some libraries are compiled into cells, so the internal cache does not have them
             read = Archive.read(tmp_path / f"under-{number}").binaries
             assert read and all(binary in Archive.read(tmp_path / "alone").binaries for binary in read)
@@ -71,12 +71,13 @@ def test_program_with_an_archive(world: World, driver: ScriptedDriver, tmp_path:
     """The program brings in its second run what it read back in its first, and nothing is refused or changed."""
     driver.settings(carrier=carrier)
     archive = ["--archive", tmp_path / "archive"]
-    first = driver.application(*archive)
+    driver.application(*archive)
+    first = (tmp_path / "archive").read_bytes()
     second = driver.application(*archive)
     assert (second["from_archive"], second["import_failed"]) == (12, 0)
     count = count_of(tmp_path / "archive")
     assert outcomes(world) == {"application_binaries": count, "binaries_attested": count}
-    assert second["archive_digest"] == first["archive_digest"]
+    assert (tmp_path / "archive").read_bytes() == first
 
 
 def test_program_calls_reach_the_driver_as_made(driver: ScriptedDriver, tmp_path: Path) -> None:
@@ -179,14 +180,6 @@ def test_keys_of_several_contents(world: World, driver: ScriptedDriver, tmp_path
     assert world.last()["binaries_altered"] == 1
 
 
-def test_colliding_keys_are_no_alteration(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """RADV gives several ray tracing binaries one key, and each content that was read under it is attested."""
-    path = first_archive(driver, tmp_path, "--ray-tracing")
-    result = driver.application("--ray-tracing", "--archive", path)
-    assert result["from_archive"] == 12
-    assert outcomes(world) == {"application_binaries": count_of(path), "binaries_attested": count_of(path)}
-
-
 def test_altered_binaries_pass_where_nobody_looks(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
     """With application_caches: pass the driver gets whatever the program brings."""
     driver.settings(application_caches="pass")
@@ -204,15 +197,6 @@ def test_unknown_binaries_pass(world: World, driver: ScriptedDriver, tmp_path: P
     assert outcomes(world) == {"application_binaries": count_of(tmp_path / "archive")}
 
 
-def test_history_says_nothing_of_other_keys(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """Binaries under keys that the program never read pass, whatever else it read."""
-    driver.application("--archive", tmp_path / "known")
-    driver.application("--archive", tmp_path / "foreign", "--seed", 2, layered=False)
-    result = driver.application("--archive", tmp_path / "foreign", "--seed", 2)
-    assert result["from_archive"] == 12
-    assert world.last()["binaries_altered"] == 0
-
-
 def test_empty_binaries_never_reach_the_driver(driver: ScriptedDriver, tmp_path: Path) -> None:
     """Empty data, on which RADV crashes, is refused even if nothing is known under its key."""
     driver.application("--archive", tmp_path / "archive", layered=False)
@@ -221,33 +205,15 @@ def test_empty_binaries_never_reach_the_driver(driver: ScriptedDriver, tmp_path:
     assert (result["import_failed"], result["import_result"]) == (1, REFUSED)
 
 
-def test_stale_binaries_are_refused(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
+def test_stale_binaries_are_refused(scripted: ScriptedDriver, tmp_path: Path) -> None:
     """Binaries read under another global key are refused, although the program presents them as current."""
-    other = {"RADV_PERFTEST": "rtwave64"}
-    first = driver.application("--archive", tmp_path / "archive", **other)
+    archive = ("--archive", tmp_path / "archive")
+    scripted.application(*archive, script="global-key=1")
     count = count_of(tmp_path / "archive")
-    use = ("--archive", tmp_path / "archive", "--any-global-key")
-    if driver.application(*use, layered=False)["from_archive"] == 0:
-        pytest.skip("this driver (RADV 26) derives pipelines' keys from its global key, so none of these is found")
-    result = driver.application(*use)
-    assert result["global_key"] != first["global_key"]
+    result = scripted.application(*archive, "--any-global-key", script="global-key=2")
     assert (result["import_failed"], result["import_result"], result["created"]) == (12, REFUSED, 12)
-    counters = world.last()
+    counters = scripted.world.last()
     assert counters["binaries_stale"] == counters["binaries_refused"] == count
-
-
-def test_well_written_program_has_no_stale_binaries(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """A program that compares global keys brings no binaries after the key changed."""
-    other = {"RADV_PERFTEST": "rtwave64"}
-    driver.application("--archive", tmp_path / "archive")
-    result = driver.application("--archive", tmp_path / "archive", **other)
-    assert result["archive"] == "stale" and not outcomes(world)
-
-
-def test_outcomes_are_logged(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """If a program brings altered data, the log says so."""
-    change_all(first_archive(driver, tmp_path), flipped)
-    assert "differ from those that it read" in driver.application("--archive", tmp_path / "archive").stderr
 
 
 # ---- Programs that use none ----------------------------------------------------------------------------------------
@@ -278,21 +244,13 @@ def test_programs_that_keep_binaries(world: World, driver: ScriptedDriver) -> No
 
 @pytest.mark.parametrize("carrier", ["auto", "cells", "binaries"])
 def test_properties_are_the_drivers(scripted: ScriptedDriver, carrier: str) -> None:
-    """What a program reads in VkPhysicalDevicePipelineBinaryPropertiesKHR is what it reads without the layer."""
-    world, program = scripted.world, [str(BUILD / "tests" / "binary_properties")]
+    """What a program reads in VkPhysicalDevicePipelineBinaryPropertiesKHR is what it reads without the layer. A program
+    of Vulkan 1.0 that enables no extension can call the command, too."""
+    world, program = scripted.world, [str(BUILD / "tests" / "properties")]
     scripted.settings(carrier=carrier)
     for script in ("internal-cache=no;internal-cache-control=no", "prefers-internal-cache=yes", ""):
         alone = world.run(program, VK_INSTANCE_LAYERS=None, PYLAYER_TEST_DRIVER=script).stdout
         assert world.run(program, PYLAYER_TEST_DRIVER=script).stdout == alone
-
-
-def test_driver_without_an_internal_cache(scripted: ScriptedDriver) -> None:
-    """A program that sees no internal cache asks for none."""
-    script = "internal-cache=no;internal-cache-control=no"
-    for carrier in ("cells", "binaries"):
-        scripted.settings(carrier=carrier)
-        for _ in range(2):
-            assert scripted.application("--source", "internal", script=script)["internal_cache"] == 0
 
 
 # ---- The internal cache's control ------------------------------------------------------------------------------------
