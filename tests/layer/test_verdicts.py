@@ -176,22 +176,6 @@ def test_people_are_told(scripted: ScriptedDriver) -> None:
     assert "pylayer: " not in pylayer("run", "--", *demo).stderr
 
 
-def test_program_that_always_ends_by_a_kill(scripted: ScriptedDriver) -> None:
-    """A program that is killed in a hit in each run keeps the layer. Each pipeline is compiled once and used
-    again."""
-    world = scripted.world
-    for _ in range(2):
-        scripted.demo("--count", COUNT)
-    for number in range(1, 6):
-        died = scripted.demo("--count", COUNT, script=f"pipeline=kill?hit@{number}", check=False)
-        assert died.returncode == -signal.SIGKILL
-        scripted.demo("--count", COUNT)
-    scripted.demo("--count", COUNT)
-    scripted.demo("--count", COUNT)
-    assert (world.last()["hits"], world.last()["fetched"]) == (COUNT, COUNT)
-    assert all(run["carrier"] == "cells" for run in world.runs())
-
-
 def test_kills_in_programs_that_use_much(scripted: ScriptedDriver) -> None:
     """A program is killed in a hit in each run, and never ends well. As other stored pipelines do no harm before, it
     keeps the layer."""
