@@ -7,9 +7,7 @@
  *   least=4      how many they create at least, and most=9 at most
  *   pace=1000    microseconds that other frames take
  *   by=present   who creates them: the thread that presents; loader: another one, for which the thread that presents waits;
- *                beside: another one, while frames are presented; the next ones come when it is done; both: the thread that
- *                presents, and at the same time another one as many. "gap NANOSECONDS" is the longest time between two
- *                pipelines of a frame's
+ *                beside: another one, while frames are presented; the next ones come when it is done
  *   swapchains=1 as many are presented with each call
  *   threads=0    1: each swapchain is presented by a thread of its own, on a queue of its own, and no pipelines are created
  *   recreate=0   the frame before which the swapchains are replaced, as a window's that was resized
@@ -88,15 +86,9 @@ static int hitch(int frame)
 
 static void create_some(int frame)
 {
-    static _Atomic(uint32_t) number;
-    uint64_t longest = 0, end = now();
-    for (int i = hitch(frame); i > 0; i--) {
-        uint64_t gap = now() - end;
-        longest = gap > longest ? gap : longest;
+    static uint32_t number;
+    for (int i = hitch(frame); i > 0; i--)
         create(++number);
-        end = now();
-    }
-    printf("gap %llu\n", (unsigned long long)longest);
 }
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -190,7 +182,7 @@ static void run(int frames)
             printf("compiles %d %d\n", frame, hitch(frame));
             if (loads)
                 ask(frame, strcmp(by, "loader") == 0);
-            if (!loads || strcmp(by, "both") == 0)
+            else
                 create_some(frame);
         } else {
             usleep((useconds_t)pace);

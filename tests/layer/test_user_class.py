@@ -285,15 +285,6 @@ def test_stats_say_it(world: World) -> None:
     assert (policy["class"], policy["failures"], policy["runs_switched_off"]) == ("mine:Mine", 3, 1)
 
 
-def test_layer_is_silent(world: World) -> None:
-    """Without PYLAYER_LOG the layer writes nothing to stderr, whatever the class does."""
-    environment = write_policy(world, keep_cell="print('x'); raise SystemExit", top="print('top')")
-    alone = world.demo("--count", COUNT, layers=None)
-    result = world.demo("--count", COUNT, PYLAYER_LOG=None, **environment)
-    assert "pylayer" not in result.stderr
-    assert len(result.stderr) == len(alone.stderr)
-
-
 # ---- policy files ----------------------------------------------------------------------------------
 
 
