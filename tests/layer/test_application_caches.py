@@ -41,17 +41,6 @@ def test_good_data_reaches_the_driver(world: World, saved: Path) -> None:
     assert world.runs()[-1]["cache_outcomes"] == {"unknown": 1}
 
 
-def test_wrong_header(world: World, saved: Path) -> None:
-    """Data with a wrong header becomes an empty cache, which is logged and counted."""
-    change(saved, length=31)
-    result = world.demo("--count", 20, "--cache", saved)
-    assert result["created"] == 20
-    assert "wrong-length; the program gets an empty cache" in result.stderr
-    run = world.runs()[-1]
-    assert run["counters"]["caches_emptied"] == 1 and run["counters"]["compiled"] == 20
-    assert run["refused"] == {"wrong-length": 1}
-
-
 def test_header_only(world: World, saved: Path) -> None:
     """A header without entries passes, because it is what an empty cache returns."""
     saved.write_bytes(saved.read_bytes()[:32])
@@ -74,15 +63,6 @@ def test_policy_may_let_everything_pass(world: World, saved: Path) -> None:
     config = world.policy("settings: {application_caches: pass}\n")
     world.demo("--count", 4, "--cache", saved, **config)
     assert world.last()["caches_emptied"] == 0
-
-
-def test_checked_also_where_nothing_is_kept(world: World, saved: Path) -> None:
-    """With the carrier off, an application's cache data is still checked."""
-    change(saved, device=1)
-    config = world.policy("settings: {carrier: 'off'}\n")
-    result = world.demo("--count", 4, "--cache", saved, **config)
-    assert result["created"] == 4 and "wrong-device" in result.stderr
-    assert world.last()["caches_emptied"] == 1
 
 
 def test_zero_length_with_a_pointer(world: World) -> None:

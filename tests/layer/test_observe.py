@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from programs.modes import modes
 from scripted_driver import ScriptedDriver
-from world import AWAKE, World, seen
+from world import World, seen
 
 OBSERVE: dict[str, Any] = {"carrier": "observe", "application_caches": "report"}
 #: Prefixes of queries, which the layer may add without changing the program's work.
@@ -122,18 +122,6 @@ def test_altered_cache_is_reported(world: World) -> None:
     assert world.runs()[-1]["cache_outcomes"] == {"altered": 1} and world.runs()[-1]["refused"] == {}
 
 
-def test_foreign_header_is_reported(world: World) -> None:
-    """A cache file of another driver, which this driver ignores, is reported."""
-    observing(world)
-    cache = world.directory / "engine.cache"
-    world.demo("--count", 6, "--cache", cache, "--cache-save", cache)
-    data = bytearray(cache.read_bytes())
-    data[16:32] = bytes(16)
-    cache.write_bytes(data)
-    result = world.demo("--count", 6, "--cache", cache)
-    assert result["created"] == 6 and "wrong-uuid; the driver got it" in result.stderr
-
-
 def test_program_does_not_wait_for_the_verdict(world: World) -> None:
     """A policy class that is slow to judge cache data costs an observed program no time."""
     observing(world)
@@ -152,13 +140,3 @@ def test_program_does_not_wait_for_the_verdict(world: World) -> None:
     run = world.runs()[-1]
     assert run["counters"]["answers_late"] == run["cache_wait_ns"] == 0
     assert run["cache_outcomes"] == {"attested": 1}
-
-
-def test_statistics_stay_bounded(lavapipe: World) -> None:
-    """A program in which policy starts deletes old statistics, even if none ever stores anything."""
-    lavapipe.demo("--count", 1)
-    (example,) = (lavapipe.store / "runs").glob("*.run")
-    for number in range(2001):
-        (lavapipe.store / "runs" / f"{number:016x}-{'0' * 16}.run").write_bytes(example.read_bytes())
-    lavapipe.demo("--count", 1, **AWAKE)
-    assert len(list((lavapipe.store / "runs").glob("*.run"))) <= 2000
