@@ -151,7 +151,6 @@ def test_exit_in_a_handler_with_a_lock_held(world: World, steps: list[str]) -> N
         check=False,
         VK_INSTANCE_LAYERS=LAYER_NAME,
         LD_PRELOAD=preload,
-        timeout=20,
     )
     assert process.returncode == 4, process.stderr
 

@@ -55,7 +55,7 @@ def test_a_hit_that_hangs_is_waited_for_once(scripted: ScriptedDriver) -> None:
     script = f"{ONLY_CACHES};pipeline=until:compiles:12?hit@1;pipeline=until:hits?compile"
     begin = time.monotonic()
     scripted.demo("--count", 48, "--threads", 2, script=script)
-    assert time.monotonic() - begin < 6
+    assert time.monotonic() - begin < 20  # forty if each compile waited
     assert scripted.world.last()["compiled"] == 40
 
 
