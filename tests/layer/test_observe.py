@@ -39,22 +39,22 @@ def observing(world: World, **settings: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_program_and_driver_notice_nothing(driver: ScriptedDriver, mode: str) -> None:
+def test_program_and_driver_notice_nothing(scripted: ScriptedDriver, mode: str) -> None:
     """The program sees what it sees without the layer, and its device is created as it asked."""
-    observing(driver.world)
-    alone = driver.demo(*MODES[mode], layered=False)
-    devices = driver.devices
+    observing(scripted.world)
+    alone = scripted.demo(*MODES[mode], layered=False)
+    devices = scripted.devices
     for _ in range(2):
-        layered = driver.demo(*MODES[mode])
+        layered = scripted.demo(*MODES[mode])
         assert seen(layered) == seen(alone)
         assert layered.get("feedback") == alone.get("feedback")
-        assert driver.devices == devices and driver.counts["merge"] == 0
-        run = driver.world.runs()[-1]
+        assert scripted.devices == devices and scripted.counts["merge"] == 0
+        run = scripted.world.runs()[-1]
         assert run["carrier"] == "observe" and run["stored_records"] == run["loaded_records"] == 0
         counters = run["counters"]
         timed = counters["pipelines"] + counters["passed"] + counters["failed"] + counters["compile_required"]
         assert timed == layered["pipelines"]
-    assert driver.world.stored_files() == []
+    assert scripted.world.stored_files() == []
 
 
 @pytest.mark.parametrize("arguments", [["--count", 12], ["--count", 12, "--cache", "object"]], ids=["plain", "cache"])

@@ -59,28 +59,28 @@ def found(printed: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("recipe", [SIZES, GROWTH, MERGES], ids=["sizes", "growth", "merges"])
-def test_same_as_without_the_layer(driver: ScriptedDriver, recipe: str, carrier: str) -> None:
+def test_same_as_without_the_layer(scripted: ScriptedDriver, recipe: str, carrier: str) -> None:
     """Sizes, VK_INCOMPLETE, partial data and merges of every mix are as without the layer. No buffer is written beyond
     its end, and a cache can be created from whatever was read."""
-    driver.settings(carrier=carrier)
-    alone = driver.recipe(recipe, layered=False).stdout
-    assert driver.recipe(recipe).stdout == alone and "beyond=1" not in alone
+    scripted.settings(carrier=carrier)
+    alone = scripted.recipe(recipe, layered=False).stdout
+    assert scripted.recipe(recipe).stdout == alone and "beyond=1" not in alone
 
 
-def test_small_reads(driver: ScriptedDriver) -> None:
+def test_small_reads(scripted: ScriptedDriver) -> None:
     """A buffer too small for the header gets no data and VK_INCOMPLETE. A buffer with room for all data gets all of
     it."""
-    reads = found(driver.recipe(SIZES).stdout)
+    reads = found(scripted.recipe(SIZES).stdout)
     assert [read["then"] for read in reads] == [INCOMPLETE] * 6 + ["0"] * 2
     assert all(read["beyond"] == "0" for read in reads)
     sizes = [read["bytes"] for read in reads]
     assert sizes[:3] == ["0", "0", "0"] and sizes[6] == sizes[7]
 
 
-def test_partial_data_is_told_as_such(driver: ScriptedDriver) -> None:
+def test_partial_data_is_told_as_such(scripted: ScriptedDriver) -> None:
     """Policy is told that partial data is incomplete, and is not told of a read that returned no data."""
-    records = record(driver.world)
-    lines = found(driver.recipe(GROWTH).stdout)
+    records = record(scripted.world)
+    lines = found(scripted.recipe(GROWTH).stdout)
     reads = only(records.take(), "read")
     assert [(read["size"], read["incomplete"]) for read in reads] == [
         (int(line["bytes"]), line["then"] == INCOMPLETE) for line in lines if line["bytes"] != "0"
@@ -88,12 +88,12 @@ def test_partial_data_is_told_as_such(driver: ScriptedDriver) -> None:
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_pipelines_are_found_after_merges(driver: ScriptedDriver, carrier: str) -> None:
+def test_pipelines_are_found_after_merges(scripted: ScriptedDriver, carrier: str) -> None:
     """Pipelines compiled with one cache are found in the caches that it was merged into, in the run that compiles and
     later."""
-    driver.settings(carrier=carrier)
+    scripted.settings(carrier=carrier)
     for compiled in (2, 0):
-        driver.recipe(MERGES)
-        counters = driver.world.last()
+        scripted.recipe(MERGES)
+        counters = scripted.world.last()
         if carrier == "cells":
             assert (counters["compiled"], counters["hits"]) == (compiled, 5 - compiled)

@@ -12,7 +12,7 @@ from layer.validation import NEEDS_VALIDATION, without_mistakes
 from pipeline_binaries import APPLICATION
 from programs.modes import Arguments, modes
 from scripted_driver import ScriptedDriver
-from world import BUILD, LAYER_NAME, ROOT, WITNESS, World
+from world import BUILD, LAYER_NAME, ROOT, World
 
 pytestmark = NEEDS_VALIDATION
 
@@ -210,7 +210,6 @@ def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
     ("above", "below", "order"),
     [
         (LAYER_NAME, None, ["pylayer_pipeline_cache", "khronos_validation"]),
-        (LAYER_NAME, WITNESS, ["pylayer_pipeline_cache", "khronos_validation", "test_witness"]),
         (None, LAYER_NAME, ["khronos_validation", "pylayer_pipeline_cache"]),
     ],
 )
