@@ -102,6 +102,11 @@ typedef struct Request {
     FeatureStruct structs[COUNT_OF(rows)];
     VkPhysicalDeviceVulkan13Features core;
     VkPhysicalDeviceFeatures2 base;
+    struct {
+        VkBaseOutStructure head;
+        VkBool32 members[32]; /* more than it has */
+    } vulkan14;
+    VkBaseOutStructure unknown;
     const char *extensions[MAX_EXTENSIONS];
     uint32_t extension_count;
     void *chain;
@@ -203,6 +208,9 @@ static void enable(Device *device, Request *request)
     request->core.sType = TYPE(VULKAN_1_3_FEATURES);
     if (!separate)
         chain(request, &request->core);
+    request->vulkan14.head.sType = TYPE_VULKAN_1_4_FEATURES;
+    if (words_value(request->words, "vulkan14"))
+        chain(request, &request->vulkan14);
 }
 
 /* Nothing else of Vulkan 1.0: robust access for all pipelines would make those alike that differ in it, and drivers' keys
@@ -223,29 +231,22 @@ static void enable_core(Device *device, Request *request)
         chain(request, &request->base);
 }
 
-static void insert(Request *request, VkBaseOutStructure *structure, uint32_t place)
+static void insert_unknown(Request *request)
 {
     VkBaseOutStructure *before = NULL, *behind = request->chain;
-    for (; behind && place > 0; place--) {
+    for (uint32_t place = words_number(request->words, "unknown", 0); behind && place > 0; place--) {
         before = behind;
         behind = behind->pNext;
     }
-    structure->pNext = behind;
+    request->unknown = (VkBaseOutStructure){.sType = TYPE_UNKNOWN, .pNext = behind};
     if (before)
-        before->pNext = structure;
+        before->pNext = &request->unknown;
     else
-        request->chain = structure;
+        request->chain = &request->unknown;
 }
 
 static VkResult create(Device *device, Request *request)
 {
-    struct {
-        VkBaseOutStructure head;
-        VkBool32 members[32]; /* more than it has */
-    } vulkan14 = {.head = {.sType = TYPE_VULKAN_1_4_FEATURES}};
-    VkBaseOutStructure unknown = {.sType = TYPE_UNKNOWN};
-    if (words_value(request->words, "vulkan14"))
-        chain(request, &vulkan14);
     VkDevicePipelineBinaryInternalCacheControlKHR no_cache = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR, .disableInternalCache = VK_TRUE};
     VkDevicePrivateDataCreateInfo slots = {.sType = VK_STRUCTURE_TYPE_DEVICE_PRIVATE_DATA_CREATE_INFO,
@@ -261,7 +262,7 @@ static VkResult create(Device *device, Request *request)
     if (words_value(request->words, "group"))
         chain(request, &group);
     if (words_value(request->words, "unknown"))
-        insert(request, &unknown, words_number(request->words, "unknown", 0));
+        insert_unknown(request);
     Request before;
     memcpy(&before, request, sizeof before);
     float priority = 1;
