@@ -150,11 +150,8 @@ def test_two_swapchains(driver: ScriptedDriver) -> None:
     )
 
 
-@pytest.mark.parametrize("threads", [0, 1])
-def test_many_swapchains(driver: ScriptedDriver, threads: int) -> None:
-    """The frames of sixteen swapchains are counted, by whomever they are presented. The log names the limit."""
-    done = driver.program("frames", 50, "every=0", "swapchains=16", f"threads={threads}", PYLAYER_LOG="info")
-    assert driver.world.last()["frames"] == 16 * 50 and "swapchains" not in done.stderr
+def test_many_swapchains(driver: ScriptedDriver) -> None:
+    """The frames of sixteen swapchains are counted. The log names the limit."""
     done = driver.program("frames", 50, "every=0", "swapchains=20", PYLAYER_LOG="info")
     assert driver.world.last()["frames"] == 16 * 50
     assert done.stderr.count("the program has more than 16 swapchains") == 1
