@@ -9,7 +9,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
 from host_steps import END, HOST
 from world import BUILD, World
 
@@ -103,11 +102,3 @@ def test_names_of_files(world: World) -> None:
             assert_harmless(told.stdout + told.stderr)
     told = world.run([str(BUILD / "demo" / "pipelines"), "--count", "2"], PYLAYER_LOG="debug")
     assert_harmless(told.stderr)
-
-
-@pytest.mark.parametrize("arguments", [("ls", EVIL), ("run", "--", EVIL), (EVIL,)])
-def test_names_on_the_command_line(world: World, arguments: tuple[str, ...]) -> None:
-    """An error that repeats the user's arguments prints nothing that a terminal would obey."""
-    told = world.pylayer(*arguments, check=False)
-    assert told.returncode != 0
-    assert_harmless(told.stdout + told.stderr)

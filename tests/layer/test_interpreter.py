@@ -44,12 +44,6 @@ def broken(world: World, tmp_path: Path) -> Path:
     return copy
 
 
-def test_copied_package_works(world: World, broken: Path) -> None:
-    """The package works in another directory, so in the tests below only the damage keeps it from working."""
-    world.demo("--count", 8)
-    assert world.last()["compiled"] == 8
-
-
 def test_package_that_was_never_compiled(world: World, broken: Path) -> None:
     """Without any __pycache__, in a package that cannot be written, policy compiles its modules in each run. It reads
     the policy file, writes statistics, and adds no file to the package."""
@@ -136,15 +130,6 @@ def test_policy_that_fails_to_plan(world: World) -> None:
     assert_silent(world, **environment)
 
 
-@pytest.mark.parametrize("top", ["raise SystemExit(6)", "import nonexistent_module", "def broken(:"])
-def test_policy_module_that_cannot_be_imported(world: World, top: str) -> None:
-    """If a policy module cannot be imported, the built-in policy decides, and a line says so."""
-    environment = write_policy(world, top=top)
-    result = world.demo("--count", 8, **environment)
-    assert "cannot be used" in result.stderr and "built-in one is in force" in result.stderr
-    assert world.last()["compiled"] == 8
-
-
 def test_policy_that_imports_in_a_method(world: World) -> None:
     """A method can import a module from the directory of its class, but no module there hides one of the standard
     library."""
@@ -162,14 +147,6 @@ def test_policy_prints_nowhere(world: World) -> None:
     result = world.demo("--count", 8, PYLAYER_LOG="info", **environment)
     assert "hello from policy" not in result.stdout
     assert "pylayer: info: hello from policy" in result.stderr
-
-
-def test_policy_file_with_an_error(world: World) -> None:
-    """A policy file that cannot be used is reported with file and line, and the defaults apply."""
-    config = world.policy("settings:\n  carrier: fast\n")
-    result = world.demo("--count", 8, **config)
-    assert f"{config['PYLAYER_CONFIG']}, line 2" in result.stderr and "the defaults are in force" in result.stderr
-    assert world.last()["compiled"] == 8
 
 
 # ---- programs that are Python -------------------------------------------------------------------
