@@ -105,17 +105,6 @@ def test_suspects_are_not_exported(world: World) -> None:
         reviewed(world)
 
 
-def test_same_record_without_the_sentinel(world: World) -> None:
-    """If the sentinel file is deleted after each crash, the same record crashes every run: only the sentinel prevents
-    it."""
-    warm(world)
-    poison(world, 3)
-    for _ in range(3):
-        dies(world)
-        for path in world.live_files():
-            path.unlink()
-
-
 def test_several_processes_die_at_once(world: World) -> None:
     """Several processes that crash at the same time each leave a mark, and the next start sets all of it aside."""
     warm(world)
@@ -274,17 +263,6 @@ def test_deaths_in_a_probe(scripted: ScriptedDriver) -> None:
 
 
 # ---- crashes with other causes ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("end", ["abort", "_exit"])
-def test_program_ends_badly(world: World, end: str) -> None:
-    """A program that crashes by itself or calls _exit causes no suspicion and loses nothing."""
-    warm(world)
-    world.demo("--count", COUNT, "--no-destroy", "--exit", end, check=False)
-    assert len(world.live_files()) == 1
-    again(world)
-    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
-    assert not world.live_files() and not suspects(world)
 
 
 def test_nobody_waits_for_the_dead(world: World) -> None:

@@ -91,18 +91,6 @@ def test_driver_that_keeps_nothing(scripted: ScriptedDriver) -> None:
     hits(world)
 
 
-def test_trial_of_a_driver_that_keeps_nothing(scripted: ScriptedDriver) -> None:
-    """If the driver's caches still keep nothing after the verdict's end, one run renews it."""
-    world = scripted.world
-    for _ in range(3):
-        scripted.demo("--count", COUNT, script="pipeline=ignore")
-    age(world, 15 * DAY)
-    scripted.demo("--count", COUNT, script="pipeline=ignore")
-    assert world.last()["passed"] < COUNT
-    scripted.demo("--count", COUNT, script="pipeline=ignore")
-    assert world.last()["passed"] == COUNT
-
-
 @pytest.mark.parametrize("seconds", [365 * DAY, -365 * DAY])
 def test_clock_that_was_wrong(scripted: ScriptedDriver, seconds: int) -> None:
     """What was decided while the clock was a year ahead or behind does not count."""
