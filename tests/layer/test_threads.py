@@ -89,12 +89,6 @@ def test_merges_in_opposite_directions(scripted: ScriptedDriver, script: str) ->
     scripted.program("merge_threads", "opposite", "20" if script == SLOW else "1000", script=script)
 
 
-def test_merges_in_opposite_directions_reach_the_driver_together(scripted: ScriptedDriver) -> None:
-    """Without the layer the driver does see both merges at once: the test above can fail."""
-    scripted.program("merge_threads", "opposite", "20", script=SLOW, layered=False, allow=True)
-    assert any("a cache is used while another thread" in line for line in scripted.violations)
-
-
 @pytest.mark.parametrize("script", [ONLY_CACHES, f"{ONLY_CACHES};{SLOW}"], ids=["quick", "slow"])
 def test_internally_synchronized_merge(scripted: ScriptedDriver, script: str) -> None:
     """Threads merge into an internally synchronized cache (VK_KHR_maintenance8) while others create pipelines with it,
