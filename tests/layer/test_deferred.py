@@ -247,10 +247,3 @@ def test_each_pipeline_of_an_operation_is_used_by_itself(deferring: Deferring) -
         if record.magic == CELL
     }
     assert set(used) == stored and len(stored) == 3 and 0 not in stored
-
-
-def test_one_pipeline_of_an_operation_reads_its_record(deferring: Deferring) -> None:
-    """A program that creates one of the pipelines that many operations compiled reads few of their records."""
-    deferring.demo("--count", 60, "--batch", 3, "--deferred", 2)
-    deferring.demo("--count", 1)
-    assert (deferring.world.last()["hits"], deferring.world.last()["fetched"]) == (1, 1)

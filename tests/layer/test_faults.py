@@ -146,14 +146,6 @@ def test_probe_misses(scripted: ScriptedDriver, kind: str) -> None:
         assert scripted.world.runs()[-1]["stored_records"] == 0
 
 
-def test_probe_misses_with_own_cache(scripted: ScriptedDriver) -> None:
-    """If probes never hit, a program with its own cache gets all its pipelines, and each is stored once."""
-    script = f"{ONLY_CACHES};{PROBE_MISSES}"
-    for _ in range(3):
-        assert scripted.demo("--count", 12, "--cache", "object", script=script)["created"] == 12
-    assert sum(run["stored_records"] for run in scripted.world.runs()) <= 14
-
-
 # ---- Caches that the driver refuses ----------------------------------------------------------------------
 
 
