@@ -106,12 +106,6 @@ def installed_package() -> Iterator[None]:
 
 
 @pytest.fixture
-def driver(real: World, tmp_path: Path) -> ScriptedDriver:
-    """RADV null hardware, and a witness of how it is used."""
-    return ScriptedDriver(tmp_path, real)
-
-
-@pytest.fixture
 def scripted(tmp_path: Path) -> ScriptedDriver:
     """The driver of tests/driver, whose faults a test scripts."""
     return ScriptedDriver(tmp_path)

@@ -1,5 +1,5 @@
-"""Runs programs with and without the layer on a driver with a witness, which counts calls and checks every byte: the
-scripted driver of tests/driver, which has its own witness, or RADV below the witness layer of tests/witness."""
+"""Runs programs with and without the layer on the scripted driver of tests/driver, whose witness counts calls and
+checks every byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
-from world import BUILD, LAYER_NAME, WITNESS, Run, World, seen
+from world import BUILD, LAYER_NAME, Run, World, seen
 
 from pylayer.cli.ls import ls
 
@@ -24,15 +24,13 @@ def read_counts(path: Path) -> dict[str, int]:
 
 
 class ScriptedDriver:
-    """A world with the scripted driver. tests/driver/driver.h documents ``script``. With a ``world`` it uses that
-    world's own driver, which takes no script.
+    """A world with the scripted driver. tests/driver/driver.h documents ``script``.
 
     Every run asserts that the witness has no violation, unless ``allow`` is given, and with ``verify`` that the store
     verifies."""
 
-    def __init__(self, directory: Path, world: World | None = None) -> None:
-        self.world = world or World(directory, "test")
-        self.takes_scripts = world is None
+    def __init__(self, directory: Path) -> None:
+        self.world = World(directory, "test")
         self.directory = directory
         self.witness = directory / "witness"
         self.numbers = itertools.count()
@@ -43,18 +41,12 @@ class ScriptedDriver:
         self.counts_under_fault: dict[str, int] = {}
         self.settings()
 
-    def layers(self, layered: bool) -> str | None:
-        """Returns VK_INSTANCE_LAYERS for a program with or without the layer, or None if it needs no layer."""
-        layers = [LAYER_NAME] if layered else []
-        return ":".join(layers if self.takes_scripts else [*layers, WITNESS]) or None
-
     def settings(self, **settings: Any) -> None:
         """Writes policy settings for later runs."""
         self.world.configure(**settings)
 
     def environment(self, script: str) -> dict[str, str]:
         """Returns the environment of one process. Read its counters with ``take_counts``."""
-        assert self.takes_scripts or not script
         self.lines_before = len(self._all_lines())
         self.counts_file = self.directory / f"counts-{next(self.numbers)}"
         return {
@@ -117,7 +109,7 @@ class ScriptedDriver:
         """Runs the demo program. ``allow`` permits violations; ``verify`` verifies the store afterwards."""
         result = self.world.demo(
             *arguments,
-            layers=self.layers(layered),
+            layers=LAYER_NAME if layered else None,
             check=check,
             **self.environment(script),
             **environment,
@@ -161,7 +153,7 @@ class ScriptedDriver:
         process = self.world.run(
             [str(BUILD / "tests" / name), *map(str, arguments)],
             check=check,
-            VK_INSTANCE_LAYERS=self.layers(layered),
+            VK_INSTANCE_LAYERS=LAYER_NAME if layered else None,
             **self.environment(script),
             **environment,
         )
@@ -169,11 +161,11 @@ class ScriptedDriver:
         return process
 
     def recipe(
-        self, lines: str, script: str = "", layered: bool = True, check: bool = True
+        self, lines: str, *options: str, script: str = "", layered: bool = True, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Runs a recipe (tests/recipes/main.c)."""
-        layers = self.layers(layered)
-        process = self.world.recipe(lines, check=check, VK_INSTANCE_LAYERS=layers, **self.environment(script))
+        layers = LAYER_NAME if layered else None
+        process = self.world.recipe(lines, *options, check=check, VK_INSTANCE_LAYERS=layers, **self.environment(script))
         self._check(False, False)
         return process
 

@@ -1,4 +1,4 @@
-/* test_layer.h - what the layers of tests/null_hardware and tests/witness share: test_layer.c. */
+/* test_layer.h - what the layer of tests/null_hardware has of each layer: test_layer.c. */
 #ifndef TEST_LAYER_H
 #define TEST_LAYER_H
 

@@ -35,7 +35,6 @@ OTHER_BUILD = ("PYLAYER_TEST_BUILD", "PYLAYER_TEST_PACKAGE")
 BUILD = Path(os.environ.get("PYLAYER_TEST_BUILD", ROOT / "build"))
 PACKAGE = Path(os.environ.get("PYLAYER_TEST_PACKAGE", Path(pylayer.__file__).parent))
 NULL_HARDWARE = "VK_LAYER_PYLAYER_TEST_null_hardware"
-WITNESS = "VK_LAYER_PYLAYER_TEST_witness"
 
 #: Prefixes of variables that the shell may have set and that must not reach a test.
 FOREIGN = ("VK_", "PYLAYER_", "MESA_", "RADV_", "AMDGPU_", "XDG_", "PYTHON", "QSG_", "QT_")

@@ -154,29 +154,6 @@ void archive_save(const Archive *archive, const char *path)
         die("%s cannot be written", path);
 }
 
-// ---- All of it -------------------------------------------------------------------------------------------------
-
-static uint64_t hash(uint64_t start, const void *data, size_t size)
-{
-    for (size_t i = 0; i < size; ++i)
-        start = (start ^ ((const uint8_t *)data)[i]) * 0x100000001b3u;
-    return start;
-}
-
-uint64_t archive_digest(const Archive *archive)
-{
-    uint64_t digest = 0xcbf29ce484222325u;
-    for (uint32_t i = 0; i < archive->count; ++i) {
-        const Entry *entry = &archive->entries[i];
-        digest = hash(digest, entry->key.key, entry->key.keySize);
-        for (uint32_t j = 0; j < entry->count; ++j) {
-            digest = hash(digest, entry->keys[j].key, entry->keys[j].keySize);
-            digest = hash(digest, entry->data[j].pData, entry->data[j].dataSize);
-        }
-    }
-    return digest;
-}
-
 void archive_destroy(Archive *archive)
 {
     for (uint32_t i = 0; i < archive->count; ++i) {

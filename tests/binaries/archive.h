@@ -32,8 +32,6 @@ void archive_save(const Archive *archive, const char *path);
 const Entry *archive_find(const Archive *archive, const VkPipelineBinaryKeyKHR *key);
 // Takes over what the entry points to.
 void archive_add(Archive *archive, const Entry *entry);
-// Of every byte in it, in order.
-uint64_t archive_digest(const Archive *archive);
 void archive_destroy(Archive *archive);
 
 #endif

@@ -37,7 +37,6 @@ typedef struct {
     uint64_t import_failed, from_binaries_failed, read_failed;
     uint64_t feedback_untouched;
     uint64_t key_ns, lookup_ns, import_ns, create_ns;
-    uint64_t executables_digest;
     VkResult import_result; // the last that was no success
 } Tally;
 
@@ -344,59 +343,12 @@ static void make(Program *program, Recipe *recipe, Call call, bool may_be_keyed,
         make_with_capture(program, recipe, call, &key, made);
 }
 
-// ---- Executables -----------------------------------------------------------------------------------------------
-
-static uint64_t mix(uint64_t digest, uint64_t value)
-{
-    return (digest ^ value) * 0x100000001b3u;
-}
-
-static uint64_t digest_statistics(const Program *program, VkPipeline pipeline, uint32_t index, uint64_t digest)
-{
-    VkPipelineExecutableStatisticKHR statistics[64];
-    const VkPipelineExecutableInfoKHR info = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = pipeline, .executableIndex = index};
-    uint32_t count = sizeof statistics / sizeof *statistics;
-    memset(statistics, 0, sizeof statistics);
-    for (uint32_t i = 0; i < count; ++i)
-        statistics[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
-    program->extension.get_statistics(program->context.device, &info, &count, statistics);
-    for (uint32_t i = 0; i < count; ++i)
-        digest = mix(digest, statistics[i].value.u64);
-    // Their texts hold addresses with some drivers: that they can be asked for is what counts.
-    uint32_t representations = 0;
-    program->extension.get_representations(program->context.device, &info, &representations, NULL);
-    return mix(digest, representations);
-}
-
-static void look_at_executables(Program *program, VkPipeline pipeline)
-{
-    VkPipelineExecutablePropertiesKHR executables[16];
-    const VkPipelineInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR, .pipeline = pipeline};
-    uint32_t count = sizeof executables / sizeof *executables;
-    memset(executables, 0, sizeof executables);
-    for (uint32_t i = 0; i < count; ++i)
-        executables[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR;
-    program->extension.get_executables(program->context.device, &info, &count, executables);
-    for (uint32_t i = 0; i < count; ++i)
-        program->tally.executables_digest =
-            digest_statistics(program, pipeline, i, mix(program->tally.executables_digest, executables[i].stages));
-}
-
 // ---- All pipelines ---------------------------------------------------------------------------------------------
 
-static VkPipeline add(Program *program, Recipe *recipe, Call call, bool may_be_keyed, bool shows_executables)
+static VkPipeline add(Program *program, Recipe *recipe, Call call, bool may_be_keyed)
 {
     Made made = {.pipeline = VK_NULL_HANDLE};
-    bool shows = shows_executables && program->settings.wanted.executables;
-    if (shows)
-        head_of(recipe, call)->flags |=
-            VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR | VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
-    if (program->settings.wanted.capture_replay)
-        head_of(recipe, call)->flags |= VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR;
     make(program, recipe, call, may_be_keyed, &made);
-    if (shows && made.pipeline)
-        look_at_executables(program, made.pipeline);
     program->tally.feedback_untouched += program->options.feedback && recipe->feedback.flags == FEEDBACK_UNTOUCHED;
     ++program->tally.pipelines;
     ++*(made.pipeline ? &program->tally.created : &program->tally.failed);
@@ -410,14 +362,14 @@ static void add_libraries(Program *program, Recipe *whole, Recipe *part, uint32_
     graphics_recipe(whole, &program->kitchen, number);
     for (uint32_t i = 0; i < LIBRARY_PARTS; ++i) {
         library_recipe(part, whole, &program->kitchen, i);
-        parts[i] = add(program, part, CALL_GRAPHICS, true, false);
+        parts[i] = add(program, part, CALL_GRAPHICS, true);
         if (!parts[i])
             return; // nothing to link
     }
     for (int optimized = 0; optimized < 2; ++optimized) {
         linked_recipe(part, &program->kitchen, parts, optimized);
         // RADV 25.0.7 crashes when it is asked for the key of a fast-linked pipeline.
-        add(program, part, CALL_GRAPHICS, optimized, optimized);
+        add(program, part, CALL_GRAPHICS, optimized);
     }
 }
 
@@ -430,12 +382,12 @@ static void create_all(Program *program)
             add_libraries(program, recipe, part, number);
         } else if (kind == KIND_RAY_TRACING) {
             ray_tracing_recipe(recipe, &program->kitchen, number);
-            add(program, recipe, CALL_RAYS, true, true);
+            add(program, recipe, CALL_RAYS, true);
         } else {
             bool compute = kind == KIND_MIXED ? number % 2 == 0 : kind == KIND_COMPUTE;
             uint32_t which = kind == KIND_MIXED ? number / 2 : number;
             (compute ? compute_recipe : graphics_recipe)(recipe, &program->kitchen, which);
-            add(program, recipe, compute ? CALL_COMPUTE : CALL_GRAPHICS, true, true);
+            add(program, recipe, compute ? CALL_COMPUTE : CALL_GRAPHICS, true);
         }
     }
     free(recipe);
@@ -460,8 +412,7 @@ static void print(const Program *program, const VkPipelineBinaryKeyKHR *global_k
     printf("{\"internal_cache\": %u, \"global_key\": \"", program->extension.properties.pipelineBinaryInternalCache);
     for (uint32_t i = 0; i < global_key->keySize; ++i)
         printf("%02x", global_key->key[i]);
-    printf("\", \"archive\": \"%s\", \"archive_digest\": \"%016" PRIx64 "\"", states[program->archive_state],
-           archive_digest(&program->archive));
+    printf("\", \"archive\": \"%s\"", states[program->archive_state]);
     const struct {
         const char *name;
         uint64_t value;
@@ -484,8 +435,7 @@ static void print(const Program *program, const VkPipelineBinaryKeyKHR *global_k
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
         printf(", \"%s\": %" PRIu64, numbers[i].name, numbers[i].value);
-    printf(", \"executables_digest\": \"%016" PRIx64 "\", \"import_result\": %d}\n", t->executables_digest,
-           t->import_result);
+    printf(", \"import_result\": %d}\n", t->import_result);
 }
 
 static const char usage[] =
@@ -503,8 +453,6 @@ static const char usage[] =
     "                            plain creation (default internal); nowhere, the extension is enabled\n"
     "  --no-modules              create from binaries without shader modules\n"
     "  --disable-internal-cache  VkDevicePipelineBinaryInternalCacheControlKHR\n"
-    "  --executables             capture and ask for statistics and internal representations\n"
-    "  --capture-replay          handles of shader groups for capture and replay\n"
     "  --feedback                chain VkPipelineCreationFeedbackCreateInfo\n";
 
 static _Noreturn void wrong(const char *text)
@@ -524,7 +472,7 @@ static Source parse_source(const char *text)
 
 static void parse(int argc, char **argv, Settings *settings, Options *options)
 {
-    enum { COUNT = 1, SEED, ARCHIVE, ANY, SOURCE, NO_MODULES, DISABLE, EXECUTABLES, REPLAY, FEEDBACK };
+    enum { COUNT = 1, SEED, ARCHIVE, ANY, SOURCE, NO_MODULES, DISABLE, FEEDBACK };
     int kind = KIND_MIXED;
     const struct option table[] = {{"count", required_argument, NULL, COUNT},
                                    {"compute", no_argument, &kind, KIND_COMPUTE},
@@ -537,8 +485,6 @@ static void parse(int argc, char **argv, Settings *settings, Options *options)
                                    {"source", required_argument, NULL, SOURCE},
                                    {"no-modules", no_argument, NULL, NO_MODULES},
                                    {"disable-internal-cache", no_argument, NULL, DISABLE},
-                                   {"executables", no_argument, NULL, EXECUTABLES},
-                                   {"capture-replay", no_argument, NULL, REPLAY},
                                    {"feedback", no_argument, NULL, FEEDBACK},
                                    {NULL, 0, NULL, 0}};
     settings->source = SOURCE_INTERNAL;
@@ -567,12 +513,6 @@ static void parse(int argc, char **argv, Settings *settings, Options *options)
             break;
         case DISABLE:
             settings->wanted.disable_internal_cache = true;
-            break;
-        case EXECUTABLES:
-            settings->wanted.executables = true;
-            break;
-        case REPLAY:
-            settings->wanted.capture_replay = true;
             break;
         case FEEDBACK:
             options->feedback = true;

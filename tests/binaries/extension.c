@@ -11,7 +11,6 @@ typedef struct {
     VkPhysicalDevicePipelineBinaryFeaturesKHR binaries;
     VkPhysicalDeviceMaintenance5FeaturesKHR maintenance5;
     VkDevicePipelineBinaryInternalCacheControlKHR control;
-    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables;
 } Additions;
 
 static void prepend(VkDeviceCreateInfo *info, void *structure)
@@ -27,14 +26,6 @@ static void add_name(VkDeviceCreateInfo *info, Additions *more, const char *name
     more->names[info->enabledExtensionCount++] = name;
 }
 
-static void allow_capture_replay(const VkDeviceCreateInfo *info)
-{
-    for (const VkBaseInStructure *node = info->pNext; node; node = node->pNext)
-        if (node->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_FEATURES_KHR)
-            ((VkPhysicalDeviceRayTracingPipelineFeaturesKHR *)(uintptr_t)node)
-                ->rayTracingPipelineShaderGroupHandleCaptureReplay = VK_TRUE;
-}
-
 static void extend(void *data, VkDeviceCreateInfo *info)
 {
     Additions *more = data;
@@ -48,12 +39,6 @@ static void extend(void *data, VkDeviceCreateInfo *info)
     }
     if (more->wanted->binaries && more->wanted->disable_internal_cache)
         prepend(info, &more->control);
-    if (more->wanted->executables) {
-        add_name(info, more, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
-        prepend(info, &more->executables);
-    }
-    if (more->wanted->capture_replay)
-        allow_capture_replay(info);
 }
 
 static void query_properties(Extension *extension, VkPhysicalDevice physical)
@@ -74,8 +59,6 @@ void extension_create_device(Extension *extension, Context *context, const Optio
                          .maintenance5 = VK_TRUE},
         .control = {.sType = VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR,
                     .disableInternalCache = VK_TRUE},
-        .executables = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
-                        .pipelineExecutableInfo = VK_TRUE},
     };
     context->extend_device = extend;
     context->extend_data = &more;
@@ -83,11 +66,6 @@ void extension_create_device(Extension *extension, Context *context, const Optio
     context->extend_device = NULL;
     memset(extension, 0, sizeof *extension);
 #define COMMAND(member, name) extension->member = (PFN_##name)vkGetDeviceProcAddr(context->device, #name)
-    if (wanted->executables) {
-        COMMAND(get_executables, vkGetPipelineExecutablePropertiesKHR);
-        COMMAND(get_statistics, vkGetPipelineExecutableStatisticsKHR);
-        COMMAND(get_representations, vkGetPipelineExecutableInternalRepresentationsKHR);
-    }
     if (!wanted->binaries)
         return;
     COMMAND(get_key, vkGetPipelineKeyKHR);

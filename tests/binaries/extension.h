@@ -11,17 +11,12 @@ typedef struct {
     PFN_vkDestroyPipelineBinaryKHR destroy_binary;
     PFN_vkGetPipelineBinaryDataKHR get_data;
     PFN_vkReleaseCapturedPipelineDataKHR release_captured;
-    PFN_vkGetPipelineExecutablePropertiesKHR get_executables;
-    PFN_vkGetPipelineExecutableStatisticsKHR get_statistics;
-    PFN_vkGetPipelineExecutableInternalRepresentationsKHR get_representations;
     VkPhysicalDevicePipelineBinaryPropertiesKHR properties;
 } Extension;
 
 typedef struct {
     bool binaries;               // VK_KHR_pipeline_binary
     bool disable_internal_cache; // VkDevicePipelineBinaryInternalCacheControlKHR
-    bool executables;            // VK_KHR_pipeline_executable_properties
-    bool capture_replay;         // rayTracingPipelineShaderGroupHandleCaptureReplay
 } Wanted;
 
 // Creates the device of the context with what is wanted, and looks up the commands.

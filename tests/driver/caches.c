@@ -86,10 +86,8 @@ static unsigned read_data(const DeviceSettings *device, const uint8_t *data, siz
         if (!read)
             return traits | TRAIT_DAMAGED;
         traits |= entry_traits(device, &read->entry);
-        if (into) {
+        if (into)
             *complete = cache_add(into, read) && *complete;
-            count(COUNT_ENTRIES_LOADED, 1);
-        }
         entry_leave(read);
     }
     return traits;
@@ -109,7 +107,6 @@ static unsigned examine(const DriverDevice *device, const VkPipelineCacheCreateI
     if (!size)
         return 0;
     count(COUNT_INITIAL_DATA, 1);
-    count(COUNT_INITIAL_BYTES, size);
     if (!was_given_out(device->settings->identity, NULL, data, size))
         violation("vkCreatePipelineCache: %zu bytes that this driver did not give out", size);
     return read_data(device->settings, data, size, NULL, &complete);
@@ -144,8 +141,6 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     }
     *handle = (VkPipelineCache)(uintptr_t)made;
-    uint64_t none = 0;
-    atomic_compare_exchange_strong(&self->first_cache, &none, (uint64_t)*handle);
     return VK_SUCCESS;
 }
 

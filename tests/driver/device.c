@@ -82,7 +82,6 @@ static void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbac
     (void)allocator;
     if (!device)
         return;
-    count(COUNT_DEVICES_DESTROYED, 1);
     check_device_end(device_of(device));
     cache_clear(&device_of(device)->internal);
     free((void *)device);

@@ -8,7 +8,7 @@
  *
  * Statements that say what the driver is, with their defaults. A/B gives the first device A, and every other device B.
  *   devices=1            number of physical devices
- *   vendor-id=0x10005 device-id=0x7e57 (and one more for each further device) device-type=2 api=1.3
+ *   vendor-id=0x10005 device-id=0x7e57 (and one more for each further device) api=1.3
  *   driver-version=1 driver-id=0 driver-name=test driver-info=build-1 uuid=7e57 (hexadecimal, zeros follow)
  *   build=1              the build of its compiler, in all data; no Vulkan property shows it
  *   global-key=1         what its global key is made of: binaries of another one are of no use
@@ -17,11 +17,9 @@
  *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes: the same
  *   incremental-cache=no VK_SEC_pipeline_cache_incremental_mode, the same
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
- *   swapchain=yes        VK_KHR_swapchain on VK_EXT_headless_surface: presents are only counted
+ *   swapchain=yes        VK_KHR_swapchain on VK_EXT_headless_surface: presents show nothing
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
  *   internal-cache=yes internal-cache-control=yes   its internal cache: one for each device, in memory
- *   filled-internal-cache=no  the internal cache has each pipeline already, as a disk cache that earlier runs filled
- *   internal-cache-first=no   its internal cache is searched first: with the one before, nothing is found in a cache of the call
  *   prefers-internal-cache=no precompiled-internal-cache=no compressed-binaries=no   properties that it reports
  *   deferral=at-once     the driver does a deferred operation at once and returns VK_OPERATION_DEFERRED_KHR;
  *                        to-join: the threads that join do it;
@@ -66,15 +64,15 @@
  *          stale              data of another build, ABI or device than the driver's;  guilty  marked as guilty
  *          damaged            not as the driver returned it;  has:HEX  contains these bytes
  *                             (for create-cache: the initial data; for pipeline and create-binaries: what is used)
- *          for pipeline:      hit (found in the cache of the call), internal-hit, compile, probe (not found, and must
- *                             not be compiled), from-binaries, capture, compute, graphics, ray-tracing,
+ *          for pipeline:      hit (found in the cache of the call), compile, probe (not found, and must
+ *                             not be compiled), from-binaries, capture, compute, graphics,
  *                             may-not-compile (it has FAIL_ON_PIPELINE_COMPILE_REQUIRED), chosen (about one pipeline
- *                             in four, the same ones in every process), first-cache (with the device's first cache)
+ *                             in four, the same ones in every process)
  *          for create-binaries:  from-data, from-pipeline, from-create-info, count, fetch;  for get-key:  global
  *          for create-device:  cache-control, binaries (enabled on the device), unanswered (a structure in the chain is
  *                             none that the driver writes features to)
  *          main-thread        the process's first thread makes the call
- * WHEN     N: the Nth time that the conditions hold in this process; N+: from then on; N-M; /M: every Mth time
+ * WHEN     N: the Nth time that the conditions hold in this process; N+: from then on; /M: every Mth time
  *
  * PYLAYER_TEST_DRIVER_WITNESS names a file that records what the driver returned, for all processes that get its name.
  * A line VIOLATION says that initial data or binaries were used that the driver did not return under the same identity,
@@ -106,13 +104,12 @@ typedef enum { DEFERS_AT_ONCE, DEFERS_TO_JOIN, DEFERS_NEVER } Deferral;
 typedef enum { FEEDBACK_YES, FEEDBACK_NO, FEEDBACK_NO_HITS, FEEDBACK_EVERYWHERE } Feedback;
 
 typedef struct {
-    uint32_t vendor_id, device_id, device_type, api, driver_version, driver_id, build, abi, global_key;
+    uint32_t vendor_id, device_id, api, driver_version, driver_id, build, abi, global_key;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
     Part cache_control, maintenance5, incremental_cache, libraries, binaries, more_pipelines;
     Part ray_tracing, maintenance8, swapchain;
     bool internal_cache, internal_cache_control, prefers_internal_cache, precompiled_internal_cache, compressed;
-    bool filled_internal_cache, internal_cache_first;
     uint32_t payload;
     uint64_t identity;          /* a hash of everything that data must share to be usable by this driver */
     uint64_t binaries_identity; /* the same for binaries: with the global key */
@@ -189,17 +186,14 @@ uint32_t script_number(const char *text);
     X(GUILTY, "guilty")                                                                                                \
     X(DAMAGED, "damaged")                                                                                              \
     X(HIT, "hit")                                                                                                      \
-    X(INTERNAL_HIT, "internal-hit")                                                                                    \
     X(COMPILE, "compile")                                                                                              \
     X(PROBE, "probe")                                                                                                  \
     X(FROM_BINARIES, "from-binaries")                                                                                  \
     X(CAPTURE, "capture")                                                                                              \
     X(COMPUTE, "compute")                                                                                              \
     X(GRAPHICS, "graphics")                                                                                            \
-    X(RAY_TRACING, "ray-tracing")                                                                                      \
     X(MAY_NOT_COMPILE, "may-not-compile")                                                                              \
     X(CHOSEN, "chosen")                                                                                                \
-    X(FIRST_CACHE, "first-cache")                                                                                      \
     X(FROM_DATA, "from-data")                                                                                          \
     X(FROM_PIPELINE, "from-pipeline")                                                                                  \
     X(FROM_CREATE_INFO, "from-create-info")                                                                            \
@@ -240,7 +234,6 @@ void *allocate(size_t size);
 #define COUNTERS(X)                                                                                                    \
     X(COMPILES, "compiles")                                                                                            \
     X(HITS, "hits")                                                                                                    \
-    X(INTERNAL_HITS, "internal-hits")                                                                                  \
     X(PROBES, "probes")                                                                                                \
     X(WITH_CACHE, "with-cache")                                                                                        \
     X(CREATED_FROM_BINARIES, "from-binaries")                                                                          \
@@ -249,16 +242,12 @@ void *allocate(size_t size);
     X(FROM_PIPELINE, "made-from-pipeline")                                                                             \
     X(FROM_CREATE_INFO, "made-from-create-info")                                                                       \
     X(INITIAL_DATA, "initial-data")                                                                                    \
-    X(INITIAL_BYTES, "initial-bytes")                                                                                  \
-    X(ENTRIES_LOADED, "entries-loaded")                                                                                \
     X(STALE_USES, "stale-uses")                                                                                        \
     X(GUILTY_USES, "guilty-uses")                                                                                      \
     X(DAMAGED_USES, "damaged-uses")                                                                                    \
     X(ACTS, "acts")                                                                                                    \
     X(WAITS, "waits")                                                                                                  \
-    X(VIOLATIONS, "violations")                                                                                        \
-    X(DEVICES_DESTROYED, "devices-destroyed")                                                                          \
-    X(PRESENTED, "presented")
+    X(VIOLATIONS, "violations")
 #define COUNTER_NUMBER(name, text) COUNT_##name,
 typedef enum { COUNTERS(COUNTER_NUMBER) COUNTER_COUNT } Counter;
 
@@ -420,7 +409,6 @@ struct DriverDevice {
         VK_LOADER_DATA loader;
     } queue;
     Cache internal;
-    _Atomic(uint64_t) first_cache;
     bool internal_cache; /* it exists and is not disabled */
     bool cache_control, maintenance5, binaries, more_pipelines, ray_tracing, feedback, swapchain;
     atomic_int calls, alive[KIND_COUNT];

@@ -54,7 +54,7 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
         *traits |= TRAIT_CAPTURE | TRAIT_COMPILE;
         return NULL;
     }
-    if (handle && !(device->internal_cache && device->settings->internal_cache_first))
+    if (handle)
         found = cache_find(object_of((uint64_t)handle, KIND_CACHE), &request->key);
     if (found) {
         *traits |= TRAIT_HIT;
@@ -62,9 +62,8 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
     }
     if (device->internal_cache)
         found = cache_find(&device->internal, &request->key);
-    if (device->internal_cache && !found && device->settings->filled_internal_cache)
-        found = entry_make(device->settings, &request->key, false);
-    *traits |= found ? TRAIT_INTERNAL_HIT : request->flags & FAIL_ON_COMPILE ? TRAIT_PROBE : TRAIT_COMPILE;
+    if (!found)
+        *traits |= request->flags & FAIL_ON_COMPILE ? TRAIT_PROBE : TRAIT_COMPILE;
     return found;
 }
 
@@ -100,7 +99,6 @@ static void count_way(unsigned traits)
 {
     count(COUNT_COMPILES, !!(traits & TRAIT_COMPILE));
     count(COUNT_HITS, !!(traits & TRAIT_HIT));
-    count(COUNT_INTERNAL_HITS, !!(traits & TRAIT_INTERNAL_HIT));
     count(COUNT_PROBES, !!(traits & TRAIT_PROBE));
     count(COUNT_CREATED_FROM_BINARIES, !!(traits & TRAIT_FROM_BINARIES));
     count(COUNT_CAPTURED, !!(traits & TRAIT_CAPTURE));
@@ -124,17 +122,15 @@ static VkResult compile(DriverDevice *device, VkPipelineCache handle, const Pipe
 }
 
 /* What is known of a pipeline before it is looked up. */
-static unsigned traits_of(const CreateCall *call, const PipelineRequest *request)
+static unsigned traits_of(const PipelineRequest *request)
 {
     /* About one in four, and the same ones in every process. */
     unsigned traits = request->key.a % 4 == 0 ? TRAIT_CHOSEN : 0;
     if (request->flags & FAIL_ON_COMPILE)
         traits |= TRAIT_MAY_NOT_COMPILE;
-    if (call->cache && (uint64_t)call->cache == atomic_load(&call->device->first_cache))
-        traits |= TRAIT_FIRST_CACHE;
     if (request->point == VK_PIPELINE_BIND_POINT_COMPUTE)
         return traits | TRAIT_COMPUTE;
-    return traits | (request->point == VK_PIPELINE_BIND_POINT_GRAPHICS ? TRAIT_GRAPHICS : TRAIT_RAY_TRACING);
+    return request->point == VK_PIPELINE_BIND_POINT_GRAPHICS ? traits | TRAIT_GRAPHICS : traits;
 }
 
 static void check_request(const CreateCall *call, const PipelineRequest *request)
@@ -157,7 +153,7 @@ static void check_request(const CreateCall *call, const PipelineRequest *request
 static VkResult create_one(const CreateCall *call, const PipelineRequest *request, VkPipeline *out)
 {
     DriverDevice *device = call->device;
-    unsigned traits = traits_of(call, request);
+    unsigned traits = traits_of(request);
     check_request(call, request);
     SharedEntry *found = look_up(device, call->cache, request, &traits);
     if (found) {

@@ -166,7 +166,7 @@ static void VKAPI_CALL get_properties(VkPhysicalDevice physical, VkPhysicalDevic
     properties->driverVersion = device->driver_version;
     properties->vendorID = device->vendor_id;
     properties->deviceID = device->device_id;
-    properties->deviceType = (VkPhysicalDeviceType)device->device_type;
+    properties->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
     snprintf(properties->deviceName, sizeof properties->deviceName, "Test device %u",
              ((const DriverPhysical *)(void *)physical)->index);
     memcpy(properties->pipelineCacheUUID, device->uuid, VK_UUID_SIZE);

@@ -149,10 +149,8 @@ static void read_when(Rule *rule, const char *text)
         rule->first = rule->last = strtoul(text, &end, 10);
         if (*end == '+' && end++)
             rule->last = ULONG_MAX;
-        else if (*end == '-')
-            rule->last = strtoul(end + 1, &end, 10);
     }
-    if (*end || rule->first == 0 || rule->each == 0 || rule->last < rule->first)
+    if (*end || rule->first == 0 || rule->each == 0)
         wrong_script("not a time", text);
 }
 

@@ -19,7 +19,6 @@ uint32_t script_number(const char *text)
 static const DeviceSettings defaults = {
     .vendor_id = 0x10005,
     .device_id = 0x7e57,
-    .device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
     .api = VK_MAKE_API_VERSION(0, 1, 3, 239),
     .driver_version = 1,
     .build = 1,
@@ -92,7 +91,6 @@ static bool read_number_of(DeviceSettings *device, const char *name, const char 
     } numbers[] = {
         {"vendor-id", &device->vendor_id},
         {"device-id", &device->device_id},
-        {"device-type", &device->device_type},
         {"driver-version", &device->driver_version},
         {"driver-id", &device->driver_id},
         {"build", &device->build},
@@ -136,9 +134,7 @@ static bool read_flag_of(DeviceSettings *device, const char *name, const char *v
     } flags[] = {
         {"internal-cache", &device->internal_cache},
         {"internal-cache-control", &device->internal_cache_control},
-        {"filled-internal-cache", &device->filled_internal_cache},
         {"prefers-internal-cache", &device->prefers_internal_cache},
-        {"internal-cache-first", &device->internal_cache_first},
         {"precompiled-internal-cache", &device->precompiled_internal_cache},
         {"compressed-binaries", &device->compressed},
     };

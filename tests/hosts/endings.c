@@ -3,34 +3,25 @@
 #include "host.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
-#ifdef __aarch64__
-#define INSTRUCTION_POINTER pc
-#else
-#define INSTRUCTION_POINTER gregs[REG_RIP]
-#endif
-
-static void *exit_from_thread(void *unused)
+static void *exit_from_thread(void *milliseconds)
 {
-    (void)unused;
+    usleep(1000 * (useconds_t)atoi(milliseconds));
     exit(4);
 }
 
-/* While main goes on creating pipelines. */
-static void step_exit_in_thread(char **unused)
+/* After so many milliseconds, while main goes on creating pipelines. */
+static void step_exit_in_thread(char **arguments)
 {
-    (void)unused;
     pthread_t thread;
-    if (pthread_create(&thread, NULL, exit_from_thread, NULL))
+    if (pthread_create(&thread, NULL, exit_from_thread, arguments[0]))
         die("no thread");
     for (;;)
         host_create_pipelines(host_next_pipeline++, 1);
@@ -40,53 +31,6 @@ static void exit_from_handler(int number)
 {
     (void)number;
     exit(4);
-}
-
-/* Executable segments of the program, of the loader and of the layer. */
-#define MAY_BE_INTERRUPTED 16
-
-static struct {
-    uintptr_t begin, end;
-} may_be_interrupted[MAY_BE_INTERRUPTED];
-static unsigned interruptible_segments;
-
-static int note_segments(struct dl_phdr_info *info, size_t size, void *unused)
-{
-    (void)size, (void)unused;
-    const char *name = info->dlpi_name;
-    if (*name && !strstr(name, "/libvulkan.so") && !strstr(name, "/libVkLayer_pylayer"))
-        return 0;
-    for (unsigned i = 0; i < info->dlpi_phnum && interruptible_segments < MAY_BE_INTERRUPTED; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
-            continue;
-        uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
-        may_be_interrupted[interruptible_segments].begin = begin;
-        may_be_interrupted[interruptible_segments++].end = begin + segment->p_memsz;
-    }
-    return 0;
-}
-
-/* exit() in a handler that interrupted malloc() or the driver hangs or crashes without the layer, too. */
-static void exit_if_interruptible(int number, siginfo_t *info, void *context)
-{
-    (void)number, (void)info;
-    uintptr_t interrupted = (uintptr_t)((ucontext_t *)context)->uc_mcontext.INSTRUCTION_POINTER;
-    for (unsigned i = 0; i < interruptible_segments; i++)
-        if (interrupted >= may_be_interrupted[i].begin && interrupted < may_be_interrupted[i].end)
-            exit(4);
-    ualarm(20, 0);
-}
-
-/* After so many microseconds, wherever main is just then in its own code, the loader's or the layer's. */
-static void step_exit_in_handler(char **arguments)
-{
-    struct sigaction action = {.sa_flags = SA_SIGINFO, .sa_sigaction = exit_if_interruptible};
-    dl_iterate_phdr(note_segments, NULL);
-    sigaction(SIGALRM, &action, NULL);
-    ualarm((useconds_t)atoi(arguments[0]), 0);
-    for (;;)
-        host_create_pipelines(0, host_next_pipeline);
 }
 
 /* At the next moment when main holds a lock of somebody's (signal_under_lock.c, preloaded). */
@@ -163,8 +107,11 @@ static void step_use_in_destructor(char **unused)
 }
 
 const Step ending_steps[] = {
-    {"exit-in-thread", 0, step_exit_in_thread},       {"exit-in-handler", 1, step_exit_in_handler},
-    {"exit-under-lock", 0, step_exit_under_lock},     {"end", 1, step_end},
-    {"main-thread-ends", 0, step_main_thread_ends},   {"use-at-exit", 0, step_use_at_exit},
-    {"use-in-destructor", 0, step_use_in_destructor}, {0},
+    {"exit-in-thread", 1, step_exit_in_thread},
+    {"exit-under-lock", 0, step_exit_under_lock},
+    {"end", 1, step_end},
+    {"main-thread-ends", 0, step_main_thread_ends},
+    {"use-at-exit", 0, step_use_at_exit},
+    {"use-in-destructor", 0, step_use_in_destructor},
+    {0},
 };

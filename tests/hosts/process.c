@@ -117,7 +117,7 @@ static void fork_generations(int count)
 }
 
 /* A fork takes a millisecond; one that waits for a lock in vain, a second. */
-#define GENERATION_MS 100
+#define GENERATION_MS 500
 
 static void step_generations(char **arguments)
 {

@@ -9,6 +9,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,30 @@ static void step_cancelled_pipelines(char **arguments)
     join(thread);
 }
 
+static atomic_uint hammering;
+
+static void *hammer(void *unused)
+{
+    for (unsigned round = 0;; round++) {
+        if (host_create_pipelines(0, host_next_pipeline))
+            die("a pipeline fails");
+        if (round == 4)
+            atomic_fetch_add(&hammering, 1);
+    }
+    return unused;
+}
+
+/* So many threads create all pipelines again and again, up to the end. Each has done so five times when this returns. */
+static void step_hammer(char **arguments)
+{
+    unsigned count = (unsigned)atoi(arguments[0]);
+    for (unsigned i = 0; i < count; i++)
+        if (pthread_create(&(pthread_t){0}, NULL, hammer, NULL))
+            die("no thread");
+    while (atomic_load(&hammering) < count)
+        usleep(100);
+}
+
 /* So many KiB stay in memory, as a program has it that keeps a key there. */
 static void step_lock_memory(char **arguments)
 {
@@ -128,6 +153,7 @@ const Step thread_steps[] = {
     {"new-user", 0, step_new_user},
     {"filter", 0, step_filter},
     {"cancel", 0, step_cancel},
+    {"hammer", 1, step_hammer},
     {"lock-memory", 1, step_lock_memory},
     {"cancelled-pipelines", 1, step_cancelled_pipelines},
     {0},

@@ -13,16 +13,26 @@
 
 VkDevice host_device;
 static Program program;
+static const char *layers[2];
+static Wanted wanted_instance = {.layers = layers};
 unsigned host_next_pipeline;
 
-/* Where the size of the workgroup stands in shader_code. */
-#define LOCAL_SIZE_WORD 23
-#define MOST_PIPELINES 1024
+static void step_names(char **arguments)
+{
+    wanted_instance.application = arguments[0];
+    wanted_instance.engine = arguments[1];
+}
 
+static void step_layer(char **arguments)
+{
+    layers[wanted_instance.layer_count++] = arguments[0];
+}
+
+/* Of the names and layers of the steps before. */
 static void step_instance(char **unused)
 {
     (void)unused;
-    say("instance %d", open_instance(&program, &(Wanted){0}));
+    say("instance %d", open_instance(&program, &wanted_instance));
 }
 
 static void make_device(const void *features, const char *const *extensions, uint32_t extension_count)
@@ -57,21 +67,12 @@ static void step_binary_device(char **unused)
 
 static VkResult create_pipeline(unsigned number)
 {
-    static const unsigned local_size = LOCAL_SIZE_WORD;
-    uint32_t code[sizeof shader_code / sizeof shader_code[0]];
-    memcpy(code, shader_code, sizeof code);
-    code[local_size] = number % MOST_PIPELINES + 1;
-    VkShaderModuleCreateInfo module_info = shader_info;
-    module_info.pCode = code;
     VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
     Program own = {.device = host_device};
-    VkResult result = vkCreateShaderModule(host_device, &module_info, NULL, &own.module);
+    VkResult result = vkCreatePipelineLayout(host_device, &layout_info, NULL, &own.layout);
     if (!result)
-        result = vkCreatePipelineLayout(host_device, &layout_info, NULL, &own.layout);
-    if (!result)
-        result = use_compute(&own, host_cache, "main");
+        result = use_numbered(&own, host_cache, number);
     vkDestroyPipelineLayout(host_device, own.layout, NULL);
-    vkDestroyShaderModule(host_device, own.module, NULL);
     return result;
 }
 
@@ -151,6 +152,8 @@ static void step_await_journal(char **arguments)
 }
 
 const Step vulkan_steps[] = {
+    {"names", 2, step_names},
+    {"layer", 1, step_layer},
     {"instance", 0, step_instance},
     {"device", 0, step_device},
     {"binary-device", 0, step_binary_device},

@@ -31,7 +31,11 @@
 DispatchTable device_table;
 static Device device;
 
-#include "alone.h"
+const char *environment_get(const char *name)
+{
+    (void)name;
+    return NULL;
+}
 
 #define GARBAGE ((const void *)16)
 
@@ -185,7 +189,5 @@ int main(void)
     info.pColorBlendState = GARBAGE;
     rendering.pColorAttachmentFormats = GARBAGE;
     good &= change_each("discards");
-    run_close(&device.run);
-    shaders_close(&device.shaders);
     return !good;
 }

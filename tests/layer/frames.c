@@ -7,11 +7,8 @@
  *   least=4      how many they create at least, and most=9 at most
  *   pace=1000    microseconds that other frames take
  *   by=present   who creates them: the thread that presents; loader: another one, for which the thread that presents waits;
- *                beside: another one, while frames are presented; the next ones come when it is done; both: the thread that
- *                presents, and at the same time another one as many. "gap NANOSECONDS" is the longest time between two
- *                pipelines of a frame's
+ *                beside: another one, while frames are presented; the next ones come when it is done
  *   swapchains=1 as many are presented with each call
- *   threads=0    1: each swapchain is presented by a thread of its own, on a queue of its own, and no pipelines are created
  *   recreate=0   the frame before which the swapchains are replaced, as a window's that was resized
  *   pause=0      milliseconds that the program waits before its last frame
  *   loop=0       presents this often at the end and prints the nanoseconds of each: "present NANOSECONDS"
@@ -33,12 +30,12 @@
 enum { MOST_SWAPCHAINS = 20 };
 
 static Program program;
-static VkQueue queues[MOST_SWAPCHAINS];
+static VkQueue queue;
 static VkSurfaceKHR surface;
 static VkSwapchainKHR swapchains[MOST_SWAPCHAINS];
 static PFN_vkSetDebugUtilsObjectNameEXT set_name;
 static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, creations,
-           twice, threads, api = 1;
+           twice, api = 1;
 static const char *by = "present";
 
 static uint64_t now(void)
@@ -88,15 +85,9 @@ static int hitch(int frame)
 
 static void create_some(int frame)
 {
-    static _Atomic(uint32_t) number;
-    uint64_t longest = 0, end = now();
-    for (int i = hitch(frame); i > 0; i--) {
-        uint64_t gap = now() - end;
-        longest = gap > longest ? gap : longest;
+    static uint32_t number;
+    for (int i = hitch(frame); i > 0; i--)
         create(++number);
-        end = now();
-    }
-    printf("gap %llu\n", (unsigned long long)longest);
 }
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -169,7 +160,7 @@ static void present(int number)
                              .pSwapchains = swapchains,
                              .pImageIndices = images};
     uint64_t before = now();
-    check(vkQueuePresentKHR(queues[0], &info) < 0, "vkQueuePresentKHR");
+    check(vkQueuePresentKHR(queue, &info) < 0, "vkQueuePresentKHR");
     uint64_t after = now();
     for (int i = 0; number && i < swapchain_count; i++)
         printf("frame %d %d %llu %llu\n", i + 1, number, (unsigned long long)before, (unsigned long long)after);
@@ -190,7 +181,7 @@ static void run(int frames)
             printf("compiles %d %d\n", frame, hitch(frame));
             if (loads)
                 ask(frame, strcmp(by, "loader") == 0);
-            if (!loads || strcmp(by, "both") == 0)
+            else
                 create_some(frame);
         } else {
             usleep((useconds_t)pace);
@@ -205,35 +196,6 @@ static void run(int frames)
         ask(-1, 0);
         pthread_join(loader, NULL);
     }
-}
-
-static void *present_alone(void *of)
-{
-    int number = *(int *)of;
-    for (int frame = 0; frame < every; frame++) {
-        uint32_t image = 0;
-        VkPresentInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PRESENT_INFO_KHR,
-                                 .swapchainCount = 1,
-                                 .pSwapchains = &swapchains[number],
-                                 .pImageIndices = &image};
-        check(vkQueuePresentKHR(queues[number], &info) < 0, "vkQueuePresentKHR");
-    }
-    vkDestroySwapchainKHR(program.device, swapchains[number], NULL);
-    swapchains[number] = VK_NULL_HANDLE;
-    return NULL;
-}
-
-static void run_threads(int frames)
-{
-    pthread_t thread[MOST_SWAPCHAINS];
-    int numbers[MOST_SWAPCHAINS];
-    every = frames;
-    for (int i = 0; i < swapchain_count; i++) {
-        numbers[i] = i;
-        pthread_create(&thread[i], NULL, present_alone, &numbers[i]);
-    }
-    for (int i = 0; i < swapchain_count; i++)
-        pthread_join(thread[i], NULL);
 }
 
 static void start(void)
@@ -251,18 +213,16 @@ static void start(void)
     check(create_surface(program.instance, &headless, NULL, &surface), "vkCreateHeadlessSurfaceEXT");
     set_name =
         (PFN_vkSetDebugUtilsObjectNameEXT)vkGetInstanceProcAddr(program.instance, "vkSetDebugUtilsObjectNameEXT");
-    float priorities[MOST_SWAPCHAINS] = {1};
-    uint32_t queue_count = threads ? (uint32_t)swapchain_count : 1;
+    float priority = 1;
     VkDeviceQueueCreateInfo queue_info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = queue_count, .pQueuePriorities = priorities};
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
     VkDeviceCreateInfo device_info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                       .queueCreateInfoCount = 1,
                                       .pQueueCreateInfos = &queue_info,
                                       .enabledExtensionCount = 1,
                                       .ppEnabledExtensionNames = &extension};
     check(vkCreateDevice(program.physical, &device_info, NULL, &program.device), "vkCreateDevice");
-    for (uint32_t i = 0; i < queue_count; i++)
-        vkGetDeviceQueue(program.device, 0, i, &queues[i]);
+    vkGetDeviceQueue(program.device, 0, 0, &queue);
     check(open_shader(&program), "vkCreatePipelineLayout");
     make_swapchains();
 }
@@ -272,10 +232,10 @@ static void read_option(const char *text)
     static const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"every=", &every},     {"least=", &least}, {"most=", &most},
-                   {"pace=", &pace},       {"loop=", &loop},   {"recreate=", &recreate},
-                   {"pause=", &pause_ms},  {"twice=", &twice}, {"swapchains=", &swapchain_count},
-                   {"threads=", &threads}, {"api=", &api},     {"create=", &creations}};
+    } numbers[] = {{"every=", &every},    {"least=", &least},     {"most=", &most},
+                   {"pace=", &pace},      {"loop=", &loop},       {"recreate=", &recreate},
+                   {"pause=", &pause_ms}, {"twice=", &twice},     {"swapchains=", &swapchain_count},
+                   {"api=", &api},        {"create=", &creations}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t length = strlen(numbers[i].name);
         if (strncmp(text, numbers[i].name, length) == 0) {
@@ -296,7 +256,7 @@ int main(int argument_count, char **arguments)
     loops = loop;
     loop = 0;
     start();
-    (threads ? run_threads : run)(frames);
+    run(frames);
     loop = loops;
     uint64_t begin = now();
     for (int i = 0; i < loops; i++)

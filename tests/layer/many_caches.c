@@ -32,50 +32,25 @@ static int write_file(const char *name, size_t size)
     return rename(temporary, name);
 }
 
-/* A layout of its own makes each pipeline another one: so many push constants. */
-static VkPipelineLayout create_layout(VkDevice device, unsigned number)
-{
-    VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 16 * (1 + number % 8)};
-    VkDescriptorSetLayoutBinding binding = {number / 8, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1,
-                                            VK_SHADER_STAGE_COMPUTE_BIT, NULL};
-    VkDescriptorSetLayoutCreateInfo set_info = {
-        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = 1, .pBindings = &binding};
-    VkDescriptorSetLayout set;
-    VkPipelineLayout layout;
-    VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-                                       .setLayoutCount = 1,
-                                       .pSetLayouts = &set,
-                                       .pushConstantRangeCount = 1,
-                                       .pPushConstantRanges = &range};
-    if (vkCreateDescriptorSetLayout(device, &set_info, NULL, &set) ||
-        vkCreatePipelineLayout(device, &info, NULL, &layout))
-        exit(2);
-    vkDestroyDescriptorSetLayout(device, set, NULL);
-    return layout;
-}
-
 static unsigned loaded, emptied;
 
 static void use_cache(const Program *program, const char *directory, unsigned number)
 {
-    Program own = *program;
     char name[4100];
     snprintf(name, sizeof name, "%s/%u.cache", directory, number);
     size_t size = read_file(name), found = 0;
     VkPipelineCache cache;
-    own.layout = create_layout(own.device, number);
-    if (create_cache(&own, 0, size, size ? data : NULL, &cache) ||
-        vkGetPipelineCacheData(own.device, cache, &found, NULL))
+    if (create_cache(program, 0, size, size ? data : NULL, &cache) ||
+        vkGetPipelineCacheData(program->device, cache, &found, NULL))
         exit(3);
     loaded += size > 0;
     emptied += size > 0 && found <= EMPTY_BYTES;
-    if (use_compute(&own, cache, "main"))
+    if (use_numbered(program, cache, number))
         exit(4);
     size = sizeof data;
-    if (vkGetPipelineCacheData(own.device, cache, &size, data) || write_file(name, size))
+    if (vkGetPipelineCacheData(program->device, cache, &size, data) || write_file(name, size))
         exit(5);
-    vkDestroyPipelineLayout(own.device, own.layout, NULL);
-    vkDestroyPipelineCache(own.device, cache, NULL);
+    vkDestroyPipelineCache(program->device, cache, NULL);
 }
 
 int main(int count, char **arguments)

@@ -26,7 +26,6 @@ typedef struct {
 } maintenance8_features;
 
 static Program program;
-static VkPipelineLayout layouts[8];
 static int rounds;
 static atomic_int failures;
 
@@ -43,29 +42,10 @@ static VkPipelineCache new_cache(VkPipelineCacheCreateFlags flags)
     return created;
 }
 
-/* Layouts that differ make pipelines that differ. */
-static void create_layouts(void)
-{
-    for (uint32_t i = 0; i < 8; i++) {
-        VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 16 * (i + 1)};
-        VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-                                           .pushConstantRangeCount = 1,
-                                           .pPushConstantRanges = &range};
-        must(vkCreatePipelineLayout(program.device, &info, NULL, &layouts[i]));
-    }
-}
-
 typedef struct {
     VkPipelineCache into, from;
     unsigned first;
 } work;
-
-static void create(VkPipelineCache cache, unsigned number)
-{
-    Program own = program;
-    own.layout = layouts[number % 8];
-    must(use_compute(&own, cache, number / 8 % 2 ? "twin" : "main"));
-}
 
 static void *merge(void *argument)
 {
@@ -79,7 +59,7 @@ static void *create_some(void *argument)
 {
     const work *what = argument;
     for (unsigned i = 0; i < 16; i++)
-        create(what->into, what->first + i);
+        must(use_numbered(&program, what->into, (what->first + i) % 16));
     return NULL;
 }
 
@@ -99,7 +79,7 @@ static void opposite(void)
 {
     VkPipelineCache a = new_cache(0), b = new_cache(0);
     for (unsigned i = 0; i < 8; i++)
-        create(i % 2 ? a : b, i);
+        must(use_numbered(&program, i % 2 ? a : b, i));
     run(3, (thread_function[]){merge, merge, create_some},
         (work[]){{.into = a, .from = b}, {.into = b, .from = a}, {.first = 0}});
     vkDestroyPipelineCache(program.device, a, NULL);
@@ -109,8 +89,8 @@ static void opposite(void)
 static void into_one(void)
 {
     VkPipelineCache one = new_cache(SYNCHRONIZED_MERGE), a = new_cache(0), b = new_cache(0);
-    create(a, 0);
-    create(b, 1);
+    must(use_numbered(&program, a, 0));
+    must(use_numbered(&program, b, 1));
     run(6, (thread_function[]){create_some, create_some, create_some, create_some, merge, merge},
         (work[]){{.into = one, .first = 0},
                  {.into = one, .first = 4},
@@ -132,13 +112,10 @@ int main(int count, char **arguments)
     rounds = count > 2 ? atoi(arguments[2]) : 200;
     if (open_program(&program, is_opposite ? &usual : &synchronized))
         return 1;
-    create_layouts();
     if (is_opposite)
         opposite();
     else
         into_one();
-    for (unsigned i = 0; i < 8; i++)
-        vkDestroyPipelineLayout(program.device, layouts[i], NULL);
     close_program(&program);
     return atomic_load(&failures) != 0;
 }

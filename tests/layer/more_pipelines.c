@@ -2,20 +2,15 @@
  * Commands that take a VkPipelineCache for pipelines of which the layer knows nothing, on a driver that has them
  * (tests/driver, more-pipelines).
  *
- * more_pipelines names: prints those that vkGetDeviceProcAddr gives, and the library that each is in; no-names: of a
- * device without their extension.
  * more_pipelines beside COMMAND: while one thread is in the command, with a cache, another creates pipelines with it.
  * more_pipelines deferred: pipelines are created with a cache that a deferred operation has not done with.
  */
-#define _GNU_SOURCE
 #include "program.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Newer than the headers of Debian bookworm, and all alike but for the deferred operation. */
@@ -25,22 +20,9 @@ typedef VkResult(VKAPI_PTR *CreateMoreDeferred)(VkDevice, VkDeferredOperationKHR
                                                 const void *, const VkAllocationCallbacks *, VkPipeline *);
 #define DEFERRED_COMMAND "vkCreateDataGraphPipelinesARM"
 
-static const char *const commands[] = {"vkCreateRayTracingPipelinesNV", "vkCreateExecutionGraphPipelinesAMDX",
-                                       DEFERRED_COMMAND};
-
 static Program program;
 static VkPipelineCache cache;
 static atomic_bool done;
-
-static void print_names(void)
-{
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        PFN_vkVoidFunction command = vkGetDeviceProcAddr(program.device, commands[i]);
-        Dl_info found;
-        if (command && dladdr((void *)command, &found))
-            printf("%s %s\n", commands[i], strrchr(found.dli_fname, '/') + 1);
-    }
-}
 
 static VkResult create_more(const char *name, VkDeferredOperationKHR operation)
 {
@@ -63,16 +45,8 @@ static void *create_beside(void *name)
 /* One that was not there before, so that it is compiled and goes into the cache. */
 static VkResult create_new(void)
 {
-    static uint32_t number;
-    number++;
-    const VkSpecializationMapEntry entry = {.constantID = 1, .size = sizeof number};
-    const VkSpecializationInfo specialization = {1, &entry, sizeof number, &number};
-    VkComputePipelineCreateInfo info = compute_info(&program, "main");
-    info.stage.pSpecializationInfo = &specialization;
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    VkResult result = vkCreateComputePipelines(program.device, cache, 1, &info, NULL, &pipeline);
-    vkDestroyPipeline(program.device, pipeline, NULL);
-    return result;
+    static unsigned number;
+    return use_numbered(&program, cache, ++number);
 }
 
 static int beside(char *name)
@@ -99,12 +73,10 @@ static int deferred(void)
 int main(int count, char **arguments)
 {
     const char *extension = VK_NV_RAY_TRACING_EXTENSION_NAME;
-    const bool lacks = count == 2 && strcmp(arguments[1], "no-names") == 0;
-    const bool names = lacks || (count == 2 && strcmp(arguments[1], "names") == 0);
-    const Wanted wanted = {.api = VK_API_VERSION_1_3, .extension_count = lacks ? 0 : 1, .extensions = &extension};
+    const Wanted wanted = {.api = VK_API_VERSION_1_3, .extension_count = 1, .extensions = &extension};
     if (count < 2 || open_program(&program, &wanted) || create_cache(&program, 0, 0, NULL, &cache))
         return 1;
-    int failures = names ? (print_names(), 0) : count == 3 ? beside(arguments[2]) : deferred();
+    int failures = count == 3 ? beside(arguments[2]) : deferred();
     vkDestroyPipelineCache(program.device, cache, NULL);
     close_program(&program);
     return failures != 0;

@@ -2,6 +2,7 @@
 #ifndef TEST_PROGRAM_H
 #define TEST_PROGRAM_H
 
+#include <string.h>
 #include <vulkan/vulkan.h>
 
 /* Instance and device. What is zero is left out; of Vulkan, that is 1.1. */
@@ -117,6 +118,23 @@ static inline VkResult use_compute(const Program *program, VkPipelineCache cache
     VkPipeline pipeline = VK_NULL_HANDLE;
     VkResult result = create_compute(program, cache, name, &pipeline);
     vkDestroyPipeline(program->device, pipeline, NULL);
+    return result;
+}
+
+/* The same with a shader of its own for each number below 1024, which is the size of its workgroup. */
+static inline VkResult use_numbered(const Program *program, VkPipelineCache cache, unsigned number)
+{
+    enum { LOCAL_SIZE_WORD = 23, MOST = 1024 };
+    uint32_t code[sizeof shader_code / sizeof *shader_code];
+    memcpy(code, shader_code, sizeof code);
+    code[LOCAL_SIZE_WORD] = number % MOST + 1;
+    VkShaderModuleCreateInfo info = shader_info;
+    info.pCode = code;
+    Program own = *program;
+    VkResult result = vkCreateShaderModule(own.device, &info, NULL, &own.module);
+    if (!result)
+        result = use_compute(&own, cache, "main");
+    vkDestroyShaderModule(own.device, own.module, NULL);
     return result;
 }
 

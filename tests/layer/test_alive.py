@@ -15,7 +15,7 @@ from namespaces import container, rebooted
 from world import BUILD, LAYER_NAME, World
 from xxhash import xxh3_64_hexdigest
 
-from pylayer.store import format, marks, sentinel
+from pylayer.store import marks, sentinel
 
 QUICK = True
 COUNT = 8
@@ -186,26 +186,3 @@ def test_clear_beside_a_running_program(world: World) -> None:
         program.wait()
         world.run([PYLAYER, "rm", "--pipelines", "--all", "--yes"])
         assert not path.exists()
-
-
-def test_programs_name(world: World) -> None:
-    """The sentinel names the program whether policy or the layer makes it, so that people read whose crash it was."""
-    names = []
-    for _ in ("policy", "the layer"):
-        run(world, (), "", "--exit", "_exit")
-        (path,) = world.live_files()
-        head = format.read_file_header(path.read_bytes())[0]
-        assert head is not None
-        names.append(head.application)
-        world.demo("--count", COUNT)
-    assert names == [world.runs()[-1]["program"]] * 2
-
-
-def test_programs_after_a_reboot(world: World, tmp_path: Path) -> None:
-    """After a reboot no program of before is said to be running, and nothing is kept for one."""
-    world.demo("--count", COUNT)
-    world.run([DEMO, "--count", "20", "--exit", "_exit"])
-    after = rebooted(tmp_path)
-    assert "running" not in world.run([*after, PYLAYER, "stats", "--runs"]).stdout
-    world.run([*after, PYLAYER, "rm", "--pipelines", "--all", "--yes"])
-    assert not list(world.store.glob("store/*/*.journal"))

@@ -1,7 +1,7 @@
 """Programs that use VK_KHR_pipeline_binary themselves, under the layer.
 
 They may bring back the bytes that they read. Altered data never reaches the driver, which would crash on it or execute
-it. tests/layer/test_radv_binaries.py shows what happens without the layer.
+it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pipeline_binaries import Archive, flipped
+from pipeline_binaries import APPLICATION, Archive, flipped
 from recipes.small import BINARY_CALLS
 from scripted_driver import ScriptedDriver
-from world import BUILD, LAYER_NAME, World
+from world import BUILD, LAYER_NAME, Run, World
 
 pytestmark = pytest.mark.usefixtures("needs_binaries")
 
@@ -37,56 +37,57 @@ def count_of(path: Path) -> int:
 
 
 @pytest.mark.parametrize("carrier", ["auto", "cells", "binaries", "off"])
-def test_every_command_answers_as_without_the_layer(world: World, driver: ScriptedDriver, carrier: str) -> None:
+def test_every_command_answers_as_without_the_layer(scripted: ScriptedDriver, carrier: str) -> None:
     """Every way of calling the extension's commands gives the same results, sizes, keys and bytes as without the layer,
     in two runs."""
-    without = world.recipe(BINARY_CALLS, VK_INSTANCE_LAYERS=None).stdout
-    driver.settings(carrier=carrier)
+    without = scripted.world.recipe(BINARY_CALLS, VK_INSTANCE_LAYERS=None).stdout
+    scripted.settings(carrier=carrier)
     for _ in range(2):
-        assert world.recipe(BINARY_CALLS, VK_INSTANCE_LAYERS=LAYER_NAME).stdout == without
+        assert scripted.world.recipe(BINARY_CALLS, VK_INSTANCE_LAYERS=LAYER_NAME).stdout == without
 
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries"])
 @pytest.mark.parametrize("source", ["capture", "internal", "create"])
 @pytest.mark.parametrize("kind", ["mixed", "ray-tracing", "gpl"])
 def test_program_gets_the_drivers_binaries(
-    driver: ScriptedDriver, tmp_path: Path, kind: str, source: str, carrier: str
+    scripted: ScriptedDriver, tmp_path: Path, kind: str, source: str, carrier: str
 ) -> None:
     """However a program gets binaries, they are byte for byte the same as without the layer, in two runs."""
     arguments = ["--source", source, "--count", 6, *([] if kind == "mixed" else [f"--{kind}"])]
-    alone = driver.application(*arguments, "--archive", tmp_path / "alone", layered=False)
-    driver.settings(carrier=carrier)
+    alone = scripted.application(*arguments, "--archive", tmp_path / "alone", layered=False)
+    scripted.settings(carrier=carrier)
     for number in range(2):
-        under = driver.application(*arguments, "--archive", tmp_path / f"under-{number}")
+        under = scripted.application(*arguments, "--archive", tmp_path / f"under-{number}")
         assert under["created"] == alone["created"]
         if kind != "gpl":
-            assert under["archive_digest"] == alone["archive_digest"]
+            assert (tmp_path / f"under-{number}").read_bytes() == (tmp_path / "alone").read_bytes()
         else:  # some libraries are compiled into cells, so the internal cache does not have them
             read = Archive.read(tmp_path / f"under-{number}").binaries
             assert read and all(binary in Archive.read(tmp_path / "alone").binaries for binary in read)
 
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries"])
-def test_program_with_an_archive(world: World, driver: ScriptedDriver, tmp_path: Path, carrier: str) -> None:
+def test_program_with_an_archive(scripted: ScriptedDriver, tmp_path: Path, carrier: str) -> None:
     """The program brings in its second run what it read back in its first, and nothing is refused or changed."""
-    driver.settings(carrier=carrier)
+    scripted.settings(carrier=carrier)
     archive = ["--archive", tmp_path / "archive"]
-    first = driver.application(*archive)
-    second = driver.application(*archive)
+    scripted.application(*archive)
+    first = (tmp_path / "archive").read_bytes()
+    second = scripted.application(*archive)
     assert (second["from_archive"], second["import_failed"]) == (12, 0)
     count = count_of(tmp_path / "archive")
-    assert outcomes(world) == {"application_binaries": count, "binaries_attested": count}
-    assert second["archive_digest"] == first["archive_digest"]
+    assert outcomes(scripted.world) == {"application_binaries": count, "binaries_attested": count}
+    assert (tmp_path / "archive").read_bytes() == first
 
 
-def test_program_calls_reach_the_driver_as_made(driver: ScriptedDriver, tmp_path: Path) -> None:
+def test_program_calls_reach_the_driver_as_made(scripted: ScriptedDriver, tmp_path: Path) -> None:
     """The driver creates, imports and releases the same as without the layer. The layer only reads more."""
     for _ in range(2):
-        driver.application("--archive", tmp_path / "alone", layered=False)
-        alone = driver.counts
-        driver.application("--archive", tmp_path / "under")
+        scripted.application("--archive", tmp_path / "alone", layered=False)
+        alone = scripted.counts
+        scripted.application("--archive", tmp_path / "under")
         names = ("captured", "from-binaries", "made-from-data", "made-from-create-info", "release-captured")
-        assert [driver.counts[name] for name in names] == [alone[name] for name in names]
+        assert [scripted.counts[name] for name in names] == [alone[name] for name in names]
 
 
 # ---- Data that is not what the program read --------------------------------------------------------------------
@@ -123,189 +124,136 @@ def change_all(path: Path, change: Change, stride: int = 1) -> int:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_altered_binaries_are_refused(world: World, driver: ScriptedDriver, tmp_path: Path, change: Change) -> None:
+def test_altered_binaries_are_refused(scripted: ScriptedDriver, tmp_path: Path, change: Change) -> None:
     """The program gets an error for altered data, and compiles."""
     archive = ["--archive", tmp_path / "archive"]
-    driver.application(*archive)
+    scripted.application(*archive)
     changed = change_all(tmp_path / "archive", change)
-    result = driver.application(*archive)
+    result = scripted.application(*archive)
     assert (result["import_failed"], result["import_result"], result["created"]) == (12, REFUSED, 12)
-    assert outcomes(world) == {
+    assert outcomes(scripted.world) == {
         "application_binaries": changed,
         "binaries_altered": changed,
         "binaries_refused": changed,
     }
 
 
-def test_one_altered_binary_of_several(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
+def test_one_altered_binary_of_several(scripted: ScriptedDriver, tmp_path: Path) -> None:
     """Only the pipeline with the refused binary is compiled."""
     arguments = ["--graphics", "--source", "capture", "--archive", tmp_path / "archive"]
-    driver.application(*arguments)
+    scripted.application(*arguments)
     archive = Archive.read(tmp_path / "archive")
     entry = next(entry for entry in archive.entries if len(entry.binaries) == 2)
     entry.binaries[1].data = flipped(entry.binaries[1].data)
     archive.write(tmp_path / "archive")
-    result = driver.application(*arguments)
+    result = scripted.application(*arguments)
     assert (result["import_failed"], result["from_archive"], result["captured"]) == (1, 11, 1)
-    assert world.last()["binaries_refused"] == 1
+    assert scripted.world.last()["binaries_refused"] == 1
 
 
-def test_swapped_binaries(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
+def test_swapped_binaries(scripted: ScriptedDriver, tmp_path: Path) -> None:
     """Good bytes under another binary's key count as altered data."""
-    archive = Archive.read(first_archive(driver, tmp_path, "--compute"))
+    archive = Archive.read(first_archive(scripted, tmp_path, "--compute"))
     one, other = archive.binaries[:2]
     one.data, other.data = other.data, one.data
     archive.write(tmp_path / "archive")
-    result = driver.application("--compute", "--archive", tmp_path / "archive")
+    result = scripted.application("--compute", "--archive", tmp_path / "archive")
     assert (result["import_failed"], result["from_archive"]) == (2, 10)
-    assert world.last()["binaries_altered"] == 2
+    assert scripted.world.last()["binaries_altered"] == 2
 
 
-def first_archive(driver: ScriptedDriver, directory: Path, *arguments: str | int) -> Path:
-    driver.application(*arguments, "--archive", directory / "archive")
+def first_archive(scripted: ScriptedDriver, directory: Path, *arguments: str | int) -> Path:
+    scripted.application(*arguments, "--archive", directory / "archive")
     return directory / "archive"
 
 
-def test_keys_of_several_contents(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """If several contents are known under a key, data under it that is none of them is an error."""
-    archive = Archive.read(first_archive(driver, tmp_path, "--ray-tracing"))
+def test_keys_of_several_contents(world: World, tmp_path: Path) -> None:
+    """RADV gives several ray tracing binaries one key. Each content that was read under it passes, and data that is
+    none of them is an error."""
+    command = [APPLICATION, "--ray-tracing", "--archive", str(tmp_path / "archive")]
+    world.run(command)
+    archive = Archive.read(tmp_path / "archive")
     contents = archive.contents_of_keys()
     entry = next(entry for entry in archive.entries if any(len(contents[binary.key]) > 1 for binary in entry.binaries))
     binary = next(binary for binary in entry.binaries if len(contents[binary.key]) > 1)
     binary.data = flipped(binary.data)
     archive.write(tmp_path / "archive")
-    result = driver.application("--ray-tracing", "--archive", tmp_path / "archive")
+    result = Run.of(world.run(command))
     assert (result["import_failed"], result["import_result"], result["created"]) == (1, REFUSED, 12)
     assert world.last()["binaries_altered"] == 1
 
 
-def test_colliding_keys_are_no_alteration(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """RADV gives several ray tracing binaries one key, and each content that was read under it is attested."""
-    path = first_archive(driver, tmp_path, "--ray-tracing")
-    result = driver.application("--ray-tracing", "--archive", path)
-    assert result["from_archive"] == 12
-    assert outcomes(world) == {"application_binaries": count_of(path), "binaries_attested": count_of(path)}
-
-
-def test_altered_binaries_pass_where_nobody_looks(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
+def test_altered_binaries_pass_where_nobody_looks(scripted: ScriptedDriver, tmp_path: Path) -> None:
     """With application_caches: pass the driver gets whatever the program brings."""
-    driver.settings(application_caches="pass")
-    change_all(first_archive(driver, tmp_path), flipped, stride=100)
-    driver.application("--archive", tmp_path / "archive", allow=True)
-    assert len(driver.violations) == 1 and "did not give out" in driver.violations[0]
-    assert not outcomes(world)
+    scripted.settings(application_caches="pass")
+    change_all(first_archive(scripted, tmp_path), flipped, stride=100)
+    scripted.application("--archive", tmp_path / "archive", allow=True)
+    assert len(scripted.violations) == 1 and "did not give out" in scripted.violations[0]
+    assert not outcomes(scripted.world)
 
 
-def test_unknown_binaries_pass(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
+def test_unknown_binaries_pass(scripted: ScriptedDriver, tmp_path: Path) -> None:
     """Binaries that a program read without the layer pass."""
-    driver.application("--archive", tmp_path / "archive", layered=False)
-    result = driver.application("--archive", tmp_path / "archive")
+    scripted.application("--archive", tmp_path / "archive", layered=False)
+    result = scripted.application("--archive", tmp_path / "archive")
     assert result["from_archive"] == 12
-    assert outcomes(world) == {"application_binaries": count_of(tmp_path / "archive")}
+    assert outcomes(scripted.world) == {"application_binaries": count_of(tmp_path / "archive")}
 
 
-def test_history_says_nothing_of_other_keys(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """Binaries under keys that the program never read pass, whatever else it read."""
-    driver.application("--archive", tmp_path / "known")
-    driver.application("--archive", tmp_path / "foreign", "--seed", 2, layered=False)
-    result = driver.application("--archive", tmp_path / "foreign", "--seed", 2)
-    assert result["from_archive"] == 12
-    assert world.last()["binaries_altered"] == 0
-
-
-def test_empty_binaries_never_reach_the_driver(driver: ScriptedDriver, tmp_path: Path) -> None:
+def test_empty_binaries_never_reach_the_driver(scripted: ScriptedDriver, tmp_path: Path) -> None:
     """Empty data, on which RADV crashes, is refused even if nothing is known under its key."""
-    driver.application("--archive", tmp_path / "archive", layered=False)
+    scripted.application("--archive", tmp_path / "archive", layered=False)
     change_all(tmp_path / "archive", lambda data: b"", stride=100)
-    result = driver.application("--archive", tmp_path / "archive")
+    result = scripted.application("--archive", tmp_path / "archive")
     assert (result["import_failed"], result["import_result"]) == (1, REFUSED)
 
 
-def test_stale_binaries_are_refused(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
+def test_stale_binaries_are_refused(scripted: ScriptedDriver, tmp_path: Path) -> None:
     """Binaries read under another global key are refused, although the program presents them as current."""
-    other = {"RADV_PERFTEST": "rtwave64"}
-    first = driver.application("--archive", tmp_path / "archive", **other)
+    archive = ("--archive", tmp_path / "archive")
+    scripted.application(*archive, script="global-key=1")
     count = count_of(tmp_path / "archive")
-    use = ("--archive", tmp_path / "archive", "--any-global-key")
-    if driver.application(*use, layered=False)["from_archive"] == 0:
-        pytest.skip("this driver (RADV 26) derives pipelines' keys from its global key, so none of these is found")
-    result = driver.application(*use)
-    assert result["global_key"] != first["global_key"]
+    result = scripted.application(*archive, "--any-global-key", script="global-key=2")
     assert (result["import_failed"], result["import_result"], result["created"]) == (12, REFUSED, 12)
-    counters = world.last()
+    counters = scripted.world.last()
     assert counters["binaries_stale"] == counters["binaries_refused"] == count
-
-
-def test_well_written_program_has_no_stale_binaries(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """A program that compares global keys brings no binaries after the key changed."""
-    other = {"RADV_PERFTEST": "rtwave64"}
-    driver.application("--archive", tmp_path / "archive")
-    result = driver.application("--archive", tmp_path / "archive", **other)
-    assert result["archive"] == "stale" and not outcomes(world)
-
-
-def test_outcomes_are_logged(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """If a program brings altered data, the log says so."""
-    change_all(first_archive(driver, tmp_path), flipped)
-    assert "differ from those that it read" in driver.application("--archive", tmp_path / "archive").stderr
 
 
 # ---- Programs that use none ----------------------------------------------------------------------------------------
 
 
-def test_enabled_and_not_used(world: World, driver: ScriptedDriver) -> None:
+def test_enabled_and_not_used(scripted: ScriptedDriver) -> None:
     """A program that enables pipeline binaries and calls none of their commands gets its pipelines from cells, without
     keys: a warm run from binaries took 2.7 times as long (RADV)."""
     for compiled in (12, 0):
-        driver.application("--source", "unused")
-        counters = world.last()
+        scripted.application("--source", "unused")
+        counters = scripted.world.last()
         assert (counters["compiled"], counters["hits"], counters["binary_hits"]) == (compiled, 12 - compiled, 0)
-        assert driver.counts["get-key"] == driver.counts["from-binaries"] == driver.counts["create-binaries"] == 0
+        assert scripted.counts["get-key"] == scripted.counts["from-binaries"] == scripted.counts["create-binaries"] == 0
 
 
-def test_programs_that_keep_binaries(world: World, driver: ScriptedDriver) -> None:
+def test_programs_that_keep_binaries(scripted: ScriptedDriver) -> None:
     """From the first key that a program asks for on, its pipelines are created as it asked: their binaries have to be
     in the driver's internal cache."""
-    driver.application("--source", "create", layered=False)
-    alone = driver.counts
-    driver.application("--source", "create")
+    scripted.application("--source", "create", layered=False)
+    alone = scripted.counts
+    scripted.application("--source", "create")
     names = ("get-key", "create-binaries", "create-cache", "get-data", "merge")
-    added = {name: driver.counts[name] - alone[name] for name in names}
+    added = {name: scripted.counts[name] - alone[name] for name in names}
     # In vkCreateDevice, and the global key when the program reads its first binary.
     assert added == {"get-key": 1, "create-binaries": 0, "create-cache": 1, "get-data": 2, "merge": 0}
-    assert world.last()["passed"] == 12
+    assert scripted.world.last()["passed"] == 12
 
 
 @pytest.mark.parametrize("carrier", ["auto", "cells", "binaries"])
 def test_properties_are_the_drivers(scripted: ScriptedDriver, carrier: str) -> None:
-    """What a program reads in VkPhysicalDevicePipelineBinaryPropertiesKHR is what it reads without the layer."""
-    world, program = scripted.world, [str(BUILD / "tests" / "binary_properties")]
+    """What a program reads in VkPhysicalDevicePipelineBinaryPropertiesKHR is what it reads without the layer. A program
+    of Vulkan 1.0 that enables no extension can call the command, too."""
+    world, program = scripted.world, [str(BUILD / "tests" / "properties")]
     scripted.settings(carrier=carrier)
     for script in ("internal-cache=no;internal-cache-control=no", "prefers-internal-cache=yes", ""):
         alone = world.run(program, VK_INSTANCE_LAYERS=None, PYLAYER_TEST_DRIVER=script).stdout
         assert world.run(program, PYLAYER_TEST_DRIVER=script).stdout == alone
-
-
-def test_driver_without_an_internal_cache(scripted: ScriptedDriver) -> None:
-    """A program that sees no internal cache asks for none."""
-    script = "internal-cache=no;internal-cache-control=no"
-    for carrier in ("cells", "binaries"):
-        scripted.settings(carrier=carrier)
-        for _ in range(2):
-            assert scripted.application("--source", "internal", script=script)["internal_cache"] == 0
-
-
-# ---- The internal cache's control ------------------------------------------------------------------------------------
-
-
-def test_internal_cache_is_disabled(world: World, driver: ScriptedDriver) -> None:
-    """A program that disables the internal cache gets nothing from the layer's store either."""
-    driver.settings(carrier="binaries")
-    driver.application("--source", "plain")
-    result = driver.application("--source", "internal", "--disable-internal-cache")
-    assert (result["from_internal"], result["captured"]) == (0, 12)
-    assert world.last()["hits"] == 0
-    assert "internal-cache=off" in driver.devices[0]
 
 
 # ---- Drivers that fail -----------------------------------------------------------------------------------------

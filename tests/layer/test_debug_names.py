@@ -62,15 +62,6 @@ def test_without_the_extension(world: World) -> None:
     assert [name for ((_, _, name),) in line.shaders.values()] == ["", ""] and not line.names
 
 
-def test_carrier_that_stores_nothing(world: World) -> None:
-    """Names are recorded where the layer only observes what the driver compiles."""
-    world.configure(carrier="observe")
-    world.run([PROGRAM, EXTENSION])
-    line = recorded(world)
-    named = [fingerprint for fingerprint, shaders in line.shaders.items() if shaders[0][2] == "hero.comp"]
-    assert named and all(line.names[fingerprint].startswith("the hero's") for fingerprint in named)
-
-
 def test_hits_send_no_names(world: World) -> None:
     """A run that only hits starts no interpreter, and records no names."""
     world.run([PROGRAM, EXTENSION])

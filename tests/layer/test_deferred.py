@@ -226,27 +226,6 @@ def test_faults_go_unnoticed(scriptable: Deferring, script: str) -> None:
         assert seen(scriptable.demo(*arguments, script=script, check=False)) == alone
 
 
-def test_pipeline_that_fails_fails_the_operation(scriptable: Deferring) -> None:
-    """A pipeline that the driver refuses is missing. The others of its operation are stored and are hits in the next
-    run."""
-    arguments = ["--count", 9, "--batch", 3, "--deferred", 2]
-    first = scriptable.demo(*arguments, script=FAILING, check=False)
-    assert 0 < first["failed"] < 9
-    assert scriptable.world.last()["compiled"] == first["created"]
-    scriptable.demo(*arguments, script=FAILING, check=False)
-    counters = scriptable.world.last()
-    assert (counters["hits"], counters["compiled"]) == (first["created"], 0)
-
-
-def test_pipelines_of_one_operation_are_found_singly(scripted: ScriptedDriver) -> None:
-    """Pipelines that one operation compiled are found by threads that create each of them by itself, in any order."""
-    arguments = ["--ray-tracing", "--count", 16]
-    scripted.demo(*arguments, "--batch", 16, "--deferred", 4, script="deferral=to-join")
-    for _ in range(2):
-        scripted.demo(*arguments, "--threads", 4)
-        assert (scripted.world.last()["compiled"], scripted.world.last()["hits"]) == (0, 16)
-
-
 def test_each_pipeline_of_an_operation_is_used_by_itself(deferring: Deferring) -> None:
     """Of an operation's three pipelines, two that an earlier operation stored are hits and one is compiled. Each is
     stored under its own fingerprint, and a later run notes each as used."""
@@ -268,10 +247,3 @@ def test_each_pipeline_of_an_operation_is_used_by_itself(deferring: Deferring) -
         if record.magic == CELL
     }
     assert set(used) == stored and len(stored) == 3 and 0 not in stored
-
-
-def test_one_pipeline_of_an_operation_reads_its_record(deferring: Deferring) -> None:
-    """A program that creates one of the pipelines that many operations compiled reads few of their records."""
-    deferring.demo("--count", 60, "--batch", 3, "--deferred", 2)
-    deferring.demo("--count", 1)
-    assert (deferring.world.last()["hits"], deferring.world.last()["fetched"]) == (1, 1)

@@ -27,6 +27,24 @@ def run_recipe(world: World, *lines: str, layer: bool = True, arguments: tuple[s
 COMPUTE = "compute - : P0 shader=comp0 from=inline spec=1 feedback=stages"
 
 
+#: Misses and hits, with a cache and without, merges, and data that goes in and out.
+EVERYTHING = ("cache C0", "cache C1", COMPUTE, COMPUTE.replace("-", "C0", 1))
+EVERYTHING += ("compute C0 : P0 shader=comp1 from=inline", "compute - : P0 shader=comp1 from=inline")
+EVERYTHING += ("merge C1 C0", "read D0 C1", "cache C2 data=D0", "compute C2 : P0 shader=comp1 from=inline")
+#: The driver of tests/driver, where the layer creates pipelines in other ways.
+OTHERS = ["", "cache-control=no", "feedback=no-hits", "pipeline=ignore"]
+
+
+@pytest.mark.parametrize("script", OTHERS)
+def test_allocation_callbacks(quick: World, script: str) -> None:
+    """Only a thread that is in one of the program's commands calls its allocation callbacks, which get back what they
+    allocated."""
+    quick.environment["PYLAYER_TEST_DRIVER"] = script
+    for layer in (False, True, True):
+        printed = run_recipe(quick, "device control maintenance5 allocator", *EVERYTHING, layer=layer)
+        assert printed[-1] == "used=1 live=0 foreign=0"
+
+
 @pytest.mark.parametrize(("device", "arguments"), [("allocator", ()), ("", ("allocator",))])
 def test_allocation_callbacks_and_threads(world: World, device: str, arguments: tuple[str, ...]) -> None:
     """Only a thread that is in one of the program's commands calls the allocation callbacks of the program's device or

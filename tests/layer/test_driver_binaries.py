@@ -3,9 +3,6 @@ Afterwards the store is whole and the pipelines are hits."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from disk import fold_everything
 from scripted_driver import ScriptedDriver
@@ -43,21 +40,6 @@ FAULTS = [
     "feedback=no",
 ]
 
-#: The extension is incomplete: its dependencies, its feature or its commands are missing.
-PARTS = [
-    "binaries=no",
-    "binaries=unfeatured",
-    "binaries=null",
-    "maintenance5=no",
-    "maintenance5=unfeatured",
-    "cache-control=no",
-    "cache-control=unfeatured",
-    "cache-control=no;binaries=null",
-    "internal-cache=no",
-    "internal-cache-control=no",
-    "libraries=unfeatured;binaries=unfeatured;maintenance5=unfeatured;cache-control=unfeatured",
-]
-
 
 @pytest.mark.parametrize("script", FAULTS)
 def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
@@ -70,22 +52,6 @@ def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
         scripted.demo(*arguments)
         compiled = scripted.counts["compiles"]
     assert compiled == 0
-
-
-@pytest.mark.parametrize(
-    ("script", "carrier"),
-    [
-        *[(script, "binaries") for script in PARTS],
-        # pipelineCreationCacheControl and the driver's own cache decide which carrier is chosen.
-        *[(script, "auto") for script in PARTS if "cache" in script],
-    ],
-)
-def test_extension_in_part(scripted: ScriptedDriver, script: str, carrier: str) -> None:
-    """The layer does without an extension that is incomplete or lacks its feature. The second run compiles nothing,
-    unless pipelineCreationCacheControl is missing: then the layer is off."""
-    scripted.settings(carrier=carrier)
-    assert scripted.compiles_after(script, *ARGUMENTS) == 0
-    assert scripted.counts_under_fault["compiles"] == (8 if ";cache-control=" in f";{script}" else 0)
 
 
 def test_bad_binaries_do_not_hide_good_ones(scripted: ScriptedDriver) -> None:
@@ -139,26 +105,3 @@ def test_binaries_and_cells_of_one_pipeline(scripted: ScriptedDriver) -> None:
             compiles = 0
         fold_everything(scripted.world.store).wait()
     assert scripted.world.last()["fetched"] == 8
-
-
-@pytest.mark.parametrize("source", ["capture", "internal", "create"])
-@pytest.mark.parametrize(
-    "script", ["", "create-binaries=missing?fetch?from-create-info", "create-binaries=error:unknown?from-create-info"]
-)
-def test_program_with_binaries_of_its_own(scripted: ScriptedDriver, script: str, source: str, tmp_path: Path) -> None:
-    """A program that uses the extension itself gets its pipelines, at least as many from its own file as without the
-    layer."""
-    arguments = ["--count", 6, "--source", source]
-    alone = [
-        json.loads(
-            scripted.program("binaries", *arguments, "--archive", tmp_path / "1", script=script, layered=False).stdout
-        )
-        for _ in range(2)
-    ]
-    above = [
-        json.loads(scripted.program("binaries", *arguments, "--archive", tmp_path / "2", script=script).stdout)
-        for _ in range(2)
-    ]
-    for name in ("pipelines", "created", "failed"):
-        assert [result[name] for result in above] == [result[name] for result in alone]
-    assert above[1]["from_archive"] >= alone[1]["from_archive"]  # the layer has binaries where the driver has none

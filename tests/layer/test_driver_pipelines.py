@@ -50,12 +50,6 @@ def test_what_is_stored_cannot_be_used(
     assert scripted.counts["compiles"] == 0
 
 
-@pytest.mark.parametrize("script", ["pipeline=error:out-of-host-memory?probe", "pipeline=error:1000999999?probe"])
-def test_probe_fails(scripted: ScriptedDriver, script: str) -> None:
-    """If a probe returns an error instead of VK_PIPELINE_COMPILE_REQUIRED, the pipeline is compiled."""
-    assert scripted.compiles_after(script, "--count", 8) == 0
-
-
 @pytest.mark.parametrize(
     ("carrier", "script"),
     [

@@ -54,19 +54,17 @@ WITHOUT_CONSEQUENCE = [
 # ---- Every fault -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("script", HARMLESS)
-def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """A program whose threads create pipelines in batches sees in two runs what it sees without the layer."""
-    arguments = ["--count", 24, "--threads", 3, "--batch", 4]
-    alone = seen(scripted.demo(*arguments, script=script, layered=False))
-    for _ in range(2):
-        assert seen(scripted.demo(*arguments, script=script)) == alone
+#: Threads that create pipelines in batches, and a program with a VkPipelineCache of its own.
+PROGRAMS: list[Arguments] = [
+    ["--count", 24, "--threads", 3, "--batch", 4],
+    ["--count", 12, "--threads", 2, "--cache", "object", "--feedback"],
+]
 
 
+@pytest.mark.parametrize("arguments", PROGRAMS, ids=["batches", "own cache"])
 @pytest.mark.parametrize("script", HARMLESS)
-def test_program_with_a_cache_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """A program with a VkPipelineCache of its own sees what it sees without the layer."""
-    arguments = ["--count", 12, "--threads", 2, "--cache", "object", "--feedback"]
+def test_program_notices_nothing(scripted: ScriptedDriver, script: str, arguments: Arguments) -> None:
+    """A program sees in two runs what it sees without the layer."""
     alone = seen(scripted.demo(*arguments, script=script, layered=False))
     for _ in range(2):
         assert seen(scripted.demo(*arguments, script=script)) == alone
@@ -146,14 +144,6 @@ def test_probe_misses(scripted: ScriptedDriver, kind: str) -> None:
         scripted.demo(*arguments, script=script)
         assert scripted.world.last()["compiled"] == scripted.world.last()["hits"] == 20
         assert scripted.world.runs()[-1]["stored_records"] == 0
-
-
-def test_probe_misses_with_own_cache(scripted: ScriptedDriver) -> None:
-    """If probes never hit, a program with its own cache gets all its pipelines, and each is stored once."""
-    script = f"{ONLY_CACHES};{PROBE_MISSES}"
-    for _ in range(3):
-        assert scripted.demo("--count", 12, "--cache", "object", script=script)["created"] == 12
-    assert sum(run["stored_records"] for run in scripted.world.runs()) <= 14
 
 
 # ---- Caches that the driver refuses ----------------------------------------------------------------------
@@ -259,17 +249,6 @@ def test_failing_pipelines(scripted: ScriptedDriver, mode: str) -> None:
         assert seen(scripted.demo(*FAILING_MODES[mode], script=script, check=False)) == seen(alone)
     assert scripted.world.last()["compiled"] == 0
     assert scripted.world.last()["failed"] > 0
-
-
-@pytest.mark.parametrize("number", [1, 7, 12])
-def test_pipeline_that_fails_once(scripted: ScriptedDriver, number: int) -> None:
-    """A temporary failure, such as memory that is short for a moment, does not reach the program."""
-    arguments, script = ["--count", 12, "--batch", 4], f"pipeline=error:out-of-device-memory?compile@{number}"
-    alone = scripted.demo(*arguments, script=script, layered=False, check=False)
-    assert alone["failed"] == 1
-    assert scripted.demo(*arguments, script=script)["created"] == 12
-    scripted.demo(*arguments)
-    assert scripted.world.last()["hits"] == 11 and scripted.world.last()["compiled"] == 1
 
 
 # ---- Slow drivers ----------------------------------------------------------------------------------------

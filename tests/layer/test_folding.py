@@ -153,11 +153,3 @@ def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: 
     else:
         raise AssertionError("no process came to fold")
     assert_whole(journals, before)
-
-
-def test_processes_that_end_together(journals: World) -> None:
-    """Four processes that end at the same time, each with enough journals to fold, lose nothing."""
-    before = content_of(journals)
-    both = [subprocess.Popen(DEMO, env=journals.environment, stderr=subprocess.DEVNULL) for _ in range(4)]
-    assert [process.wait(60) for process in both] == [0] * 4
-    assert_whole(journals, before)

@@ -11,7 +11,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from world import BUILD, PACKAGE, World
+from host_steps import END, HOST
+from world import PACKAGE, World
 
 MODULES = (
     "_policy", "abc", "codecs", "encodings", "flat", "importlib", "io", "json", "os", "posix",
@@ -116,7 +117,7 @@ def test_layer_by_a_relative_path(world: World, library: Path) -> None:
         if path.suffix == ".py" or ".so" in path.name:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(ran.encode() if path.suffix == ".py" else library.read_bytes())
-    program = [str(BUILD / "tests" / "named"), "a", "b", str(evil)]
+    program = [str(HOST), "instance", "chdir", str(evil), "device", "pipelines", "1", *END]
     world.run(program, VK_ADD_LAYER_PATH="layers")
     assert not (library.parent / "mark").exists()
     assert world.last()["compiled"] == 1 and world.stored_files()
@@ -129,42 +130,3 @@ def test_the_command_line_takes_none_either(world: World, library: Path) -> None
     for arguments in (["ls"], ["stats", "--json"], ["doctor"], ["run", "--", "true"]):
         world.run([str(command), *arguments], check=False, PYTHONPATH=None)
     assert not (library.parent / "mark").exists()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "settings: !!python/object/apply:os.system ['touch {mark}']\n",
-        "settings: !!python/object/new:os.system ['touch {mark}']\n",
-        "!!python/module:json\n",
-        "settings: {{? !!python/name:os.system : 1}}\n",
-    ],
-)
-def test_policy_file_is_no_code(world: World, tmp_path: Path, text: str) -> None:
-    """YAML that asks for Python objects is refused with one line, and the defaults apply."""
-    mark = tmp_path / "mark"
-    config = world.policy(text.format(mark=mark))
-    result = world.demo("--count", 2, **config, PYLAYER_LOG="warn")
-    (line,) = [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
-    assert "not YAML" in line and line.endswith("the defaults are in force")
-    assert not mark.exists() and world.last()["compiled"] == 2
-
-
-@pytest.mark.parametrize(
-    ("place", "reason"),
-    [
-        ("missing.yaml", "No such file or directory"),
-        ("missing/policy.yaml", "No such file or directory"),
-        ("store", "Is a directory"),
-    ],
-)
-def test_policy_file_that_cannot_be_read(world: World, place: str, reason: str) -> None:
-    """If PYLAYER_CONFIG names no readable file, one warning gives path and reason, and the defaults apply."""
-    world.store.mkdir(mode=0o700)
-    config = world.directory / place
-    result = world.demo("--count", 2, PYLAYER_CONFIG=str(config), PYLAYER_LOG="warn")
-    (line,) = [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
-    assert line == f"pylayer: warn: {config} cannot be read: {reason}; the defaults are in force"
-    assert world.last()["compiled"] == 2
-    silent = world.demo("--count", 2, PYLAYER_CONFIG="", PYLAYER_LOG="warn")
-    assert "pylayer: " not in silent.stderr

@@ -119,25 +119,12 @@ def test_endings(real: World, ending: str) -> None:
     hits_again(real, 3)
 
 
-def test_exit_without_a_pause(world: World) -> None:
-    """exit() right after the last pipeline still stores it."""
-    run_host(world, "instance", "device", "pipelines", 5, "end", "exit")
-    hits_again(world, 5)
-
-
 def test_exit_in_a_thread(real: World) -> None:
     """exit() in a thread ends the program with its status, while main creates pipelines and policy stores them."""
     for _ in range(3):
-        assert run_host(real, "instance", "device", "pipelines", 3, "exit-in-thread").returncode == 4
+        assert run_host(real, "instance", "device", "pipelines", 3, "exit-in-thread", 0).returncode == 4
     run_host(real, "instance", "device", "pipelines", 3, *END)
     assert real.last()["hits"] == 3
-
-
-def test_exit_in_a_handler(world: World) -> None:
-    """exit() in a signal handler ends the program, wherever the signal interrupts the layer's own code."""
-    for microseconds in range(2000, 12000, 1000):
-        steps = ["instance", "device", "pipelines", 3, "exit-in-handler", microseconds]
-        assert run_host(world, *steps).returncode == 4
 
 
 @pytest.mark.parametrize("steps", [["device", "arm"], ["arm", "device"], ["device", "pipelines", "3", "arm"]])
@@ -151,7 +138,6 @@ def test_exit_in_a_handler_with_a_lock_held(world: World, steps: list[str]) -> N
         check=False,
         VK_INSTANCE_LAYERS=LAYER_NAME,
         LD_PRELOAD=preload,
-        timeout=20,
     )
     assert process.returncode == 4, process.stderr
 

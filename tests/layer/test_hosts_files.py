@@ -128,25 +128,14 @@ def test_log_follows_a_terminal_or_appended_file(world: World) -> None:
 
 def test_change_of_directory(world: World) -> None:
     """A relative PYLAYER_STORE is resolved against the directory in which the program started, even after it changes
-    its directory."""
+    its directory, and with a kept plan."""
     (world.directory / "elsewhere").mkdir()
-    for when in range(2):
+    for when in (1, 2, 1, 1):
         steps = ["instance", "device", "pipelines", 3, *END]
-        steps.insert(1 + when, "chdir")
-        steps.insert(2 + when, "elsewhere")
+        steps[when:when] = ["chdir", "elsewhere"]
         run_host(world, *steps, PYLAYER_STORE="here/store")
     assert os.listdir(world.directory / "elsewhere") == []
     world.store = world.directory / "here" / "store"
-    assert world.last()["hits"] == 3
-
-
-def test_relative_store_with_a_kept_plan(world: World) -> None:
-    """With a relative PYLAYER_STORE a kept plan is found after the program changed its directory, and nothing is
-    created in the new directory."""
-    (world.directory / "elsewhere").mkdir()
-    for _ in range(3):
-        run_host(world, "instance", "chdir", "elsewhere", "device", "pipelines", 3, *END, PYLAYER_STORE="store")
-    assert os.listdir(world.directory / "elsewhere") == []
     assert world.last()["hits"] == 3
 
 

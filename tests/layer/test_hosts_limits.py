@@ -76,12 +76,6 @@ def test_no_bytes_in_files(quick: World) -> None:
     assert sum("pipelines cannot be stored" in line for line in lines(process)) == 1
 
 
-def test_few_bytes_in_files(world: World) -> None:
-    """Pipelines stored before files reached RLIMIT_FSIZE remain."""
-    run_host(world, *STORED, "limit", "fsize", 100, "pipelines", 3, *END)
-    hits_again(world, 3)
-
-
 def test_small_stack_limit(world: World) -> None:
     """An RLIMIT_STACK of 96 KiB, which is also the default stack size of new threads, is enough. RADV itself needs 62
     KiB in vkEnumeratePhysicalDevices."""
@@ -133,14 +127,6 @@ def test_sandbox(world: World, how: str, what: str, when: int) -> None:
     run_host(world, *RUN)
     counters = world.last()
     assert (counters["hits"], counters["compiled"]) in ([(3, 0)] if when == 6 else [(3, 0), (0, 3)])
-
-
-def test_sandbox_without_files(world: World) -> None:
-    """In a sandbox that forbids opening files nothing more is stored, and a line says so. What was stored before
-    remains."""
-    process = run_host(world, *STORED, "refuse", "open", "pipelines", 3, *END)
-    assert 1 <= len(lines(process)) <= 2
-    hits_again(world, 3)
 
 
 def test_little_memory_may_be_locked(world: World) -> None:

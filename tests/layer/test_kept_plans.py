@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from disk import FailingDisk
 from host_steps import END, HOST
-from namespaces import unshared
 from world import BUILD, PACKAGE, ROOT, World
 
 #: Nothing here depends on the driver.
@@ -102,39 +100,6 @@ def test_containers_share_a_plan(world: World, tmp_path: Path) -> None:
         world.demo("--count", 4, PYLAYER_CONFIG=str(config))
         counts.append((len(plans(world)), world.last()["fetched"]))
     assert counts == [(1, 0), (1, 4)]
-
-
-def in_an_image(world: World) -> tuple[str, ...]:
-    """Returns a command that runs another one in a container: with process numbers of its own, and with the package on
-    an overlay mount of its own. Skips the test where this user may not mount any."""
-    place = world.directory / "image"
-    place.mkdir(exist_ok=True)
-    line = (
-        'mount -t tmpfs none "$0"; mkdir "$0/upper" "$0/work"; '
-        'mount -t overlay -o "lowerdir=$1,upperdir=$0/upper,workdir=$0/work" none "$1"; shift; exec "$@"'
-    )
-    flags = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-    command = (*unshared(*flags), "sh", "-ec", line, str(place), str(PACKAGE))
-    if subprocess.run([*command, "true"], capture_output=True).returncode != 0:
-        pytest.skip("this machine gives this user no overlay mounts")
-    return command
-
-
-def test_five_overlay_mounts_share_a_plan(world: World) -> None:
-    """Five containers of one image, each with mounts and process numbers of its own, share one plan: but for the first
-    none starts the interpreter. It is the same beside others, and after one that was killed."""
-    container = in_an_image(world)
-    steps = ["instance", "device", "pipelines", "4", "threads"]
-    assert "threads: 2" in world.run([*container, str(HOST), *steps, *END]).stdout
-    world.run([*container, str(HOST), *steps, "end", "kill"], check=False)
-    beside = [*container, str(HOST), *steps, "sleep", "1000000"]
-    with subprocess.Popen(beside, env=world.environment, stdout=subprocess.PIPE, text=True) as program:
-        for _ in range(3):
-            assert "threads: 1" in world.run([*container, str(HOST), *steps, *END]).stdout
-            assert (world.last()["hits"], world.last()["fetched"]) == (4, 4)
-        program.kill()
-    assert "threads: 1" in world.run([*container, str(HOST), *steps, *END]).stdout
-    assert len(plans(world)) == 1
 
 
 def test_image_carries_a_plan(world: World, tmp_path: Path) -> None:
@@ -230,7 +195,7 @@ def test_damaged_plans_are_not_taken(world: World) -> None:
 
 
 def test_kept_plan_and_no_python(world: World, tmp_path: Path) -> None:
-    """With a kept plan and a missing Python the program goes on and does not wait for the store."""
+    """With a kept plan and a missing Python the program goes on."""
     copy = tmp_path / "site" / "pylayer"
     shutil.copytree(PACKAGE, copy)
     world.install_manifest(copy)
@@ -238,6 +203,4 @@ def test_kept_plan_and_no_python(world: World, tmp_path: Path) -> None:
     assert len(plans(world)) == 1
     shutil.rmtree(copy / "_private" / "dynload")
     shutil.rmtree(copy / "_private" / "site")
-    result = world.demo("--count", 8)
-    assert result["created"] == 8
-    assert result["create_ns_total"] < 1.5e9, "it did not wait for the store"
+    assert world.demo("--count", 8)["created"] == 8

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from pipeline_binaries import with_disk_cache
 from programs.modes import modes
-from world import BUILD, LAYER_NAME, World, seen
+from world import LAYER_NAME, World, seen
 
 #: Each mode runs without the layer, with an empty store and with a full one. Libraries, and pipelines that may not be
 #: compiled, have tests below.
@@ -65,16 +64,6 @@ def test_first_run_over_a_warm_driver_cache(world: World, tmp_path: Path, way: t
     assert (counters["compiled"], counters["uncacheable"], counters["hits"]) == (0, 0, counters["pipelines"])
 
 
-def test_feedback_tells_the_truth(world: World) -> None:
-    """A program that passes no cache never reads APPLICATION_PIPELINE_CACHE_HIT, and all its creation feedback is
-    written."""
-    for _ in range(2):
-        result = world.demo("--count", 12, "--batch", 4, "--feedback")
-        assert result["feedback"]["valid"] == 12
-        assert result["feedback"]["application_cache_hit"] == 0
-        assert result["feedback"]["untouched"] == 0
-
-
 def test_program_that_may_not_compile(world: World) -> None:
     """A program that sets FAIL_ON_PIPELINE_COMPILE_REQUIRED gets COMPILE_REQUIRED until the store holds the
     pipeline."""
@@ -89,14 +78,6 @@ def test_program_that_may_not_compile(world: World) -> None:
     assert warm["compile_required"] == 0 and warm["created"] == 16
 
 
-def test_may_not_compile_and_early_return(world: World) -> None:
-    """With EARLY_RETURN_ON_FAILURE the elements after the first missing pipeline stay empty, as without the layer."""
-    arguments = ["--count", 16, "--batch", 8, "--fail-on-compile-required", "--early-return"]
-    alone = world.demo(*arguments, layers=None)
-    cold = world.demo(*arguments)
-    assert seen(alone) == seen(cold)
-
-
 def test_half_stored_batches(world: World) -> None:
     """If half of the pipelines of one call are stored, the call compiles only the other half."""
     world.demo("--count", 20)
@@ -109,27 +90,9 @@ def test_half_stored_batches(world: World) -> None:
 @pytest.mark.parametrize("ending", ["_exit", "abort"])
 def test_abrupt_end_loses_little(world: World, ending: str) -> None:
     """A program that ends without exit() loses at most the pipelines that it compiled last."""
-    world.demo("--count", 60, "--no-destroy", "--exit", ending, check=False)
-    world.demo("--count", 60)
+    world.demo("--count", 300, "--no-destroy", "--exit", ending, check=False)
+    world.demo("--count", 300)
     # A cell waits 20 ms for others to be written with it. A pipeline takes 3 ms and more.
-    assert world.last()["compiled"] <= 40
-    world.demo("--count", 60)
+    assert world.last()["compiled"] <= 200
+    world.demo("--count", 300)
     assert world.last()["compiled"] == 0
-
-
-def test_cold_application_cache_is_complete(world: World, tmp_path: Path) -> None:
-    """When the application saves its own cache, the cache holds the pipelines that were compiled into cells."""
-    saved = tmp_path / "saved.bin"
-    world.demo("--count", 30, "--cache", "object", "--cache-save", saved, "--threads", 3)
-    alone = world.demo("--count", 30, "--cache", saved, "--feedback", layers=None)
-    assert alone["feedback"]["application_cache_hit"] == 30
-
-
-def test_two_processes_at_once_lose_nothing(world: World) -> None:
-    """When two processes store pipelines at the same time, the store holds the pipelines of both."""
-    command = [str(BUILD / "demo" / "pipelines"), "--count", "40", "--seed"]
-    both = [subprocess.Popen([*command, seed], env=world.environment, stderr=subprocess.DEVNULL) for seed in "12"]
-    assert [process.wait(120) for process in both] == [0, 0]
-    for seed in (1, 2):
-        world.demo("--count", 40, "--seed", seed)
-        assert world.last()["compiled"] == 0

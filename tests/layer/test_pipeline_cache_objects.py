@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from layer.recorder import only, record
 from scripted_driver import ScriptedDriver
@@ -61,28 +59,28 @@ def found(printed: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("recipe", [SIZES, GROWTH, MERGES], ids=["sizes", "growth", "merges"])
-def test_same_as_without_the_layer(driver: ScriptedDriver, recipe: str, carrier: str) -> None:
+def test_same_as_without_the_layer(scripted: ScriptedDriver, recipe: str, carrier: str) -> None:
     """Sizes, VK_INCOMPLETE, partial data and merges of every mix are as without the layer. No buffer is written beyond
     its end, and a cache can be created from whatever was read."""
-    driver.settings(carrier=carrier)
-    alone = driver.recipe(recipe, layered=False).stdout
-    assert driver.recipe(recipe).stdout == alone and "beyond=1" not in alone
+    scripted.settings(carrier=carrier)
+    alone = scripted.recipe(recipe, layered=False).stdout
+    assert scripted.recipe(recipe).stdout == alone and "beyond=1" not in alone
 
 
-def test_small_reads(driver: ScriptedDriver) -> None:
+def test_small_reads(scripted: ScriptedDriver) -> None:
     """A buffer too small for the header gets no data and VK_INCOMPLETE. A buffer with room for all data gets all of
     it."""
-    reads = found(driver.recipe(SIZES).stdout)
+    reads = found(scripted.recipe(SIZES).stdout)
     assert [read["then"] for read in reads] == [INCOMPLETE] * 6 + ["0"] * 2
     assert all(read["beyond"] == "0" for read in reads)
     sizes = [read["bytes"] for read in reads]
     assert sizes[:3] == ["0", "0", "0"] and sizes[6] == sizes[7]
 
 
-def test_partial_data_is_told_as_such(driver: ScriptedDriver) -> None:
+def test_partial_data_is_told_as_such(scripted: ScriptedDriver) -> None:
     """Policy is told that partial data is incomplete, and is not told of a read that returned no data."""
-    records = record(driver.world)
-    lines = found(driver.recipe(GROWTH).stdout)
+    records = record(scripted.world)
+    lines = found(scripted.recipe(GROWTH).stdout)
     reads = only(records.take(), "read")
     assert [(read["size"], read["incomplete"]) for read in reads] == [
         (int(line["bytes"]), line["then"] == INCOMPLETE) for line in lines if line["bytes"] != "0"
@@ -90,33 +88,12 @@ def test_partial_data_is_told_as_such(driver: ScriptedDriver) -> None:
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_pipelines_are_found_after_merges(driver: ScriptedDriver, carrier: str) -> None:
+def test_pipelines_are_found_after_merges(scripted: ScriptedDriver, carrier: str) -> None:
     """Pipelines compiled with one cache are found in the caches that it was merged into, in the run that compiles and
     later."""
-    driver.settings(carrier=carrier)
+    scripted.settings(carrier=carrier)
     for compiled in (2, 0):
-        driver.recipe(MERGES)
-        counters = driver.world.last()
+        scripted.recipe(MERGES)
+        counters = scripted.world.last()
         if carrier == "cells":
             assert (counters["compiled"], counters["hits"]) == (compiled, 5 - compiled)
-
-
-def check_callbacks(driver: ScriptedDriver, script: str = "") -> None:
-    alone = driver.program("allocators", layered=False, script=script).stdout
-    for _ in range(2):
-        layered = driver.program("allocators", script=script).stdout
-        assert re.fullmatch(r"calls \d+, wrong 0, left 0\n", layered)
-        assert int(layered.split()[1].rstrip(",")) >= int(alone.split()[1].rstrip(",")) > 0
-
-
-def test_allocation_callbacks(driver: ScriptedDriver) -> None:
-    """Allocation callbacks are called only on the thread and during the command that got them, and they get back what
-    they allocated. They are called as often as without the layer, except for more calls for pipelines that the layer
-    creates."""
-    check_callbacks(driver)
-
-
-@pytest.mark.parametrize("script", ["", "cache-control=no", "feedback=no-hits", "pipeline=ignore"])
-def test_allocation_callbacks_of_other_drivers(scripted: ScriptedDriver, script: str) -> None:
-    """The rules of allocation callbacks also hold where the layer creates pipelines in other ways."""
-    check_callbacks(scripted, script)

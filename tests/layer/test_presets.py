@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
 from disk import FailingDisk
 from poison import poison_cache
 from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
-from pylayer.common import config
-
 
 def choose(world: World, preset: str, **own: Any) -> None:
     """Writes a policy file with this preset and with the user's own keys."""
     world.environment |= world.policy(json.dumps({"preset": preset, **own}))
-
-
-@pytest.mark.parametrize("preset", config.preset_names())
-def test_preset_by_its_path(world: World, preset: str) -> None:
-    """The layer accepts a preset as a policy file without a warning."""
-    result = world.demo("--count", 2, PYLAYER_CONFIG=config.preset_path(preset), PYLAYER_LOG="warn")
-    assert result["created"] == 2
-    assert [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")] == []
 
 
 def test_players(world: World, tmp_path: Path) -> None:
@@ -43,17 +31,18 @@ def test_players(world: World, tmp_path: Path) -> None:
     assert (run["counters"]["hits"], run["counters"]["compiled"]) == (16, 0)
 
 
-def test_engine_developers(world: World, driver: ScriptedDriver) -> None:
+def test_engine_developers(scripted: ScriptedDriver) -> None:
     """The layer changes neither the engine's device nor its caches, records what it compiles, and stores only
     digests."""
+    world = scripted.world
     choose(world, "engine-developers")
     cache = world.directory / "engine.cache"
     arguments = ("--count", 12, "--api", "1.3", "--cache", cache, "--cache-save", cache)
-    alone = driver.demo(*arguments, layered=False)
-    devices = driver.devices
+    alone = scripted.demo(*arguments, layered=False)
+    devices = scripted.devices
     cache.unlink()
-    observed = driver.demo(*arguments)
-    assert driver.devices == devices and observed["created"] == alone["created"]
+    observed = scripted.demo(*arguments)
+    assert scripted.devices == devices and observed["created"] == alone["created"]
     assert (world.last()["plain_compiled"], world.last()["plain"]) == (12, 12)
     assert {path.suffix for path in world.store.glob("store/*/*")} == {".attest", ""}
     data = bytearray(cache.read_bytes())
@@ -89,26 +78,27 @@ def test_fleets(world: World, tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in world.stored_files()} == before
 
 
-def test_fleets_replace_the_drivers_cache(driver: ScriptedDriver) -> None:
+def test_fleets_replace_the_drivers_cache(scripted: ScriptedDriver) -> None:
     """In a container the driver's own cache is empty, and some drivers search it for ten times as long as a stored
     pipeline takes. The preset switches it off where the driver can."""
-    driver.demo("--count", 2, "--api", "1.3")
-    assert "internal-cache=off" not in driver.devices[-1]
-    choose(driver.world, "fleets")
-    driver.demo("--count", 2, "--api", "1.3")
-    assert "internal-cache=off" in driver.devices[-1]
+    scripted.demo("--count", 2, "--api", "1.3")
+    assert "internal-cache=off" not in scripted.devices[-1]
+    choose(scripted.world, "fleets")
+    scripted.demo("--count", 2, "--api", "1.3")
+    assert "internal-cache=off" in scripted.devices[-1]
 
 
-def test_hardening(world: World, driver: ScriptedDriver) -> None:
+def test_hardening(scripted: ScriptedDriver) -> None:
     """A program's altered cache file never reaches the driver. The program's device is created as it asked, and no
     pipelines are stored."""
+    world = scripted.world
     choose(world, "hardening")
     cache = world.directory / "program.cache"
     arguments = ("--count", 12, "--cache", cache, "--cache-save", cache)
-    driver.demo("--count", 12, layered=False)
-    devices = driver.devices
-    driver.demo(*arguments)
-    assert driver.devices == devices
+    scripted.demo("--count", 12, layered=False)
+    devices = scripted.devices
+    scripted.demo(*arguments)
+    assert scripted.devices == devices
     good = cache.read_bytes()
     result = world.demo("--count", 12, "--cache", cache)
     assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}
@@ -131,25 +121,3 @@ def test_hardening_against_what_crashes(world: World) -> None:
     for _ in range(2):
         assert world.demo("--count", 12, "--cache", cache)["created"] == 12
         assert world.runs()[-1]["refused"] == {"unknown": 1}
-
-
-def test_what_crashes_does_so_once(world: World) -> None:
-    """By default such a file crashes one process, and later processes get an empty cache."""
-    cache = world.directory / "program.cache"
-    world.demo("--count", 12, "--cache", cache, "--cache-save", cache, layers=None)
-    cache.write_bytes(poison_cache(cache.read_bytes()))
-    crashed = world.demo("--count", 12, "--cache", cache, check=False)
-    assert crashed.returncode == -signal.SIGSEGV
-    for _ in range(2):
-        assert world.demo("--count", 12, "--cache", cache)["created"] == 12
-        assert world.runs()[-1]["refused"] == {"suspect": 1}
-
-
-def test_own_keys_win(world: World) -> None:
-    """The user's own keys take precedence over the preset, and the preset decides the rest."""
-    choose(world, "players", share="program", settings={"carrier": "observe"})
-    world.demo("--count", 4)
-    assert world.runs()[-1]["carrier"] == "observe"
-    compiled = (world.store / "policy").glob("*.flat")
-    text = next(compiled).read_text()
-    assert "share=s:program" in text and "max_store_mib=i:16384" in text

@@ -108,3 +108,13 @@ def test_vkcube_draws_the_same_picture(lavapipe: World, tmp_path: Path) -> None:
         assert ("stub" in process.stderr) == bool(layers)
     assert pictures[0] == pictures[1]
     assert len(colours(pictures[0])) > 50
+
+
+def test_images(lavapipe: World) -> None:
+    """Pipelines draw the same images without the layer and with a carrier, cold and warm. ``make gpu`` does it with
+    pipelines of every sort and all carriers, on a real GPU."""
+    which = ["--variants", "1", "--only", "dynamic.two-views.whole", "--ways", "no cache", "--carriers", "auto"]
+    command = [sys.executable, str(ROOT / "tests" / "gpu" / "gpu.py"), *which]
+    done = lavapipe.run(command, VK_INSTANCE_LAYERS=None, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "0 absent, 0 blank" in done.stdout and done.stdout.count("as alone") == 3

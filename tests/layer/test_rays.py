@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
 RAYS = [str(BUILD / "tests" / "rays")]
 
 
-def test_results_and_handles_are_the_drivers(driver: ScriptedDriver) -> None:
+def test_results_and_handles_are_the_drivers(world: World) -> None:
     """Every pipeline, compiled or from the store, has the same group handles and stack sizes as without the layer."""
-    alone = driver.program("rays", layered=False).stdout
+    alone = world.run(RAYS, VK_INSTANCE_LAYERS=None).stdout
     assert alone.count("result=0 pipeline=1") == 18
     for _ in range(2):
-        assert driver.program("rays").stdout == alone
+        assert world.run(RAYS).stdout == alone
 
 
 def test_second_run_compiles_nothing(world: World) -> None:

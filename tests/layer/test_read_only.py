@@ -72,15 +72,6 @@ def test_many_short_runs_fold_nothing(world: World) -> None:
     assert contents(world) == before
 
 
-def test_empty_store_is_not_begun(world: World) -> None:
-    """If the store is empty, only statistics are created."""
-    read_only(world)
-    world.demo("--count", 8, "--cache", "object", "--cache-save", world.directory / "saved")
-    world.demo("--count", 8, "--cache", world.directory / "saved")
-    assert not (world.store / "store").exists()
-    assert world.runs()[-1]["carrier"] == "cells"
-
-
 @pytest.mark.parametrize("rules", ["change:EROFS", "change:EACCES"])
 def test_file_system_that_is_read_only(world: World, rules: str) -> None:
     """On a read-only file system the program's pipelines are hits, and there is no warning."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import struct
-import subprocess
 import sys
 from pathlib import Path
 
@@ -193,32 +191,6 @@ def test_fingerprints_of_other_pipelines(real: World, folded: bool) -> None:
         assert (real.last()["hits"], real.last()["compiled"], real.runs()[-1]["stored_records"]) == (64, 0, 0)
 
 
-def test_damaged_record(scripted: ScriptedDriver) -> None:
-    """A damaged record is named, not given to the driver and compiled again; the next run finds it."""
-    scripted.demo("--count", 12)
-    scripted.demo("--count", 1)
-    (path, *_) = [path for path in scripted.world.stored_files(".closed") if path.stat().st_size > 2000]
-    data = bytearray(path.read_bytes())
-    size = format.RECORD_HEADER.unpack_from(data, 256)[3]
-    data[256 + 64 + size // 2] ^= 1
-    path.write_bytes(data)
-    result = scripted.demo("--count", 12)
-    assert scripted.counts["compiles"] == 1
-    assert "damaged-data" in scripted.warnings(result)
-    scripted.demo("--count", 12)
-    assert scripted.counts["compiles"] == 0
-
-
-def test_used_within_a_day(world: World) -> None:
-    """A run that creates what an earlier run of the same day created writes nothing to the store."""
-    world.demo("--count", 20)
-    world.demo("--count", 20)
-    before = {path: path.stat().st_size for path in world.stored_files()}
-    world.demo("--count", 20)
-    world.demo("--count", 20, "--threads", 3)
-    assert {path: path.stat().st_size for path in world.stored_files()} == before
-
-
 def test_sentinel_of_the_layer(world: World) -> None:
     """The layer makes the crash sentinel itself and deletes it, at vkDestroyDevice and at exit(). A process that is
     killed leaves it, and the next start finds it."""
@@ -235,19 +207,6 @@ def test_sentinel_of_the_layer(world: World) -> None:
     world.demo("--count", 4)
     assert (world.last()["hits"], world.last()["fetched"]) == (4, 4), "a death without marks is harmless"
     assert list(world.store.glob("store/*/*.live")) == []
-
-
-def test_another_process_is_alive(world: World) -> None:
-    """The sentinel of a process that lives does not keep others from reading the store."""
-    world.demo("--count", 4)
-    environment = {**world.environment, "VK_INSTANCE_LAYERS": "VK_LAYER_PYLAYER_pipeline_cache"}
-    steps = ["instance", "device", "pipelines", "1", "sleep", "60000"]
-    with subprocess.Popen([str(BUILD / "tests" / "host"), *steps], env=environment, stdout=subprocess.PIPE) as other:
-        while not list(world.store.glob("store/*/*.live")):
-            os.sched_yield()
-        world.demo("--count", 4)
-        assert world.last()["fetched"] == 4
-        other.kill()
 
 
 def test_own_cache_holds_its_own(world: World, tmp_path: Path) -> None:

@@ -10,10 +10,6 @@ import pytest
 from layer.test_state import DEMO, WAYS, recording
 from world import BUILD, LAYER_NAME, ROOT, World
 
-from pylayer.store import format
-from pylayer.store.folder import read_identity
-from pylayer.store.reader import parts_of
-
 NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
 
 
@@ -44,8 +40,6 @@ COMMANDS: dict[str, list[Path | str]] = {
     "captured statistics and representations": [*way("executables")],
     "shader objects beside pipelines": [*way("shader_objects")],
 }
-#: Pipelines that share a cell, and are apart when they are rebuilt.
-TOGETHER = ("deferred operations",)
 
 
 def run(world: World, command: list[Path | str], **environment: str) -> None:
@@ -55,19 +49,6 @@ def run(world: World, command: list[Path | str], **environment: str) -> None:
 def rebuild(world: World, **environment: str) -> dict[str, Any]:
     (one,) = json.loads(world.pylayer("rebuild", "--json", **environment).stdout)["rebuilds"]
     return one
-
-
-def cells(world: World) -> dict[int, set[bytes]]:
-    """Digests of the stored data of each fingerprint."""
-    found: dict[int, set[bytes]] = {}
-    for path in world.stored_files(".pack", ".closed", ".journal"):
-        identity = read_identity(str(world.store), path.parent.name)
-        assert identity is not None
-        for part in parts_of(str(path), identity.digest, []):
-            for record in part.records:
-                if record.magic == format.CELL:
-                    found.setdefault(record.fingerprint, set()).add(record.digest)
-    return found
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -81,34 +62,3 @@ def test_another_card(real: World, name: str) -> None:
     after = real.last()
     compiled = after["compiled"] + after["plain_compiled"]
     assert (after["hits"] > 0 or after["uncacheable"] > 0) and compiled <= sum(why.values())
-
-
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in TOGETHER])
-def test_same_bytes(real: World, name: str) -> None:
-    """On the card that it was recorded on, what is compiled from state is the data that the program's pipelines had
-    left, byte for byte."""
-    env = recording(real)
-    run(real, COMMANDS[name], **env)
-    before = cells(real)
-    for path in real.stored_files(".pack", ".closed", ".journal"):
-        path.unlink()
-    why = rebuild(real, **env)["not_recorded"]
-    after = cells(real)
-    assert {fingerprint: before[fingerprint] for fingerprint in after} == after
-    assert len(before) - len(after) <= sum(why.values())
-
-
-def test_other_shader_identifiers(real: World) -> None:
-    """A driver that computes shader identifiers in another way gives pipelines other fingerprints. What is rebuilt is
-    stored under those, and the program finds it. It is done again only if it is not there any more."""
-    command, env = COMMANDS["subgroup sizes"], recording(real)
-    run(real, command, **env, PYLAYER_SHADER_IDENTIFIERS="ignore")
-    first = rebuild(real, **env, **NEW_CARD)
-    assert (first["wanted"], first["rebuilt"], first["not_rebuilt"]) == (5, 5, {})
-    again = rebuild(real, **env, **NEW_CARD)
-    assert (again["wanted"], again["not_tried"]) == (0, {})
-    run(real, command, **env, **NEW_CARD)
-    assert (real.last()["hits"], real.last()["compiled"]) == (5, 0)
-    for path in real.stored_files(".pack", ".closed", ".journal"):
-        path.unlink()
-    assert rebuild(real, **env, **NEW_CARD)["wanted"] >= 5

@@ -3,14 +3,10 @@ given."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from layer.test_pipeline_cache_objects import GROWTH, MERGES, SIZES
 from programs.modes import Arguments, modes
-from recipes.small import BINARY_CALLS, GLOBAL_KEY, ZERO_LENGTH
 from scripted_driver import ScriptedDriver
 from world import seen
 
@@ -57,58 +53,10 @@ def test_program_notices_nothing(scripted: ScriptedDriver, mode: str, carrier: s
         assert seen(scripted.demo(*MODES[mode], script="devices=2")) == alone
 
 
-@pytest.mark.parametrize("carrier", ["auto", "binaries"])
-def test_second_run_compiles_nothing(scripted: ScriptedDriver, carrier: str) -> None:
-    """Pipelines that the driver compiled in one process are found in the next one, and the store verifies."""
-    scripted.settings(carrier=carrier)
-    scripted.demo("--count", 24, "--api", "1.3")
-    assert scripted.counts["compiles"] == 24
-    scripted.demo("--count", 24, "--api", "1.3", verify=True)
-    found = scripted.counts["hits"] + scripted.counts["from-binaries"]
-    assert (scripted.counts["compiles"], found) == (0, 24)
-
-
-@pytest.mark.parametrize(
-    "recipe",
-    [SIZES, GROWTH, MERGES, ZERO_LENGTH, GLOBAL_KEY],
-    ids=["sizes", "growth", "merges", "zero length", "global key"],
-)
-def test_small_recipes(scripted: ScriptedDriver, recipe: str) -> None:
-    """Recipes about caches and keys print the same with and without the layer."""
-    assert scripted.recipe(recipe).stdout == scripted.recipe(recipe, layered=False).stdout
-
-
-def test_two_instances(scripted: ScriptedDriver) -> None:
-    """A program with two instances prints the same with and without the layer."""
-    assert scripted.program("two_instances").stdout == scripted.program("two_instances", layered=False).stdout
-
-
-def test_commands_of_binaries(scripted: ScriptedDriver) -> None:
-    """Each command of VK_KHR_pipeline_binary returns the same with and without the layer."""
-    alone = scripted.recipe(BINARY_CALLS, layered=False).stdout
-    assert "from-the-imported-binary result=0 P2=set" in alone
-    assert scripted.recipe(BINARY_CALLS).stdout == alone
-
-
 def test_witness_sees_leaks(scripted: ScriptedDriver) -> None:
     """The witness reports a program that leaks a pipeline cache."""
     scripted.program("invalid", layered=False, allow=True)
     assert "VIOLATION vkDestroyDevice with 1 objects alive: VkPipelineCache" in scripted.violations
-
-
-def test_witness_sees_misused_binaries(scripted: ScriptedDriver) -> None:
-    """The witness reports each rule of VK_KHR_pipeline_binary that a program breaks."""
-    scripted.program("invalid_binaries", layered=False, allow=True)
-    for words in (
-        "with binaries and a VkPipelineCache",
-        "with binaries and FAIL_ON_PIPELINE_COMPILE_REQUIRED",
-        "of a pipeline of which nothing is captured",
-        "asks an internal cache that is not there",
-        "that this driver did not give out under their key",
-        "of what is not captured, or not any more",
-        "1 objects alive: VkPipelineBinaryKHR",
-    ):
-        assert any(words in line for line in scripted.violations), words
 
 
 def test_witness_sees_foreign_bytes(scripted: ScriptedDriver, tmp_path: Path) -> None:
@@ -122,32 +70,3 @@ def test_witness_sees_foreign_bytes(scripted: ScriptedDriver, tmp_path: Path) ->
     scripted.demo("--count", 4, "--cache", file, layered=False, allow=True)
     assert len(scripted.violations) == 1 and "vkCreatePipelineCache" in scripted.violations[0]
     assert scripted.counts["damaged-uses"] == 1
-
-
-def test_witness_sees_binaries_of_another_build(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """Without the layer, binaries of another driver build under an equal global key are a violation."""
-    file = tmp_path / "archive"
-    arguments = ["--archive", file, "--count", 4]
-    scripted.program("binaries", *arguments, layered=False)
-    assert json.loads(scripted.program("binaries", *arguments, layered=False).stdout)["from_archive"] == 4
-    scripted.program("binaries", *arguments, "--any-global-key", layered=False, allow=True, script="build=2")
-    assert "vkCreatePipelineBinariesKHR" in scripted.violations[0]
-
-
-@pytest.mark.parametrize(
-    ("action", "status"), [("crash", -11), ("abort", -6), ("kill", -9)], ids=["crash", "abort", "kill"]
-)
-def test_counters_outlive_the_process(scripted: ScriptedDriver, action: str, status: int) -> None:
-    """The counters are right after a signal ended the process."""
-    result = scripted.demo("--count", 8, script=f"pipeline={action}@5", layered=False, check=False)
-    assert (result.returncode, scripted.counts["pipeline"], scripted.counts["compiles"]) == (status, 5, 5)
-
-
-def test_guilty_entry_is_found_again(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A guilty entry is recognized in every process that uses it, so the driver can crash at its use."""
-    file, arguments = tmp_path / "cache", ["--count", 6, "--cache"]
-    scripted.demo(*arguments, "object", "--cache-save", file, layered=False, script="guilty=4")
-    crashed: Any = scripted.demo(*arguments, file, layered=False, check=False, script="pipeline=crash?guilty?hit")
-    assert (crashed.returncode, scripted.counts["hits"], scripted.counts["guilty-uses"]) == (-11, 4, 1)
-    at_load = scripted.demo(*arguments, file, layered=False, check=False, script="create-cache=crash?has:4755494c5459")
-    assert (at_load.returncode, scripted.counts["initial-data"]) == (-11, 1)

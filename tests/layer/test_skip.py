@@ -111,13 +111,6 @@ def game(world: World) -> str:
     return str(path)
 
 
-def test_wine(world: World, game: str) -> None:
-    """Under Wine, rules match the Windows program's name, which is that of the .exe that is mapped."""
-    assert_untouched(run_as(world, "wine64-preloader", argv0="C:\\windows\\system32\\explorer.exe"))
-    assert_untouched(run_as(world, "wine", "C:\\windows\\system32\\Services.exe"))
-    assert not run_as(world, "wine64-preloader", "App", "", game, argv0="explorer.exe").skipped
-
-
 def test_names_under_wine(world: World, game: str) -> None:
     """A Windows program has one name and finds its pipelines, whatever Wine's loader is called and whatever its command
     line begins with."""
@@ -193,22 +186,6 @@ def test_change_of_the_policy_file(world: World) -> None:
     assert not run_as(world, "program").skipped
     path.unlink()
     assert not run_as(world, "other").skipped
-
-
-def test_policy_file_without_skip_rules(world: World) -> None:
-    """With a policy file without skip rules the built-in rules apply."""
-    policy_file(world, "settings: {record_state: false}\n")
-    assert run_as(world, "vulkaninfo").skipped
-    compile_policy(world)
-    assert_untouched(run_as(world, "vulkaninfo"))
-    assert not run_as(world, "program").skipped
-
-
-def test_carrier_off_is_not_skipped(world: World) -> None:
-    """A rule that switches the carrier off does not skip the process: application caches are still checked."""
-    policy_file(world, "rules: [{match: {executable: program}, set: {carrier: 'off'}}]\n")
-    for _ in range(2):
-        assert run_as(world, "program").interpreter
 
 
 def test_policy_file_with_an_error(world: World) -> None:

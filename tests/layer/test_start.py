@@ -218,12 +218,6 @@ def test_devices_that_come_and_go(world: World) -> None:
     assert sum(run["counters"]["hits"] for run in world.runs()[2:]) == 80
 
 
-def test_no_bytes_in_files(world: World) -> None:
-    """A program that may write no byte to a file gets no signal for the files that the layer itself makes."""
-    fill(world)
-    run_host(world, "limit", "fsize", 0, "instance", "device", "pipelines", 8, *END)
-
-
 def test_cancelled_thread_that_starts_it(world: World) -> None:
     """If the thread whose compile starts policy was cancelled, policy starts: what the thread compiled is stored."""
     fill(world)

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -137,13 +136,6 @@ def assert_works(world: World, before: Any) -> None:
     assert loses_nothing(before, content_of(world)) and leftovers(world.store) == []
 
 
-def test_unknown_fault_is_an_error(world: World) -> None:
-    """An unknown fault ends the program, so that a misspelt one cannot pass a test by injecting nothing."""
-    for rules in ("write:ENOSUCH", "erase:EIO", "write", "write:EIO:nth=", "write:EIO:sometimes"):
-        result = world.demo("--count", 1, check=False, **FailingDisk(world, rules).environment)
-        assert result.returncode != 0 and "no such fault" in result.stderr
-
-
 @pytest.mark.parametrize("rules", NOT_STORED)
 def test_store_cannot_be_written(world: World, unnoticed: Check, rules: str) -> None:
     """If the disk accepts no more data, only new pipelines are lost, and one warning says so."""
@@ -228,19 +220,6 @@ def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -
     assert_works(world, before)
 
 
-@pytest.mark.parametrize("first", [1, 3, 5, 6, 7, 9, 12, 16])
-def test_program_without_free_descriptors(world: World, unnoticed: Check, first: int) -> None:
-    """A program that has no free descriptor from some moment on sees no difference. One warning at most says what
-    cannot be read, and one what cannot be stored."""
-    fill(world, files=2)
-    before = content_of(world)
-    result = unnoticed(f"open:EMFILE:from={first},dup:EMFILE", "--count", 20)
-    lines = warnings(result)
-    assert sum("not used" in line for line in lines) <= 1 and sum(STORING in line for line in lines) <= 1
-    assert all("Too many open files" in line for line in lines) and len(lines) <= 2
-    assert_works(world, before)
-
-
 @pytest.mark.parametrize(
     ("rules", "line"),
     [
@@ -286,17 +265,6 @@ def test_fold_fails(world: World, unnoticed: Check, rules: str) -> None:
     assert [path.suffix for path in world.stored_files()] == [".pack"]
 
 
-def test_unreadable_journal_does_not_stop_folding(world: World, unnoticed: Check) -> None:
-    """An unreadable journal stays where it is, and the others are folded."""
-    fill(world, files=20)
-    bad = world.stored_files(".closed")[3]
-    for _ in range(50):
-        unnoticed(f"read:EIO:path={bad.name}", "--count", 20, "--seed", 9)
-        if world.stored_files(".pack"):
-            break
-    assert bad in world.stored_files() and len(world.stored_files(".closed")) < 20
-
-
 # ---- The directory -----------------------------------------------------------------------------------
 
 
@@ -333,16 +301,6 @@ def test_store_is_deleted_while_in_use(world: World, moment: str) -> None:
     assert leftovers(world.store) == []
 
 
-def test_store_becomes_a_file(world: World) -> None:
-    """The layer does not touch a file at the store's path. One warning says that pipelines cannot be stored."""
-    process = stopped_at(world, "write:STOP:path=.journal:nth=3", "--count", "40")
-    shutil.rmtree(world.store)
-    world.store.write_text("mine")
-    (line,) = go_on(process)
-    assert STORING in line
-    assert world.store.read_text() == "mine"
-
-
 @pytest.mark.parametrize("below", ["", "store", "runs", "plans", "quarantine"])
 def test_file_in_the_place_of_a_directory(world: World, unnoticed: Check, below: str) -> None:
     """The layer does not touch a file where a directory should be. One warning says what is lost, if anything is."""
@@ -369,28 +327,6 @@ def test_clock_goes_back_in_a_run(world: World, unnoticed: Check, rules: str) ->
     world.demo("--count", 20)
     assert world.last()["compiled"] == 0
     assert_works(world, before)
-
-
-def test_clock_goes_back_between_runs(world: World, unnoticed: Check) -> None:
-    """Runs whose clock is ten days behind the store's records use the store, add to it and fold it."""
-    fill(world, files=20)
-    before = content_of(world)
-    result = unnoticed("clock:BACK=864000", "--count", 20)
-    assert result["struck"] and warnings(result) == []
-    for _ in range(3):
-        unnoticed("clock:BACK=864000", "--count", 20, "--seed", 9)
-    newest = max(world.runs(), key=lambda run: int(run["pid"]))
-    assert newest["counters"]["failed"] == 0
-    world.demo("--count", 20)
-    assert world.last()["compiled"] == 0
-    assert_works(world, before)
-
-
-def test_clock_that_was_never_set(world: World, unnoticed: Check) -> None:
-    """With a clock that was never set (1970), the same is stored as with a correct one."""
-    result = unnoticed(f"clock:BACK={int(time.time()) - 60}", "--count", 20, "--seed", 9)
-    assert warnings(result) == []
-    assert_works(world, content_of(world))
 
 
 # ---- Application caches ------------------------------------------------------------------------------

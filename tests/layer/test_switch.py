@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from world import BUILD, World
+from host_steps import END, HOST
+from world import World
 
 from pylayer import LAYER_NAME
 from pylayer.cli.layer_files import manifest_text
 
-PROGRAM = str(BUILD / "tests" / "asked")
 MANIFEST = "VkLayer_pylayer_pipeline_cache.json"
 
 #: Ways to enable the layer: the environment, and the layers that the program names itself.
@@ -41,6 +42,12 @@ def implicit(world: World) -> World:
     return world
 
 
+def program(layers: Sequence[str] = ()) -> list[str]:
+    """Returns a program that names these layers itself, and says whether a library of policy is in it at the end."""
+    names = [word for layer in layers for word in ("layer", layer)]
+    return [str(HOST), *names, "instance", "device", "pipelines", "1", "threads", "mapped", "_policy.", *END]
+
+
 def once(world: World) -> None:
     """Asserts that the pipeline went through the layer exactly once."""
     (run,) = world.runs()
@@ -51,8 +58,8 @@ def once(world: World) -> None:
 def test_explicit(world: World, way: str) -> None:
     """Each way to enable the explicit layer puts it into the chain once."""
     environment, names = WAYS[way]
-    done = world.run([PROGRAM, *names], **{"VK_INSTANCE_LAYERS": None, **environment})
-    assert "result 0\n" in done.stdout and "python 1\n" in done.stdout
+    done = world.run(program(names), **{"VK_INSTANCE_LAYERS": None, **environment})
+    assert "_policy. is mapped" in done.stderr
     once(world)
 
 
@@ -60,14 +67,14 @@ def test_explicit(world: World, way: str) -> None:
 def test_with_implicit(implicit: World, way: str) -> None:
     """With both manifests and several ways to enable it, the layer is in the chain once."""
     environment, names = WAYS.get(way, ({}, []))
-    implicit.run([PROGRAM, *names], ENABLE_PYLAYER="1", **environment)
+    implicit.run(program(names), ENABLE_PYLAYER="1", **environment)
     once(implicit)
 
 
 def test_implicit_is_off(implicit: World) -> None:
     """An implicit layer that nobody enabled is not loaded."""
-    done = implicit.run([PROGRAM], PYLAYER_LOG="debug")
-    assert "python 0\n" in done.stdout and "pylayer" not in done.stderr
+    done = implicit.run(program(), PYLAYER_LOG="debug")
+    assert "_policy. is not mapped" in done.stderr and "pylayer:" not in done.stderr
     assert not implicit.store.exists()
 
 
@@ -77,25 +84,25 @@ def test_disabled(implicit: World, way: str, value: str) -> None:
     """With DISABLE_PYLAYER set to any value, no way to enable the layer starts an interpreter, a thread or a store. A
     program that names the layer itself does not fail."""
     environment, names = WAYS[way]
-    alone = implicit.run([PROGRAM])
-    done = implicit.run([PROGRAM, *names], ENABLE_PYLAYER="1", DISABLE_PYLAYER=value, **environment)
-    assert done.stdout == alone.stdout and "python 0\n" in done.stdout
+    alone = implicit.run(program())
+    done = implicit.run(program(names), ENABLE_PYLAYER="1", DISABLE_PYLAYER=value, **environment)
+    assert done.stdout == alone.stdout and "_policy. is not mapped" in done.stderr
     assert not implicit.store.exists()
 
 
 def test_disabled_says_so(world: World) -> None:
     """With PYLAYER_LOG, the log says that DISABLE_PYLAYER is set."""
-    assert "DISABLE_PYLAYER is set" in world.run([PROGRAM], DISABLE_PYLAYER="1", PYLAYER_LOG="info").stderr
+    assert "DISABLE_PYLAYER is set" in world.run(program(), DISABLE_PYLAYER="1", PYLAYER_LOG="info").stderr
     assert (
-        world.run([PROGRAM], DISABLE_PYLAYER="1", PYLAYER_LOG=None).stderr
-        == world.run([PROGRAM], VK_INSTANCE_LAYERS=None).stderr
+        world.run(program(), DISABLE_PYLAYER="1", PYLAYER_LOG=None).stderr
+        == world.run(program(), VK_INSTANCE_LAYERS=None).stderr
     )
 
 
 def test_without_manifest(world: World) -> None:
     """If no manifest leads to the layer, a program that names it gets the loader's error."""
-    done = world.run([PROGRAM, LAYER_NAME], VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None)
-    assert done.stdout == "result -6\n"
+    done = world.run([str(HOST), "layer", LAYER_NAME, "instance"], VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None)
+    assert done.stdout == "instance -6\n"
 
 
 def test_manifests() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import subprocess
 from pathlib import Path
 
@@ -44,36 +42,6 @@ def carrier(world: World) -> str:
     """Runs a program; returns its carrier."""
     start(world)
     return str(world.runs()[-1]["carrier"])
-
-
-def test_user_overrides_the_system(world: World, system: Path, user: Path) -> None:
-    """Keys of the system's file apply. The user's file overrides them one by one: the others stay."""
-    system.write_text("share: all\nsettings: {carrier: observe, store: read-only}\n")
-    assert carrier(world) == "observe"
-    user.write_text("settings: {carrier: cells}\n")
-    assert carrier(world) == "cells"
-    assert world.last()["compiled"] == 4 and world.stored_files() == []
-
-
-def test_system_rules_and_those_of_the_user(world: World, system: Path, user: Path) -> None:
-    """Rules of both files apply, and the user's win."""
-    system.write_text("rules: [{match: {executable: host}, set: {carrier: 'off', store: read-only}}]\n")
-    user.write_text("settings: {carrier: observe}\n")
-    assert carrier(world) == "off"
-    user.write_text("rules: [{match: {executable: h*}, set: {carrier: cells}}]\n")
-    assert carrier(world) == "cells" and world.stored_files() == []
-
-
-@pytest.mark.parametrize("preset", ["players", "null"])
-def test_preset_of_the_user(world: World, system: Path, user: Path, preset: str) -> None:
-    """The user's choice of a preset replaces the system's, and its keys override those of the system's file."""
-    system.write_text("preset: engine-developers\n")
-    assert carrier(world) == "observe"
-    user.write_text(f"preset: {preset}\n")
-    assert carrier(world) == "cells"
-    system.write_text("settings: {carrier: cells}\n")
-    user.write_text("preset: engine-developers\n")
-    assert carrier(world) == "observe"
 
 
 def test_named_file_lies_over_the_system(world: World, system: Path, tmp_path: Path) -> None:
@@ -174,13 +142,3 @@ def test_place(world: World) -> None:
     (world.directory / "other.yaml").write_text("settings: {carrier: observe}\n")
     world.run([str(HOST), *STEPS], PYLAYER_SYSTEM_CONFIG="other.yaml")
     assert world.runs()[-1]["carrier"] == "observe"
-
-
-def test_file_that_this_user_cannot_read(world: World, system: Path) -> None:
-    """A system's file that only root can read is ignored by all others, with one line."""
-    if os.geteuid() == 0:
-        pytest.skip("root can read everything")
-    system.write_text("settings: {carrier: observe}\n")
-    system.chmod(stat.S_IWUSR)
-    (line,) = lines(start(world))
-    assert f"{system} is not used: " in line and world.runs()[-1]["carrier"] == "cells"

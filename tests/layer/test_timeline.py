@@ -66,26 +66,6 @@ def test_compiled_then_hit(world: World, carrier: str) -> None:
     assert kinds == {"compute": COUNT // 2, "graphics": COUNT // 2}
 
 
-def test_clock(world: World) -> None:
-    """The run's start time converts an event's time into calendar time."""
-    before = time.time()
-    world.demo("--count", 2)
-    after = time.time()
-    values, line = newest(world)
-    started, started_ns, ended = (values[key] for key in ("started", "started_ns", "ended"))
-    assert isinstance(started, float) and isinstance(started_ns, int) and isinstance(ended, float)
-    assert before <= ended <= after
-    for event in line.events:
-        assert before <= started + (event.start_ns - started_ns) / 1e9 <= after
-
-
-def test_threads(world: World) -> None:
-    """Each pipeline is recorded with the thread that created it."""
-    world.demo("--count", 30, "--threads", 3)
-    found = pipelines(world)
-    assert len(found) == 30 and len({event.thread for event in found}) == 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "settings", "expected"),
     [
@@ -114,22 +94,6 @@ def test_observed(world: World) -> None:
     assert world.stored_files() == stored
 
 
-def test_off(world: World) -> None:
-    """With carrier: off in the policy file no creation is recorded. If caches are not checked either, there is no run
-    at all."""
-    world.demo("--count", COUNT, **policy(world, "carrier: 'off', application_caches: pass"))
-    assert world.runs() == []
-    world.demo("--count", COUNT, **policy(world, "carrier: 'off'"))
-    assert not {"pipeline", "hits"} & {event.type for event in newest(world)[1].events}
-
-
-def test_stub_driver(lavapipe: World) -> None:
-    """With a driver whose pipelines cannot be stored, what it compiled is still recorded."""
-    lavapipe.demo("--count", COUNT)
-    assert set(outcomes(lavapipe)) == {"passed"}
-    assert all(event.fingerprint and event.duration_ns >= 100_000 for event in pipelines(lavapipe))
-
-
 def test_cache_verdicts(world: World) -> None:
     """Data that the program passes to vkCreatePipelineCache and that policy judges is recorded with the verdict and its
     reason."""
@@ -148,17 +112,6 @@ def test_cache_verdicts(world: World) -> None:
     assert found == [("passed", "unknown", size), ("emptied", "altered", size - 100)]
 
 
-def test_load(world: World) -> None:
-    """A run that reads a store records the load and the device's carrier with its reason."""
-    world.demo("--count", COUNT)
-    world.demo("--count", COUNT, **AWAKE)
-    _, line = newest(world)
-    (load,) = [event for event in line.events if event.type == "load"]
-    (device,) = [event for event in line.events if event.type == "device"]
-    assert (load.number, device.outcome) == (COUNT, "cells") and load.value > 1000
-    assert device.text == "the driver has pipelineCreationCacheControl"
-
-
 def test_killed(world: World) -> None:
     """The timeline of a killed program has the events until the last flush, and no end."""
     command = [str(BUILD / "demo" / "pipelines"), "--count", "14336"]
@@ -174,11 +127,3 @@ def test_killed(world: World) -> None:
     values, line = newest(world)
     assert line.outcome in ("ok", "truncated") and [event for event in line.events if event.outcome == "compiled"]
     assert values["ended"] == 0 and "end" not in [event.type for event in line.events]
-
-
-def test_exit_without_destroy(world: World) -> None:
-    """The timeline of a program that ends without destroying its device also has an end."""
-    world.demo("--count", 4, "--no-destroy")
-    values, line = newest(world)
-    assert values["ended"] and line.events[-1].type in ("end", "hits", "count")
-    assert "end" in [event.type for event in line.events] and len(pipelines(world)) == 4

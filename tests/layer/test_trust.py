@@ -4,7 +4,6 @@ says why."""
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,25 +111,6 @@ def test_kept_plan(world: World, what: str) -> None:
     assert [run["carrier"] for run in world.runs()] == ["off"] * 3
 
 
-POLICY = (
-    "from pylayer.policy import Policy\nclass Mine(Policy):\n    def plan_device(self, *a):\n        raise SystemExit\n"
-)
-
-
-@pytest.mark.parametrize("what", ["directory", "module", "policy file"])
-def test_policy(world: World, what: str) -> None:
-    """A policy class or policy file that others could have written is not used, and the built-in policy decides."""
-    place = world.directory / "config"
-    place.mkdir()
-    config = place / "policy.yaml"
-    (place / "mine.py").write_text(POLICY)
-    config.write_text("policy: mine:Mine\n")
-    open_to_group({"directory": place, "module": place / "mine.py", "policy file": config}[what])
-    (line,) = warnings(world, PYLAYER_CONFIG=str(config))
-    assert "chmod go-w" in line and line.endswith("in force")
-    assert world.last()["compiled"] == 4
-
-
 @pytest.mark.skipif(not private_group(), reason="this user has no private group")
 def test_private_group(world: World) -> None:
     """A policy file that was written under umask 002, in a directory made so, is used, and so is a store."""
@@ -146,17 +126,6 @@ def test_private_group(world: World) -> None:
     assert len(world.runs()) == 2
 
 
-def test_home_of_another_user(world: World) -> None:
-    """If root runs with another user's HOME, nothing is created in it, and the line says why nothing is stored."""
-    home = world.directory / "home"
-    home.mkdir()
-    give_away(home)
-    told = warnings(world, PYLAYER_STORE=str(home / ".cache" / "pylayer"))
-    if os.geteuid() == 0:
-        assert told and "is not created in it" in told[0]
-        assert list(home.iterdir()) == []
-
-
 def test_modes_of_a_store(world: World) -> None:
     """Whatever the program's umask is, directories have mode 0700 and files 0600."""
     with others.umask(0):
@@ -165,14 +134,3 @@ def test_modes_of_a_store(world: World) -> None:
     made = [world.store, *world.store.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
-
-
-def test_store_behind_a_link(world: World) -> None:
-    """A cache directory that is a link to another disk is used as usual."""
-    disk = world.directory / "disk"
-    disk.mkdir()
-    world.store.symlink_to(disk)
-    for _ in range(2):
-        assert warnings(world) == []
-    assert world.last()["hits"] == 4
-    shutil.rmtree(disk)

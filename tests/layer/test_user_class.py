@@ -115,16 +115,6 @@ def test_hook_that_hangs_at_exit(world: World, body: str) -> None:
     assert_next_run_hits(world, COUNT)
 
 
-def test_class_that_fails_always(world: World) -> None:
-    """After three failures in a row one line says that the class is switched off, and the built-in policy stores the
-    rest."""
-    result = run_unharmed(world, write_policy(world, keep_cell="raise ValueError('no')"))
-    (line,) = off_lines(result)
-    assert "3 failures in a row; the last: keep_cell: ValueError: no (mine.py, line " in line
-    assert warnings(result) == [line]
-    assert_next_run_hits(world, COUNT - 3)
-
-
 # ---- importing the class ---------------------------------------------------------------------------------
 
 
@@ -147,18 +137,6 @@ def test_import_that_forks(world: World, top: str) -> None:
 
 # ---- what else code in the process can do -----------------------------------------------------------
 
-#: Bodies of keep_cell that fail, each in another way.
-FAILING = (
-    "import sys; sys.exit(5)",
-    "raise BaseException('x')",
-    "raise KeyboardInterrupt",
-    "raise MemoryError",
-    "bytearray(1 << 60)",
-    "recurse = lambda: recurse()\n    recurse()",
-    "value = []\n    for _ in range(100000): value = [value]\n    repr(value)",
-    "import _thread; _thread.exit()",
-    "return type('A', (), {'__bool__': lambda self: 1 // 0})()",
-)
 #: Bodies of keep_cell that answer. What one changes in the process stays for those after it.
 ANSWERING = (
     "settings.clear(); return True",
@@ -183,14 +161,6 @@ def one_after_another(deeds: tuple[str, ...]) -> dict[str, str]:
         f"        return DEEDS[min(self.turn, {len(deeds) - 1})](cell, program, settings)"
     )
     return {"top": "".join(functions) + table, "keep_cell": body}
-
-
-def test_deeds_that_fail(world: World) -> None:
-    """Whatever keep_cell raises, the program sees what it sees without the layer, and each failure costs one cell."""
-    deeds = tuple(deed for failing in FAILING for deed in (failing, "return True"))
-    result = run_unharmed(world, write_policy(world, **one_after_another(deeds)), PYLAYER_LOG="info")
-    assert off_lines(result) == [] and world.runs()[-1]["policy"]["failures"] == len(FAILING)
-    assert_next_run_hits(world, COUNT - len(FAILING))
 
 
 def test_deeds_that_answer(world: World) -> None:
@@ -259,14 +229,6 @@ def test_damage_in_an_event(world: World, damage: str) -> None:
     assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
 
 
-def test_policy_ends_itself(world: World) -> None:
-    """os._exit in a policy class ends policy for this process, not the program. The next run has policy again."""
-    run_unharmed(world, write_policy(world, keep_cell="import os; os._exit(9)"))
-    for _ in range(2):
-        world.demo("--count", COUNT)
-    assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
-
-
 # ---- what the user sees ---------------------------------------------------------------------------------
 
 
@@ -285,15 +247,6 @@ def test_stats_say_it(world: World) -> None:
     assert (policy["class"], policy["failures"], policy["runs_switched_off"]) == ("mine:Mine", 3, 1)
 
 
-def test_layer_is_silent(world: World) -> None:
-    """Without PYLAYER_LOG the layer writes nothing to stderr, whatever the class does."""
-    environment = write_policy(world, keep_cell="print('x'); raise SystemExit", top="print('top')")
-    alone = world.demo("--count", COUNT, layers=None)
-    result = world.demo("--count", COUNT, PYLAYER_LOG=None, **environment)
-    assert "pylayer" not in result.stderr
-    assert len(result.stderr) == len(alone.stderr)
-
-
 # ---- policy files ----------------------------------------------------------------------------------
 
 
@@ -308,13 +261,3 @@ def test_policy_file_with_a_thousand_rules(world: World) -> None:
     run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
     assert world.runs()[-1]["reason"] == "switched off by the policy file"
     assert world.stored_files() == []
-
-
-def test_policy_file_that_is_deep(world: World) -> None:
-    """YAML nested a hundred thousand levels deep takes a second to read, and at worst the program runs without the
-    layer. On a busy machine the plan is also late, and both sides log that."""
-    config = world.policy("[" * 100_000)
-    result = run_unharmed(world, config)
-    expected = ("the defaults are in force", NO_PLAN, "came too late")
-    assert warnings(result)
-    assert all(any(text in line for text in expected) for line in warnings(result))

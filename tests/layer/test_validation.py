@@ -12,7 +12,7 @@ from layer.validation import NEEDS_VALIDATION, without_mistakes
 from pipeline_binaries import APPLICATION
 from programs.modes import Arguments, modes
 from scripted_driver import ScriptedDriver
-from world import BUILD, LAYER_NAME, ROOT, WITNESS, World
+from world import BUILD, LAYER_NAME, ROOT, World
 
 pytestmark = NEEDS_VALIDATION
 
@@ -82,8 +82,6 @@ USING_BINARIES: dict[str, Arguments] = {
     "ray tracing": ["--ray-tracing", "--count", 3],
     "libraries": ["--gpl", "--count", 3],
     "internal cache disabled": ["--disable-internal-cache"],
-    "executables": ["--source", "plain", "--executables"],
-    "handles for replay": ["--source", "plain", "--ray-tracing", "--count", 3, "--capture-replay"],
 }
 
 
@@ -171,7 +169,6 @@ def test_validation_of_hits_that_may_not_compile(world: World, tmp_path: Path, a
     [
         *(("binaries", False, mode) for mode in USING_BINARIES),
         *(("binaries", True, mode) for mode in ("capture", "ray tracing")),
-        ("auto", False, "handles for replay"),
     ],
 )
 def test_validation_of_programs_with_binaries(
@@ -190,13 +187,6 @@ def test_validation_of_a_replaced_driver_cache(world: World, tmp_path: Path) -> 
     program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["mixed"])]
     for _ in range(2):
         assert validated(world, program, tmp_path, False, "{carrier: binaries, driver_cache: replace}") == ""
-
-
-def test_validation_knows_pipeline_binaries(world: World, tmp_path: Path) -> None:
-    """Validation reports a program that breaks the rules of VK_KHR_pipeline_binary: the tests above can fail."""
-    said = validated(world, [str(BUILD / "tests" / "invalid_binaries")], tmp_path, False, "{}")
-    for rule in ("pNext-09616", "pNext-09617", "binaryCount-09622", "pipeline-09607", "device-09610"):
-        assert rule in said
 
 
 @pytest.mark.parametrize("program", ["rays", "deferred"])
@@ -220,7 +210,6 @@ def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
     ("above", "below", "order"),
     [
         (LAYER_NAME, None, ["pylayer_pipeline_cache", "khronos_validation"]),
-        (LAYER_NAME, WITNESS, ["pylayer_pipeline_cache", "khronos_validation", "test_witness"]),
         (None, LAYER_NAME, ["khronos_validation", "pylayer_pipeline_cache"]),
     ],
 )

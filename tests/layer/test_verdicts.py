@@ -91,18 +91,6 @@ def test_driver_that_keeps_nothing(scripted: ScriptedDriver) -> None:
     hits(world)
 
 
-def test_trial_of_a_driver_that_keeps_nothing(scripted: ScriptedDriver) -> None:
-    """If the driver's caches still keep nothing after the verdict's end, one run renews it."""
-    world = scripted.world
-    for _ in range(3):
-        scripted.demo("--count", COUNT, script="pipeline=ignore")
-    age(world, 15 * DAY)
-    scripted.demo("--count", COUNT, script="pipeline=ignore")
-    assert world.last()["passed"] < COUNT
-    scripted.demo("--count", COUNT, script="pipeline=ignore")
-    assert world.last()["passed"] == COUNT
-
-
 @pytest.mark.parametrize("seconds", [365 * DAY, -365 * DAY])
 def test_clock_that_was_wrong(scripted: ScriptedDriver, seconds: int) -> None:
     """What was decided while the clock was a year ahead or behind does not count."""
@@ -174,22 +162,6 @@ def test_people_are_told(scripted: ScriptedDriver) -> None:
     assert "pipelines: 1 stored record is used again" in told
     assert "stored record is set aside" in pylayer("stats").stdout
     assert "pylayer: " not in pylayer("run", "--", *demo).stderr
-
-
-def test_program_that_always_ends_by_a_kill(scripted: ScriptedDriver) -> None:
-    """A program that is killed in a hit in each run keeps the layer. Each pipeline is compiled once and used
-    again."""
-    world = scripted.world
-    for _ in range(2):
-        scripted.demo("--count", COUNT)
-    for number in range(1, 6):
-        died = scripted.demo("--count", COUNT, script=f"pipeline=kill?hit@{number}", check=False)
-        assert died.returncode == -signal.SIGKILL
-        scripted.demo("--count", COUNT)
-    scripted.demo("--count", COUNT)
-    scripted.demo("--count", COUNT)
-    assert (world.last()["hits"], world.last()["fetched"]) == (COUNT, COUNT)
-    assert all(run["carrier"] == "cells" for run in world.runs())
 
 
 def test_kills_in_programs_that_use_much(scripted: ScriptedDriver) -> None:

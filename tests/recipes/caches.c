@@ -25,7 +25,8 @@ static DataSlot shaped(const DataSlot *whole, const char *form)
     return out;
 }
 
-/* cache C0 [data=D0 form=whole|truncated|below|header|corrupted|foreign] [external] */
+/* cache C0 [data=D0 form=whole|truncated|below|header|corrupted|foreign] [external] [unknown]: with a structure that
+ * nobody knows */
 void run_cache(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'C');
@@ -42,8 +43,10 @@ void run_cache(State *state, const Words *words)
         return;
     }
     DataSlot data = source ? shaped(&state->data[data_slot], form ? form : "whole") : (DataSlot){0};
+    const VkBaseInStructure unknown = {.sType = TYPE_UNKNOWN};
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+        .pNext = words_value(words, "unknown") ? &unknown : NULL,
         .flags = external ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT : 0,
         .initialDataSize = data.size,
         .pInitialData = data.bytes,

@@ -29,13 +29,15 @@ typedef struct Row {
 } Row;
 
 /* The words of a line `device` are those of rows and core_rows, and
- *   all, without=WORD,...  everything but rays and binaries, and but these
+ *   all, without=WORD,...  everything but rays, binaries and incremental, and but these
  *   off=WORD,...           extensions of which the features are not enabled
  *   separate               Vulkan 1.3's features by a struct each
  *   modules                with a module of each shader, for elements of which the recipe has made none
  *   slots, group           with VkDevicePrivateDataCreateInfo, VkDeviceGroupDeviceCreateInfo
  *   no-internal-cache      with VkDevicePipelineBinaryInternalCacheControlKHR
  *   unasked-identifiers    pipelines may have identifiers although the extension is not enabled
+ *   vulkan14               with a VkPhysicalDeviceVulkan14Features that enables nothing
+ *   unknown=N              with a structure that nobody knows, behind N of the others
  *   allocator              everything with allocation callbacks */
 static const Row rows[] = {
     {"control", CONTROL_FEATURE, NULL, TYPE(PIPELINE_CREATION_CACHE_CONTROL_FEATURES), 1, 1,
@@ -60,6 +62,7 @@ static const Row rows[] = {
     {"local-read", LOCAL_READ, "VK_KHR_dynamic_rendering_local_read", TYPE_LOCAL_READ_FEATURES, 1, 1, 0},
     {"heap", DESCRIPTOR_HEAP, "VK_EXT_descriptor_heap", TYPE_DESCRIPTOR_HEAP_FEATURES, 1, 1, 0},
     {"binaries", BINARIES, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, TYPE(PIPELINE_BINARY_FEATURES_KHR), 1, 1, 0},
+    {"incremental", INCREMENTAL, "VK_SEC_pipeline_cache_incremental_mode", TYPE_INCREMENTAL_CACHE_FEATURES, 1, 1, 0},
     {"rays", RAYS, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, TYPE(RAY_TRACING_PIPELINE_FEATURES_KHR), 1, 1, 0},
     {"rays", RAYS, VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, TYPE(ACCELERATION_STRUCTURE_FEATURES_KHR), 1, 1, 0},
     {"rays", RAYS, NULL, TYPE(BUFFER_DEVICE_ADDRESS_FEATURES), 1, 1, 0},
@@ -99,6 +102,11 @@ typedef struct Request {
     FeatureStruct structs[COUNT_OF(rows)];
     VkPhysicalDeviceVulkan13Features core;
     VkPhysicalDeviceFeatures2 base;
+    struct {
+        VkBaseOutStructure head;
+        VkBool32 members[32]; /* more than it has */
+    } vulkan14;
+    VkBaseOutStructure unknown;
     const char *extensions[MAX_EXTENSIONS];
     uint32_t extension_count;
     void *chain;
@@ -117,7 +125,7 @@ static bool is_wanted(const Request *request, const char *word, Feature feature)
     if (without && listed(without, word))
         return false;
     if (words_value(request->words, word) ||
-        (words_value(request->words, "all") && feature != RAYS && feature != BINARIES))
+        (words_value(request->words, "all") && feature != RAYS && feature != BINARIES && feature != INCREMENTAL))
         return true;
     return feature == MAINTENANCE_5 && words_value(request->words, "binaries"); /* which cannot do without */
 }
@@ -200,6 +208,9 @@ static void enable(Device *device, Request *request)
     request->core.sType = TYPE(VULKAN_1_3_FEATURES);
     if (!separate)
         chain(request, &request->core);
+    request->vulkan14.head.sType = TYPE_VULKAN_1_4_FEATURES;
+    if (words_value(request->words, "vulkan14"))
+        chain(request, &request->vulkan14);
 }
 
 /* Nothing else of Vulkan 1.0: robust access for all pipelines would make those alike that differ in it, and drivers' keys
@@ -220,6 +231,20 @@ static void enable_core(Device *device, Request *request)
         chain(request, &request->base);
 }
 
+static void insert_unknown(Request *request)
+{
+    VkBaseOutStructure *before = NULL, *behind = request->chain;
+    for (uint32_t place = words_number(request->words, "unknown", 0); behind && place > 0; place--) {
+        before = behind;
+        behind = behind->pNext;
+    }
+    request->unknown = (VkBaseOutStructure){.sType = TYPE_UNKNOWN, .pNext = behind};
+    if (before)
+        before->pNext = &request->unknown;
+    else
+        request->chain = &request->unknown;
+}
+
 static VkResult create(Device *device, Request *request)
 {
     VkDevicePipelineBinaryInternalCacheControlKHR no_cache = {
@@ -236,6 +261,10 @@ static VkResult create(Device *device, Request *request)
         chain(request, &slots);
     if (words_value(request->words, "group"))
         chain(request, &group);
+    if (words_value(request->words, "unknown"))
+        insert_unknown(request);
+    Request before;
+    memcpy(&before, request, sizeof before);
     float priority = 1;
     VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
@@ -245,7 +274,10 @@ static VkResult create(Device *device, Request *request)
                                .pQueueCreateInfos = &queue,
                                .enabledExtensionCount = request->extension_count,
                                .ppEnabledExtensionNames = request->extensions};
-    return vkCreateDevice(device->physical, &info, device->allocator, &device->handle);
+    VkResult result = vkCreateDevice(device->physical, &info, device->allocator, &device->handle);
+    if (memcmp(&before, request, sizeof before) != 0)
+        die("vkCreateDevice changed what it was given");
+    return result;
 }
 
 /* ---- what pipelines need ------------------------------------------------------------------------------------------ */
@@ -275,6 +307,8 @@ static void resolve(Device *device)
     RESOLVE_AS(get_shader_binary, GetShaderBinaryData, vkGetShaderBinaryDataEXT);
 #undef RESOLVE
 #undef RESOLVE_AS
+    /* Drivers have commands of extensions whose features are off, or have them not. */
+    device->has[BINARIES] &= commands->destroy_binary != NULL;
 }
 
 /* One layout fits all shaders. */

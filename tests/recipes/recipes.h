@@ -78,6 +78,7 @@ typedef enum {
     LOCAL_READ,
     DESCRIPTOR_HEAP,
     BINARIES,
+    INCREMENTAL,
     RAYS,
     INT64,
     TESSELLATION,

@@ -81,8 +81,6 @@ rm -f "$cache"
 check 0 --count 8 --archive "$cache"
 check 0 --count 8 --archive "$cache" --no-modules
 check 0 --count 8 --disable-internal-cache
-check 0 --count 8 --source plain --executables
-check 0 --count 4 --source plain --ray-tracing --capture-replay
 
 [ "$bad" -eq 0 ] || echo "$bad modes are bad"
 [ "$bad" -eq 0 ]
