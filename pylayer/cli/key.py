@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..common.files import TEMPORARY, rename_to_new, unique_name
-from .output import Failure, files, json_option, print_json, printable, say
+from .output import Failure, files
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from ..fleet.signatures import Signature
 
 
 def read_key(file: str) -> Ed25519PrivateKey:
@@ -51,18 +49,10 @@ def sign_export(path: str, file: str, private: Ed25519PrivateKey | None) -> str 
     return public
 
 
-def say_signature(signature: Signature | None) -> None:
-    """Prints who signed an import."""
-    if signature is not None:
-        name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
-        say(f"  signed by {name}")
-
-
 @click.command
 @click.argument("file", shell_complete=files, help="A private key.")
 @click.option("--new", is_flag=True, help="Create FILE, which must not exist yet.")
-@json_option
-def key(file: str, new: bool, as_json: bool) -> None:
+def key(file: str, new: bool) -> None:
     """Print the public key of a private key, or create one with --new.
 
     Such Ed25519 keys sign exports (pylayer export --sign). Whoever imports them lists the public key in trusted_keys of
@@ -85,9 +75,6 @@ def key(file: str, new: bool, as_json: bool) -> None:
             raise Failure(f"{file} was not written: {error.strerror or error}") from error
     else:
         public = public_text(read_key(file).public_key().public_bytes_raw())
-    if as_json:
-        print_json({"file": os.path.abspath(file), "public_key": public})
-        return
     if new:
         click.echo(f"Private key: {os.path.abspath(file)}, for you alone")
     click.echo(f"Public key: {public}")

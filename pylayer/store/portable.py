@@ -22,7 +22,7 @@ from .fold import ORDER, Planned
 from .folder import Folder
 from .format import Refused as Refused
 from .reader import Reader
-from .recency import Uses, fingerprints_of, missing
+from .recency import Uses, fingerprints_of
 from .state import NO_IDENTITY
 
 TYPE_CHECKING = False
@@ -44,11 +44,8 @@ class Moved:
         self.programs: dict[int, str] = {}
         self.records = 0
         self.pipelines = 0
-        self.data_bytes = 0
         #: Records that the store had already.
         self.known = 0
-        #: Pipelines that runs created and the store lacks, as far as that is known.
-        self.missing = 0
         #: Records that were left out because a process died over them.
         self.suspects = 0
         #: Path of the export, or of the packs that an import wrote.
@@ -61,25 +58,17 @@ class Moved:
 
 class Export:
     """Writes the records of some programs under one identity into a file, except those suspected of having crashed a
-    driver. Equal content is exported once for each fingerprint, by which the layer finds it. Snapshots and the
-    programs' own caches are not exported. ``own``: nor is what came from a fleet."""
+    driver. Equal content is exported once for each fingerprint, by which the layer finds it. The programs' own caches
+    are not exported."""
 
-    def __init__(
-        self,
-        folder: Folder,
-        programs: dict[int, str],
-        device: str = "",
-        own: bool = False,
-    ) -> None:
+    def __init__(self, folder: Folder, programs: dict[int, str], device: str = "") -> None:
         self.result = Moved()
         self.result.programs = programs
         self._folder = folder
         self._device = device
-        self._own = own
         self._sources: list[Reader] = []
         self._plans: dict[int, dict[tuple[bytes, int], Planned]] = {program: {} for program in programs}
         self._uses: dict[int, Uses] = {program: Uses() for program in programs}
-        self._stored: dict[int, set[int]] = {program: set() for program in programs}
         self._verdicts = deaths.of_everyone(folder)
         self._left_out: set[bytes] = set()
 
@@ -90,10 +79,6 @@ class Export:
         for program in self.result.programs:
             for file in files.get(program, ()):
                 yield from self._read(program, file)
-        every = {fingerprint for stored in self._stored.values() for fingerprint in stored}
-        for program in self.result.programs:
-            uses = self._uses[program].by_fingerprint
-            self.result.missing += missing(uses, self._stored[program], every) or 0
         self.result.suspects = len(self._left_out)
         found = False
         for plan in self._plans.values():
@@ -120,11 +105,10 @@ class Export:
         plan = self._plans[program]
         records, left = self._verdicts.without(part.records)
         self._left_out.update(record.digest for record in left)
-        self._stored[program].update(record.fingerprint for record in part.records if record.is_pipeline)
         for record in records:
             if record.magic == format.USED:
                 self._uses[program].note(fingerprints_of(part.data_of(record)), record.last_used)
-            elif record.is_pipeline and not (self._own and record.is_pulled):
+            elif record.is_pipeline:
                 wanted = Planned(len(self._sources) - 1, part.place(record), record)
                 known = plan.setdefault(record.name, wanted)
                 known.last_used = max(known.last_used, record.last_used)
@@ -158,7 +142,6 @@ class Export:
             writer.add(found[0], found[1], wanted.fingerprint, uses.last_use(wanted.fingerprint, wanted.last_used))
             self.result.records += 1
             self.result.pipelines += 1
-            self.result.data_bytes += len(found[1])
             yield 0
 
 
@@ -342,7 +325,6 @@ class Import:
         section.gained = True
         self.result.records += 1
         self.result.pipelines += record.is_pipeline
-        self.result.data_bytes += len(data)
         if section.writer is not None:
             if record.is_pipeline:
                 record.flags |= self._flags

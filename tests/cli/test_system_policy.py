@@ -123,7 +123,7 @@ def test_trusted_keys_of_both_files(user: User, system: Path, own: Path) -> None
     keys = []
     for name in ("one", "two"):
         user.pylayer("key", f"{name}.key", "--new")
-        keys.append(user.json("key", f"{name}.key")["public_key"])
+        keys.append(user.public_key(f"{name}.key"))
     user.demo(3)
     for name in ("one", "two"):
         assert user.pylayer("export", name, "--app", "pipelines", "--sign", f"{name}.key").returncode == 0
