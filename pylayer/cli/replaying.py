@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from ..common.identity import Identity
 from ..common.program_name import without_loader
 from ..report import recorded
 from ..store.state import Unusable, record_again
-from ..store.store import Refused, Store
+from ..store.store import Store
 from . import layer_files
 from .environment import DISABLE, with_layer
 from .output import Failure
@@ -46,14 +47,6 @@ MOST_LINE = 1 << 17
 FRAME = struct.Struct("<II16s")
 #: Signals of a process that does something wrong. Others come from outside.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
-RESULTS = {
-    -1: "VK_ERROR_OUT_OF_HOST_MEMORY",
-    -2: "VK_ERROR_OUT_OF_DEVICE_MEMORY",
-    -3: "VK_ERROR_INITIALIZATION_FAILED",
-    -8: "VK_ERROR_FEATURE_NOT_PRESENT",
-    -13: "VK_ERROR_UNKNOWN",
-    -1000012000: "VK_ERROR_INVALID_SHADER_NV",
-}
 #: Noted of a pipeline that was created and left nothing to store, such as one that is linked from stored libraries.
 NOTHING_OF_ITS_OWN = "it has no data of its own"
 #: Noted of a pipeline that may be stored: its fingerprint is made of VK_EXT_shader_module_identifier. A driver that
@@ -173,8 +166,7 @@ class Replayer:
         word, rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, asked=True), seconds)
         if word != "done":
             return rest or "the replayer gave no answer"
-        result = int(rest) if rest.removeprefix("-").isdecimal() else -13
-        return f"{RESULTS.get(result, f'VkResult {result}')}{self._lacking}" if result else ""
+        return "" if rest == "0" else f"the driver returned {rest[:20] or 'nothing'}{self._lacking}"
 
     @property
     def _lacking(self) -> str:
@@ -267,16 +259,15 @@ def _frame(digest: bytes, data: bytes, asked: bool = False) -> bytes:
 
 @dataclass
 class Effort:
-    """How much a rebuild may take."""
+    """How much a rebuild may take: processes, which share half of the machine's memory, and seconds a pipeline."""
 
     jobs: int
-    most_bytes: int
     seconds: float
 
     @property
     def share(self) -> int:
         """The memory for one process."""
-        return self.most_bytes // self.jobs
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 // self.jobs
 
 
 @dataclass
@@ -304,7 +295,6 @@ class Rebuild:
         self._lock = threading.Lock()
         self._number = 0
         self._groups: dict[tuple[bytes, bytes], deque[Created]] = {}
-        self._errors: list[OSError | Refused] = []
         #: Called with the number of pipelines that are done.
         self._advance: Callable[..., None] = lambda number: None
 
@@ -313,16 +303,8 @@ class Rebuild:
         """The identity of the device, as far as it does not depend on what a program enables."""
         return Identity.of(self.facts)
 
-    def run(
-        self,
-        effort: Effort,
-        scratch: str,
-        manifests: str,
-        advance: Callable[..., None],
-        is_enough: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Rebuilds until all is done, or ``is_enough`` returns true, and imports what there is. Raises OSError and
-        Refused."""
+    def run(self, effort: Effort, scratch: str, manifests: str, advance: Callable[..., None]) -> None:
+        """Rebuilds until all is done or Ctrl-C was typed, and imports what there is. Raises OSError and Refused."""
         path = os.path.join(scratch, _file_name(self.state.executable) or REPLAYER)
         if not os.path.exists(path):  # drivers and policy rules know programs by the names of their files
             shutil.copyfile(layer_files.package_directory() / REPLAYER, path)
@@ -330,20 +312,13 @@ class Rebuild:
         for created in self.wanted:
             self._groups.setdefault((created.instance, created.device), deque()).append(created)
         self._advance = advance
-        threads = [threading.Thread(target=self._work, args=(effort, path, manifests)) for _ in range(effort.jobs)]
-        for thread in threads:
-            thread.start()
-        try:
-            while any(thread.is_alive() for thread in threads):
-                if is_enough():
-                    break
-                time.sleep(LOOK_SECONDS / 5)
-        finally:
-            self.stop.set()
-            for thread in threads:
-                thread.join()
-        if self._errors:
-            raise self._errors[0]
+        with ThreadPoolExecutor(effort.jobs) as pool:
+            works = [pool.submit(self._work, effort, path, manifests) for _ in range(effort.jobs)]
+            try:
+                for work in works:
+                    work.result()
+            finally:
+                self.stop.set()
 
     def _work(self, effort: Effort, path: str, manifests: str) -> None:
         try:
@@ -355,9 +330,9 @@ class Rebuild:
                     self._slice(group, effort, path, scratch_environment(root, manifests))
                 finally:
                     remove_tree(root)
-        except (OSError, Refused) as error:
-            self._errors.append(error)
+        except BaseException:
             self.stop.set()
+            raise
 
     def _next_group(self) -> tuple[bytes, bytes] | None:
         with self._lock:

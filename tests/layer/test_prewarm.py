@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 from world import BUILD, World
@@ -26,8 +25,8 @@ def test_pipelines_given_to_the_game(world: World) -> None:
     create(world, "replayer", COUNT)
     assert create(world, "game", 5)["compiled"] == 5
     world.pylayer("export", "replayed.pylayer", "--app", "replayer*")
-    done = json.loads(world.pylayer("import", "replayed.pylayer", "--for", "game*", "--json").stdout)
-    assert (done["pipelines"], done["known_records"]) == (COUNT - 5, 5)
+    done = world.pylayer("import", "replayed.pylayer", "--for", "game*").stdout
+    assert done.startswith(f"Imported: {COUNT - 5} pipelines, 5 records already in the store\n")
     for _ in range(2):  # from the imported pack, and from the pack that it was folded into
         counters = create(world, "game", COUNT)
         assert (counters["hits"], counters["compiled"]) == (COUNT, 0)
