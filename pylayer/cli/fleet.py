@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import click
 
 from ..common.identity import Identity
 from ..common.settings import Limits, top_setting
-from ..store.store import Refused
 from .devices import present_facts
 from .key import read_key
 from .output import (
@@ -120,19 +118,9 @@ def fleet() -> None:
 
 
 def _late(number: int, frame: Any) -> NoReturn:
-    raise TimeoutError(0, f"the pull took longer than {PULL_SECONDS} s; the next one continues")
-
-
-@contextlib.contextmanager
-def _bounded() -> Iterator[None]:
-    """For ``with``: raises TimeoutError when a pull has lasted for too long, whatever a server does, and again and
-    again, because the first may end a wait for one of several objects."""
-    signal.signal(signal.SIGALRM, _late)
-    signal.setitimer(signal.ITIMER_REAL, PULL_SECONDS, 1)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    """Ends a pull that has lasted for too long, whatever a server does. It may end at any moment."""
+    fail(f"the pull took longer than {PULL_SECONDS} s; the next one continues")
+    raise click.exceptions.Exit(EXIT_PROBLEM)
 
 
 def _pull_all(found: Fleet, store: Store, pulls: list[Pull]) -> list[Pulled]:
@@ -142,7 +130,9 @@ def _pull_all(found: Fleet, store: Store, pulls: list[Pull]) -> list[Pulled]:
     from ..store.room import Room
 
     room, keep = Room(store.root, found.limits), {pull.result.identity for pull in pulls}
-    with _failing("nothing more was pulled"), _bounded(), turn(store.root, found.url):
+    signal.signal(signal.SIGALRM, _late)
+    signal.alarm(PULL_SECONDS)
+    with _failing("nothing more was pulled"), turn(store.root, found.url):
         for _ in room.trim():
             pass
         size = sum(pull.plan() for pull in pulls)
@@ -219,10 +209,10 @@ def _print_published(result: Published) -> None:
         fail(result.problem)
 
 
-@fleet.command(short_help="Publish what builders exported.")
+@fleet.command("publish", short_help="Publish what builders exported.")
 @click.argument("exports", metavar="[FILE]...", nargs=-1, shell_complete=files, help="Signed exports (pylayer export).")
 @click.option("--key", metavar="KEYFILE", required=True, shell_complete=files, help="The private key to sign with.")
-def publish(exports: tuple[str, ...], key: str) -> None:
+def publish_command(exports: tuple[str, ...], key: str) -> None:
     """Verify signed exports, upload to the fleet what is new, and sign its index for 30 days.
 
     Accepts exports that are signed by this key, or by one of trusted_keys in the policy file. Run it on one trusted
@@ -235,28 +225,22 @@ def publish(exports: tuple[str, ...], key: str) -> None:
       pylayer fleet publish all.pylayer --key builder.key
     """
     from ..fleet.folder import scratch
-    from ..fleet.publishing import Publisher, only_publisher
+    from ..fleet.publishing import only_publisher, publish
     from ..fleet.signatures import public_of
     from ..fleet.storage import open_to_write
 
     private, store, found = read_key(key), require_store(), _require_fleet()
-    own, refused = {public_of(private): key}, False
+    own = {public_of(private): key}
+    keys = {**found.keys, **own}, {**found.export_keys, **own}
     with _failing("nothing more was published"), ending_by_exception():
         storage = open_to_write(found.url)
-        with only_publisher(storage), scratch(store.root, found.url) as work, progress("publishing", None) as advance:
-            publisher = Publisher(storage, store, work, private, ({**found.keys, **own}, {**found.export_keys, **own}))
-            for path in exports:
-                try:
-                    for amount in publisher.take(os.path.abspath(path)):
-                        advance(amount)
-                except Refused as error:  # the others are published
-                    fail(f"{path} was refused: {error}")
-                    refused = True
-            for amount in publisher.finish():
-                advance(amount)
-    for result in publisher.results:
+        with only_publisher(storage), scratch(store.root, found.url) as root, progress("publishing", None) as advance:
+            results, refused = publish(storage, root, private, keys, exports, advance)
+    for text in refused:
+        fail(text)
+    for result in results:
         _print_published(result)
-    if not publisher.results:
+    if not results:
         say(f"Nothing was published to {found.url} yet, and no export given")
-    if refused or any(result.problem or result.lost for result in publisher.results):
+    if refused or any(result.problem or result.lost for result in results):
         raise click.exceptions.Exit(EXIT_PROBLEM)

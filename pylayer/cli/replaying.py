@@ -106,7 +106,7 @@ def give(
             pass
         if export.result.paths:
             work = store.import_from(path, recipient, rebuilt=rebuilt)
-            for _ in work.steps(store.root, False):
+            for _ in work.steps(store.root):
                 pass
             imports.append(work)
     return imports, fingerprints

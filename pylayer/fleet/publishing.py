@@ -5,8 +5,8 @@
     lock                          somebody publishes
 
 A publisher may die at any moment. Before the index is replaced, nobody sees what it did. It remembers nothing: it
-fetches what is published of the exported programs as machines do, into a store that is deleted afterwards. Packs that
-no index lists any more are deleted later. The number of an index is the time, so nobody has to remember the last one.
+fetches what is published for the exports' identities as machines do, into a store that is deleted afterwards. The
+number of an index is the time. Packs that no index lists any more are deleted later.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..store import fleet_packs
-from ..store.store import Store
+from ..store.fleet_packs import NEVER_USED, PULLED, Import
+from ..store.store import Refused
 from .index import MAX_INDEX_BYTES, Index, Pack, is_hex
 from .pulling import fetch
 from .signatures import sha256_of, signed_index, verified
@@ -82,72 +83,21 @@ def identities(storage: Objects) -> list[str]:
     return sorted(name for name in found if is_hex(name, 32))
 
 
-class Publisher:
-    """Publishes with one key. ``keys``: names of the keys that sign indexes, and of those that sign exports, by key.
-    First ``take`` exports, then ``finish``. ``results`` has the outcomes."""
+class Publication:
+    """Publishes for one identity. First ``take`` exports, then ``finish``. ``trust``: judges what was published before.
+    ``root``: a store to work in, which is deleted afterwards."""
 
-    def __init__(
-        self,
-        storage: Objects,
-        store: Store,
-        root: str,
-        key: Ed25519PrivateKey,
-        keys: tuple[Mapping[str, str], Mapping[str, str]],
-    ) -> None:
-        """``root``: a store to work in, which is deleted afterwards."""
-        self._storage = storage
-        self._own = store.root
-        self._root = root
-        self._key = key
-        self._keys, self._export_keys = keys
-        self._works = {name: self._work(name) for name in identities(storage)}
-
-    def _work(self, name: str) -> _Publication:
-        return _Publication(self._storage, self._root, Trust(self._keys, name), name, self._key)
-
-    @property
-    def results(self) -> list[Published]:
-        """What came of each identity."""
-        return [work.result for work in self._works.values()]
-
-    def take(self, path: str) -> Iterator[int]:
-        """Verifies an export, and imports it beside what is published. Yields numbers of bytes that were read. Raises
-        Refused, Unavailable and OSError."""
-        required = "trusted_keys of the publisher's policy file lists whose exports are published"
-        with verified(path, dict(self._export_keys), required, self._root) as (content, _):
-            export = fleet_packs.import_to_publish(content, self._own)
-            yield from export.steps(self._root, dry_run=True)
-            work = self._works.setdefault(export.identity.name, self._work(export.identity.name))
-            with work.noting_problems():
-                yield from work.fetch(export.identity, export.device, export.result.programs)
-            export = fleet_packs.import_to_publish(content, self._own)
-            yield from export.steps(self._root)
-            work.result.records += export.result.records
-
-    def finish(self) -> Iterator[int]:
-        """Publishes. Yields 0. What goes wrong with one identity keeps no other from being published. Raises
-        OSError."""
-        for work in self._works.values():
-            with work.noting_problems():
-                yield from work.finish()
-
-
-class _Publication:
-    """What is published for one identity, and what is to be."""
-
-    def __init__(self, storage: Objects, root: str, trust: Trust, name: str, key: Ed25519PrivateKey) -> None:
-        self.result = Published(name)
+    def __init__(self, storage: Objects, root: str, trust: Trust, identity: str, key: Ed25519PrivateKey) -> None:
+        self.result = Published(identity)
         self._storage = storage
         self._root = root
         self._trust = trust
         self._key = key
-        self._place = f"v1/{name}"
+        self._place = f"v1/{identity}"
         self._identity: Identity | None = None
-        self._device = ""
-        self._names: dict[str, str] = {}
         self._packs: list[Pack] = []
-        #: The programs whose published packs are in the store at ``root``.
-        self._fetched: set[str] = set()
+        #: Whether the packs are in the store at ``root``.
+        self._fetched = False
         with self.noting_problems():
             self._read_index()
 
@@ -171,49 +121,56 @@ class _Publication:
         there = {(item["path"], item["size"]) for item in self._storage.items(self._place)}
         self._packs = [pack for pack in index.packs if (f"{self._place}/{pack.name}", pack.bytes) in there]
         self.result.lost = len(index.packs) - len(self._packs)
-        self._identity, self._device, self._names = index.identity, index.device, dict(index.programs)
-        self.result.number = index.number
+        self._identity, self.result.number = index.identity, index.number
 
-    def fetch(self, identity: Identity, device: str, programs: dict[int, str]) -> Iterator[int]:
-        """Fetches what is published of some programs. A pack of which the storage has other bytes is lost."""
-        self._identity, self._device = identity, device or self._device
-        named = {f"{number:016x}": name for number, name in programs.items()}
-        self._names |= named
-        for pack in [pack for pack in self._packs if pack.program in named.keys() - self._fetched]:
+    def take(self, export: Import) -> Iterator[int]:
+        """Imports a verified export beside what is published. Yields numbers of bytes that were read. Raises Refused
+        and OSError."""
+        self._identity = export.identity
+        with self.noting_problems():
+            yield from self._fetch(export.identity)
+        yield from export.steps(self._root)
+        self.result.records += export.result.pipelines
+
+    def _fetch(self, identity: Identity) -> Iterator[int]:
+        """Fetches what is published. A pack of which the storage has other bytes is lost."""
+        for pack in () if self._fetched else list(self._packs):
             try:
                 yield from fetch(self._storage, self._root, self._root, identity, pack)
             except (Untrusted, Denied):
                 self._packs.remove(pack)
                 self.result.lost += 1
-        self._fetched |= named.keys()
+        self._fetched = True
 
-    def finish(self) -> Iterator[int]:
-        """Merges packs, uploads those that are new, and then publishes an index of all."""
+    def finish(self) -> None:
+        """Merges packs, uploads those that are new, and then publishes an index of all. Raises OSError."""
         if self._identity is None or self.result.problem:
             return
-        yield from fleet_packs.merge(self._root, self._identity, MOST_PACKS, MERGED)
-        known = {pack.sha256 for pack in self._packs}
-        self._packs = [pack for pack in self._packs if pack.program not in self._fetched]
-        for program, paths in fleet_packs.packs_of(self._root, self._identity).items():
+        with self.noting_problems():
+            if self._fetched:
+                fleet_packs.merge(self._root, self._identity, MOST_PACKS, MERGED)
+                self._upload(self._identity)
+            self._replace_index(self._identity)
+            kept = {f"{self._place}/{name}" for name in ("index", *(pack.name for pack in self._packs))}
+            end = datetime.now(UTC) - KEEP
+            old = [item["path"] for item in self._storage.items(self._place) if item["last_modified"] < end]
+            self._storage.remove([path for path in old if path not in kept])
+
+    def _upload(self, identity: Identity) -> None:
+        known, self._packs = {pack.sha256 for pack in self._packs}, []
+        for program, paths in fleet_packs.packs_of(self._root, identity).items():
             for path in paths:
                 pack = Pack(sha256_of(path), os.path.getsize(path), f"{program:016x}")
                 self._packs.append(pack)
                 if pack.sha256 not in known:
                     self._storage.write(f"{self._place}/{pack.name}", Path(path))
                     self.result.packs += 1
-        self._replace_index(self._identity)
-        kept = {f"{self._place}/{name}" for name in ("index", *(pack.name for pack in self._packs))}
-        end = datetime.now(UTC) - KEEP
-        old = [item["path"] for item in self._storage.items(self._place) if item["last_modified"] < end]
-        self._storage.remove([path for path in old if path not in kept])
 
     def _replace_index(self, identity: Identity) -> None:
         """Publishes an index. Raises Untrusted if machines would not believe it; nothing is published then."""
-        now, listed = int(time.time()), {pack.program for pack in self._packs}
-        names = {program: name for program, name in self._names.items() if program in listed}
+        now = int(time.time())
         number = max(now, self.result.number + 1)
-        index = Index(identity, self._device, number, now, now + VALID_SECONDS, names, tuple(self._packs))
-        data = signed_index(index.payload(), self._key)
+        data = signed_index(Index(identity, number, now, now + VALID_SECONDS, tuple(self._packs)).payload(), self._key)
         try:
             self._trust.index(data, now)
         except Untrusted as error:
@@ -223,3 +180,36 @@ class _Publication:
             ) from error
         self._storage.write(f"{self._place}/index", data)
         self.result.number = number
+
+
+def publish(
+    storage: Objects,
+    root: str,
+    key: Ed25519PrivateKey,
+    keys: tuple[Mapping[str, str], Mapping[str, str]],
+    exports: Iterable[str],
+    advance: Callable[[int], None] = lambda amount: None,
+) -> tuple[list[Published], list[str]]:
+    """Publishes the exports in these files, and signs the indexes of all identities anew. ``keys``: names of the keys
+    that sign indexes, and of those that sign exports, by key. ``advance``: called with numbers of bytes that were read.
+    Returns what came of each identity, and which exports were refused, with the reason: neither keeps others from being
+    published. Raises Unavailable and OSError."""
+
+    def work_for(name: str) -> Publication:
+        return Publication(storage, root, Trust(keys[0], name), name, key)
+
+    works, refused = {name: work_for(name) for name in identities(storage)}, []
+    required = "trusted_keys of the publisher's policy file lists whose exports are published"
+    for path in exports:
+        try:
+            with verified(os.path.realpath(path), dict(keys[1]), required, root) as (content, _):
+                export = Import(content, sync=False, flags=PULLED, last_used=NEVER_USED)
+                name = export.identity.name
+                works[name] = works[name] if name in works else work_for(name)
+                for amount in works[name].take(export):
+                    advance(amount)
+        except Refused as error:
+            refused.append(f"{path} was refused: {error}")
+    for work in works.values():
+        work.finish()
+    return [work.result for work in works.values()], refused

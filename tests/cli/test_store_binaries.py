@@ -137,7 +137,7 @@ def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
     assert elsewhere.files("*.binaries") == []
     again = portable.Import(str(path))
     list(again.steps(str(root)))
-    assert (again.result.records, again.result.known) == (0, 32)
+    assert (again.result.pipelines, again.result.known) == (0, 32)
 
 
 @pytest.mark.parametrize(

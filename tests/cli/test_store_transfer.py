@@ -14,7 +14,7 @@ import pytest
 import xxhash
 from cli import stores
 from cli.marks import ON_RADV
-from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
+from cli.stores import GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from unit.things import add_record
@@ -24,7 +24,6 @@ from pylayer.common import flat
 from pylayer.common.identity import Identity, program_id
 from pylayer.store import format, pack, portable
 from pylayer.store.folder import Loaded
-from pylayer.store.reader import Reader
 
 ID = program_id(*GAME)
 
@@ -74,7 +73,7 @@ def files(root: Path) -> list[str]:
 
 
 def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> None:
-    """One store imports what another exported: the same pipelines for the same program, with notes and last uses."""
+    """One store imports what another exported: the same pipelines for the same program, and nothing else."""
     done = taken(elsewhere, export)
     assert done.startswith("Imported: 45 pipelines\n") and f"identity {IDENTITY.name}\n" in done
     other = Store(elsewhere.store)
@@ -110,23 +109,6 @@ def test_living_writer(user: User, store: Store, elsewhere: User) -> None:
     taken(elsewhere, path)
     assert Store(elsewhere.store).loaded(OTHER) == [700]
     assert journal.exists()
-
-
-def test_uses_travel(user: User, elsewhere: User) -> None:
-    """An import keeps when pipelines were last used. One in the future says nothing: the pipeline counts as unused."""
-    store = Store(user.store)
-    store.journal(GAME, cell(1, NOW - 50 * DAY), cell(2, NOW - 50 * DAY), cell(3, NOW + 500 * DAY))
-    store.journal(GAME, stores.used([2], NOW - 3 * DAY))
-    user.pylayer("export", user.directory / "x", "--app", "game*")
-    taken(elsewhere, user.directory / "x")
-    folder = Store(elsewhere.store).folder
-    (pack_path,) = folder.files(None, (".pack",))
-    reader = Reader(pack_path)
-    header, _ = reader.header()
-    assert header is not None
-    records = [record for part in reader.content(header, []) for record in part.records]
-    last = sorted(record.last_used for record in records if record.magic == format.CELL)
-    assert last[0] == 0 and [round((NOW - used) / DAY) for used in last[1:]] == [50, 3]
 
 
 def test_import_from_a_directory_of_everybody(export: Path, elsewhere: User) -> None:
@@ -407,7 +389,7 @@ def test_impossible_size(tmp_path: Path, value: int) -> None:
 
 
 @pytest.mark.parametrize("value", HUGE[:4])
-@pytest.mark.parametrize("magic", [format.NOTE, format.CELL, format.USED])
+@pytest.mark.parametrize("magic", [format.NOTE, format.CELL])
 def test_impossible_lengths(tmp_path: Path, magic: bytes, value: int) -> None:
     """An impossible record length refuses the file, even with a valid hash."""
     path = small(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import re
 import socket
 import subprocess
@@ -20,9 +21,9 @@ from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import Limits
 from pylayer.fleet.folder import make_folder, scratch
 from pylayer.fleet.index import Index, parse
-from pylayer.fleet.publishing import Published, Publisher
+from pylayer.fleet.publishing import Published, publish
 from pylayer.fleet.pulling import Pull, Pulled
-from pylayer.fleet.signatures import Refused, append_signature, index_payload, public_of, signed_index
+from pylayer.fleet.signatures import append_signature, index_payload, public_of, signed_index
 from pylayer.fleet.storage import Objects, open_to_read, open_to_write
 from pylayer.fleet.trust import Untrusted
 from pylayer.store.room import Room
@@ -69,17 +70,13 @@ class Builder:
     ) -> list[Published]:
         """Publishes the exports, and deletes those that were not refused."""
         trusted = self.keys if keys is None else keys, self.keys if export_keys is None else export_keys
-        self.refused = []
+        exports = sorted(map(str, self.exports.iterdir()))
         with scratch(str(self.store.root), self.url) as work:
-            publisher = Publisher(self.storage, self.face, work, self.key, trusted)
-            for path in sorted(self.exports.iterdir()):
-                try:
-                    list(publisher.take(str(path)))
-                    path.unlink()
-                except Refused as error:
-                    self.refused.append(str(error))
-            list(publisher.finish())
-        return publisher.results
+            results, self.refused = publish(self.storage, work, self.key, trusted, exports)
+        for path in exports:
+            if not any(text.startswith(path) for text in self.refused):
+                os.unlink(path)
+        return results
 
     def publish(self, *numbers: int, program: tuple[str, str] = GAME, **terms: Any) -> Published:
         """Exports pipelines, if any are given, and publishes. Raises Untrusted if nothing was published."""
