@@ -113,34 +113,29 @@ class Pull:
             replace_file(self._last, data, sync=True)
         return index
 
-    def steps(self, room: Room | None = None) -> Iterator[int]:
+    def steps(self, room: Room) -> Iterator[int]:
         """Fetches the packs, as far as there is room; yields the number of bytes that arrived. A pack that cannot be
-        had does not keep the others from being pulled."""
-        problems: dict[str, None] = {}
+        had does not keep the others from being pulled. The first problem is in the result."""
+        result = self.result
         for pack in self._packs:
-            problem = room.problem(int(pack.program, 16), pack.bytes) if room else ""
             try:
-                if not problem:
-                    yield from self._fetch(pack, room)
-            except (Denied, Untrusted) as error:
-                problem = str(error)
+                if problem := room.problem(int(pack.program, 16), pack.bytes):
+                    raise Denied(problem)
+                yield from self._fetch(pack)
+                room.take(int(pack.program, 16), pack.bytes)
             except Unavailable as error:
-                problems[str(error)] = None
-                break
-            if problem:
-                problems[problem] = None
+                result.problem = result.problem or str(error)
+                if not isinstance(error, Denied):
+                    break
+            except Untrusted as error:
+                result.problem = result.problem or str(error)
         if self._packs:
-            fleet_packs.sync_packs(self._root, self.result.identity)
-        if problems:
-            more = f"; and {len(problems) - 1} more problems" if len(problems) > 1 else ""
-            self.result.problem = f"{next(iter(problems))}{more}"
+            fleet_packs.sync_packs(self._root, result.identity)
 
-    def _fetch(self, pack: Pack, room: Room | None) -> Iterator[int]:
+    def _fetch(self, pack: Pack) -> Iterator[int]:
         """Fetches one pack."""
         assert self._index is not None
         pipelines = yield from fetch(self._storage, self._folder, self._root, self._index.identity, pack)
-        if room is not None:
-            room.take(int(pack.program, 16), pack.bytes)
         result = self.result
         result.packs, result.records = result.packs + 1, result.records + pipelines
         result.bytes, result.left = result.bytes + pack.bytes, result.left - 1

@@ -147,10 +147,10 @@ def test_install_replaces_what_is_gone(user: User) -> None:
 
 
 def test_another_place(user: User) -> None:
-    """install reports a manifest of the layer elsewhere in the loader's search path, whatever its file name."""
-    other = user.home / "data" / "vulkan" / "implicit_layer.d" / "10-other.json"
+    """install reports a manifest of the layer elsewhere in the loader's search path."""
+    other = user.home / "data" / "vulkan" / "implicit_layer.d" / NAME
     other.parent.mkdir(parents=True)
-    other.write_text(json.dumps({"layers": [{"name": LAYER_NAME, "library_path": "../../layer.so"}]}))
+    other.write_text(json.dumps({"layer": {"name": LAYER_NAME, "library_path": "../../layer.so"}}))
     environment = {"XDG_DATA_DIRS": f"{user.home / 'data'}:/usr/share"}
     answer = user.pylayer("install", **environment)
     assert f"Another: {other} leads to " in answer.stdout and str(user.home / "data" / "layer.so") in answer.stdout

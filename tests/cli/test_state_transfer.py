@@ -23,7 +23,7 @@ def exported(user: User) -> Path:
     path = user.directory / "demo.recorded"
     done = user.pylayer("export", path, "--app", "pipelines", "--recordings")
     assert done.stdout.startswith(f"Exported: the recordings of {COUNT} pipelines of pipelines\n")
-    assert "signed" not in done.stdout and "without" not in done.stdout
+    assert "  signed" not in done.stdout and "  without" not in done.stdout
     return path
 
 
