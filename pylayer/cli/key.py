@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..common.files import TEMPORARY, rename_to_new, unique_name
 from .output import Failure, files
 
 if TYPE_CHECKING:
@@ -24,29 +23,6 @@ def read_key(file: str) -> Ed25519PrivateKey:
         raise Failure(f"{file} cannot be used as a key: {error}") from error
     except OSError as error:
         raise Failure(f"{file} cannot be used as a key: {error.strerror or error}") from error
-
-
-def unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
-    """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
-    its final name is always complete and signed."""
-    path = os.path.abspath(file)
-    return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
-
-
-def sign_export(path: str, file: str, private: Ed25519PrivateKey | None) -> str | None:
-    """Signs the export in ``path``, which ``unsigned`` named, renames it to its final name, and returns the public key.
-    Does nothing without a private key. Raises OSError."""
-    if private is None:
-        return None
-    from ..fleet.signatures import append_signature
-
-    try:
-        public = append_signature(path, private)
-        rename_to_new(path, os.path.abspath(file))
-    except BaseException:
-        os.unlink(path)
-        raise
-    return public
 
 
 @click.command

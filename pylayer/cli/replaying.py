@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -79,7 +79,6 @@ def scratch_environment(root: str, manifests: str) -> dict[str, str]:
     own = {
         "PYLAYER_STORE": root,
         "PYLAYER_SYSTEM_STORE": os.path.join(root, "none"),
-        "VK_PYLAYER_PIPELINE_CACHE_RECORD_STATE": "false",
     }
     return with_layer({**os.environ, **own}, manifests)
 
@@ -343,21 +342,18 @@ class Rebuild:
             group = self._groups[key]
             return group.popleft() if group and not self.stop.is_set() else None
 
-    def _fail(self, created: Created, why: str, again: bool = False) -> None:
-        """``again``: it may work the next time."""
+    def _fail(self, lost: list[Created], why: str, again: bool = False) -> None:
+        """``again``: they may work the next time."""
         with self._lock:
-            self.failures[why] += 1
-            if not again:
-                self.state.fail(created.pipeline, self.identity.digest, why)
+            for created in lost:
+                self.failures[why] += 1
+                if not again:
+                    self.state.fail(created.pipeline, self.identity.digest, why)
 
-    def _fail_each(self, lost: list[Created], why: str, again: bool) -> None:
-        for created in lost:
-            self._fail(created, why, again)
-
-    def _fail_all(self, key: tuple[bytes, bytes] | None, why: str) -> None:
-        for group in [key] if key else list(self._groups):
-            while created := self._next(group):
-                self._fail(created, why, again=True)
+    def _fail_all(self, keys: Iterable[tuple[bytes, bytes]], why: str) -> None:
+        for key in keys:
+            while created := self._next(key):
+                self._fail([created], why, again=True)
                 self._advance(1)
 
     def _slice(self, key: tuple[bytes, bytes], effort: Effort, path: str, environment: dict[str, str]) -> None:
@@ -370,7 +366,7 @@ class Rebuild:
             try:
                 replayer.begin(self.state, *key, effort.seconds)
             except (NoDevice, Ended, Unusable) as error:
-                self._fail_all(key, f"its device cannot be created: {error}")
+                self._fail_all([key], f"its device cannot be created: {error}")
                 return
             is_whole = self._feed(replayer, key, effort, made)
         finally:
@@ -384,8 +380,8 @@ class Rebuild:
                 self._groups[key].extendleft(reversed(lost))
             self._advance(-len(lost))
         elif lost and ends and not any(run.texts["carrier"] in KEEPING for run in runs):
-            self._fail_each(lost, KEEPS_NOTHING, again=True)
-            self._fail_all(None, KEEPS_NOTHING)
+            self._fail(lost, KEEPS_NOTHING, again=True)
+            self._fail_all(list(self._groups), KEEPS_NOTHING)
         elif ends and (not others or are_renamed):
             with self._lock:
                 of_them = len({created.fingerprint for created in lost})
@@ -396,7 +392,7 @@ class Rebuild:
                     note = RENAMED if are_renamed else NOTHING_OF_ITS_OWN
                     self.state.fail(created.pipeline, self.identity.digest, note)
         else:
-            self._fail_each(lost, OTHER_NAME if ends else NOT_ENDED, again=not ends)
+            self._fail(lost, OTHER_NAME if ends else NOT_ENDED, again=not ends)
 
     def _feed(self, replayer: Replayer, key: tuple[bytes, bytes], effort: Effort, made: list[Created]) -> bool:
         """Creates pipelines one by one, and adds those that could be created to ``made``. Returns False if the process
@@ -406,16 +402,16 @@ class Rebuild:
             try:
                 why = replayer.create(self.state, created, effort.seconds)
             except Ended as error:
-                self._fail(created, str(error), error.again)
+                self._fail([created], str(error), error.again)
                 return False
             except Unusable as error:
                 record_again(self.store.root, self.state.program)
-                self._fail(created, str(error), again=True)
+                self._fail([created], str(error), again=True)
                 continue
             finally:
                 self._advance(1)
             if why:
-                self._fail(created, why)
+                self._fail([created], why)
             else:
                 made.append(created)
             if time.monotonic() > end or replayer.resident_bytes > effort.share // 2:

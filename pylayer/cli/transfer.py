@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..common.files import TEMPORARY, remove, rename_to_new, unique_name
 from ..common.settings import top_setting
 from ..store import state as states
 from ..store.store import Refused
 from .devices import is_of, present_facts
-from .key import read_key, sign_export, unsigned
+from .key import read_key
 from .output import Failure, WrongUse, files, human_bytes, plural, printable, progress, reason, say, usual_mode
 from .policy_in_force import policies_in_force, read_policy
 from .selection import NAMES, Names, Selection, identity_option, require_one, require_store, with_recordings
@@ -76,25 +77,30 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
       pylayer export blender.recorded --app blender --recordings
       pylayer export all.pylayer --app '*' --sign builder.key
     """
+    from ..fleet.signatures import append_signature
+
     if recordings and identity:
         raise WrongUse("nothing was exported: recordings are of no driver, so --identity selects nothing")
     store = require_store()
     if os.path.lexists(file):
         raise Failure(f"{file} already exists and was not changed; name a new file")
     private = None if sign is None else read_key(sign)
-    path, write = unsigned(file, private), _export_recordings if recordings else _export_pipelines
+    final, write = os.path.abspath(file), _export_recordings if recordings else _export_pipelines
+    path = f"{final}.{unique_name()}{TEMPORARY}"  # a file with its final name is always complete and signed
     try:
         lines = write(store, app, identity, path)
         if not os.path.lexists(path):
             raise Failure(f"{file} was not written: {lines[0]}")
-        public = sign_export(path, file, private)
+        signed = [] if private is None else [f"signed by {append_signature(path, private)}"]
         if not recordings:  # which have the program's shaders
-            os.chmod(file, usual_mode())
+            os.chmod(path, usual_mode())
+        rename_to_new(path, final)
     except OSError as error:
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
+    finally:
+        remove(path)
     what, *more = lines
-    signed = [f"signed by {public}"] if public else []
-    into = f"into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}"
+    into = f"into {final}, {human_bytes(os.stat(file).st_size)}"
     say("\n  ".join([f"Exported: {what}", into, *signed, *more]))
 
 

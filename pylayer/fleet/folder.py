@@ -29,7 +29,7 @@ def make_folder(root: str, url: str) -> str:
     """Makes the directory for a URL, deletes what killed processes left in it, and returns it. Raises OSError."""
     path = folder_of(root, url)
     make_private_below(root, "fleet", os.path.basename(path))
-    remove_left_temporaries(path, trees=True)
+    remove_left_temporaries(path)
     return path
 
 
