@@ -334,7 +334,7 @@ flatpak: setup wheel
 	@rm -rf build/flatpak && mkdir -p build/flatpak/source/lib
 	@$(BIN)/python -m zipfile -e dist/*.whl build/flatpak/source/lib
 	@rm -rf build/flatpak/source/lib/*.dist-info build/flatpak/source/lib/*.data
-	@XDG_DATA_HOME="$(CURDIR)/build/flatpak/source/share" $(BIN)/pylayer install --implicit --json >/dev/null
+	@XDG_DATA_HOME="$(CURDIR)/build/flatpak/source/share" $(BIN)/pylayer install --implicit >/dev/null
 	@for manifest in build/flatpak/source/share/vulkan/*/*.json; do \
 	    sed -i 's|"library_path": ".*/|"library_path": "$(EXTENSION_LIBRARY)/|' "$$manifest" && \
 	    grep -q '$(EXTENSION_LIBRARY)/lib' "$$manifest" || exit 1; done

@@ -6,6 +6,7 @@ that creates the same pipelines with Vulkan's own functions.
 
 from __future__ import annotations
 
+import re
 import struct
 import sys
 from typing import Any
@@ -23,6 +24,23 @@ CREATES = {
     11: "vkCreateComputePipelines",
 }
 VERSION_1_3 = 1 << 22 | 3 << 12
+
+
+def rebuilds(text: str) -> list[dict[str, Any]]:
+    """Returns what ``pylayer rebuild`` printed, by device."""
+    found: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        done = re.match(r"Rebuilt: (\d+) of (\d+) pipelines? for .* for them(?:; (\d+) more)?", line)
+        reason = re.match(r" +(\d+) +(\S.*)", line)
+        if done or line.startswith("Nothing to rebuild for "):
+            numbers = [int(number or 0) for number in done.groups()] if done else [0, 0, 0]
+            about = dict(zip(("rebuilt", "wanted", "without_data"), numbers, strict=True))
+            found.append({**about, "not_rebuilt": {}, "not_tried": {}, "not_recorded": {}})
+        elif reason:
+            why, again, _ = reason[2].rstrip().partition(" (not tried again; --all does)")
+            kind = "not_tried" if again else "not_recorded" if why.startswith("not recorded: ") else "not_rebuilt"
+            found[-1][kind][why.removeprefix("not recorded: ")] = int(reason[1])
+    return found
 
 
 def vulkan() -> Any:

@@ -23,13 +23,9 @@ class Outcome(NamedTuple):
     failure: str
 
 
-def _text(output: str | bytes | None) -> str:
-    return output.decode("utf-8", "replace") if isinstance(output, bytes) else output or ""
-
-
-def _findings(output: str) -> dict[str, Any]:
+def _findings(output: bytes | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for line in output.split("\n"):
+    for line in (output or b"").split(b"\n"):
         try:
             found.update(json.loads(line))
         except ValueError:
@@ -69,13 +65,13 @@ def _run(arguments: list[str], environment: Mapping[str, str] | None) -> Outcome
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        return Outcome(_findings(_text(error.stdout)), f"did not end within {TIMEOUT_SECONDS} s")
+        return Outcome(_findings(error.stdout), f"did not end within {TIMEOUT_SECONDS} s")
     except OSError as error:
         return Outcome({}, f"{sys.executable} could not be started: {error.strerror or error}")
-    found = _findings(_text(child.stdout))
+    found = _findings(child.stdout)
     if child.returncode == 0:
         return Outcome(found, "")
     if child.returncode < 0:
         return Outcome(found, f"crashed with {_signal_name(-child.returncode)}")
-    lines = [line for line in _text(child.stderr).split("\n") if line.strip()]
+    lines = [line for line in child.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
     return Outcome(found, lines[-1].strip() if lines else f"ended with exit status {child.returncode}")

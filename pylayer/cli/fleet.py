@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -21,9 +21,7 @@ from .output import (
     fail,
     files,
     human_bytes,
-    json_option,
     plural,
-    print_json,
     printable,
     progress,
     reason,
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
 #: The longest time that a pull takes. The next one continues.
 PULL_SECONDS = 600
 
-url_option = click.option(
-    "--url", metavar="URL", help="The server or object storage, instead of fleet.url in the policy file."
-)
-
 
 # ---- the policy file's fleet -------------------------------------------------------------------------------
 
@@ -59,7 +53,7 @@ class Fleet:
     limits: Limits
 
 
-def require_fleet(url: str | None = None) -> Fleet:
+def _require_fleet() -> Fleet:
     """Returns the fleet of the policy file in force. Raises Failure if there is none, or if the policy file cannot be
     used: it says which keys are trusted."""
     from ..fleet.storage import Unavailable, require_url
@@ -68,7 +62,7 @@ def require_fleet(url: str | None = None) -> Fleet:
     if problem:
         raise Failure(f"nothing was done, because the policy file says which keys are trusted: {problem}")
     settings = top_setting(document, "fleet")
-    url = url or settings["url"]
+    url = settings["url"]
     if not url:
         raise Failure("the policy file names no fleet; set fleet.url in it")
     try:
@@ -83,7 +77,7 @@ def require_fleet(url: str | None = None) -> Fleet:
 
 
 @contextlib.contextmanager
-def failing(what: str) -> Iterator[None]:
+def _failing(what: str) -> Iterator[None]:
     """Turns what a fleet's storage, its files or this machine's disk do wrong into a Failure that begins with
     ``what``."""
     from ..fleet.storage import Unavailable
@@ -110,8 +104,8 @@ def _identities_here() -> dict[str, str]:
 def fleet() -> None:
     """Share compiled pipelines between machines with the same device and driver.
 
-    Machines pull from any web server. Builders export to object storage or a directory (pylayer export), and one of
-    them publishes. The policy file has the server and the keys (docs/containers.md). Everything but a web server needs
+    Machines pull from any web server. One machine publishes what builders export (pylayer export), in object storage or
+    a directory. The policy file has the server and the keys (docs/containers.md). Everything but a web server needs
     vk-pylayer[fleet].
 
     \b
@@ -124,39 +118,31 @@ def fleet() -> None:
 
 
 def _late(number: int, frame: Any) -> NoReturn:
-    raise TimeoutError(0, f"the pull took longer than {PULL_SECONDS} s; the next one continues")
+    """Ends a pull that has lasted for too long, whatever a server does. It may end at any moment."""
+    fail(f"the pull took longer than {PULL_SECONDS} s; the next one continues")
+    raise click.exceptions.Exit(EXIT_PROBLEM)
 
 
-@contextlib.contextmanager
-def _bounded() -> Iterator[None]:
-    """For ``with``: raises TimeoutError when a pull has lasted for too long, whatever a server does, and again and
-    again, because the first may end a wait for one of several objects."""
-    signal.signal(signal.SIGALRM, _late)
-    signal.setitimer(signal.ITIMER_REAL, PULL_SECONDS, 1)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _pull_all(found: Fleet, store: Store, pulls: list[Pull], quiet: bool) -> list[Pulled]:
+def _pull_all(found: Fleet, store: Store, pulls: list[Pull]) -> list[Pulled]:
     """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled. If
     another process pulls, waits for it; what it pulled is not missing then."""
     from ..fleet.folder import turn
     from ..store.room import Room
 
     room, keep = Room(store.root, found.limits), {pull.result.identity for pull in pulls}
-    with failing("nothing more was pulled"), _bounded(), turn(store.root, found.url):
+    signal.signal(signal.SIGALRM, _late)
+    signal.alarm(PULL_SECONDS)
+    with _failing("nothing more was pulled"), turn(store.root, found.url):
         for _ in room.trim():
             pass
         size = sum(pull.plan() for pull in pulls)
         for _ in room.make(size, keep):
             pass
-        with progress("pulling", size, quiet) as advance:
+        with progress("pulling", size) as advance:
             for pull in pulls:
                 for amount in pull.steps(room):
                     advance(amount)
-    if room.evicted and not quiet:
+    if room.evicted:
         limit = human_bytes(found.limits.max_store)
         say(f"Evicted: {plural(room.evicted, 'record')}, because the store may have {limit} (max_store_mib)")
     return [pull.result for pull in pulls]
@@ -181,14 +167,11 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str], url: str) -> N
     metavar="IDENTITY",
     help="Pull for this driver identity, all 32 digits, although its device may not be here.",
 )
-@url_option
-@json_option
-def pull(identity: str | None, url: str | None, as_json: bool) -> None:
+def pull(identity: str | None) -> None:
     """Pull what is published for the devices of this machine and not in its store yet.
 
     Everything is verified before it is in the store, which keeps within its limits. Packs that were pulled before and
-    are not there any more are pulled again. A pull that was interrupted continues where it stopped. If it fails,
-    programs start as before and compile what is missing.
+    are not there any more are pulled again. If it fails, programs start as before and compile what is missing.
 
     \b
     Example:
@@ -200,17 +183,14 @@ def pull(identity: str | None, url: str | None, as_json: bool) -> None:
 
     if identity is not None and not is_hex(identity, 32):
         raise WrongUse(f"--identity {identity} is no identity, which has 32 digits from 0 to f; pylayer ls shows them")
-    store, found = require_store(), require_fleet(url)
+    store, found = require_store(), _require_fleet()
     devices = _identities_here() if identity is None else {identity: "the given device"}
     if not found.keys:
         raise Failure("nothing was pulled: fleet.keys of the policy file lists no key, and nothing else is believed")
-    with failing("nothing was pulled"):
+    with _failing("nothing was pulled"):
         storage = open_to_read(found.url)
-    results = _pull_all(found, store, [Pull(storage, store, name, found.keys) for name in devices], as_json)
-    if as_json:
-        print_json({"store": store.root, "url": found.url, "identities": [asdict(result) for result in results]})
-    else:
-        _print_pulled(results, devices, found.url)
+    results = _pull_all(found, store, [Pull(storage, store, name, found.keys) for name in devices])
+    _print_pulled(results, devices, found.url)
     if any(result.problem for result in results):
         raise click.exceptions.Exit(EXIT_PROBLEM)
 
@@ -220,69 +200,47 @@ def pull(identity: str | None, url: str | None, as_json: bool) -> None:
 
 def _print_published(result: Published) -> None:
     target = f"for identity {result.identity}"
-    if result.records:
-        known = f", {plural(result.known, 'record')} already there" if result.known else ""
-        amount = f"{plural(result.records, 'record')} in {plural(result.packs, 'pack')}"
-        say(f"Published: {amount}{known}, index {result.number}, {target}")
-    elif not result.problem:
-        say(f"{f'Signed anew: index {result.number}' if result.number else 'Nothing new'} {target}")
-    if result.suspects:
-        say(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer ls)")
+    if not result.problem:
+        amount = f"{plural(result.records, 'new record')} in {plural(result.packs, 'pack')}"
+        say(f"Published: {amount}, index {result.number}, {target}")
     if result.lost:
-        fail(f"the storage lost {plural(result.lost, 'pack')} {target}; have builders export again")
+        fail(f"the storage lost {plural(result.lost, 'pack')} {target}; publish the exports again")
     if result.problem:
         fail(result.problem)
-    for text in result.refused:
-        fail(f"refused: {text}")
 
 
-@fleet.command(short_help="Publish what builders exported.")
+@fleet.command("publish", short_help="Publish what builders exported.")
+@click.argument("exports", metavar="[FILE]...", nargs=-1, shell_complete=files, help="Signed exports (pylayer export).")
 @click.option("--key", metavar="KEYFILE", required=True, shell_complete=files, help="The private key to sign with.")
-@click.option(
-    "--valid-days",
-    type=click.IntRange(1, 3650),
-    default=30,
-    show_default=True,
-    metavar="DAYS",
-    help="Machines believe the index for so long. Publish more often than that.",
-)
-@url_option
-@json_option
-def publish(key: str, valid_days: int, url: str | None, as_json: bool) -> None:
-    """Verify what builders exported to the fleet, and publish it in an index that this key signs.
+def publish_command(exports: tuple[str, ...], key: str) -> None:
+    """Verify signed exports, upload to the fleet what is new, and sign its index for 30 days.
 
     Accepts exports that are signed by this key, or by one of trusted_keys in the policy file. Run it on one trusted
-    machine, such as from a timer. If somebody else publishes just now, it does nothing and says so.
+    machine, at least every two weeks, such as from a timer; without FILE it signs the index anew. If somebody else
+    publishes just now, it does nothing and says so.
 
     \b
     Example:
-      pylayer fleet publish --key builder.key
+      pylayer export all.pylayer --app '*' --sign builder.key
+      pylayer fleet publish all.pylayer --key builder.key
     """
-    from ..fleet.publishing import Publication, identities, only_publisher
+    from ..fleet.folder import scratch
+    from ..fleet.publishing import only_publisher, publish
     from ..fleet.signatures import public_of
-    from ..fleet.storage import Unavailable, open_to_write
-    from ..fleet.trust import Untrusted
+    from ..fleet.storage import open_to_write
 
-    private, store, found = read_key(key), require_store(), require_fleet(url)
-    own, results = {public_of(private): key}, []
+    private, store, found = read_key(key), require_store(), _require_fleet()
+    own = {public_of(private): key}
     keys = {**found.keys, **own}, {**found.export_keys, **own}
-    with failing("nothing more was published"), ending_by_exception():
+    with _failing("nothing more was published"), ending_by_exception():
         storage = open_to_write(found.url)
-        with only_publisher(storage), progress("publishing", None, as_json) as advance:
-            for identity in identities(storage):
-                work = Publication(storage, store, identity, private, keys, valid_days)
-                results.append(work.result)
-                try:
-                    for amount in work.steps():
-                        advance(amount)
-                except (Unavailable, Untrusted) as error:  # the others are published
-                    work.result.problem = str(error)
-    if as_json:
-        print_json({"url": found.url, "identities": [asdict(result) for result in results]})
-    else:
-        for result in results:
-            _print_published(result)
-        if not results:
-            say(f"Nothing was exported to {found.url} yet")
-    if any(result.refused or result.problem or result.lost for result in results):
+        with only_publisher(storage), scratch(store.root, found.url) as root, progress("publishing", None) as advance:
+            results, refused = publish(storage, root, private, keys, exports, advance)
+    for text in refused:
+        fail(text)
+    for result in results:
+        _print_published(result)
+    if not results:
+        say(f"Nothing was published to {found.url} yet, and no export given")
+    if refused or any(result.problem or result.lost for result in results):
         raise click.exceptions.Exit(EXIT_PROBLEM)

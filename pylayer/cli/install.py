@@ -10,8 +10,8 @@ import click
 
 from .. import LAYER_NAME
 from . import installed, layer_files, units
-from .installed import EXPLICIT, IMPLICIT, Manifest
-from .output import Failure, json_option, print_json, say
+from .installed import EXPLICIT, IMPLICIT
+from .output import Failure, say
 
 SWITCH_ON = {
     EXPLICIT: f"VK_INSTANCE_LAYERS={LAYER_NAME} APP",
@@ -52,34 +52,13 @@ def base_of(system: bool) -> Path:
     return installed.SYSTEM_PREFIX / "share" if system else installed.user_data()
 
 
-def _write(path: Path, kind: str, system: bool) -> tuple[bool, str]:
-    """Writes a manifest. Returns whether that changed anything, and which library the manifest led to before (empty
-    text if it was one of this build). Raises OSError and Failure."""
-    before = installed.read(path, kind)
+def _write(path: Path, kind: str, system: bool) -> bool:
+    """Writes a manifest. Returns whether that changed anything. Raises OSError and Failure."""
     installed.make_directory(path.parent, system)
     changed = layer_files.write_manifest(path, layer_files.manifest_text(kind))
     if system:
         path.chmod(0o644)
-    return changed, before.library if before and not before.is_ours else ""
-
-
-def _print(written: dict[Path, tuple[bool, str]], timer: list[Path], kind: str, system: bool) -> None:
-    for path, (changed, library) in written.items():
-        say(f"{'Installed' if changed else 'Installed already'}: {path}")
-        if library:
-            say(f"Before, it led to {library}.")
-    for path in timer:
-        say(f"Installed: {path}")
-    if timer:
-        say(f"It runs from the next login on. To begin now: systemctl --user daemon-reload && {START}")
-    for other in _others(list(written)):
-        click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor shows which is used.")
-    say(f"\n{next_steps(kind, system)}")
-
-
-def _others(paths: list[Path]) -> list[Manifest]:
-    """Returns manifests outside of ``paths`` that lead to another installation's layer."""
-    return [manifest for manifest in installed.find() if manifest.path not in paths and not manifest.is_ours]
+    return changed
 
 
 @click.command
@@ -88,8 +67,7 @@ def _others(paths: list[Path]) -> list[Manifest]:
 @click.option(
     "--rebuild-when-idle", "rebuilds", is_flag=True, help="Also run pylayer rebuild every day, by a timer of systemd."
 )
-@json_option
-def install(implicit: bool, system: bool, rebuilds: bool, as_json: bool) -> None:
+def install(implicit: bool, system: bool, rebuilds: bool) -> None:
     """Register the layer where it is, for this user.
 
     This writes manifests, which tell the loader where the layer is. They lead to the environment that this command runs
@@ -115,25 +93,20 @@ def install(implicit: bool, system: bool, rebuilds: bool, as_json: bool) -> None
         # A layer for all users is loaded into everybody's programs, root's included.
         if system and (why := unsafe(library)):
             raise Failure(f"{why}, so a layer there is not for all users; nothing was installed")
-        written = {path: _write(path, each, system) for each in kinds for path in [installed.manifest_path(base, each)]}
+        paths = [installed.manifest_path(base, each) for each in kinds]
+        changed = [_write(path, each, system) for path, each in zip(paths, kinds, strict=True)]
         timer = units.write(base, system) if rebuilds else []
     except OSError as error:
         instead = "run this command as root" if system else "pylayer run works without it"
         where = error.filename2 or error.filename or base
         raise Failure(f"{where} cannot be written ({error.strerror or error}); {instead}") from error
-    if not as_json:
-        _print(written, timer, kind, system)
-        return
-    print_json(
-        {
-            "layer": LAYER_NAME,
-            "build": layer_files.build_id(),
-            "library": str(library),
-            "kind": kind,
-            "changed": any(changed for changed, _ in written.values()),
-            "manifests": [str(path) for path in written],
-            "units": [str(path) for path in timer],
-            "replaced": sorted({library for _, library in written.values() if library}),
-            "others": [{"manifest": str(other.path), "library": other.library} for other in _others(list(written))],
-        }
-    )
+    for path, is_new in zip(paths, changed, strict=True):
+        say(f"{'Installed' if is_new else 'Installed already'}: {path}")
+    for path in timer:
+        say(f"Installed: {path}")
+    if timer:
+        say(f"It runs from the next login on. To begin now: systemctl --user daemon-reload && {START}")
+    for other in installed.find():
+        if other.path not in paths and not other.is_ours:
+            click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor shows which is used.")
+    say(f"\n{next_steps(kind, system)}")

@@ -14,8 +14,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import LAYER_NAME
-from ..common.files import names_in
 from ..common.paths import _base
 from . import layer_files
 from .layer_files import MANIFEST_NAME
@@ -28,7 +26,6 @@ EXPLICIT, IMPLICIT = KINDS = ("explicit", "implicit")
 SYSTEM_PREFIX, PACKAGES_PREFIX = Path("/usr/local"), Path("/usr")
 #: The loader's own defaults, and the directory that it was built with (SYSCONFDIR).
 SYSTEM_CONFIG, SYSTEM_DATA, SYSCONFDIR = "/etc/xdg", "/usr/local/share:/usr/share", "/etc"
-MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -87,39 +84,21 @@ def _places() -> list[str]:
     return [place for place in dict.fromkeys(places) if place]
 
 
-def _library(manifest: Path, layer: dict[str, object]) -> str:
-    path = str(layer.get("library_path") or "")
-    # The dynamic linker searches for a library without a directory in its name.
-    return os.path.normpath(manifest.parent / path) if "/" in path else path
-
-
-def read(path: Path, kind: str) -> Manifest | None:
-    """Reads a manifest. Returns None if it is not this layer's. An unreadable file counts as this layer's if it has its
-    file name."""
+def _read(path: Path, kind: str) -> Manifest | None:
+    """Reads a manifest of the layer, whose library is empty if that cannot be read. Returns None if there is none."""
     try:
-        with path.open("rb") as file:
-            document = json.loads(file.read(MAX_BYTES))
-        layers = document.get("layers") or [document.get("layer")]
-        for layer in layers:
-            if layer["name"] == LAYER_NAME:
-                return Manifest(path, kind, _library(path, layer))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        pass
-    else:
-        return None
-    return Manifest(path, kind, "") if path.name == MANIFEST_NAME and os.path.lexists(path) else None
+        library = str(json.loads(path.read_bytes())["layer"]["library_path"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return Manifest(path, kind, "") if os.path.lexists(path) else None
+    # The dynamic linker searches for a library without a directory in its name.
+    return Manifest(path, kind, os.path.normpath(path.parent / library) if "/" in library else library)
 
 
 def find() -> list[Manifest]:
     """Returns all manifests of the layer that loaders find while no variable changes where they search, in the order of
-    precedence."""
-    found = []
-    for kind in KINDS:
-        for place in _places():
-            directory = Path(place, "vulkan", f"{kind}_layer.d")
-            paths = [directory / name for name in names_in(str(directory)) if name.endswith(".json")]
-            found += [manifest for path in paths if (manifest := read(path, kind))]
-    return found
+    precedence. One that somebody gave another file name is not found."""
+    paths = [(manifest_path(Path(place), kind), kind) for kind in KINDS for place in _places()]
+    return [manifest for path, kind in paths if (manifest := _read(path, kind))]
 
 
 def in_force(found: list[Manifest], kind: str) -> Manifest | None:

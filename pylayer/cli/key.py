@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..common.files import TEMPORARY, rename_to_new, unique_name
-from .output import Failure, files, json_option, print_json, printable, say
+from .output import Failure, files
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from ..fleet.signatures import Signature
 
 
 def read_key(file: str) -> Ed25519PrivateKey:
@@ -28,41 +25,10 @@ def read_key(file: str) -> Ed25519PrivateKey:
         raise Failure(f"{file} cannot be used as a key: {error.strerror or error}") from error
 
 
-def unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
-    """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
-    its final name is always complete and signed."""
-    path = os.path.abspath(file)
-    return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
-
-
-def sign_export(path: str, file: str, private: Ed25519PrivateKey | None) -> str | None:
-    """Signs the export in ``path``, which ``unsigned`` named, renames it to its final name, and returns the public key.
-    Does nothing without a private key. Raises OSError."""
-    if private is None:
-        return None
-    from ..fleet.signatures import append_signature
-
-    try:
-        public = append_signature(path, private)
-        rename_to_new(path, os.path.abspath(file))
-    except BaseException:
-        os.unlink(path)
-        raise
-    return public
-
-
-def say_signature(signature: Signature | None) -> None:
-    """Prints who signed an import."""
-    if signature is not None:
-        name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
-        say(f"  signed by {name}")
-
-
 @click.command
 @click.argument("file", shell_complete=files, help="A private key.")
 @click.option("--new", is_flag=True, help="Create FILE, which must not exist yet.")
-@json_option
-def key(file: str, new: bool, as_json: bool) -> None:
+def key(file: str, new: bool) -> None:
     """Print the public key of a private key, or create one with --new.
 
     Such Ed25519 keys sign exports (pylayer export --sign). Whoever imports them lists the public key in trusted_keys of
@@ -85,9 +51,6 @@ def key(file: str, new: bool, as_json: bool) -> None:
             raise Failure(f"{file} was not written: {error.strerror or error}") from error
     else:
         public = public_text(read_key(file).public_key().public_bytes_raw())
-    if as_json:
-        print_json({"file": os.path.abspath(file), "public_key": public})
-        return
     if new:
         click.echo(f"Private key: {os.path.abspath(file)}, for you alone")
     click.echo(f"Public key: {public}")

@@ -110,7 +110,9 @@ def run_directory(root: str) -> Path:
     text = manifest_text()
     directory = Path(root, "manifests", xxhash.xxh3_128_hexdigest(text.encode()))
     if ":" in str(directory):
-        raise Failure(f"{root} has a colon in its name, which separates paths for the loader; use another --store")
+        raise Failure(
+            f"{root} has a colon in its name, which separates paths for the loader; set PYLAYER_STORE to another"
+        )
     for place in (Path(root), directory.parent, directory):
         make_private(str(place))
     write_manifest(directory / MANIFEST_NAME, text, in_store=True)

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line, shared_options
+from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line, quiet_option
 
 #: The module of each command, its name in there if that differs from the command's, and what it does. The help
 #: lists the commands without importing them.
@@ -50,7 +50,7 @@ def _complete(command: click.Command) -> None:
     many expect them behind it."""
     command.epilog = command.epilog or EXIT_STATUSES
     if not any(parameter.name == "quiet" for parameter in command.params):
-        command.params += shared_options(hidden=True)
+        command.params.append(quiet_option(hidden=True))
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         _complete(below)
 
@@ -85,15 +85,6 @@ class Commands(click.Group):
         name."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Called by click. Suggests commands that were not imported, which click does not know of."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.exceptions.NoSuchCommand as error:
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from error
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -130,26 +121,14 @@ def command() -> None:
     """
 
 
-command.params[1:1] = shared_options(hidden=False)
-
-
-def _near(error: click.UsageError) -> list[str]:
-    """Returns what may have been meant. click compares options with their dashes, which makes --foo like --color."""
-    from difflib import get_close_matches
-
-    word = str(getattr(error, "option_name", "")).strip("-")
-    found: list[str] = getattr(error, "possibilities", None) or []
-    return [name for name in found if not word or get_close_matches(word, [name.strip("-")])]
+command.params.insert(1, quiet_option(hidden=False))
 
 
 def _usage_error(error: click.UsageError) -> None:
     """Prints one line with what is wrong and which help to read."""
     path = error.ctx.command_path if error.ctx is not None else "pylayer"
-    near = _near(error)
-    suggests = getattr(error, "possibilities", None)
-    message = one_line(error.message if suggests else error.format_message()).rstrip(".")
-    question = f"; did you mean {' or '.join(near)}? See" if near else "; see"
-    fail(f"{message[:1].lower()}{message[1:]}{question} {path} --help")
+    message = one_line(error.format_message()).rstrip(".")
+    fail(f"{message[:1].lower()}{message[1:]}{' See' if message.endswith('?') else '; see'} {path} --help")
 
 
 def _die_of(number: signal.Signals) -> NoReturn:

@@ -37,56 +37,38 @@ def reason(error: OSError) -> str:
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
 
 
-class _SharedOptions:
-    """What --color and --quiet ask for."""
+class _Shared:
+    """Whether --quiet was given, and whether what the command would do was asked for."""
 
-    def __init__(self) -> None:
-        self.color = "auto"
-        self.quiet = False
-        #: What the command would do was asked for.
-        self.asked = False
+    quiet = asked = False
 
 
-_shared = _SharedOptions()
+def _set_quiet(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    _Shared.quiet |= value
 
 
-def _set_shared(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    if value:
-        setattr(_shared, parameter.name or "", value)
-
-
-def shared_options(hidden: bool) -> list[click.Option]:
-    """Returns the options that every command has."""
-    how: dict[str, Any] = {"expose_value": False, "callback": _set_shared, "hidden": hidden}
-    return [
-        click.Option(
-            ["--color"],
-            type=click.Choice(("auto", "always", "never")),
-            metavar="WHEN",
-            help="Colours: auto (on a terminal), always or never.",
-            **how,
-        ),
-        click.Option(
-            ["-q", "--quiet"], is_flag=True, help="Print errors and what was asked for, and nothing else.", **how
-        ),
-    ]
+def quiet_option(hidden: bool) -> click.Option:
+    """Returns the option that every command has."""
+    text = "Print errors and what was asked for, and nothing else."
+    how: dict[str, Any] = {"is_flag": True, "expose_value": False, "callback": _set_quiet, "hidden": hidden}
+    return click.Option(["-q", "--quiet"], help=text, **how)
 
 
 def note_asked(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
     """Called by click for an option with which a command's messages are what was asked for."""
-    _shared.asked |= value
+    _Shared.asked |= value
     return value
 
 
 def is_quiet() -> bool:
     """Returns whether --quiet was given."""
-    return _shared.quiet
+    return _Shared.quiet
 
 
 def say(text: str, asks: bool = False) -> None:
     """Prints what a command did. With --quiet, prints nothing, unless somebody has asked for it, or is about to be
     asked about it."""
-    if _shared.asked or asks or not _shared.quiet:
+    if _Shared.asked or asks or not _Shared.quiet:
         click.echo(text)
 
 
@@ -123,9 +105,9 @@ UNWRAPPED = 10_000
 
 
 def console(stderr: bool = False) -> Console:
-    """Returns a console. It has colours on a terminal only and none if NO_COLOR is set, unless --color says otherwise.
-    It prints texts as they are: nothing in a program's name is markup. Piped output is never wrapped or cut, so that
-    grep finds whole names and paths."""
+    """Returns a console. It has colours on a terminal only, and none if NO_COLOR is set. It prints texts as they are:
+    nothing in a program's name is markup. Piped output is never wrapped or cut, so that grep finds whole names and
+    paths."""
     from rich.console import Console
 
     class Quiet(Console):
@@ -134,12 +116,7 @@ def console(stderr: bool = False) -> Console:
             raise
 
     width = None if is_terminal(stderr) else UNWRAPPED
-    colors: dict[str, dict[str, Any]] = {
-        "auto": {},
-        "always": {"force_terminal": True, "color_system": "standard", "no_color": False},
-        "never": {"color_system": None},
-    }
-    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, **colors[_shared.color])
+    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 def is_terminal(stderr: bool = False) -> bool:
@@ -183,16 +160,18 @@ def print_marks(cells: Iterable[str], meanings: dict[str, str]) -> None:
 
 def print_total(text: str) -> None:
     """Prints a closing line below tables. With --quiet, prints nothing."""
-    if not _shared.quiet:
+    if not _Shared.quiet:
         console().print(text, style="dim", soft_wrap=True)
 
 
 @contextlib.contextmanager
-def progress(text: str, total: int | None, quiet: bool, remaining: bool = False) -> Iterator[Callable[..., None]]:
+def progress(
+    text: str, total: int | None, quiet: bool = False, remaining: bool = False
+) -> Iterator[Callable[..., None]]:
     """Shows a progress bar on standard error if that is a terminal. Yields a function to call with each amount that is
     done, and with the whole amount if that changed. ``total`` is None if the whole amount is unknown. ``remaining``:
     shows the time that is left, too."""
-    if quiet or _shared.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
+    if quiet or _Shared.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
         yield lambda amount, total=None: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

@@ -175,12 +175,6 @@ def skip_rule(document: dict[str, Any], program: Program) -> str:
     return ""
 
 
-def why_skipped(document: dict[str, Any], name: str) -> str:
-    """Returns the rule because of which the layer does nothing in a program of this name; empty text if none is known
-    to."""
-    return skip_rule(document, program_to_ask(name))
-
-
 def _origins(sources: list[PolicySource], rules: list[Rule]) -> dict[str, SetBy]:
     origins = {key: SetBy() for key in DEFAULTS}
     for source in sources:

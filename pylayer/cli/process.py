@@ -54,7 +54,7 @@ def ending_by_exception() -> Iterator[None]:
 
 
 class NotFound(Failure):
-    """There is no such program. The exit status is env(1)'s."""
+    """There is no such program, or no such interpreter. The exit status is env(1)'s."""
 
     exit_code = 127
 
@@ -80,15 +80,13 @@ def start_program(start: Callable[[list[str]], _Started], command: list[str]) ->
             return start(["/bin/sh", shutil.which(name) or name, *command[1:]])
     except (OSError, ValueError) as error:
         # execvp(3) says EACCES, too, if the program is nowhere and a directory of PATH may not be entered.
-        is_nowhere = isinstance(error, PermissionError) and "/" not in name and not shutil.which(name, os.F_OK)
-        if isinstance(error, FileNotFoundError) or is_nowhere:
+        if not (os.path.lexists(name) if "/" in name else shutil.which(name, os.F_OK)):
             place = "there is no such file" if "/" in name else "it is in no directory of PATH"
-            if "/" in name and os.path.exists(name):
-                place = "the interpreter that it names does not exist"
             raise NotFound(f"{name} was not started: {place}; check the command after '--'") from error
+        kind = NotFound if isinstance(error, FileNotFoundError) else NotExecutable
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        message = f"{name} was not started: {reason}; check that it is a program and is executable"
-        raise NotExecutable(message) from error
+        message = f"{name} was not started: {reason}; check that it, and the interpreter that it names, can be executed"
+        raise kind(message) from error
 
 
 def replace_by(command: list[str], environment: dict[str, str]) -> NoReturn:

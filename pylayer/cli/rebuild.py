@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
-import shutil
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from ..common.paths import system_store_root
-from ..common.program_name import comparable
 from ..common.settings import top_setting
 from ..report import recorded
 from ..store import state as states
@@ -26,29 +20,16 @@ from .output import (
     Failure,
     console,
     human_time,
-    json_option,
     plural,
-    print_json,
     printable,
     progress,
     say,
 )
 from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, room, shelves_of
 from .selection import NAMES, Names, require_store, with_recordings
-from .trim import parse_size
 
 #: VK_VENDOR_ID_MESA: drivers that draw with the processor.
 SOFTWARE = 0x10005
-
-
-def _default_memory() -> int:
-    """Returns half of the machine's memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-
-
-def default_effort() -> Effort:
-    """Returns what a rebuild takes by default: all processors but one."""
-    return Effort(max(1, len(os.sched_getaffinity(0)) - 1), _default_memory(), 120.0)
 
 
 def _is_here(facts: DeviceFacts, fields: dict[str, Any]) -> bool:
@@ -122,73 +103,20 @@ class Plan:
         return found
 
 
-def perform(
-    store: Store, works: list[Rebuild], effort: Effort, quiet: bool, is_enough: Callable[[], bool] = lambda: False
-) -> None:
+def _perform(store: Store, works: list[Rebuild], effort: Effort) -> None:
     """Does all of the work that there is. Raises Failure."""
     require_replayer()
     total = sum(len(work.wanted) for work in works)
     try:
         with (
             room(store, "the rest was not rebuilt") as (scratch, manifests),
-            progress("rebuilding", total, quiet, remaining=True) as advance,
+            progress("rebuilding", total, remaining=True) as advance,
         ):
             for work in works:
-                if work.wanted and not is_enough():
-                    work.run(effort, scratch, manifests, advance, is_enough)
+                if work.wanted:
+                    work.run(effort, scratch, manifests, advance)
     except Refused as error:
         raise Failure(f"what was compiled is no data of this driver: {error}; the rest was not rebuilt") from error
-
-
-# ---- before a program starts ---------------------------------------------------------------------------
-
-
-def _enter_was_typed() -> bool:
-    if not sys.stdin.isatty() or not select.select([sys.stdin], [], [], 0)[0]:
-        return False
-    sys.stdin.readline()
-    return True
-
-
-def _programs_of(root: str, command: tuple[str, ...]) -> list[int]:
-    """Returns the programs with state that a command starts: it may begin with Proton, Wine or an interpreter."""
-    recorded_ones = states.programs(root)
-    known = {run.program_id: run.executable for run in recorded.read(root)} if recorded_ones else {}
-    found = (shutil.which(word) or word for word in command)
-    names = {comparable(os.path.basename(path)) for word in found for path in (word, os.path.realpath(word))} - {""}
-    ends = tuple(f" {name}" for name in names)
-
-    def is_one(executable: str) -> bool:
-        is_script = not executable.endswith(".exe") and f" {executable}".endswith(ends)
-        return executable in names or is_script
-
-    return [it for it in recorded_ones if is_one(comparable(known.get(it, "")))]
-
-
-def rebuild_first(root: str, command: tuple[str, ...]) -> None:
-    """Rebuilds what a program lacks before ``pylayer run`` starts it, until that is done or Enter is typed. Raises
-    Failure."""
-    programs = _programs_of(root, command)
-    if not programs:
-        return
-    store = Store(root)
-    plan = Plan(store, Names(root))
-    works = [work for program in programs for work in plan.rebuilds(program) if work.wanted]
-    count = sum(len(work.wanted) for work in works)
-    if not count:
-        return
-    effort = default_effort()
-    seconds = sum(created.stall_ns for work in works for created in work.wanted) / 1e9 / effort.jobs
-    stop = "; Enter to start now" if sys.stdin.isatty() else ""
-    click.echo(f"pylayer: driver changed: {count:,} pipelines, about {max(1, round(seconds))} s{stop}", err=True)
-    entered = False
-
-    def is_enough() -> bool:
-        nonlocal entered
-        entered = entered or _enter_was_typed()
-        return entered
-
-    perform(store, works, effort, False, is_enough)
 
 
 # ---- the command ---------------------------------------------------------------------------------------
@@ -217,26 +145,6 @@ def _print(works: list[Rebuild]) -> None:
             console().print(table)
 
 
-def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
-    rebuilds = [
-        {
-            "program": work.recipient[1],
-            "program_id": f"{work.recipient[0]:016x}",
-            "device": work.facts.device_name,
-            "driver": work.facts.driver_name,
-            "driver_info": work.facts.driver_info,
-            "wanted": len(work.wanted),
-            "rebuilt": work.rebuilt,
-            "without_data": work.without_data,
-            "not_rebuilt": dict(work.failures),
-            "not_tried": dict(work.earlier),
-            "not_recorded": dict(work.unrecorded),
-        }
-        for work in works
-    ]
-    return {"store": root, "rebuilds": rebuilds}
-
-
 def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]:
     names = Names(store.root)
     chosen = with_recordings(store, names, program)
@@ -253,9 +161,6 @@ def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]
 @click.argument("program", required=False, help=f"Only this program, {NAMES}. Default: all.")
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: one less than there are processors.")
 @click.option(
-    "--max-memory", callback=parse_size, metavar="SIZE", help="Memory of all processes. Default: half of the machine's."
-)
-@click.option(
     "--timeout",
     type=click.IntRange(1, 86400),
     default=120,
@@ -263,19 +168,7 @@ def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]
     help="Seconds after which a pipeline is given up.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also try what failed before on this driver.")
-@click.option(
-    "--seconds", type=click.IntRange(1), help="Begin no other pipeline after N seconds. The next rebuild continues."
-)
-@json_option
-def rebuild(
-    program: str | None,
-    jobs: int | None,
-    max_memory: int | None,
-    timeout: int,
-    everything: bool,
-    seconds: int | None,
-    as_json: bool,
-) -> None:
+def rebuild(program: str | None, jobs: int | None, timeout: int, everything: bool) -> None:
     """Compile pipelines for this machine's drivers, from what programs asked for with another driver or card.
 
     This needs the recorded state of programs: what they asked for when they created pipelines. It creates the pipelines
@@ -289,19 +182,13 @@ def rebuild(
       pylayer rebuild game --jobs 4
     """
     store = require_store()
-    end = time.monotonic() + (seconds or 0)
-    default = default_effort()
-    effort = Effort(jobs or default.jobs, max_memory or default.most_bytes, float(timeout))
+    effort = Effort(jobs or max(1, len(os.sched_getaffinity(0)) - 1), float(timeout))
     works = _works(store, program, everything)
     try:
-        perform(store, works, effort, as_json, lambda: seconds is not None and time.monotonic() > end)
+        _perform(store, works, effort)
     except KeyboardInterrupt:
-        if not as_json:
-            _print(works)
-        raise
-    if as_json:
-        print_json(_as_json(store.root, works))
-    else:
         _print(works)
+        raise
+    _print(works)
     if any(work.failures for work in works):
         raise click.exceptions.Exit(EXIT_PROBLEM)

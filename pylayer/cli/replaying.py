@@ -17,7 +17,8 @@ import subprocess
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from ..common.identity import Identity
 from ..common.program_name import without_loader
 from ..report import recorded
 from ..store.state import Unusable, record_again
-from ..store.store import Refused, Store
+from ..store.store import Store
 from . import layer_files
 from .environment import DISABLE, with_layer
 from .output import Failure
@@ -46,14 +47,6 @@ MOST_LINE = 1 << 17
 FRAME = struct.Struct("<II16s")
 #: Signals of a process that does something wrong. Others come from outside.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
-RESULTS = {
-    -1: "VK_ERROR_OUT_OF_HOST_MEMORY",
-    -2: "VK_ERROR_OUT_OF_DEVICE_MEMORY",
-    -3: "VK_ERROR_INITIALIZATION_FAILED",
-    -8: "VK_ERROR_FEATURE_NOT_PRESENT",
-    -13: "VK_ERROR_UNKNOWN",
-    -1000012000: "VK_ERROR_INVALID_SHADER_NV",
-}
 #: Noted of a pipeline that was created and left nothing to store, such as one that is linked from stored libraries.
 NOTHING_OF_ITS_OWN = "it has no data of its own"
 #: Noted of a pipeline that may be stored: its fingerprint is made of VK_EXT_shader_module_identifier. A driver that
@@ -86,7 +79,6 @@ def scratch_environment(root: str, manifests: str) -> dict[str, str]:
     own = {
         "PYLAYER_STORE": root,
         "PYLAYER_SYSTEM_STORE": os.path.join(root, "none"),
-        "VK_PYLAYER_PIPELINE_CACHE_RECORD_STATE": "false",
     }
     return with_layer({**os.environ, **own}, manifests)
 
@@ -113,7 +105,7 @@ def give(
             pass
         if export.result.paths:
             work = store.import_from(path, recipient, rebuilt=rebuilt)
-            for _ in work.steps(store.root, False):
+            for _ in work.steps(store.root):
                 pass
             imports.append(work)
     return imports, fingerprints
@@ -173,8 +165,7 @@ class Replayer:
         word, rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, asked=True), seconds)
         if word != "done":
             return rest or "the replayer gave no answer"
-        result = int(rest) if rest.removeprefix("-").isdecimal() else -13
-        return f"{RESULTS.get(result, f'VkResult {result}')}{self._lacking}" if result else ""
+        return "" if rest == "0" else f"the driver returned {rest[:20] or 'nothing'}{self._lacking}"
 
     @property
     def _lacking(self) -> str:
@@ -267,16 +258,15 @@ def _frame(digest: bytes, data: bytes, asked: bool = False) -> bytes:
 
 @dataclass
 class Effort:
-    """How much a rebuild may take."""
+    """How much a rebuild may take: processes, which share half of the machine's memory, and seconds a pipeline."""
 
     jobs: int
-    most_bytes: int
     seconds: float
 
     @property
     def share(self) -> int:
         """The memory for one process."""
-        return self.most_bytes // self.jobs
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 // self.jobs
 
 
 @dataclass
@@ -304,7 +294,6 @@ class Rebuild:
         self._lock = threading.Lock()
         self._number = 0
         self._groups: dict[tuple[bytes, bytes], deque[Created]] = {}
-        self._errors: list[OSError | Refused] = []
         #: Called with the number of pipelines that are done.
         self._advance: Callable[..., None] = lambda number: None
 
@@ -313,16 +302,8 @@ class Rebuild:
         """The identity of the device, as far as it does not depend on what a program enables."""
         return Identity.of(self.facts)
 
-    def run(
-        self,
-        effort: Effort,
-        scratch: str,
-        manifests: str,
-        advance: Callable[..., None],
-        is_enough: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Rebuilds until all is done, or ``is_enough`` returns true, and imports what there is. Raises OSError and
-        Refused."""
+    def run(self, effort: Effort, scratch: str, manifests: str, advance: Callable[..., None]) -> None:
+        """Rebuilds until all is done or Ctrl-C was typed, and imports what there is. Raises OSError and Refused."""
         path = os.path.join(scratch, _file_name(self.state.executable) or REPLAYER)
         if not os.path.exists(path):  # drivers and policy rules know programs by the names of their files
             shutil.copyfile(layer_files.package_directory() / REPLAYER, path)
@@ -330,20 +311,13 @@ class Rebuild:
         for created in self.wanted:
             self._groups.setdefault((created.instance, created.device), deque()).append(created)
         self._advance = advance
-        threads = [threading.Thread(target=self._work, args=(effort, path, manifests)) for _ in range(effort.jobs)]
-        for thread in threads:
-            thread.start()
-        try:
-            while any(thread.is_alive() for thread in threads):
-                if is_enough():
-                    break
-                time.sleep(LOOK_SECONDS / 5)
-        finally:
-            self.stop.set()
-            for thread in threads:
-                thread.join()
-        if self._errors:
-            raise self._errors[0]
+        with ThreadPoolExecutor(effort.jobs) as pool:
+            works = [pool.submit(self._work, effort, path, manifests) for _ in range(effort.jobs)]
+            try:
+                for work in works:
+                    work.result()
+            finally:
+                self.stop.set()
 
     def _work(self, effort: Effort, path: str, manifests: str) -> None:
         try:
@@ -355,9 +329,9 @@ class Rebuild:
                     self._slice(group, effort, path, scratch_environment(root, manifests))
                 finally:
                     remove_tree(root)
-        except (OSError, Refused) as error:
-            self._errors.append(error)
+        except BaseException:
             self.stop.set()
+            raise
 
     def _next_group(self) -> tuple[bytes, bytes] | None:
         with self._lock:
@@ -368,21 +342,18 @@ class Rebuild:
             group = self._groups[key]
             return group.popleft() if group and not self.stop.is_set() else None
 
-    def _fail(self, created: Created, why: str, again: bool = False) -> None:
-        """``again``: it may work the next time."""
+    def _fail(self, lost: list[Created], why: str, again: bool = False) -> None:
+        """``again``: they may work the next time."""
         with self._lock:
-            self.failures[why] += 1
-            if not again:
-                self.state.fail(created.pipeline, self.identity.digest, why)
+            for created in lost:
+                self.failures[why] += 1
+                if not again:
+                    self.state.fail(created.pipeline, self.identity.digest, why)
 
-    def _fail_each(self, lost: list[Created], why: str, again: bool) -> None:
-        for created in lost:
-            self._fail(created, why, again)
-
-    def _fail_all(self, key: tuple[bytes, bytes] | None, why: str) -> None:
-        for group in [key] if key else list(self._groups):
-            while created := self._next(group):
-                self._fail(created, why, again=True)
+    def _fail_all(self, keys: Iterable[tuple[bytes, bytes]], why: str) -> None:
+        for key in keys:
+            while created := self._next(key):
+                self._fail([created], why, again=True)
                 self._advance(1)
 
     def _slice(self, key: tuple[bytes, bytes], effort: Effort, path: str, environment: dict[str, str]) -> None:
@@ -395,7 +366,7 @@ class Rebuild:
             try:
                 replayer.begin(self.state, *key, effort.seconds)
             except (NoDevice, Ended, Unusable) as error:
-                self._fail_all(key, f"its device cannot be created: {error}")
+                self._fail_all([key], f"its device cannot be created: {error}")
                 return
             is_whole = self._feed(replayer, key, effort, made)
         finally:
@@ -409,8 +380,8 @@ class Rebuild:
                 self._groups[key].extendleft(reversed(lost))
             self._advance(-len(lost))
         elif lost and ends and not any(run.texts["carrier"] in KEEPING for run in runs):
-            self._fail_each(lost, KEEPS_NOTHING, again=True)
-            self._fail_all(None, KEEPS_NOTHING)
+            self._fail(lost, KEEPS_NOTHING, again=True)
+            self._fail_all(list(self._groups), KEEPS_NOTHING)
         elif ends and (not others or are_renamed):
             with self._lock:
                 of_them = len({created.fingerprint for created in lost})
@@ -421,7 +392,7 @@ class Rebuild:
                     note = RENAMED if are_renamed else NOTHING_OF_ITS_OWN
                     self.state.fail(created.pipeline, self.identity.digest, note)
         else:
-            self._fail_each(lost, OTHER_NAME if ends else NOT_ENDED, again=not ends)
+            self._fail(lost, OTHER_NAME if ends else NOT_ENDED, again=not ends)
 
     def _feed(self, replayer: Replayer, key: tuple[bytes, bytes], effort: Effort, made: list[Created]) -> bool:
         """Creates pipelines one by one, and adds those that could be created to ``made``. Returns False if the process
@@ -431,16 +402,16 @@ class Rebuild:
             try:
                 why = replayer.create(self.state, created, effort.seconds)
             except Ended as error:
-                self._fail(created, str(error), error.again)
+                self._fail([created], str(error), error.again)
                 return False
             except Unusable as error:
                 record_again(self.store.root, self.state.program)
-                self._fail(created, str(error), again=True)
+                self._fail([created], str(error), again=True)
                 continue
             finally:
                 self._advance(1)
             if why:
-                self._fail(created, why)
+                self._fail([created], why)
             else:
                 made.append(created)
             if time.monotonic() > end or replayer.resident_bytes > effort.share // 2:

@@ -19,12 +19,10 @@ from .output import (
     json_option,
     plural,
     print_json,
-    print_total,
     progress,
     usual_mode,
     write_whole,
 )
-from .pipeline import show
 from .report_text import print_run
 from .selection import require_store
 
@@ -112,8 +110,6 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
         if number:
             out.print()
         print_run(out, own, thread_names(run.timeline(root)), frame_ns)
-    if any(own["slowest"] for _, own in numbers):
-        print_total("\npylayer report --pipeline FINGERPRINT says what a pipeline is made of, and which runs had it.")
 
 
 @click.command()
@@ -152,11 +148,6 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
     help="Exit with 1 if it holds, and say which: 'late-frames>0', 'compiled>0', 'longest-stall>50ms'; also if it is "
     "unknown. May be repeated.",
 )
-@click.option(
-    "--pipeline",
-    metavar="FINGERPRINT",
-    help="Show this pipeline instead: 16 hexadecimal digits, or at least the first 4.",
-)
 @json_option
 def report(
     runs: tuple[str, ...],
@@ -165,7 +156,6 @@ def report(
     against: str | None,
     frame_ms: float,
     fail_on: list[limits.Limit],
-    pipeline: str | None,
     as_json: bool,
 ) -> None:
     """Show what a run compiled, which pipelines held it up and when, and what was refused.
@@ -174,10 +164,9 @@ def report(
     and ? are wildcards. It selects the newest run that matches; with ~N after it, the Nth run before that. A program
     that used several devices has a run on each. FILE may be - for standard output.
 
-    With --pipeline, this shows what a pipeline is made of, where it is stored, and which runs compiled it and when. A
-    shader's hash is the XXH3-64 of its SPIR-V (xxhsum -H3 FILE); of a program that uses shader module identifiers, it
-    is that of the identifier. Names are those that the program sets with vkSetDebugUtilsObjectNameEXT. The newest 50
-    runs have timelines, so an older run is missing there.
+    With --json, each slow pipeline has its shaders. A shader's hash is the XXH3-64 of its SPIR-V (xxhsum -H3 FILE); of
+    a program that uses shader module identifiers, it is that of the identifier. Names are those that the program sets
+    with vkSetDebugUtilsObjectNameEXT. The newest 50 runs have timelines, so an older run is missing there.
 
     \b
     Example:
@@ -185,20 +174,13 @@ def report(
       pylayer report "blender*" --against previous --html report.html
       pylayer report last~1 --trace trace.json
       pylayer report game --fail-on 'late-frames>0'
-      pylayer report --pipeline 0013225d53d80222
     """
     from ..report import compare, origin
 
-    if pipeline and (runs or html or trace or against or fail_on):
-        raise WrongUse("--pipeline shows a pipeline; it cannot be used with a RUN or an option of reports of runs")
     if [html, trace].count("-") + as_json > 1:
         raise WrongUse("only one of --html -, --trace - and --json can use standard output")
     page = _page() if html else None
-    store = require_store()
-    if pipeline:
-        show(store, pipeline, as_json)
-        return
-    root = store.root
+    root = require_store().root
     found = recorded.read(root)
     if not found:
         raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")

@@ -30,17 +30,6 @@ def _check_policy(path: str) -> None:
         raise WrongUse(f"{error}; nothing was started") from error
 
 
-def _tell_of_another() -> None:
-    """Prints one line if newer loaders load another installation's layer: they prefer an implicit layer to all others
-    of its name."""
-    other = installed.in_force(installed.find(), installed.IMPLICIT)
-    if other and not other.is_ours:
-        fail(
-            f"{other.path} leads to {installed.state(other)}; newer loaders use it instead of this "
-            "installation's; run pylayer install --implicit from the one that you want"
-        )
-
-
 def _policy(path: str | None) -> dict[str, Any]:
     """Returns the policy document in force with this file of the user's. Prints a line for each file that the layer
     cannot use."""
@@ -75,48 +64,17 @@ def _environment(root: str | None) -> tuple[dict[str, str], bool]:
         if DISABLE in environment:
             raise Failure(f"{DISABLE} is set; unset it to use the layer")
         if root is None:
-            raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set; use --store")
-        under_layer = with_layer(environment, _manifest_directory(root, environment))
-        _tell_of_another()
-        return under_layer, True
+            raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set; set one")
+        return with_layer(environment, _manifest_directory(root, environment)), True
     except Failure as failure:
         problem = failure.message
     except OSError as error:
-        problem = f"{root} cannot be used as store ({error.strerror or error}); choose another with --store"
+        problem = f"{root} cannot be used as store ({error.strerror or error}); set PYLAYER_STORE to another"
     fail(f"the program runs without the layer: {problem}")
     return environment, False
 
 
-def _rebuild_first(root: str, command: tuple[str, ...]) -> None:
-    """Rebuilds what the program lacks. If that fails, the program starts nevertheless, and one line says why."""
-    from .rebuild import rebuild_first
-
-    try:
-        rebuild_first(root, command)
-    except Failure as failure:
-        fail(failure.message)
-    except OSError as error:
-        fail(f"nothing was rebuilt: {error}")
-
-
-def why_unseen(document: dict[str, Any], command: str) -> str:
-    """Returns why no device of a program is recorded, as far as it is known, and what to do."""
-    from .policy_explain import why_skipped
-
-    name = os.path.basename(os.path.realpath(shutil.which(command) or command))
-    rule = why_skipped(document, name)
-    if rule:
-        return (
-            f"the {rule} excludes {name}, and nothing that it started created a Vulkan device under the layer; "
-            f"pylayer off {name} --undo includes it"
-        )
-    return (
-        "the program created no Vulkan device under the layer, or the store cannot be written; "
-        "pylayer run --log info and pylayer doctor show more"
-    )
-
-
-def _print_summary(root: str | None, session: str, document: dict[str, Any], command: str) -> None:
+def _print_summary(root: str | None, session: str, command: str) -> None:
     """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
     from ..report import recorded
     from ..report.origin import origins
@@ -127,7 +85,11 @@ def _print_summary(root: str | None, session: str, document: dict[str, Any], com
     if root and found:
         print_tables(add_up(found), origins(root), stderr=True)
     else:
-        fail(f"nothing was recorded: {why_unseen(document, command)}")
+        name = os.path.basename(shutil.which(command) or command)
+        fail(
+            "nothing was recorded: the program created no Vulkan device under the layer, or the store cannot be "
+            f"written; pylayer doctor {name} and pylayer run --log info show more"
+        )
 
 
 @click.command(
@@ -141,17 +103,13 @@ def _print_summary(root: str | None, session: str, document: dict[str, Any], com
     metavar="NAME",
     help="A preset instead of a policy file; docs/policy.md lists them.",
 )
-@click.option("--store", metavar="DIR", help="Where this run stores its pipelines (PYLAYER_STORE).")
 @click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
-@click.option("--rebuild", is_flag=True, help="First compile what it lacks for a new driver (pylayer rebuild).")
 @click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")
 @program_argument
 def run(
     policy: str | None,
     preset: str | None,
-    store: str | None,
     log: str | None,
-    rebuild: bool,
     summary: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -172,8 +130,7 @@ def run(
     policy = os.path.abspath(policy) if policy else None
     if policy:
         _check_policy(policy)
-    # A rebuild obeys them, too.
-    given = {"PYLAYER_CONFIG": policy, "PYLAYER_STORE": store and os.path.abspath(store), "PYLAYER_LOG": log}
+    given = {"PYLAYER_CONFIG": policy, "PYLAYER_LOG": log}
     os.environ.update({variable: value for variable, value in given.items() if value})
     in_force, root = policies_in_force()[1], store_root()
     document = _policy(in_force)
@@ -181,11 +138,9 @@ def run(
     if root is not None and is_on:
         compile_policy(in_force, root)
         pull_first(document, root, environment)
-        if rebuild:
-            _rebuild_first(root, command)
     if not summary:
         replace_by(list(command), environment)
     session = environment["PYLAYER_SESSION"] = unique_name()  # other programs may begin meanwhile
     status = wait_for(list(command), environment)
-    _print_summary(root, session, document, command[0])
+    _print_summary(root, session, command[0])
     raise click.exceptions.Exit(status)

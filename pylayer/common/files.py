@@ -200,17 +200,6 @@ def remove(path: str) -> bool:
     return True
 
 
-def remove_directory(path: str) -> bool:
-    """Deletes a directory and the empty directories in it. Returns False if it does not exist or cannot be deleted."""
-    try:
-        for name in os.listdir(path):
-            os.rmdir(os.path.join(path, name))
-        os.rmdir(path)
-    except OSError:
-        return False
-    return True
-
-
 def remove_tree(path: str) -> bool:
     """Deletes a directory with everything in it. Returns False if something stays."""
     for directory, _, names in os.walk(path, topdown=False):
@@ -259,14 +248,14 @@ def prune_oldest(directory: str, kind: Kind, most: int, dated: bool = False) -> 
     return sum(remove(path) for _, path in sorted(found)[: len(found) - most * 3 // 4])
 
 
-def remove_left_temporaries(directory: str, beginning: str = "", trees: bool = False) -> int:
+def remove_left_temporaries(directory: str, beginning: str = "") -> int:
     """Deletes temporary files and directories of processes that have ended; returns how many. ``beginning``: only those
-    whose names begin with it. ``trees``: also directories that are not empty."""
+    whose names begin with it."""
     removed = 0
     now = time.time()
     for entry, status in entries_in(directory, TEMPORARY):
         if entry.name.startswith(beginning):
             maker = entry.name[: -len(TEMPORARY)].rpartition(".")[2]
             left = owner.maker_has_ended(maker, now - status.st_mtime)
-            removed += left and (remove(entry.path) or (remove_tree if trees else remove_directory)(entry.path))
+            removed += left and (remove(entry.path) or remove_tree(entry.path))
     return removed

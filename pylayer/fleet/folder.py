@@ -2,8 +2,8 @@
 
     <root>/fleet/<url>/lock                 whoever pulls has it, and changes it at the beginning
     <root>/fleet/<url>/<identity>.index     the last index that was accepted, as it came: no older one is
-    <root>/fleet/<url>/<sha256>.part        a pack that is being downloaded
-    <root>/fleet/<url>/<maker>.tmp/         what an export or a publication works on
+    <root>/fleet/<url>/<sha256>.<maker>.tmp a pack that is being downloaded
+    <root>/fleet/<url>/<maker>.tmp/         what a publication works on
 
 <url> is a hash of the URL. All of it may be deleted: the next pull then believes any number of an index once.
 """
@@ -14,15 +14,10 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 
-from ..common import file_kinds
-from ..common.files import Scratch, entries_in, remove, remove_left_temporaries
+from ..common.files import Scratch, remove_left_temporaries
 from ..common.paths import make_private_below, open_in_store
-
-#: Unfinished downloads that nobody continued for this long are deleted.
-PART_SECONDS = 7 * 24 * 3600
 
 
 def folder_of(root: str, url: str) -> str:
@@ -34,15 +29,12 @@ def make_folder(root: str, url: str) -> str:
     """Makes the directory for a URL, deletes what killed processes left in it, and returns it. Raises OSError."""
     path = folder_of(root, url)
     make_private_below(root, "fleet", os.path.basename(path))
-    remove_left_temporaries(path, trees=True)
-    for entry, status in entries_in(path, file_kinds.PART):
-        if time.time() - status.st_mtime > PART_SECONDS:
-            remove(entry.path)
+    remove_left_temporaries(path)
     return path
 
 
 def scratch(root: str, url: str) -> Scratch:
-    """Returns a directory for an export or a publication. Raises OSError."""
+    """Returns a directory for a publication. Raises OSError."""
     return Scratch(root, "fleet", os.path.basename(make_folder(root, url)))
 
 

@@ -14,12 +14,11 @@ from typing import Any
 from ..common.identity import Identity
 from ..store.store import FINGERPRINTS
 
-FORMAT = 2
+FORMAT = 3
 #: The most bytes of an index, signature included. A pack takes 120 bytes in it.
 MAX_INDEX_BYTES = 4 << 20
 MAX_PACK_BYTES = 1 << 30
 MAX_PACKS = 16384
-_MAX_NAME = 4096
 #: What to do about an index of another release.
 _ANEW = "all need the same release; delete v1 in the storage, have builders export again, and publish"
 #: Times and numbers beyond this are nonsense: the year 5138.
@@ -36,6 +35,7 @@ class Pack:
 
     sha256: str
     bytes: int
+    #: Its number, 16 hexadecimal digits.
     program: str
 
     @property
@@ -49,12 +49,9 @@ class Index:
     """What is published for an identity. ``number`` grows with each index."""
 
     identity: Identity
-    device: str
     number: int
     issued: int
     expires: int
-    #: Names of programs by number, 16 hexadecimal digits.
-    programs: dict[str, str]
     packs: tuple[Pack, ...]
 
     def payload(self) -> bytes:
@@ -63,11 +60,9 @@ class Index:
             "format": FORMAT,
             "fingerprints": FINGERPRINTS,
             "identity": self.identity.fields,
-            "device": self.device,
             "number": self.number,
             "issued": self.issued,
             "expires": self.expires,
-            "programs": self.programs,
             "packs": [dataclasses.asdict(pack) for pack in self.packs],
         }
         return json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
@@ -90,23 +85,14 @@ def _number(values: dict[str, Any], key: str, least: int = 0, most: int = _MAX_N
 
 
 _PACK_KEYS = {field.name for field in dataclasses.fields(Pack)}
-_KEYS = {"format", "fingerprints", "identity", "device", "number", "issued", "expires", "programs", "packs"}
+_KEYS = {"format", "fingerprints", "identity", "number", "issued", "expires", "packs"}
 
 
-def _pack(values: Any, programs: dict[str, str]) -> Pack:
+def _pack(values: Any) -> Pack:
     _require(isinstance(values, dict) and set(values) == _PACK_KEYS, "a pack has unknown or missing keys")
     _require(is_hex(values["sha256"], 64), "a pack's SHA-256 is none")
-    _require(isinstance(values["program"], str) and values["program"] in programs, "a pack is of an unknown program")
+    _require(is_hex(values["program"], 16), "a pack's program is no number")
     return Pack(values["sha256"], _number(values, "bytes", 1, MAX_PACK_BYTES), values["program"])
-
-
-def _programs(values: Any) -> dict[str, str]:
-    _require(isinstance(values, dict) and len(values) <= MAX_PACKS, "its programs are no mapping")
-    _require(all(is_hex(number, 16) for number in values), "a program's number is none")
-    for name in values.values():
-        sane = isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
-        _require(sane, "a program has no name, or one that cannot be printed")
-    return dict(values)
 
 
 def _identity(fields: Any) -> Identity:
@@ -135,17 +121,12 @@ def parse(payload: bytes) -> Index:
         raise Malformed(
             f"its fingerprints have version {str(version)[:20]}, and this pylayer's have {FINGERPRINTS}: {_ANEW}"
         )
-    device = values["device"]
-    _require(isinstance(device, str) and len(device) <= _MAX_NAME and device.isprintable(), "its device has no name")
-    programs = _programs(values["programs"])
     packs = values["packs"]
     _require(isinstance(packs, list) and len(packs) <= MAX_PACKS, f"it lists no packs, or more than {MAX_PACKS}")
     return Index(
         identity=_identity(values["identity"]),
-        device=device,
         number=_number(values, "number", 1),
         issued=_number(values, "issued"),
         expires=_number(values, "expires"),
-        programs=programs,
-        packs=tuple(_pack(pack, programs) for pack in packs),
+        packs=tuple(_pack(pack) for pack in packs),
     )

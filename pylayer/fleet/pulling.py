@@ -1,7 +1,7 @@
 """Pulls published packs into the store: the index, then what is missing, verified before it is in the store.
 
 A pull can be killed at any moment. A pack is in the store whole or not at all: its name there has its SHA-256, by which
-the next pull sees what is missing. What was downloaded of a pack stays in a .part file, and the next pull continues it.
+the next pull sees what is missing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..common import file_kinds
-from ..common.files import read_small, remove, replace_file
-from ..common.paths import open_in_store
+from ..common.files import create_temporary, read_small, remove, replace_file
 from ..store import fleet_packs
 from ..store.store import Refused, Store
 from .folder import folder_of
@@ -26,31 +25,24 @@ if TYPE_CHECKING:
     from ..common.identity import Identity
     from ..store.store import Room
 
-_COPY_BYTES = 1 << 20
-
 
 def fetch(storage: Storage, folder: str, root: str, identity: Identity, pack: Pack) -> Generator[int, None, int]:
-    """Downloads a pack, or the rest of it, into ``folder``, and admits it to the store in ``root``. Yields the number
-    of bytes as they arrive; returns the number of pipelines. Raises Untrusted, Unavailable and OSError."""
-    path, arriving = os.path.join(folder, f"{pack.sha256}{file_kinds.PART}"), Arriving(pack)
+    """Downloads a pack into ``folder``, and admits it to the store in ``root``. Yields the number of bytes as they
+    arrive; returns the number of pipelines. Raises Untrusted, Unavailable and OSError; nothing of it is left then."""
+    fd, path = create_temporary(os.path.join(folder, pack.sha256))
     try:
-        with open(open_in_store(path, os.O_RDWR | os.O_APPEND | os.O_CREAT), "ab+", buffering=0) as file:
-            file.seek(0)
-            while data := file.read(_COPY_BYTES):
-                arriving.take(data)
-                yield len(data)
-            name = f"v1/{identity.name}/{pack.name}"
-            for data in () if arriving.is_whole else storage.stream(name, arriving.size):
+        with open(fd, "wb", buffering=0) as file:
+            arriving = Arriving(pack)
+            for data in storage.stream(f"v1/{identity.name}/{pack.name}"):
                 arriving.take(data)
                 file.write(data)
                 yield len(data)
         arriving.require_whole()
         return fleet_packs.admit(root, identity, int(pack.program, 16), path, pack.sha256)
-    except (Untrusted, Denied, Refused, OSError) as error:  # wrong bytes, no way to continue, or a full disk
-        remove(path)
-        if isinstance(error, Refused):
-            raise Untrusted(f"{pack.name} was refused: {error}") from error
-        raise
+    except Refused as error:
+        raise Untrusted(f"{pack.name} was refused: {error}") from error
+    finally:
+        remove(path)  # unless it is in the store by another name
 
 
 # ---- a pull ------------------------------------------------------------------------------------------------
@@ -121,34 +113,29 @@ class Pull:
             replace_file(self._last, data, sync=True)
         return index
 
-    def steps(self, room: Room | None = None) -> Iterator[int]:
+    def steps(self, room: Room) -> Iterator[int]:
         """Fetches the packs, as far as there is room; yields the number of bytes that arrived. A pack that cannot be
-        had does not keep the others from being pulled."""
-        problems: dict[str, None] = {}
+        had does not keep the others from being pulled. The first problem is in the result."""
+        result = self.result
         for pack in self._packs:
-            problem = room.problem(int(pack.program, 16), pack.bytes) if room else ""
             try:
-                if not problem:
-                    yield from self._fetch(pack, room)
-            except (Denied, Untrusted) as error:
-                problem = str(error)
+                if problem := room.problem(int(pack.program, 16), pack.bytes):
+                    raise Denied(problem)
+                yield from self._fetch(pack)
+                room.take(int(pack.program, 16), pack.bytes)
             except Unavailable as error:
-                problems[str(error)] = None
-                break
-            if problem:
-                problems[problem] = None
+                result.problem = result.problem or str(error)
+                if not isinstance(error, Denied):
+                    break
+            except Untrusted as error:
+                result.problem = result.problem or str(error)
         if self._packs:
-            fleet_packs.sync_packs(self._root, self.result.identity)
-        if problems:
-            more = f"; and {len(problems) - 1} more problems" if len(problems) > 1 else ""
-            self.result.problem = f"{next(iter(problems))}{more}"
+            fleet_packs.sync_packs(self._root, result.identity)
 
-    def _fetch(self, pack: Pack, room: Room | None) -> Iterator[int]:
+    def _fetch(self, pack: Pack) -> Iterator[int]:
         """Fetches one pack."""
         assert self._index is not None
         pipelines = yield from fetch(self._storage, self._folder, self._root, self._index.identity, pack)
-        if room is not None:
-            room.take(int(pack.program, 16), pack.bytes)
         result = self.result
         result.packs, result.records = result.packs + 1, result.records + pipelines
         result.bytes, result.left = result.bytes + pack.bytes, result.left - 1

@@ -54,11 +54,6 @@ class Signature:
 
     key: str
     name: str | None
-    time: int
-
-    def as_json(self) -> dict[str, object]:
-        """Returns the signature for --json."""
-        return {"key": self.key, "name": self.name, "trusted": self.name is not None, "time": self.time}
 
 
 # ---- keys --------------------------------------------------------------------------------------------
@@ -121,8 +116,10 @@ def read_private(path: str) -> Ed25519PrivateKey:
 # ---- signing -----------------------------------------------------------------------------------------
 
 
-def _message(head: bytes, digest: bytes, domain: bytes = DOMAIN) -> bytes:
-    return domain + head + digest
+def _trailer(key: Ed25519PrivateKey, size: int, digest: bytes, domain: bytes) -> bytes:
+    """Returns the trailer behind so many bytes with this SHA-512."""
+    head = SIGNED_PART.pack(MAGIC, size, int(time.time()), 0, key.public_key().public_bytes_raw())
+    return head + key.sign(domain + head + digest)
 
 
 def public_of(key: Ed25519PrivateKey) -> str:
@@ -132,21 +129,17 @@ def public_of(key: Ed25519PrivateKey) -> str:
 
 def signed_index(payload: bytes, key: Ed25519PrivateKey) -> bytes:
     """Returns the payload of a fleet's index with its trailer."""
-    head = SIGNED_PART.pack(MAGIC, len(payload), int(time.time()), 0, key.public_key().public_bytes_raw())
-    return payload + head + key.sign(_message(head, hashlib.sha512(payload).digest(), INDEX_DOMAIN))
+    return payload + _trailer(key, len(payload), hashlib.sha512(payload).digest(), INDEX_DOMAIN)
 
 
 def append_signature(path: str, key: Ed25519PrivateKey) -> str:
     """Signs a whole file, flushes it to the disk, and returns the public key. Raises OSError."""
-    public = key.public_key().public_bytes_raw()
     with open(path, "r+b") as file:
         digest = hashlib.file_digest(file, "sha512").digest()
-        size = file.seek(0, os.SEEK_END)
-        head = SIGNED_PART.pack(MAGIC, size, int(time.time()), 0, public)
-        file.write(head + key.sign(_message(head, digest)))
+        file.write(_trailer(key, file.seek(0, os.SEEK_END), digest, DOMAIN))
         file.flush()
         os.fsync(file.fileno())
-    return public_text(public)
+    return public_of(key)
 
 
 def sha256_of(path: str) -> str:
@@ -158,36 +151,35 @@ def sha256_of(path: str) -> str:
 # ---- verifying ---------------------------------------------------------------------------------------
 
 
-def _trailer(fd: int, size: int) -> bytes:
-    """Returns the last bytes of a file if they may be a trailer, or nothing if it has none."""
-    if size < TRAILER_BYTES:
-        return b""
-    data = os.pread(fd, TRAILER_BYTES, size - TRAILER_BYTES)
-    return data if data.startswith(MAGIC) else b""
-
-
-def _fits(public: bytes, signature: bytes, message: bytes) -> bool:
+def _fits(trailer: bytes, size: int, digest: bytes, domain: bytes) -> bool:
+    """Returns whether a trailer is valid behind so many bytes with this SHA-512."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+    _, covered, _, zero, public = SIGNED_PART.unpack_from(trailer)
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+        message = domain + trailer[: SIGNED_PART.size] + digest
+        Ed25519PublicKey.from_public_bytes(public).verify(trailer[SIGNED_PART.size :], message)
     except (InvalidSignature, ValueError):
         return False
-    return True
+    return (covered, zero) == (size, 0)
+
+
+def _key_of(trailer: bytes) -> str:
+    """Returns the key that a trailer names; empty text if it is no trailer."""
+    is_one = len(trailer) == TRAILER_BYTES and trailer.startswith(MAGIC)
+    return public_text(SIGNED_PART.unpack_from(trailer)[4]) if is_one else ""
 
 
 def index_payload(data: bytes) -> tuple[bytes, str]:
     """Returns the payload of a fleet's index and the key that signed it. Raises Refused unless the signature fits."""
     payload, trailer = data[:-TRAILER_BYTES], data[-TRAILER_BYTES:]
-    if len(trailer) < TRAILER_BYTES or not trailer.startswith(MAGIC):
+    key = _key_of(trailer)
+    if not key:
         raise Refused("it is not signed")
-    head = trailer[: SIGNED_PART.size]
-    _, covered, _, zero, public = SIGNED_PART.unpack(head)
-    message = _message(head, hashlib.sha512(payload).digest(), INDEX_DOMAIN)
-    if covered != len(payload) or zero or not _fits(public, trailer[SIGNED_PART.size :], message):
-        raise Refused(f"its signature by {public_text(public)} is invalid")
-    return payload, public_text(public)
+    if not _fits(trailer, len(payload), hashlib.sha512(payload).digest(), INDEX_DOMAIN):
+        raise Refused(f"its signature by {key} is invalid")
+    return payload, key
 
 
 def _copy(fd: int, size: int, target: str) -> bytes:
@@ -222,23 +214,20 @@ def verified(
         size = os.fstat(fd).st_size
         if size > MAX_FILE_BYTES:
             raise Refused(f"it has {size} bytes, more than an export can have")
-        trailer = _trailer(fd, size)
-        if not trailer:
+        covered = max(size - TRAILER_BYTES, 0)
+        trailer = os.pread(fd, TRAILER_BYTES, covered)
+        key = _key_of(trailer)
+        if not key:
             if required:
                 raise Refused(f"it is not signed, and {required}")
             yield path, None
             return
-        _, covered, when, zero, public = SIGNED_PART.unpack_from(trailer)
-        key = public_text(public)
-        if covered != size - TRAILER_BYTES or zero:
-            raise Refused("its signature is not for this file")
         if required and key not in trusted:
             raise Refused(f"it is signed by {key}, which trusted_keys does not list, and {required}")
         with tempfile.TemporaryDirectory(prefix="pylayer-import-", dir=within) as directory:
             copy = os.path.join(directory, "export")
-            digest = _copy(fd, covered, copy)
-            if not _fits(public, trailer[SIGNED_PART.size :], _message(trailer[: SIGNED_PART.size], digest)):
+            if not _fits(trailer, covered, _copy(fd, covered, copy), DOMAIN):
                 raise Refused(f"its signature by {key} is invalid: the file was changed after it was signed")
-            yield copy, Signature(key, trusted.get(key), when)
+            yield copy, Signature(key, trusted.get(key))
     finally:
         os.close(fd)

@@ -57,9 +57,8 @@ class Storage:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
 
-    def stream(self, path: str, start: int = 0) -> Iterator[bytes]:
-        """Yields the bytes of an object from ``start`` on, as they arrive. Raises Denied if the server does not begin
-        there."""
+    def stream(self, path: str) -> Iterator[bytes]:
+        """Yields the bytes of an object as they arrive."""
         raise NotImplementedError
 
     def read(self, path: str, most_bytes: int) -> bytes:
@@ -92,18 +91,12 @@ class Web(Storage):
                 raise Unavailable(f"{AUTHORIZATION} is not the value of a header, such as 'Bearer TOKEN'")
             self._headers["Authorization"] = authorization
 
-    def stream(self, path: str, start: int = 0) -> Iterator[bytes]:
-        """Yields the bytes of an object from ``start`` on, as they arrive. Raises Denied if the server does not begin
-        there."""
+    def stream(self, path: str) -> Iterator[bytes]:
+        """Yields the bytes of an object as they arrive."""
         asked = quote(f"{self.url}/{path}", safe=":/%[]")
         try:
             request = urllib.request.Request(asked, headers=self._headers)
-            if start:
-                request.add_header("Range", f"bytes={start}-")
             with self._opener.open(request, timeout=_STALL_SECONDS) as answer:
-                begins = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-                if start and not (answer.status == 206 and begins):
-                    raise Denied(f"{self.url} cannot continue a download, so the next pull begins it anew")
                 while piece := answer.read1(_PIECE_BYTES):
                     yield piece
                 if answer.length:
@@ -127,35 +120,20 @@ def _meaning(error: Exception) -> str:
         return "the server's certificate is not trusted here (install ca-certificates, or set SSL_CERT_FILE)"
     if isinstance(error, TimeoutError):
         return "the server is too slow, or cannot be reached"
-    if isinstance(error, (http.client.RemoteDisconnected, ConnectionResetError, http.client.IncompleteRead)):
-        return "the connection ended early"
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not isinstance(error, ConnectionResetError):
         return f"the server cannot be reached ({error.strerror or type(error).__name__})"
-    if isinstance(error, ValueError):
-        return "the server's name, or that of the proxy, cannot be asked for"
-    return f"the answer is not HTTP ({type(error).__name__})"
+    return f"the connection ended early, or the answer is not HTTP ({type(error).__name__})"
 
 
 # ---- object storage and directories ----------------------------------------------------------------------
-
-
-#: What to say before some texts of obstore.
-_MEANINGS = {
-    "error sending request": "the server cannot be reached",
-    "request or response body error": "the connection ended early, or was too slow",
-    "builder error": "no HTTPS here without CA certificates: install ca-certificates, or set SSL_CERT_FILE",
-}
 
 
 def _one_line(error: Exception) -> str:
     """Returns an error of obstore as one line, without its account of the request and its internals."""
     text = " ".join(str(error).partition("\n\nDebug source")[0].split())
     text = text.rpartition(" - ")[2].removeprefix("Generic ").replace("HTTP error: ", "")
-    if "InvalidCertificate" in str(error):
-        return "the server's certificate is not trusted here (SSL_CERT_FILE names other authorities)"
-    for known, meaning in _MEANINGS.items():
-        if text.endswith(known):
-            return f"{meaning} ({known})"
+    if "InvalidCertificate" in str(error) or text.endswith("builder error"):
+        return "the server's certificate is not trusted here (install ca-certificates, or set SSL_CERT_FILE)"
     return text.rstrip(": ")[:300]
 
 
@@ -195,11 +173,12 @@ class Objects(Storage):
             kind = Denied if isinstance(error, (NotSupportedError, PermissionDeniedError)) else Unavailable
             raise kind(f"{where}: {_one_line(error)}") from error
 
-    def stream(self, path: str, start: int = 0) -> Iterator[bytes]:
-        """Yields the bytes of an object from ``start`` on, as they arrive."""
+    def stream(self, path: str) -> Iterator[bytes]:
+        """Yields the bytes of an object as they arrive."""
         with self._errors(path):
-            found = self._obstore.get(self._store, path, options={"range": {"offset": start}} if start else None)
-            for piece in found.stream(min_chunk_size=1):  # what has arrived, and no waiting for more
+            for piece in self._obstore.get(self._store, path).stream(
+                min_chunk_size=1
+            ):  # what has arrived, and no waiting for more
                 yield bytes(piece)
 
     def write(self, path: str, source: bytes | Path) -> None:

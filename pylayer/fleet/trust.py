@@ -114,14 +114,9 @@ class Arriving:
             raise Untrusted(f"{self._pack.name} has more than the {self._pack.bytes} bytes that the index says")
         self._hash.update(data)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether as many bytes have arrived as the index says."""
-        return self.size == self._pack.bytes
-
     def require_whole(self) -> None:
         """Raises Untrusted unless all bytes arrived and are those that the index says."""
-        if not self.is_whole:
+        if self.size != self._pack.bytes:
             raise Untrusted(f"{self._pack.name} has {self.size} bytes, and the index says {self._pack.bytes}")
         if self._hash.hexdigest() != self._pack.sha256:
             raise Untrusted(f"{self._pack.name} has other bytes than the index says")

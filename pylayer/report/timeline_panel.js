@@ -64,13 +64,12 @@ function eventFacts(model, event, select) {
     rows.push(["Held up", button, ` for ${time(model.frames.duration[model.frame[event]])}`]);
   } else if (model.frames && kind && own >= 0) rows.push(["Held up", "no frame"]);
   if (own >= 0) {
-    const fingerprint = pipelines.fingerprint[own], command = `pylayer report --pipeline ${fingerprint}`;
-    rows.push(["Fingerprint", code(fingerprint)]);
+    const fingerprint = pipelines.fingerprint[own];
+    rows.push(["Fingerprint", code(fingerprint), " ", copier(fingerprint)]);
     if (pipelines.runs[own]) {
       rows.push(["First created", pipelines.moments[pipelines.first[own]]], ["Last created", pipelines.moments[pipelines.last[own]]]);
       rows.push(["Stalled in", `${number(pipelines.stalled[own])} of ${plural(pipelines.runs[own], "recorded run")} that created it`]);
     }
-    rows.push(["More", code(command), " ", copier(command)]);
   }
   return [model.name(event), `${time(model.duration[event])}, ${outcome}`, facts(rows)];
 }

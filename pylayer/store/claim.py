@@ -14,7 +14,7 @@ import os
 import time
 
 from ..common import owner
-from ..common.files import TEMPORARY, remove, remove_directory
+from ..common.files import TEMPORARY, remove, remove_tree
 from .folder import Folder
 
 #: A claim of a process elsewhere, such as in a container that was killed, is abandoned after this many seconds. A fold
@@ -41,7 +41,7 @@ class Claim:
             os.mkdir(os.path.join(prepared, self._maker), 0o700)
             os.rename(prepared, self._path)
         except BaseException as error:
-            remove_directory(prepared)
+            remove_tree(prepared)
             if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return False  # another process was faster
             raise

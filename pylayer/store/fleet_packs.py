@@ -15,16 +15,16 @@ import os
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import sync_file
-from . import checking, deaths, format, judging
+from . import checking, format, judging
 from .fold import Fold
 from .folder import Folder
+from .format import NEVER_USED as NEVER_USED
+from .format import PULLED as PULLED
 from .format import Refused
-from .portable import Import
+from .portable import Import as Import
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..common.identity import Identity
 
 
@@ -105,22 +105,14 @@ def _verify(path: str, identity: Identity, program: int) -> int:
 # ---- publishing --------------------------------------------------------------------------------------
 
 
-def import_to_publish(path: str, root: str) -> Import:
-    """Returns an import of an export into a store that holds what is published, as packs to publish: without what
-    processes of this machine died over, whose own store is ``root``. Raises Refused and OSError."""
-    work = Import(path, sync=False, flags=format.PULLED)
-    work.without = deaths.of_everyone(Folder(root, work.identity))
-    return work
-
-
-def merge(root: str, identity: Identity, most: int, merged: int) -> Iterator[int]:
-    """Merges the smallest packs, so many, of each program that has more than ``most``. Yields 0. Raises OSError."""
+def merge(root: str, identity: Identity, most: int, merged: int) -> None:
+    """Merges the smallest packs, so many, of each program that has more than ``most``. Raises OSError."""
     folder = Folder(root, identity)
     for program, paths in folder.files_by_program((file_kinds.PACK,)).items():
         if len(paths) > most:
             smallest = frozenset(sorted(paths, key=os.path.getsize)[:merged])
             for _ in Fold(folder, program, must=smallest).steps():
-                yield 0
+                pass
 
 
 def packs_of(root: str, identity: Identity) -> dict[int, list[str]]:

@@ -10,8 +10,8 @@ from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import format
 from .folder import read_identity
-from .reader import Reader, parts_of
-from .recency import Uses, fingerprints_of, missing
+from .reader import Reader
+from .recency import fingerprints_of, missing
 from .survey import files_of
 
 TYPE_CHECKING = False
@@ -205,43 +205,3 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, kind: Kind, learn: L
                         holding.created[fingerprint] = max(record.last_used, holding.created.get(fingerprint, 0))
                 if record.last_used > format.NEVER_USED:
                     holding.last_use = max(holding.last_use, record.last_used)
-
-
-class Stored:
-    """A stored record of a pipeline."""
-
-    def __init__(self, identity: str, program: int, record: Record) -> None:
-        self.identity, self.program = identity, program
-        self.kind = _kind_of(record)
-        self.bytes, self.compile_ns, self.last_use = record.size, record.create_ns, record.last_used
-        self.is_binaries = record.magic == format.BINARIES
-        self.is_pulled = record.is_pulled
-        #: As ``Holding`` has it.
-        self.uses_recorded = True
-
-    @property
-    def last_used(self) -> int | None:
-        """Returns what ``Holding.last_used`` returns, of this pipeline."""
-        return self.last_use if self.last_use or self.uses_recorded else None
-
-
-def stored(root: str, identity: str, fingerprint: int) -> list[Stored]:
-    """Returns the records of a pipeline under an identity, one for each program, the one used last. Files that cannot
-    be read are left out."""
-    found: dict[int, Stored] = {}
-    uses: dict[int, Uses] = {}
-    for file in files_of(root, identity):
-        if file.program is None or file.kind is None or not file.kind.folded:
-            continue
-        for part in parts_of(file.path, bytes.fromhex(identity), []):
-            for record in part.records:
-                if record.is_pipeline and record.fingerprint == fingerprint:
-                    one = Stored(identity, file.program, record)
-                    if file.program not in found or one.last_use >= found[file.program].last_use:
-                        found[file.program] = one
-                elif record.magic == format.USED:
-                    used = fingerprints_of(part.data_of(record))
-                    uses.setdefault(file.program, Uses(never=0)).note(used, record.last_used)
-    for program, one in found.items():
-        one.last_use = uses.get(program, Uses(never=0)).last_use(fingerprint, one.last_use)
-    return list(found.values())

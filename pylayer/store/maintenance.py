@@ -141,7 +141,7 @@ def prune(root: str) -> None:
     _prune_fleets(root)
     remove_left_temporaries(root, "doctor.")  # whose directory may hold files of others
     for directory in file_kinds.BESIDE:
-        remove_left_temporaries(os.path.join(root, directory), trees=directory == file_kinds.PREWARM.place)
+        remove_left_temporaries(os.path.join(root, directory))
     for name in identity_names(root):
         directory = os.path.join(root, "store", name)
         remove_left_temporaries(directory)

@@ -22,7 +22,6 @@ from .fold import ORDER, Planned
 from .folder import Folder
 from .format import Refused as Refused
 from .reader import Reader
-from .recency import Uses, fingerprints_of, missing
 from .state import NO_IDENTITY
 
 TYPE_CHECKING = False
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .reader import Part, Record
-    from .verdicts import Verdicts
 
 #: The longest name of a program. The header of a file has the first 64 bytes of it.
 MAX_NAME = 4096
@@ -42,13 +40,9 @@ class Moved:
 
     def __init__(self) -> None:
         self.programs: dict[int, str] = {}
-        self.records = 0
         self.pipelines = 0
-        self.data_bytes = 0
         #: Records that the store had already.
         self.known = 0
-        #: Pipelines that runs created and the store lacks, as far as that is known.
-        self.missing = 0
         #: Records that were left out because a process died over them.
         self.suspects = 0
         #: Path of the export, or of the packs that an import wrote.
@@ -61,25 +55,16 @@ class Moved:
 
 class Export:
     """Writes the records of some programs under one identity into a file, except those suspected of having crashed a
-    driver. Equal content is exported once for each fingerprint, by which the layer finds it. Snapshots and the
-    programs' own caches are not exported. ``own``: nor is what came from a fleet."""
+    driver. Equal content is exported once for each fingerprint, by which the layer finds it. The programs' own caches
+    are not exported."""
 
-    def __init__(
-        self,
-        folder: Folder,
-        programs: dict[int, str],
-        device: str = "",
-        own: bool = False,
-    ) -> None:
+    def __init__(self, folder: Folder, programs: dict[int, str], device: str = "") -> None:
         self.result = Moved()
         self.result.programs = programs
         self._folder = folder
         self._device = device
-        self._own = own
         self._sources: list[Reader] = []
         self._plans: dict[int, dict[tuple[bytes, int], Planned]] = {program: {} for program in programs}
-        self._uses: dict[int, Uses] = {program: Uses() for program in programs}
-        self._stored: dict[int, set[int]] = {program: set() for program in programs}
         self._verdicts = deaths.of_everyone(folder)
         self._left_out: set[bytes] = set()
 
@@ -90,10 +75,6 @@ class Export:
         for program in self.result.programs:
             for file in files.get(program, ()):
                 yield from self._read(program, file)
-        every = {fingerprint for stored in self._stored.values() for fingerprint in stored}
-        for program in self.result.programs:
-            uses = self._uses[program].by_fingerprint
-            self.result.missing += missing(uses, self._stored[program], every) or 0
         self.result.suspects = len(self._left_out)
         found = False
         for plan in self._plans.values():
@@ -120,25 +101,20 @@ class Export:
         plan = self._plans[program]
         records, left = self._verdicts.without(part.records)
         self._left_out.update(record.digest for record in left)
-        self._stored[program].update(record.fingerprint for record in part.records if record.is_pipeline)
         for record in records:
-            if record.magic == format.USED:
-                self._uses[program].note(fingerprints_of(part.data_of(record)), record.last_used)
-            elif record.is_pipeline and not (self._own and record.is_pulled):
-                wanted = Planned(len(self._sources) - 1, part.place(record), record)
-                known = plan.setdefault(record.name, wanted)
-                known.last_used = max(known.last_used, record.last_used)
+            if record.is_pipeline:
+                plan.setdefault(record.name, Planned(len(self._sources) - 1, part.place(record), record))
 
     def _write(self, path: str) -> Iterator[int]:
         writer = pack.PackWriter(path, self._folder.identity, kind=format.EXPORT)
         try:
             fields = self._folder.identity.fields
             note = {"identity": fields, "device": self._device, "fingerprints": format.FINGERPRINTS}
-            _add(writer, format.NOTE, flat.dumps(note).encode(), 0)
+            writer.add_parts(format.record_parts(format.NOTE, flat.dumps(note).encode()))
             for program, name in self.result.programs.items():
                 if self._plans[program]:
                     note = {"program": f"{program:016x}", "name": name}
-                    _add(writer, format.NOTE, flat.dumps(note).encode(), 0)
+                    writer.add_parts(format.record_parts(format.NOTE, flat.dumps(note).encode()))
                     yield from self._write_program(writer, program)
             self.result.paths = [writer.finish()]
         except BaseException:
@@ -146,24 +122,16 @@ class Export:
             raise
 
     def _write_program(self, writer: pack.PackWriter, program: int) -> Iterator[int]:
-        plan, uses = self._plans[program], self._uses[program]
-        if uses.last_run:
-            _add(writer, format.USED, b"", uses.last_run)
+        plan = self._plans[program]
         for name in sorted(plan, key=lambda name: ORDER.index(plan[name].magic)):
             wanted = plan[name]
             found = self._sources[wanted.source].record_at(wanted.offset)
             if found is None or found[0].digest != name[0]:
                 continue  # damaged since it was read
             found[0].flags &= ~format.REBUILT  # of this machine
-            writer.add(found[0], found[1], wanted.fingerprint, uses.last_use(wanted.fingerprint, wanted.last_used))
-            self.result.records += 1
+            writer.add(found[0], found[1], wanted.fingerprint, 0)
             self.result.pipelines += 1
-            self.result.data_bytes += len(found[1])
             yield 0
-
-
-def _add(writer: pack.PackWriter, magic: bytes, data: bytes, when: int) -> None:
-    writer.add_parts(format.record_parts(magic, data, last_used=when))
 
 
 # ---- import ------------------------------------------------------------------------------------------
@@ -172,29 +140,33 @@ def _add(writer: pack.PackWriter, magic: bytes, data: bytes, when: int) -> None:
 class _Section:
     """What is imported for one program."""
 
-    def __init__(self, program: int, name: str, present: set[tuple[bytes, int]]) -> None:
-        self.program = program
-        self.name = name
+    def __init__(self, writer: pack.PackWriter, present: set[tuple[bytes, int]]) -> None:
+        #: None once the pack is in the store.
+        self.writer: pack.PackWriter | None = writer
         #: Digest and fingerprint of the records that the store has.
         self.present = present
         self.taken: set[tuple[bytes, int]] = set()
-        self.writer: pack.PackWriter | None = None
         self.gained = False
-        self.last_run = 0
 
 
 class Import:
     """Verifies an export and imports it into a store as a new pack for each program, whole or not at all: no pack gets
     its name before the entire file is verified. With ``recipient``, a program's number and name, that program gets all
     records, whichever program compiled them. ``sync``: waits until the packs are on the disk. ``flags``: added to those
-    of each pipeline."""
+    of each pipeline. ``last_used``: what counts as its last use, by default the time of the import."""
 
-    def __init__(self, path: str, recipient: tuple[int, str] | None = None, sync: bool = True, flags: int = 0) -> None:
+    def __init__(
+        self,
+        path: str,
+        recipient: tuple[int, str] | None = None,
+        sync: bool = True,
+        flags: int = 0,
+        last_used: int | None = None,
+    ) -> None:
         self.path = path
         self._sync = sync
         self._flags = flags
-        #: If it is set, the packs are for a fleet: without these suspects, and with no times of use.
-        self.without: Verdicts | None = None
+        self._last_used = int(time.time()) if last_used is None else last_used
         self.result = Moved()
         self._recipient = recipient
         self._sections: dict[int, _Section] = {}
@@ -245,33 +217,30 @@ class Import:
         self.device = str(values.get("device", ""))
         return Identity(fields)
 
-    def steps(self, root: str, dry_run: bool = False) -> Iterator[int]:
+    def steps(self, root: str) -> Iterator[int]:
         """Yields the number of bytes done. Raises Refused and OSError; the store is then as it was."""
         folder = Folder(root, self.identity)
         fresh = not os.path.isdir(folder.path)
         try:
-            if not dry_run:
-                folder.prepare()
+            folder.prepare()
             self._files = folder.files_by_program()
-            yield from self._read(folder, dry_run)
+            yield from self._read(folder)
             for section in self._sections.values():
                 if section.writer is not None and section.gained:
-                    if section.last_run:
-                        _add(section.writer, format.USED, b"", section.last_run)
                     self.result.paths.append(section.writer.finish(self._sync))
                     section.writer, fresh = None, False
         finally:
             for section in self._sections.values():
                 if section.writer is not None:
                     section.writer.abandon()
-            if fresh and not dry_run:
+            if fresh:
                 remove(os.path.join(folder.path, "identity"))
                 try:
                     os.rmdir(folder.path)
                 except OSError:
                     pass  # not made, or in use meanwhile
 
-    def _read(self, folder: Folder, dry_run: bool) -> Iterator[int]:
+    def _read(self, folder: Folder) -> Iterator[int]:
         checked = checking.Checked(self.path)
         section: _Section | None = None
         first = True
@@ -283,14 +252,15 @@ class Import:
                 if first:  # the identity's fields, which ``_read_identity`` has read
                     first = False
                 elif record.magic == format.NOTE and (named := self._program_of(data, place)) is not None:
-                    section = self._begin(folder, named, dry_run)
+                    section = self._begin(folder, named)
                 elif section is None:
                     raise self._refuse("a record that belongs to no program", place)
                 else:
                     reason = judging.problem(record, data, self.identity)
                     if reason:
                         raise self._refuse(reason, place)
-                    self._take(section, record, data, place)
+                    if record.is_pipeline:
+                        self._take(section, record, data, place)
         checked.require_sound()
         unclean = checking.unclean_padding(self.path)
         if unclean is not None:
@@ -312,22 +282,17 @@ class Import:
         self.result.programs[program] = name
         return program, name
 
-    def _begin(self, folder: Folder, named: tuple[int, str], dry_run: bool) -> _Section:
+    def _begin(self, folder: Folder, named: tuple[int, str]) -> _Section:
         """Returns the section that the following records go to. With a recipient it is always the same one."""
         program, name = self._recipient or named
         section = self._sections.get(program)
         if section is None:
-            section = self._sections[program] = _Section(program, name, _present(folder, self._files.get(program, [])))
-            if not dry_run:
-                path = folder.new_path(program, file_kinds.PACK)
-                section.writer = pack.PackWriter(path, self.identity, program, name)
+            writer = pack.PackWriter(folder.new_path(program, file_kinds.PACK), self.identity, program, name)
+            section = _Section(writer, _present(folder, self._files.get(program, [])))
+            self._sections[program] = section
         return section
 
     def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
-        now = int(time.time())
-        if record.magic == format.USED:
-            section.last_run = max(section.last_run, min(record.last_used, now)) if self.without is None else 0
-            return
         if record.name in section.taken:
             if self._recipient is None:
                 raise self._refuse("the same record twice", place)
@@ -336,18 +301,11 @@ class Import:
         if record.name in section.present:
             self.result.known += 1
             return
-        if self.without is not None and self.without.takes_record(*record.name):
-            self.result.suspects += 1
-            return
         section.gained = True
-        self.result.records += 1
-        self.result.pipelines += record.is_pipeline
-        self.result.data_bytes += len(data)
+        self.result.pipelines += 1
         if section.writer is not None:
-            if record.is_pipeline:
-                record.flags |= self._flags
-            when = min(record.last_used, now) if self.without is None else format.NEVER_USED
-            section.writer.add(record, data, record.fingerprint, when)
+            record.flags |= self._flags
+            section.writer.add(record, data, record.fingerprint, self._last_used)
 
 
 def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:

@@ -441,17 +441,12 @@ def foreign(path: str) -> State | None:
     return State("", header.program, path)
 
 
-def verified(state: State) -> Iterator[None]:
-    """Reads what ``foreign`` returned. Raises Refused if anything of it is damaged, and OSError."""
-    yield from state.reading()
-    if state.damage:
-        raise Refused(outcomes.STORE[state.damage[0].outcome])
-
-
 def take_over(state: State, root: str, recipient: tuple[int, str] | None = None) -> Iterator[None]:
     """Adds what ``foreign`` returned to a root, whole or not at all. ``recipient``: number and name of the program that
     gets it. Raises Refused and OSError."""
-    yield from verified(state)
+    yield from state.reading()
+    if state.damage:
+        raise Refused(outcomes.STORE[state.damage[0].outcome])
     state.program, state.application = recipient or (state.program, state.application)
     state.failed.clear()
     make_private_below(root, PLACE)

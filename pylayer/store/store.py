@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .holdings import Holding as Holding
     from .holdings import Learn
     from .holdings import Shelf as Shelf
-    from .holdings import Stored as Stored
     from .portable import Export as Export
     from .portable import Import as Import
     from .portable import Moved as Moved
@@ -88,16 +87,6 @@ class Store:
             holding.uses_recorded = name not in unrecorded
         return shelves
 
-    def stored(self, fingerprint: int) -> list[Stored]:
-        """Returns the stored records of a pipeline, one for each identity and program."""
-        from . import holdings, runs
-
-        found = [one for name in self.identities() for one in holdings.stored(self.root, name, fingerprint)]
-        unrecorded = runs.unrecorded(self.root) if any(one.is_pulled for one in found) else set()
-        for one in found:
-            one.uses_recorded = not one.is_pulled or one.identity not in unrecorded
-        return found
-
     def usable_packs(self) -> tuple[int, list[str]]:
         """Returns how many packs programs of this user can open if this is the system's store, and why they cannot open
         the others."""
@@ -129,19 +118,12 @@ class Store:
 
     # ---- what can be done with it ------------------------------------------------------------------------
 
-    def export(
-        self,
-        identity: Identity,
-        programs: dict[int, str],
-        device: str,
-        own: bool = False,
-    ) -> Export:
-        """Returns an export of programs, given by number with their names, which has not begun. ``own``: without what
-        came from a fleet."""
+    def export(self, identity: Identity, programs: dict[int, str], device: str) -> Export:
+        """Returns an export of programs, given by number with their names, which has not begun."""
         from .folder import Folder
         from .portable import Export as Export
 
-        return Export(Folder(self.root, identity), programs, device, own)
+        return Export(Folder(self.root, identity), programs, device)
 
     def import_from(
         self, path: str, recipient: tuple[int, str] | None, sync: bool = True, rebuilt: bool = False

@@ -137,7 +137,10 @@ class Binaries:
 
     def warm_driver_cache(self, rounds: int) -> Figure:
         """What the store lacks is created in a cell, as the program would create it in an empty cache of its own."""
-        name, baseline = "cells, first run over a warm driver cache", "an empty cache of the program's own, over the same"
+        name, baseline = (
+            "cells, first run over a warm driver cache",
+            "an empty cache of the program's own, over the same",
+        )
         figure = Figure(name, baseline, 1.25)
         disk = self.directory / "warm-disk"
         disk.mkdir()

@@ -66,10 +66,10 @@ def test_help(user: User) -> None:
     ("arguments", "says"),
     [
         (("nonsense",), "no such command 'nonsense'; see pylayer --help"),
-        (("stat",), "no such command 'stat'; did you mean stats? See pylayer --help"),
-        (("policy", "chek"), "no such command 'chek'; did you mean check? See pylayer policy --help"),
+        (("stat",), "no such command 'stat'; see pylayer --help"),
+        (("policy", "chek"), "no such command 'chek'. Did you mean 'check'? See pylayer policy --help"),
         (("doctor", "--foo"), "no such option '--foo'; see pylayer doctor --help"),
-        (("stats", "--jsn"), "no such option '--jsn'; did you mean --json? See pylayer stats --help"),
+        (("stats", "--jsn"), "no such option '--jsn'. Did you mean '--json'? See pylayer stats --help"),
         (("stats", "--json", "--nonsense"), "no such option '--nonsense'; see pylayer stats --help"),
         (("run",), "missing argument '-- APP [ARGS]...'; see pylayer run --help"),
         (("doctor", "a", "argument"), "got unexpected extra argument (argument); see pylayer doctor --help"),

@@ -42,7 +42,7 @@ def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, place: str, kind: s
     """A store that is lost with the container is a warning. One on a volume is not."""
     monkeypatch.setattr(containers, "container", lambda: "docker")
     monkeypatch.setattr(containers, "file_system", lambda path: (place, kind))
-    (check,) = containers.check_container("/store")
+    (check,) = containers.check_containers("/store")
     assert check.status == (WARNING if told else OK)
     assert not told or (told in check.found and "PYLAYER_STORE" in check.advice)
 
@@ -50,7 +50,7 @@ def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, place: str, kind: s
 def test_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside of containers, doctor has no line about them."""
     monkeypatch.setattr(containers, "container", lambda: "")
-    assert containers.check_container("/store") == []
+    assert containers.check_containers("/store") == []
 
 
 def test_file_system() -> None:
@@ -59,43 +59,14 @@ def test_file_system() -> None:
     assert containers.file_system("/no/such/place") == containers.file_system("/")
 
 
-def test_steam(user: User) -> None:
-    """If Steam is installed, doctor says that its games see the layer, and how to switch it on."""
-    assert named(user, "steam") == []
-    (user.home / ".steam").mkdir()
-    (check,) = named(user, "steam")
-    assert check["status"] in (OK, WARNING) and "its games" in check["found"]
-
-
-@pytest.mark.parametrize(
-    ("package", "store", "status", "told"),
-    [
-        ("/home/me/.venv/lib/pylayer", "/home/me/.cache/pylayer", OK, "pylayer run -- %command%"),
-        ("/usr/lib/python3/dist-packages/pylayer", "/home/me/.cache/pylayer", WARNING, "pylayer install --system"),
-        ("/data/venv/lib/pylayer", "/home/me/.cache/pylayer", WARNING, "PRESSURE_VESSEL_FILESYSTEMS_RO=/data"),
-        ("/opt/pylayer/lib/pylayer", "/data/store", WARNING, "below your home"),
-    ],
-)
-def test_what_steam_shares(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str, store: str, status: str, told: str
-) -> None:
-    """A part of the host that Steam's containers do not show is a warning that says what to do."""
-    (tmp_path / ".steam").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(layer_files, "package_directory", lambda: Path(package))
-    (check,) = containers.check_steam(store)
-    assert check.status == status and told in check.found + check.advice
-
-
 def test_installed_in_usr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Steam's containers show /usr at another path. If a manifest of the loader's own directories leads to a package
-    there, pylayer run names no other one, and doctor says that games see the layer."""
+    there, pylayer run names no other one."""
     package = Path("/usr/lib/pylayer")
     manifest = installed.manifest_path(tmp_path / "share", installed.EXPLICIT)
     manifest.parent.mkdir(parents=True)
     layer = {"name": LAYER_NAME, "library_path": str(package / layer_files.LIBRARY_NAME)}
     manifest.write_text(json.dumps({"layer": layer}))
-    (tmp_path / ".steam").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     for variable in ("VK_LAYER_PATH", "VK_ADD_LAYER_PATH"):
@@ -106,28 +77,3 @@ def test_installed_in_usr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     environment, is_on = run._environment(str(tmp_path / "store"))
     assert is_on and environment["VK_INSTANCE_LAYERS"] == there["VK_INSTANCE_LAYERS"]
     assert "VK_ADD_LAYER_PATH" not in environment and "VK_LAYER_PATH" not in environment
-    (check,) = containers.check_steam(str(tmp_path / "store"))
-    assert check.status == OK
-
-
-def test_flatpak(user: User) -> None:
-    """If Flatpak programs are installed, doctor says that they do not see this installation."""
-    assert named(user, "flatpak") == []
-    (user.home / ".var" / "app" / "org.example.Game").mkdir(parents=True)
-    (check,) = named(user, "flatpak")
-    assert "do not see" in check["found"] and "org.example.Game" in check["advice"]
-
-
-@pytest.mark.parametrize("build", [None, "f" * 32])
-def test_flatpak_extension(user: User, build: str | None) -> None:
-    """With the layer's extension, doctor says for which runtimes it is and how to enable it. It warns if the extension
-    is of another build."""
-    (user.home / ".var" / "app" / "org.example.Game").mkdir(parents=True)
-    runtime = user.home / ".local" / "share" / "flatpak" / "runtime" / containers.FLATPAK_EXTENSION / "x86_64" / "24.08"
-    commit, private = runtime / "0123", runtime / "0123" / "files" / "lib" / "pylayer" / "_private"
-    private.mkdir(parents=True)
-    (private / "build_id").write_text(build or layer_files.build_id())
-    (runtime / "active").symlink_to(commit.name)
-    (check,) = named(user, "flatpak")
-    assert check["status"] == (WARNING if build else OK) and "24.08" in check["found"]
-    assert ("again" if build else "ENABLE_PYLAYER=1 org.example.Game") in check["advice"]

@@ -18,9 +18,8 @@ doctor
 doctor pipelines
 export --app pipelines PLACE/new.pylayer
 export --app pipelines --recordings PLACE/new.recorded
-fleet pull --url file://PLACE/fleet
-export --sign PLACE/key --url file://PLACE/fleet
-fleet publish --key PLACE/key --url file://PLACE/fleet
+fleet pull
+fleet publish --key PLACE/key
 import PLACE/good.pylayer
 import PLACE/good.recorded
 install --implicit
@@ -35,7 +34,6 @@ policy explain
 prewarm --for pipelines PLACE/good.pylayer
 rebuild
 report
-report --pipeline 0013225d53d80222
 report --html PLACE/page.html
 rm --all --yes
 run --summary -- DEMO --count 3
@@ -124,7 +122,6 @@ def test_uninstall_without_a_home(user: User, tmp_path: Path) -> None:
     ("words", "says"),
     [
         ("import PLACE/good.pylayer", "HOME/.cache/pylayer"),
-        ("export --sign PLACE/key --url file://PLACE/fleet", "HOME/.cache/pylayer"),
         ("off steam --undo", "HOME/.config/pylayer/policy.yaml"),
         ("install", "HOME/.local cannot be written"),
     ],

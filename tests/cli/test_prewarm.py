@@ -64,8 +64,8 @@ def test_the_game_compiles_nothing(gamer: User) -> None:
     assert play(gamer, COUNT) == (COUNT, 0)
     assert [one["executable"] for one in gamer.json("stats")["programs"]] == ["game"]
     assert sorted(path.name for path in gamer.store.iterdir()) == before
-    again = gamer.json("prewarm", "game.foz", "--for", "game")
-    assert (again["replayed"], again["total"], again["identities"][0]["pipelines"]) == (COUNT, COUNT, 0)
+    again = gamer.pylayer("prewarm", "game.foz", "--for", "game")
+    assert again.stdout.startswith(f"Stored: 0 pipelines for game (pipelines), {COUNT} records already in the store\n")
 
 
 @ON_RADV
@@ -84,10 +84,7 @@ def test_without_fossilize_replay(gamer: User) -> None:
     """If there is no fossilize-replay, one line says where to get it."""
     done = gamer.pylayer("prewarm", "game.foz", "--for", "game", PATH="/usr/bin:/bin")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "https://github.com/ValveSoftware/Fossilize" in done.stderr and "--replayer" in done.stderr
-    tool = gamer.home / "bin" / "fossilize-replay"
-    words = ("prewarm", "game.foz", "--for", "game", "--replayer", tool)
-    assert gamer.pylayer(*words, PATH="/usr/bin:/bin").returncode == 0
+    assert "https://github.com/ValveSoftware/Fossilize" in done.stderr
 
 
 @pytest.mark.parametrize(

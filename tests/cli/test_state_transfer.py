@@ -21,8 +21,9 @@ def exported(user: User) -> Path:
     """The state of a program that ran on one machine."""
     user.demo(COUNT)
     path = user.directory / "demo.recorded"
-    done = user.json("export", path, "--app", "pipelines", "--recordings")
-    assert (done["pipelines"], done["missing_pipelines"], done["signed_by"]) == (COUNT, 0, None)
+    done = user.pylayer("export", path, "--app", "pipelines", "--recordings")
+    assert done.stdout.startswith(f"Exported: the recordings of {COUNT} pipelines of pipelines\n")
+    assert "  signed" not in done.stdout and "  without" not in done.stdout
     return path
 
 
@@ -34,12 +35,11 @@ def state_of(user: User) -> list[Path]:
 def test_a_builder_without_the_program(exported: Path, elsewhere: User, user: User) -> None:
     """A machine that never ran the program compiles its pipelines for a card that the program's machine does not have.
     With these the program compiles nothing there."""
-    assert elsewhere.json("import", exported)["pipelines"] == COUNT
-    (rebuilt,) = elsewhere.json("rebuild", "pipelines", **NEW_CARD)["rebuilds"]
-    assert (rebuilt["wanted"], rebuilt["rebuilt"]) == (COUNT, COUNT)
+    assert f"Imported: the recordings of {COUNT} pipelines of" in elsewhere.pylayer("import", exported).stdout
+    assert f"Rebuilt: {COUNT} of {COUNT} pipelines" in elsewhere.pylayer("rebuild", "pipelines", **NEW_CARD).stdout
     packs = elsewhere.directory / "built.pylayer"
     assert elsewhere.pylayer("export", packs, "--app", "pipelines").returncode == 0
-    assert user.json("import", packs, "--any-device")["pipelines"] == COUNT
+    assert f"Imported: {COUNT} pipelines" in user.pylayer("import", packs).stdout
     user.demo(COUNT, **NEW_CARD)
     (last,) = (it for it in user.json("stats", "--last")["programs"] if "NAVI31" in it["device"])
     assert (last["hits"], last["compiled"]) == (COUNT, 0)
@@ -62,8 +62,7 @@ def test_only_the_user_reads_it(exported: Path) -> None:
 def test_it_is_given_to_another_program(exported: Path, elsewhere: User) -> None:
     """--for names a program of this store, which gets the state."""
     elsewhere.demo(2)
-    done = elsewhere.json("import", exported, "--for", "pipelines")
-    assert done["given_to"]["program"] == "pipelines"
+    assert "given to pipelines\n" in elsewhere.pylayer("import", exported, "--for", "pipelines").stdout
     assert elsewhere.pylayer("import", exported, "--for", "nobody").returncode == 1
 
 
@@ -100,12 +99,15 @@ def test_something_is_missing(exported: Path, elsewhere: User) -> None:
 def test_signatures(exported: Path, user: User, elsewhere: User) -> None:
     """A signed export is taken if its key is trusted or no signature is required, and never if it was changed."""
     key, signed = user.directory / "my.key", user.directory / "signed.recorded"
-    public = user.json("key", key, "--new")["public_key"]
-    assert user.json("export", signed, "--app", "pipelines", "--recordings", "--sign", key)["signed_by"] == public
-    assert "not signed" in refused(elsewhere, exported, "--require-signature")
-    assert "does not list" in refused(elsewhere, signed, "--require-signature")
-    elsewhere.policy_file.write_text(f"trusted_keys: [{{name: farm, key: '{public}'}}]\n")
-    assert elsewhere.json("import", signed, "--require-signature")["signature"]["name"] == "farm"
+    public = user.public_key(key, "--new")
+    done = user.pylayer("export", signed, "--app", "pipelines", "--recordings", "--sign", key)
+    assert f"signed by {public}\n" in done.stdout
+    required = "import: {require_signature: true}\n"
+    elsewhere.policy_file.write_text(required)
+    assert "not signed" in refused(elsewhere, exported)
+    assert "does not list" in refused(elsewhere, signed)
+    elsewhere.policy_file.write_text(f"{required}trusted_keys: [{{name: farm, key: '{public}'}}]\n")
+    assert "signed by farm\n" in elsewhere.pylayer("import", signed).stdout
     data = bytearray(signed.read_bytes())
     data[len(data) // 2] ^= 1
     signed.write_bytes(data)
@@ -118,10 +120,9 @@ def test_what_is_left_out(exported: Path, user: User, elsewhere: User) -> None:
     missing = state.Created(state.CREATED.pack(b"p" * 16, b"d" * 16, b"i" * 16, 99, 1, 1))
     state.writer(str(user.store), program, "pipelines").append(state.created_parts(missing))
     path = user.directory / "rest.recorded"
-    done = user.json("export", path, "--app", "pipelines", "--recordings")
-    assert (done["pipelines"], done["missing_pipelines"]) == (COUNT, 1)
-    assert elsewhere.json("import", path, "--dry-run")["pipelines"] == COUNT and state_of(elsewhere) == []
-    assert elsewhere.json("import", path)["pipelines"] == COUNT
+    done = user.pylayer("export", path, "--app", "pipelines", "--recordings")
+    assert f"{COUNT} pipelines of" in done.stdout and "without 1 pipeline that lacks something" in done.stdout
+    assert f"{COUNT} pipelines of" in elsewhere.pylayer("import", path).stdout
 
 
 def test_what_cannot_be_exported(exported: Path, user: User) -> None:

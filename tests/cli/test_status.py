@@ -55,7 +55,7 @@ def test_running_under_the_layer(user: User, game: Path) -> None:
     """A program that runs under the layer is on. The program's own environment tells where its store is, so that a
     store that the shell does not know is found."""
     other = user.directory / "other"
-    command = user.process(("run", "--store", other, "--", game, "--count", 14336))["args"]
+    command = ["env", f"PYLAYER_STORE={other}", *user.process(("run", "--", game, "--count", 14336))["args"]]
     with running(user, *command) as process:
         while (
             not any(other.glob("store/*/*.live"))

@@ -114,6 +114,10 @@ class User:
         assert done.returncode == status, done.stdout + done.stderr
         return json.loads(done.stdout)
 
+    def public_key(self, *arguments: Any) -> str:
+        """Returns the public key that ``pylayer key`` prints."""
+        return self.pylayer("key", *arguments).stdout.rpartition("Public key: ")[2].strip()
+
     def demo(self, count: int = 20, *arguments: Any, **environment: str) -> None:
         """Runs the demo program with ``pylayer run``."""
         assert DEMO.exists(), f"{DEMO} is missing; `make test` builds it"

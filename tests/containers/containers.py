@@ -198,14 +198,14 @@ def test_manifests(tmp_path: Path) -> None:
     keys.chmod(0o777)
     options = (*run_options(), "--network=none", f"--volume={keys}:/keys", "--entrypoint=pylayer", "pylayer")
     podman("run", "--rm", *options, "key", "/keys/key", "--new")
-    text = podman("run", "--rm", *options, "key", "--json", "/keys/key")
+    public = podman("run", "--rm", *options, "key", "/keys/key").rpartition(": ")[2].strip()
     www = tmp_path / "pylayer-fleet"
     www.mkdir()
     with nginx(tmp_path / "nginx", www) as url:
-        cluster = Cluster(tmp_path, url, json.loads(text)["public_key"], (keys / "key").read_bytes())
+        cluster = Cluster(tmp_path, url, public, (keys / "key").read_bytes())
         job = cluster.objects["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-        assert "Published: 20 records" in cluster.run(job)
-        assert "Nothing new for identity" in cluster.run(job)
+        assert "Published: 20 new records" in cluster.run(job)
+        assert "Published: 0 new records" in cluster.run(job)
         pod = cluster.objects["Deployment"]["spec"]["template"]["spec"]
         cluster.run(pod)
         cluster.run(pod, again=True)

@@ -78,9 +78,10 @@ def main() -> None:
         directory = Path(name)
         builder, www = User(directory), directory / "www"
         builder.demo(COUNT)
-        public = builder.json("key", "key", "--new")["public_key"]
-        builder.json("export", "--sign", "key", "--url", f"file://{www}")
-        builder.json("fleet", "publish", "--key", "key", "--url", f"file://{www}")
+        public = builder.public_key("key", "--new")
+        builder.policy_file.write_text(f"fleet: {{url: 'file://{www}'}}\n")
+        builder.pylayer("export", "all", "--app", "*", "--sign", "key")
+        builder.pylayer("fleet", "publish", "all", "--key", "key")
         root = make_root(directory, wheels[-1])
         with nginx(directory / "nginx", www) as url:
             policy = root / "home" / ".config" / "pylayer" / "policy.yaml"

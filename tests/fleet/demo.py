@@ -17,7 +17,6 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from demo.demo import COMPILED, PROGRAM, PYLAYER, DemoError, counters_of_last_run, environment, has_gpu
@@ -58,17 +57,15 @@ class Home:
         """From now on the machine has another one."""
         self._environment["RADV_FORCE_FAMILY"] = "navi31"
 
-    def pylayer(self, what: str, *arguments: str) -> Any:
-        """Runs a command that prints JSON, and returns that."""
+    def pylayer(self, what: str, *arguments: str) -> str:
+        """Runs a command, and returns what it prints."""
         started = time.monotonic()
-        done = subprocess.run(
-            [PYLAYER, *arguments, "--json"], env=self._environment, capture_output=True, text=True, timeout=600
-        )
+        done = subprocess.run([PYLAYER, *arguments], env=self._environment, capture_output=True, text=True, timeout=600)
         if done.returncode:
             raise DemoError(f"pylayer {' '.join(arguments)}: {done.stdout}{done.stderr}".rstrip())
         if what:
             self.rows.append(Row(self.who, what, time.monotonic() - started, ""))
-        return json.loads(done.stdout)
+        return done.stdout
 
     def run(self, what: str, count: int) -> int:
         """Runs the program; returns how many pipelines it compiled."""
@@ -98,20 +95,21 @@ def show(rows: list[Row]) -> None:
     Console(highlight=False).print(table)
 
 
-def publish(builder: Home, key: str) -> None:
+def publish(builder: Home, key: str, export: Path) -> None:
     """The builder gives out what it has."""
-    exported = max(builder.pylayer("export", "export", "--sign", key)["exports"], key=lambda one: one["pipelines"])
-    told(builder.rows, f"{exported['pipelines']} pipelines, {exported['data_bytes'] / 2**20:.1f} MiB")
-    published = max(
-        builder.pylayer("publish", "fleet", "publish", "--key", key)["identities"], key=lambda one: one["records"]
-    )
-    told(builder.rows, f"{published['records']} records, index {published['number']}")
+    export.unlink(missing_ok=True)
+    told(builder.rows, first(builder.pylayer("export", "export", str(export), "--app", "*", "--sign", key)))
+    told(builder.rows, first(builder.pylayer("publish", "fleet", "publish", str(export), "--key", key)))
 
 
 def pull(machine: Home) -> None:
     """The machine takes what was given out."""
-    pulled = machine.pylayer("pull", "fleet", "pull")["identities"][-1]
-    told(machine.rows, f"{pulled['records']} records, {pulled['bytes'] / 2**20:.1f} MiB")
+    told(machine.rows, first(machine.pylayer("pull", "fleet", "pull")))
+
+
+def first(text: str) -> str:
+    """What a command says of what it did."""
+    return text.partition("\n")[0].partition(": ")[2]
 
 
 def demonstrate(count: int, directory: Path) -> int:
@@ -120,19 +118,18 @@ def demonstrate(count: int, directory: Path) -> int:
     gpu = has_gpu()
     builder, machine = (Home(who, directory / who.replace(" ", "-"), gpu, rows) for who in ("builder", "empty home"))
     key, www = str(directory / "builder.key"), directory / "www"
-    public = builder.pylayer("", "key", key, "--new")["public_key"]
+    public = builder.pylayer("", "key", key, "--new").rpartition(": ")[2].strip()
     builder.policy(f"file://{www}", public)
     builder.run("runs it", count)
-    publish(builder, key)
+    publish(builder, key, directory / "export")
     with nginx(directory / "nginx", www) as url:
         machine.policy(url, public)
         pull(machine)
         compiled = machine.run("runs it", count)
         if not gpu:
             builder.change_driver()
-            (rebuilt,) = builder.pylayer("rebuild, new driver", "rebuild")["rebuilds"]
-            told(rows, f"{rebuilt['rebuilt']} of {rebuilt['wanted']} pipelines")
-            publish(builder, key)
+            told(rows, first(builder.pylayer("rebuild, new driver", "rebuild")))
+            publish(builder, key, directory / "export")
             machine.change_driver()
             pull(machine)
             compiled += machine.run("runs, new driver", count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import re
 import socket
 import subprocess
@@ -18,24 +19,30 @@ from world import ROOT
 
 from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import Limits
-from pylayer.fleet.folder import make_folder
+from pylayer.fleet.folder import make_folder, scratch
 from pylayer.fleet.index import Index, parse
-from pylayer.fleet.publishing import Publication, Published, upload
+from pylayer.fleet.publishing import Published, publish
 from pylayer.fleet.pulling import Pull, Pulled
-from pylayer.fleet.signatures import index_payload, public_of, signed_index
+from pylayer.fleet.signatures import append_signature, index_payload, public_of, signed_index
 from pylayer.fleet.storage import Objects, open_to_read, open_to_write
+from pylayer.fleet.trust import Untrusted
 from pylayer.store.room import Room
 from pylayer.store.store import Store as Face
 
 
 class Builder:
-    """A machine that compiles, pushes and publishes into a directory."""
+    """A machine that compiles, exports and publishes into a directory."""
 
     def __init__(self, directory: Path, www: Path | None = None, identity: Identity = IDENTITY) -> None:
         self.www = www or directory / "www"
         self.url = f"file://{self.www}"
         self.store = Store(directory / "builder", identity)
         self.face = Face(str(self.store.root))
+        #: Exports that are to be published.
+        self.exports = directory / "exports"
+        self.exports.mkdir(exist_ok=True)
+        #: Why exports were refused.
+        self.refused: list[str] = []
         self.key = Ed25519PrivateKey.generate()
         self.keys = {public_of(self.key): "builder"}
 
@@ -47,28 +54,38 @@ class Builder:
     def storage(self) -> Objects:
         return open_to_write(self.url)
 
-    def export(self, *numbers: int, program: tuple[str, str] = GAME, **fields: Any) -> None:
-        """Compiles pipelines with these numbers, and exports all of the program to the fleet."""
+    def export(self, *numbers: int, program: tuple[str, str] = GAME, **fields: Any) -> Path:
+        """Compiles pipelines with these numbers, and exports all of the program. Returns the export."""
         if numbers:
             cells = (cell(number, identity=self.store.identity, **fields) for number in numbers)
             self.store.journal(program, *cells)
         names = {program_id(*program): name_of(program)}
-        export = self.face.export(self.store.identity, names, "A device", own=True)
-        list(upload(self.storage, str(self.store.root), export, self.store.identity.name, self.key))
+        path = self.exports / f"{time.time_ns()}.pylayer"
+        list(self.face.export(self.store.identity, names, "A device").steps(str(path)))
+        append_signature(str(path), self.key)
+        return path
 
-    def publication(
-        self, keys: Mapping[str, str] | None = None, export_keys: Mapping[str, str] | None = None, valid_days: int = 30
-    ) -> Publication:
+    def publish_all(
+        self, keys: Mapping[str, str] | None = None, export_keys: Mapping[str, str] | None = None
+    ) -> list[Published]:
+        """Publishes the exports, and deletes those that were not refused."""
         trusted = self.keys if keys is None else keys, self.keys if export_keys is None else export_keys
-        return Publication(self.storage, self.face, self.store.identity.name, self.key, trusted, valid_days)
+        exports = sorted(map(str, self.exports.iterdir()))
+        with scratch(str(self.store.root), self.url) as work:
+            results, self.refused = publish(self.storage, work, self.key, trusted, exports)
+        for path in exports:
+            if not any(text.startswith(path) for text in self.refused):
+                os.unlink(path)
+        return results
 
     def publish(self, *numbers: int, program: tuple[str, str] = GAME, **terms: Any) -> Published:
-        """Exports pipelines, if any are given, and publishes."""
+        """Exports pipelines, if any are given, and publishes. Raises Untrusted if nothing was published."""
         if numbers:
             self.export(*numbers, program=program)
-        work = self.publication(**terms)
-        list(work.steps())
-        return work.result
+        results = [one for one in self.publish_all(**terms) if one.identity == self.store.identity.name]
+        if any(result.problem for result in results):
+            raise Untrusted(results[0].problem)
+        return results[0] if results else Published(self.store.identity.name)
 
     @property
     def index(self) -> Index:

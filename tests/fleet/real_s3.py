@@ -50,7 +50,6 @@ def test_there_and_back(tmp_path: Path, bucket: str) -> None:
     assert builder.publish(*range(15, 30)).records == 10
     assert machine.pull(bucket).records == 10 and machine.numbers() == list(range(30))
     assert machine.pull(bucket).bytes == 0
-    assert builder.storage.items("incoming") == []
 
 
 def test_two_publishers(bucket: str) -> None:
@@ -62,7 +61,7 @@ def test_two_publishers(bucket: str) -> None:
 
 
 def test_wrong_credentials(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With credentials that the server does not know, nothing is exported, and the line has the server's words."""
+    """With credentials that the server does not know, nothing is published, and the line has the server's words."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     with pytest.raises(Unavailable, match="403"):
-        on_s3(tmp_path, bucket).export(1)
+        on_s3(tmp_path, bucket).publish(1)

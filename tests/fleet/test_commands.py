@@ -14,12 +14,15 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from cli.stores import GAME, IDENTITY, Store, cell, present, write_run
+from cli.stores import IDENTITY, present
 from cli.user import DEMO, User
 from fleet.faulty import Faulty, failing, only, serving
 from fleet.fleets import Builder, Machine, nginx
 from namespaces import container
 from world import ROOT
+
+EXPORT = ("export", "all.pylayer", "--app", "*", "--sign", "key")
+PUBLISH = ("fleet", "publish", "all.pylayer", "--key", "key")
 
 
 def write_policy(user: User, url: str, *keys: str, more: str = "") -> None:
@@ -38,15 +41,15 @@ def farm(tmp_path: Path) -> User:
     user = User(directory)
     user.demo(20)
     user.pylayer("key", "key", "--new")
-    write_policy(user, f"file://{directory}/www", user.json("key", "key")["public_key"])
-    assert "Exported: 20 pipelines" in user.pylayer("export", "--sign", "key").stdout
-    assert "Published: 20 records in 1 pack, index 1" in user.pylayer("fleet", "publish", "--key", "key").stdout
+    write_policy(user, f"file://{directory}/www", user.public_key("key"))
+    assert "Exported: 20 pipelines" in user.pylayer(*EXPORT).stdout
+    assert "Published: 20 new records in 1 pack, index 1" in user.pylayer(*PUBLISH).stdout
     return user
 
 
 @pytest.fixture
 def public(farm: User) -> str:
-    return str(farm.json("key", "key")["public_key"])
+    return farm.public_key("key")
 
 
 def www(farm: User) -> Path:
@@ -75,7 +78,7 @@ def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, 
 def test_fleet_of_the_system(farm: User, public: str, user: User) -> None:
     """A machine pulls from the fleet of the system's policy file. Keys of both policy files are trusted."""
     user.pylayer("key", "other", "--new")
-    other = user.json("key", "other")["public_key"]
+    other = user.public_key("other")
     system = Path(user.environment["PYLAYER_SYSTEM_CONFIG"])
     system.parent.mkdir()
     fleet = "fleet: {{url: 'file://{}', keys: [{{name: a, key: '{}'}}]}}\n"
@@ -112,25 +115,22 @@ def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user:
 
 
 def test_rounds(farm: User) -> None:
-    """What a builder exports again is published once, and the command says so."""
-    assert "Exported: 20 pipelines" in farm.pylayer("export", "--sign", "key").stdout
-    assert "Nothing new for identity" in farm.pylayer("fleet", "publish", "--key", "key").stdout
-    assert "Signed anew: index" in farm.pylayer("fleet", "publish", "--key", "key", "--valid-days", "90").stdout
-    (farm.store / "store").rename(farm.store / "x")
-    assert "Nothing to export" in farm.pylayer("export", "--sign", "key").stdout
+    """What is published again is published once, and the command says so. Without exports the index is signed anew."""
+    for words in (PUBLISH, ("fleet", "publish", "--key", "key")):
+        assert "Published: 0 new records in 0 packs, index 1" in farm.pylayer(*words).stdout
 
 
 def test_two_publishers(farm: User) -> None:
     """While one publishes, another does nothing, and says what to do in one line."""
     (www(farm) / "lock").touch()
-    done = farm.pylayer("fleet", "publish", "--key", "key")
+    done = farm.pylayer(*PUBLISH)
     assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
     assert "another publisher began 0 minutes ago" in done.stderr and (www(farm) / "lock").exists()
 
 
 def injected(farm: User, code: str) -> subprocess.CompletedProcess[str]:
     """Runs a publication in a process that first runs this code."""
-    started = farm.process(("fleet", "publish", "--key", "key", "--valid-days", "90"))
+    started = farm.process(PUBLISH)
     begin = (
         "import os, signal, sys\nfrom pylayer.cli import main\nfrom pylayer.fleet.storage import Objects, Unavailable\n"
     )
@@ -139,11 +139,10 @@ def injected(farm: User, code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_publisher_is_stopped(farm: User) -> None:
-    """SIGTERM ends a publication, which leaves no lock and all exports."""
-    farm.pylayer("export", "--sign", "key")
+    """SIGTERM ends a publication, which leaves no lock."""
     done = injected(farm, "Objects.read = lambda *_: os.kill(os.getpid(), signal.SIGTERM)")
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
-    assert not (www(farm) / "lock").exists() and len(list(www(farm).glob("incoming/*/*.pack"))) == 1
+    assert not (www(farm) / "lock").exists()
 
 
 def test_one_identity_that_fails(farm: User) -> None:
@@ -160,17 +159,16 @@ def read(self, path, most_bytes):
 Objects.read = read"""
     done = injected(farm, fail)
     assert (done.returncode, done.stderr) == (1, "pylayer: out of order\n")
-    assert "Signed anew" in done.stdout and f"for identity {identity}" in done.stdout
+    assert "Published: " in done.stdout and f"for identity {identity}" in done.stdout
 
 
 def test_refused_export(farm: User) -> None:
     """An export that is refused is told in one line, with its name."""
-    (identity,) = (path for path in (www(farm) / "v1").iterdir() if path.is_dir())
-    path = www(farm) / "incoming" / identity.name / "x.pack"
-    path.parent.mkdir(exist_ok=True, parents=True)
-    path.write_bytes(b"nonsense")
-    done = farm.pylayer("fleet", "publish", "--key", "key")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "it is not signed" in done.stderr
+    (farm.directory / "x").write_bytes(b"nonsense")
+    done = farm.pylayer(*PUBLISH, "x")
+    assert done.returncode == 1 and done.stderr.startswith("pylayer: x was refused: it is not signed")
+    assert done.stderr.count("\n") == 1 and "Published: " in done.stdout
+    assert "No such file" in failure(farm, *PUBLISH, "nothing")
 
 
 # ---- what a user gets wrong --------------------------------------------------------------------------
@@ -215,13 +213,9 @@ def test_server_down(user: User) -> None:
 def test_storage_that_cannot_be_used(user: User) -> None:
     """If builders cannot write to the storage, one line says so."""
     user.pylayer("key", "key", "--new")
-    Store(user.store).journal(GAME, cell(1))
-    write_run(user.store, IDENTITY)
     write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
-    assert "can only be read" in failure(user, "export", "--sign", "key")
-    assert "--sign" in failure(user, "export", status=2)
-    assert "--app" in failure(user, "export", "file", status=2)
-    assert "nothing more was published" in failure(user, "fleet", "publish", "--key", "key")
+    line = failure(user, "fleet", "publish", "--key", "key")
+    assert "nothing more was published" in line and "can only be read" in line
 
 
 # ---- pylayer run -------------------------------------------------------------------------------------

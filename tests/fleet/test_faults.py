@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +13,10 @@ from typing import Any
 import pytest
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, cell_data
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from fleet.faulty import Answer, Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
+from fleet.faulty import Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
 from fleet.fleets import Builder, Machine
 
-from pylayer.common.file_kinds import PART
+from pylayer.common.file_kinds import TEMPORARY
 from pylayer.common.identity import program_id
 from pylayer.fleet.signatures import public_of
 from pylayer.store import format
@@ -53,8 +52,8 @@ def known(builder: Builder, machine: Machine, server: Faulty) -> Machine:
 
 
 def parts(machine: Machine) -> list[Path]:
-    """Returns what was downloaded of packs and not finished."""
-    return list((machine.root / "fleet").rglob(f"*{PART}"))
+    """Returns what is left of packs that were not finished."""
+    return list((machine.root / "fleet").rglob(f"*{TEMPORARY}"))
 
 
 # ---- the server --------------------------------------------------------------------------------------
@@ -104,7 +103,7 @@ def test_index_that_is_gone(builder: Builder, server: Faulty, known: Machine) ->
 
 @pytest.mark.parametrize("suffix", ["index", ".pack"])
 def test_server_that_stops(server: Faulty, known: Machine, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that does not go on is left after a while, and what it sent of a pack is kept for the next pull."""
+    """A server that does not go on is left after a while, and nothing is kept of the pack."""
     monkeypatch.setattr("pylayer.fleet.storage._STALL_SECONDS", 1)
     end, sent = Event(), []
 
@@ -116,33 +115,15 @@ def test_server_that_stops(server: Faulty, known: Machine, suffix: str, monkeypa
     server.fault = only(suffix, dripping(pause))
     assert "too slow" in problem(known, server.url)
     end.set()
-    assert [path.stat().st_size > 0 for path in parts(known)] == [True] * (suffix == ".pack")
+    assert parts(known) == []
 
 
 @pytest.mark.parametrize("at", [0, 1, 255, 256, 1000, -1])
-def test_cut_pack_is_continued(builder: Builder, server: Faulty, known: Machine, at: int) -> None:
-    """If the connection ends within a pack, the pull fails, and a later one continues at the byte where it ended."""
-    at %= builder.index.packs[1].bytes
-    server.fault = only(".pack", cut(at))
-    assert problem(known, server.url)
-    (part,) = parts(known)
-    there = part.stat().st_size
+def test_cut_pack(builder: Builder, server: Faulty, known: Machine, at: int) -> None:
+    """If the connection ends within a pack, the pull fails and leaves nothing of it, and a later one has all."""
+    server.fault = only(".pack", cut(at % builder.index.packs[1].bytes))
+    assert problem(known, server.url) and parts(known) == []
     server.fault = Faulty.fault
-    server.requests.clear()
-    assert known.pull(server.url).problem == ""
-    ranges = [wanted for path, wanted in server.requests if path.endswith(".pack")]
-    assert ranges == [f"bytes={there}-" if there else ""]
-    assert known.numbers() == [1, 2, 3, 4] and parts(known) == []
-
-
-def test_server_without_ranges(server: Faulty, known: Machine) -> None:
-    """With a server that cannot continue a download, what was downloaded is dropped, and the next pull begins anew."""
-    server.fault = only(".pack", cut(300))
-    problem(known, server.url)
-    assert len(parts(known)) == 1
-    server.fault = only(".pack", lambda path, answer: Answer(200, answer.size, answer.body))
-    assert "begins it anew" in problem(known, server.url)
-    assert parts(known) == []
     assert known.pull(server.url).problem == "" and known.numbers() == [1, 2, 3, 4]
 
 
@@ -282,17 +263,6 @@ def test_damaged_pack_that_is_signed(builder: Builder, machine: Machine) -> None
 
 
 # ---- this machine ------------------------------------------------------------------------------------
-
-
-def test_parts_nobody_continues_are_deleted(server: Faulty, known: Machine) -> None:
-    """A part of a pack that nobody continued for a week is deleted by the next pull that downloads something."""
-    (folder,) = (known.root / "fleet").iterdir()
-    old, new = folder / f"{'a' * 64}{PART}", folder / f"{'b' * 64}{PART}"
-    for path in (old, new):
-        path.touch(0o600)
-    os.utime(old, (1, 1))
-    known.pull(server.url)
-    assert parts(known) == [new]
 
 
 def test_store_of_somebody_else(builder: Builder, machine: Machine) -> None:

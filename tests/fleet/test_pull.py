@@ -56,18 +56,17 @@ def test_https(tmp_path: Path, builder: Builder, machine: Machine, monkeypatch: 
 
 
 def test_what_the_server_shows(tmp_path: Path, builder: Builder) -> None:
-    """The documented server gives packs for ever and the index until asked again, shows nothing that was only exported,
-    and writes nothing."""
+    """The documented server gives packs for ever and the index until asked again, shows nothing else, and writes
+    nothing."""
     builder.publish(1)
-    builder.export(2)
+    (builder.www / "lock").touch()
     with nginx(tmp_path / "nginx", builder.www) as url:
         pack = f"{url}/v1/{IDENTITY.name}/{builder.index.packs[0].name}"
         with urllib.request.urlopen(pack) as answer:
             assert "immutable" in answer.headers["Cache-Control"]
         with urllib.request.urlopen(f"{url}/v1/{IDENTITY.name}/index") as answer:
             assert answer.headers["Cache-Control"] == "no-cache" and answer.headers["ETag"]
-        (exported,) = (builder.www / "incoming").rglob("*.pack")
-        for hidden in (exported.relative_to(builder.www), "", f"v1/{IDENTITY.name}/"):
+        for hidden in ("lock", "", f"v1/{IDENTITY.name}/"):
             with pytest.raises(urllib.error.HTTPError) as raised:
                 urllib.request.urlopen(f"{url}/{hidden}")
             assert raised.value.code == 404

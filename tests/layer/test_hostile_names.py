@@ -33,7 +33,7 @@ STORED = re.compile(
 
 COMMANDS = (
     ("ls",), ("ls", "*"), ("stats",), ("ls", "--verify"), ("trim", "--dry-run"), ("rm", "*", "--dry-run"),
-    ("export", "out", "--app", "*"), ("import", "out", "--any-device", "--dry-run"),
+    ("export", "out", "--app", "*"), ("import", "out"),
 )  # fmt: skip
 
 

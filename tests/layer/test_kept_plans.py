@@ -113,7 +113,7 @@ def test_image_carries_a_plan(world: World, tmp_path: Path) -> None:
     for carried in (True, False):
         world.store = tmp_path / f"carried {carried}"
         world.environment["PYLAYER_STORE"] = str(world.store)
-        world.pylayer("import", exported, "--any-device")
+        world.pylayer("import", exported)
         if carried:
             shutil.copytree(kept, world.store / "plans")
         stdout = world.run([str(HOST), *steps]).stdout

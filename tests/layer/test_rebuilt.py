@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded_state
 from layer.test_state import DEMO, WAYS, recording
 from world import BUILD, LAYER_NAME, ROOT, World
 
@@ -47,7 +47,7 @@ def run(world: World, command: list[Path | str], **environment: str) -> None:
 
 
 def rebuild(world: World, **environment: str) -> dict[str, Any]:
-    (one,) = json.loads(world.pylayer("rebuild", "--json", **environment).stdout)["rebuilds"]
+    (one,) = recorded_state.rebuilds(world.pylayer("rebuild", **environment).stdout)
     return one
 
 

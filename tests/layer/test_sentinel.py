@@ -100,7 +100,7 @@ def test_suspects_are_not_exported(world: World) -> None:
         text = world.pylayer("export", f"{elsewhere}.pylayer", "--app", "pipelines").stdout
         assert f"Exported: {COUNT - 1} pipelines" in text
         assert "\n  without 1 record set aside after a crash (pylayer ls)\n" in text
-        world.pylayer("import", f"{elsewhere}.pylayer", "--any-device", PYLAYER_STORE=elsewhere)
+        world.pylayer("import", f"{elsewhere}.pylayer", PYLAYER_STORE=elsewhere)
         again(world, PYLAYER_STORE=elsewhere)
         reviewed(world)
 

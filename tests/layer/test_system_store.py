@@ -181,7 +181,7 @@ def test_pipeline_that_crashes_the_driver(scripted: ScriptedDriver, script: str,
     world.store.rename(builder)
     exported, system = world.directory / "app.pylayer", Path(world.environment["PYLAYER_SYSTEM_STORE"])
     world.pylayer("export", exported, "--app", "pipelines", PYLAYER_STORE=str(builder))
-    world.pylayer("import", "--any-device", exported, PYLAYER_STORE=str(system))
+    world.pylayer("import", exported, PYLAYER_STORE=str(system))
     before = tree(system)
     if first == "the layer reads":
         scripted.demo("--count", 8)

@@ -28,6 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import radv
+import recorded_state
 from world import LAYER_NAME, NULL_HARDWARE, ROOT, World
 
 from pylayer.store import state, timeline
@@ -453,8 +454,8 @@ def rebuild_for_another_card(program: Program, screen: Screen) -> tuple[list[str
     with runner(program, "radv", screen) as running:
         running.run(True, OFF)
         environment = {**NEW_CARD, "VK_INSTANCE_LAYERS": "", **dict.fromkeys(program.environment)}
-        command = [sys.executable, "-m", "pylayer", "rebuild", "--json"]
-        works = json.loads(running.world.run(command, check=False, **environment).stdout)["rebuilds"]
+        command = [sys.executable, "-m", "pylayer", "rebuild"]
+        works = recorded_state.rebuilds(running.world.run(command, check=False, **environment).stdout)
         before, runs = recorded(running.world), len(running.world.runs())
         _, after = running.counted(NEW_CARD)
         again = {it for it, _ in before} & compiled_since(running.world, runs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from world import LAYER_NAME, NULL_HARDWARE, ROOT, World
 
 from pylayer.report import compare, figures, page, recorded
 
+#: How the page shows one.
+FINGERPRINT = re.compile("^[0-9a-f]{16}$")
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & 'quoted' \"twice\""
 
 
@@ -236,10 +239,10 @@ def test_keys(browser: Browser, frames: Path) -> None:
             "Stalled in",
         ):
             assert name in said
-        fingerprint = page.locator(".panel code").filter(has_text="report --pipeline").inner_text().split()[-1]
+        fingerprint = page.locator(".panel code").filter(has_text=FINGERPRINT).inner_text()
         assert len(fingerprint) == 16
         keys(page, "ArrowRight")
-        assert page.locator(".panel code").filter(has_text="report --pipeline").inner_text().split()[-1] != fingerprint
+        assert page.locator(".panel code").filter(has_text=FINGERPRINT).inner_text() != fingerprint
         keys(page, "ArrowLeft")
         assert title.inner_text() == pipeline
         keys(page, "ArrowUp")
@@ -264,7 +267,7 @@ def test_search(browser: Browser, frames: Path) -> None:
         search.press("Enter")
         assert "Thread\nloader (105)" in page.locator(".panel").inner_text()
         assert page.locator(".result").inner_text().startswith("1 of ")
-        fingerprint = page.locator(".panel code").filter(has_text="report --pipeline").inner_text().split()[-1]
+        fingerprint = page.locator(".panel code").filter(has_text=FINGERPRINT).inner_text()
         search.fill(fingerprint[:10])
         assert page.locator(".result").inner_text() == "1 found"
         search.fill("no such thing")
