@@ -24,6 +24,7 @@ from pylayer.cli.replaying import Ended, Replayer
 from pylayer.common import file_kinds
 from pylayer.store import state
 from pylayer.store.reader import Reader
+from pylayer.store.store import Store
 
 PROGRAM = Path(recorded.__file__)
 COUNT = 12
