@@ -16,7 +16,7 @@
 # make sanitizers  the layer's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; an hour
 # make analyze     clang-tidy over shim/; a minute
 # make stress programs killed a thousand times on one store, and many at once; minutes
-# make corruption  corrupted data of every kind, with the layer and without: INPUTS of each, 10000 by default; minutes
+# make corruption  damage to files of the store and of programs: INPUTS times, 2000 by default; minutes
 # make steady  all tests five times, and those that fold, kill, fork or wait thirty times, beside other work; hours
 # make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes
 # make soak   eight processes on one store, with all that can go wrong, for MINUTES, 10 by default
@@ -45,7 +45,7 @@ PYTHON ?=
 export PYTHON
 # Each of pytest's workers reads all tests: 2.5 s of a processor with the bytecode that an earlier one wrote, 8 without.
 unexport PYTHONDONTWRITEBYTECODE
-INPUTS ?= $(if $(filter corruption,$(MAKECMDGOALS)),10000,300000)
+INPUTS ?= $(if $(filter corruption,$(MAKECMDGOALS)),2000,300000)
 PROGRAMS ?= 2000
 SECONDS ?= 60
 CLANG_TIDY ?= clang-tidy-19
@@ -191,13 +191,14 @@ stress: setup $(VENV)/extra-test programs
 	@$(BIN)/python tests/stress/kill.py
 	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_killed.py
 
-corruption: setup programs
-	@$(BIN)/python tests/corruption/run.py --inputs $(INPUTS)
+RECOVERY := $(addprefix programs-,driver recovery binaries)
+corruption: setup $(VENV)/extra-test $(RECOVERY)
+	$(BIN)/python -P tests/recovery/run.py --only damage --moments $(INPUTS) --seed $(SEED) --jobs $(JOBS)
 
 steady: setup $(VENV)/extra-test $(VENV)/chromium programs $(VALIDATION)
 	@$(BIN)/python tests/steady.py
 
-recovery: setup $(VENV)/extra-test programs-driver programs-recovery
+recovery: setup $(VENV)/extra-test $(RECOVERY)
 	$(BIN)/python -P tests/recovery/run.py --moments $(MOMENTS) --seed $(SEED) --jobs $(JOBS)
 
 soak: setup programs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 
 import pytest
@@ -26,9 +25,6 @@ class Hangs(Policy):
 """
 
 
-INPUTS = 3
-
-
 def policy_that_hangs(world: World, tmp_path: Path, **settings: object) -> str:
     """Returns a policy file. One run calls its class before the test, so that the next plan comes soon."""
     (tmp_path / "hangs.py").write_text(HANGS.format(asked=str(tmp_path / "asked")))
@@ -49,16 +45,16 @@ def test_valid_data_passes_without_a_verdict(world: World, tmp_path: Path, carri
     assert result["feedback"]["application_cache_hit"] == 20
 
 
-@pytest.mark.parametrize("kind", ["one bit", "random payloads", "intact"])
-def test_strict_data_needs_a_verdict(driver: ScriptedDriver, tmp_path: Path, kind: str) -> None:
-    """With application_caches: strict and no verdict in time, the program gets an empty cache, and its pipelines from
-    the store."""
-    driver.program("corruption", "prepare", tmp_path)
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_strict_data_needs_a_verdict(driver: ScriptedDriver, tmp_path: Path, is_damaged: bool) -> None:
+    """With application_caches: strict and no verdict in time, the program gets an empty cache."""
     config = policy_that_hangs(driver.world, tmp_path, application_caches="strict")
-    arguments = [str(tmp_path), kind, "0", str(INPUTS), "1", str(tmp_path / "status")]
-    driver.program("corruption", "caches", *arguments, PYLAYER_CONFIG=config)
-    _, inputs, created, _, _, _, _, reached = struct.unpack("<8Q", (tmp_path / "status").read_bytes())
-    assert (inputs, created, reached) == (INPUTS, INPUTS, 0)
+    saved = tmp_path / "program.cache"
+    driver.demo("--count", 8, "--cache", "object", "--cache-save", saved)
+    data = saved.read_bytes()
+    saved.write_bytes(data[:-1] + bytes([data[-1] ^ is_damaged]))
+    result = driver.demo("--count", 8, "--cache", saved, "--feedback", PYLAYER_CONFIG=config)
+    assert result["created"] == 8 and result["feedback"]["application_cache_hit"] < 8
 
 
 def test_thread_cancelled_while_it_waits(world: World, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moments", type=int, default=2000, help="how many are drawn; 0: all (2000)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
-    parser.add_argument("--only", action="append", default=[], metavar="KIND", help="only moments of this kind")
+    parser.add_argument("--only", action="append", default=[], metavar="KIND", help="only moments whose kind begins so")
     parser.add_argument("--in", dest="scenarios", action="append", default=[], choices=SCENARIOS, metavar="SCENARIO")
     parser.add_argument("--like", default="", help="only moments with this text in their name")
     parser.add_argument("--jobs", type=int, default=2, help="trials at a time (2)")
@@ -80,7 +80,7 @@ def main() -> int:
             moment
             for name in options.scenarios or SCENARIOS
             for moment in all_of(name, SCENARIOS[name].driver, benches(name).commands, benches(name).calls)
-            if (not options.only or moment.kind in options.only) and options.like in moment.name
+            if moment.kind.startswith(tuple(options.only or [""])) and options.like in moment.name
         ]
         drawn = draw(every, options.moments, options.seed)
         if options.list:
