@@ -15,11 +15,11 @@
 # make fuzz-shim   hostile programs for the layer's entry points, with libFuzzer for SECONDS, 60 by default
 # make sanitizers  the layer's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; an hour
 # make analyze     clang-tidy over shim/; a minute
-# make stress programs killed a thousand times on one store, and many at once; minutes
+# make stress programs that are killed a thousand times on one store; minutes
 # make corruption  damage to files of the store and of programs: INPUTS times, 2000 by default; minutes
 # make steady  all tests five times, and those that fold, kill, fork or wait thirty times, beside other work; hours
 # make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes
-# make soak   eight processes on one store, with all that can go wrong, for MINUTES, 10 by default
+# make soak   the same with failing drivers and disks and damaged files, for MINUTES, 10 by default
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make page-speed  how smoothly the report's page pans, with 20,000 pipelines and 100,000 frames; a minute
 # make gpu    draws with pipelines of every sort on this machine's GPU, with each carrier, and compares images; a minute
@@ -187,8 +187,7 @@ analyze: setup | analyzers
 	    -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""'
 
 stress: setup $(VENV)/extra-test programs
-	@$(BIN)/python tests/stress/many.py
-	@$(BIN)/python tests/stress/kill.py
+	$(BIN)/python tests/soak/run.py --kills 1000
 	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_killed.py
 
 RECOVERY := $(addprefix programs-,driver recovery binaries)
@@ -201,8 +200,8 @@ steady: setup $(VENV)/extra-test $(VENV)/chromium programs $(VALIDATION)
 recovery: setup $(VENV)/extra-test $(RECOVERY)
 	$(BIN)/python -P tests/recovery/run.py --moments $(MOMENTS) --seed $(SEED) --jobs $(JOBS)
 
-soak: setup programs
-	@$(BIN)/python tests/soak/run.py --minutes $(MINUTES)
+soak: setup $(VENV)/extra-test programs
+	$(BIN)/python tests/soak/run.py --faults --minutes $(MINUTES)
 
 page-speed: setup $(VENV)/extra-test $(VENV)/chromium
 	@$(BIN)/python -P tests/report/speed.py

@@ -31,8 +31,6 @@ EXCLUDED = {
     "test_validation.py": "runs under the C library of the validation layer",
     "test_storage.py": "the disk that fails is a library for LD_PRELOAD",
     "test_folding.py": "likewise",
-    "test_soak.py": "likewise",
-    "test_stress.py": "likewise",
     "test_reading.py::test_slow_disk": "likewise",
     "test_reading.py::test_failing_disk": "likewise",
     "test_reading.py::test_one_moment_without_descriptors": "likewise",
