@@ -9,7 +9,7 @@
 # make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
 # make evidence  programs that people use, without the layer, twice under it and rebuilt, as a table; some ten minutes
 # make bench  what the layer costs and saves, with the driver's disk cache as installed and without; some eight minutes
-# make bench-more  stores of any size, identifiers, threads, skipped processes, memory
+# make bench-more  stores of any size, threads, memory
 # make gain   what a player gains whose driver cache is too small: three programs take turns, with and without the layer
 # make fuzz   hostile files for everything that reads one: INPUTS of them, 300000 by default; minutes
 # make fuzz-shim   hostile programs for the layer's entry points, with libFuzzer for SECONDS, 60 by default
@@ -152,9 +152,7 @@ gain: setup programs-demo
 
 bench-more: setup programs
 	$(BIN)/python tests/bench/scale.py
-	$(BIN)/python tests/bench/identifiers.py
 	$(BIN)/python tests/bench/threads.py
-	$(BIN)/python tests/bench/skip.py
 	$(BIN)/python tests/bench/memory.py
 
 fuzz: setup
