@@ -98,7 +98,7 @@ bytecode: | $(VENV)/extra-test
 	@$(BIN)/pytest -q --collect-only >/dev/null 2>&1 || true
 
 # Of tests/unit, and of that one test of the layer.
-CHECKED := $(addprefix programs-,demo layer binaries null_hardware driver storage)
+CHECKED := $(addprefix programs-,demo layer binaries driver storage)
 check: setup $(VENV)/extra-test $(CHECKED) lint
 	$(BIN)/pytest -q -n auto --dist worksteal tests/unit "tests/layer/test_main_job.py::test_second_run_compiles_nothing[mixed]"
 

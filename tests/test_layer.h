@@ -1,4 +1,4 @@
-/* test_layer.h - what the layers of tests/null_hardware and tests/witness share: test_layer.c. */
+/* test_layer.h - what any layer has; tests/witness adds its own commands. */
 #ifndef TEST_LAYER_H
 #define TEST_LAYER_H
 
