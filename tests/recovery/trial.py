@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -391,12 +390,3 @@ class Bench:
                 entries += known.entries.values()
             found += [one.rule.name for one in entries if one.type == ADDED_CALL and one.holds(time.time())]
         return found
-
-
-def summary(outcome: Outcome) -> dict[str, Any]:
-    """One line of JSON for a moment that was not recovered from."""
-    return {"moment": str(outcome.moment), "after": outcome.after, "wrong": outcome.wrong, "bad run": outcome.bad}
-
-
-def as_json(outcome: Outcome) -> str:
-    return json.dumps(summary(outcome))

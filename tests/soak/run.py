@@ -317,7 +317,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60, help="no longer than this (%(default)s)")
     parser.add_argument("--kills", type=int, default=1 << 30, help="so many processes are killed (as many as can be)")
     parser.add_argument("--processes", type=int, default=4, help="so many run at a time (%(default)s)")
-    parser.add_argument("--growth", type=int, default=2048, help="KiB that a long process may grow (%(default)s)")
+    parser.add_argument("--growth", type=int, default=16384, help="KiB that a long process may grow (%(default)s)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all random choices (the time)")
     options = parser.parse_args()
     print(f"seed {options.seed}")
