@@ -9,16 +9,16 @@
 # make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
 # make evidence  programs that people use, without the layer, twice under it and rebuilt, as a table; some ten minutes
 # make bench  what the layer costs and saves, with the driver's disk cache as installed and without; some eight minutes
-# make bench-more  stores of any size, identifiers, threads, skipped processes, memory
+# make bench-more  stores of any size, threads, memory
 # make gain   what a player gains whose driver cache is too small: three programs take turns, with and without the layer
 # make fuzz   hostile files for everything that reads one: INPUTS of them, 300000 by default; minutes
 # make fuzz-shim   hostile programs for the layer's entry points, with libFuzzer for SECONDS, 60 by default
 # make sanitizers  the layer's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; an hour
 # make analyze     clang-tidy over shim/; a minute
-# make stress programs killed a thousand times on one store, and many at once; minutes
-# make corruption  corrupted data of every kind, with the layer and without: INPUTS of each, 10000 by default; minutes
+# make stress programs that are killed a thousand times on one store; minutes
+# make corruption  damage to files of the store and of programs: INPUTS times, 2000 by default; minutes
 # make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes
-# make soak   eight processes on one store, with all that can go wrong, for MINUTES, 10 by default
+# make soak   the same with failing drivers and disks and damaged files, for MINUTES, 10 by default
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make gpu    draws with pipelines of every sort on this machine's GPU, with each carrier, and compares images; a minute
 # make coverage  how much of C and Python the tests run, by folder; some ten minutes
@@ -44,7 +44,7 @@ PYTHON ?=
 export PYTHON
 # Each of pytest's workers reads all tests: 2.5 s of a processor with the bytecode that an earlier one wrote, 8 without.
 unexport PYTHONDONTWRITEBYTECODE
-INPUTS ?= $(if $(filter corruption,$(MAKECMDGOALS)),10000,300000)
+INPUTS ?= $(if $(filter corruption,$(MAKECMDGOALS)),2000,300000)
 PROGRAMS ?= 2000
 SECONDS ?= 60
 CLANG_TIDY ?= clang-tidy-19
@@ -97,7 +97,7 @@ bytecode: | $(VENV)/extra-test
 	@$(BIN)/pytest -q --collect-only >/dev/null 2>&1 || true
 
 # Of tests/unit, and of that one test of the layer.
-CHECKED := $(addprefix programs-,demo layer binaries null_hardware driver storage)
+CHECKED := $(addprefix programs-,demo layer binaries driver storage)
 check: setup $(VENV)/extra-test $(CHECKED) lint
 	$(BIN)/pytest -q -n auto --dist worksteal tests/unit "tests/layer/test_main_job.py::test_second_run_compiles_nothing[mixed]"
 
@@ -151,9 +151,7 @@ gain: setup programs-demo
 
 bench-more: setup programs
 	$(BIN)/python tests/bench/scale.py
-	$(BIN)/python tests/bench/identifiers.py
 	$(BIN)/python tests/bench/threads.py
-	$(BIN)/python tests/bench/skip.py
 	$(BIN)/python tests/bench/memory.py
 
 fuzz: setup
@@ -189,18 +187,18 @@ coverage: setup $(VENV)/extra-test
 	@$(BIN)/python tests/coverage/run.py
 
 stress: setup $(VENV)/extra-test programs
-	@$(BIN)/python tests/stress/many.py
-	@$(BIN)/python tests/stress/kill.py
+	$(BIN)/python tests/soak/run.py --kills 1000
 	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_killed.py
 
-corruption: setup programs
-	@$(BIN)/python tests/corruption/run.py --inputs $(INPUTS)
+RECOVERY := $(addprefix programs-,driver recovery binaries)
+corruption: setup $(VENV)/extra-test $(RECOVERY)
+	$(BIN)/python -P tests/recovery/run.py --only damage --moments $(INPUTS) --seed $(SEED) --jobs $(JOBS)
 
-recovery: setup $(VENV)/extra-test programs-driver programs-recovery
+recovery: setup $(VENV)/extra-test $(RECOVERY)
 	$(BIN)/python -P tests/recovery/run.py --moments $(MOMENTS) --seed $(SEED) --jobs $(JOBS)
 
-soak: setup programs
-	@$(BIN)/python tests/soak/run.py --minutes $(MINUTES)
+soak: setup $(VENV)/extra-test programs
+	$(BIN)/python tests/soak/run.py --faults --minutes $(MINUTES)
 
 gpu: setup programs-recipes
 	@$(BIN)/python tests/gpu/gpu.py

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import glob
-
-#: A library for LD_PRELOAD that answers as the kernel's driver would, in Debian's package mesa-drm-shim. From 26.0 on
-#: Mesa has no other way; before, RADV_FORCE_FAMILY alone did it. .ci/system-packages installs it where it is needed.
-DRM_SHIM = next(iter(glob.glob("/usr/lib/*/libamdgpu_noop_drm_shim.so")), "")
-
-#: The device of gpu("navi21"): as Mesa names one without hardware, and as it names the one of that library.
-NULL_HARDWARE, SHIM_DEVICE = "Null hardware (RADV NAVI21)", "AMD Radeon RX 6800 (RADV NAVI21)"
-DEVICE = SHIM_DEVICE if DRM_SHIM else NULL_HARDWARE
+import json
+from pathlib import Path
 
 
 def manifest() -> str:
@@ -18,9 +12,32 @@ def manifest() -> str:
     return next(iter(sorted(glob.glob("/usr/share/vulkan/icd.d/radeon_icd*.json"))), "")
 
 
+def _has_null_hardware() -> bool:
+    """Whether RADV_FORCE_FAMILY is enough: up to Mesa 25.0, which has this version of Vulkan."""
+    version = json.loads(Path(manifest()).read_text())["ICD"]["api_version"] if manifest() else "0"
+    return tuple(map(int, version.split("."))) <= (1, 4, 305)
+
+
+#: A library for LD_PRELOAD that answers as the kernel's driver would, in Debian's package mesa-drm-shim. With it RADV
+#: takes commands, of which it executes none.
+DRM_SHIM = next(iter(glob.glob("/usr/lib/*/libamdgpu_noop_drm_shim.so")), "")
+
+#: The device of gpu("navi21"): as Mesa names one without hardware, and as it names the one of that library.
+NULL_HARDWARE, SHIM_DEVICE = "Null hardware (RADV NAVI21)", "AMD Radeon RX 6800 (RADV NAVI21)"
+DEVICE = NULL_HARDWARE if _has_null_hardware() else SHIM_DEVICE
+
+
 def gpu(family: str) -> dict[str, str]:
     """Returns the variables that give RADV a GPU of this family."""
-    if DRM_SHIM:
-        # VK_EXT_descriptor_heap is an experiment in Mesa 26.1.
-        return {"LD_PRELOAD": DRM_SHIM, "AMDGPU_GPU_ID": family, "RADV_EXPERIMENTAL": "heap"}
-    return {"RADV_FORCE_FAMILY": family}
+    if _has_null_hardware():
+        return {"RADV_FORCE_FAMILY": family}
+    # VK_EXT_descriptor_heap is an experiment in Mesa 26.1.
+    return {"LD_PRELOAD": DRM_SHIM, "AMDGPU_GPU_ID": family, "RADV_EXPERIMENTAL": "heap"}
+
+
+def gpu_with_queues(family: str) -> dict[str, str | None]:
+    """Returns the variables for programs that submit commands or show a window: a GPU with memory and queues, and an X
+    server of any kind."""
+    assert DRM_SHIM, "mesa-drm-shim is not installed; `make test` installs it"
+    own = {"LD_PRELOAD": DRM_SHIM, "AMDGPU_GPU_ID": family, "MESA_VK_WSI_DEBUG": "linear,sw"}
+    return {**own, "RADV_FORCE_FAMILY": None}

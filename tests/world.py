@@ -34,7 +34,6 @@ ROOT = Path(__file__).resolve().parents[1]
 OTHER_BUILD = ("PYLAYER_TEST_BUILD", "PYLAYER_TEST_PACKAGE")
 BUILD = Path(os.environ.get("PYLAYER_TEST_BUILD", ROOT / "build"))
 PACKAGE = Path(os.environ.get("PYLAYER_TEST_PACKAGE", Path(pylayer.__file__).parent))
-NULL_HARDWARE = "VK_LAYER_PYLAYER_TEST_null_hardware"
 
 #: Prefixes of variables that the shell may have set and that must not reach a test.
 FOREIGN = ("VK_", "PYLAYER_", "MESA_", "RADV_", "AMDGPU_", "XDG_", "PYTHON", "QSG_", "QT_")

@@ -2,7 +2,6 @@
  * How much memory a process needs for COUNT pipelines, all of which it keeps.
  *
  *   memory COUNT none|empty|FILE [NEW_FILE]
- *   memory COUNT caches    the same of COUNT empty VkPipelineCaches, without pipelines
  *
  * none: without a VkPipelineCache. empty: with one that begins empty. FILE: with one that is loaded from this file, which
  * is read as games read theirs: into memory that is freed after vkCreatePipelineCache. NEW_FILE gets the cache's data in
@@ -130,13 +129,9 @@ int main(int argument_count, char **arguments)
 
     Memory before = memory_now();
     uint64_t start = now_ns();
-    bool caches = !strcmp(arguments[2], "caches");
-    VkPipelineCache cache = !caches && strcmp(arguments[2], "none") ? create_cache(arguments[2]) : VK_NULL_HANDLE;
+    VkPipelineCache cache = strcmp(arguments[2], "none") ? create_cache(arguments[2]) : VK_NULL_HANDLE;
     for (uint32_t i = 0; i < count; ++i)
-        if (caches)
-            create_cache("empty"); /* the end of the process frees it */
-        else
-            pipelines[i] = create(i, cache);
+        pipelines[i] = create(i, cache);
     uint64_t create_ns = now_ns() - start;
     Memory at_once = memory_now();
     nanosleep(&(struct timespec){1, 0}, NULL);

@@ -26,9 +26,6 @@ from world import BUILD, LAYER_NAME, World
 
 LIMIT = 1.10
 
-#: Empty VkPipelineCaches, of which the memory is measured.
-CACHES = 10000
-
 
 class Way(NamedTuple):
     """With what a process creates its pipelines."""
@@ -75,21 +72,16 @@ class Bench:
             self.worlds[name] = world
         return self.worlds[name]
 
-    def run(self, way: Way, save: bool = False, count: int | None = None) -> dict[str, Any]:
+    def run(self, way: Way, save: bool = False) -> dict[str, Any]:
         """A program with a cache file writes it again, as programs do, when its memory was measured."""
         world = self.world(way)
         file = str(world.directory / "own.cache")
         cache = file if way.cache == "FILE" else way.cache
-        command = [str(BUILD / "bench" / "memory"), str(self.count if count is None else count), cache]
+        command = [str(BUILD / "bench" / "memory"), str(self.count), cache]
         command += [file] if save or way.cache == "FILE" else []
         process = world.run(command, timeout=3600, VK_INSTANCE_LAYERS=LAYER_NAME if way.carrier else None)
         result: dict[str, Any] = json.loads(process.stdout)
         return result
-
-    def cache_bytes(self) -> float:
-        """Returns how much memory an empty VkPipelineCache takes in the driver."""
-        samples = [self.run(Way("", "caches"), count=count)["settled"]["anonymous"] for count in (0, CACHES)]
-        return float(samples[1] - samples[0]) / CACHES
 
     def compiled(self) -> dict[Way, dict[str, Any]]:
         """Runs once what compiles, side by side. Afterwards files and stores have all pipelines, and what a first run
@@ -160,18 +152,14 @@ def main() -> None:
     samples: dict[Way, list[dict[str, Any]]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
         bench = Bench(Path(directory), options.count, options.here)
-        cache_bytes = bench.cache_bytes()
         compiled = bench.compiled()
         for _ in range(options.rounds):
             for way in WAYS:
                 samples[way].append(compiled[way] if way.compiles else bench.sample(way))
     rows = figures(samples)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(
-        json.dumps({"count": options.count, "cache_bytes": cache_bytes, "figures": rows}, indent=2) + "\n"
-    )
+    options.json.write_text(json.dumps({"count": options.count, "figures": rows}, indent=2) + "\n")
     show(console, rows, options.count)
-    console.print(f"An empty VkPipelineCache of the driver takes {cache_bytes:.0f} bytes.")
 
 
 if __name__ == "__main__":

@@ -76,34 +76,16 @@ def _distinct(cells: list[Cell], count: int) -> Iterator[Cell]:
         yield cell if number < len(cells) else cell.another(source)
 
 
-def write(root: Path, real: Folder, cells: list[Cell], count: int, programs: int = 1) -> Folder:
-    """A store of journals with ``count`` cells, each program's behind the other's."""
+def write(root: Path, real: Folder, cells: list[Cell], count: int) -> None:
+    """A store of journals with ``count`` cells of one program."""
     folder = Folder(str(root), real.identity)
     folder.prepare()
-    journal: Journal | None = None
-    each = count // programs
-    for number, cell in enumerate(_distinct(cells, count)):
-        if number % each == 0:
-            if journal is not None:
-                journal.close()
-            program = number // each + 1
-            journal = Journal(folder.path, real.identity, program, f"program {program}")
-        assert journal is not None
-        journal.append(
-            format.record_parts(
-                format.CELL,
-                cell.data,
-                xxhash.xxh3_128_digest(cell.data),
-                cell.kind,
-                0,
-                cell.create_ns,
-                cell.fingerprint,
-                cell.last_used,
-            )
-        )
-    if journal is not None:
-        journal.close()
-    return folder
+    journal = Journal(folder.path, real.identity, 1, "program")
+    for cell in _distinct(cells, count):
+        fields = (cell.kind, 0, cell.create_ns, cell.fingerprint, cell.last_used)
+        digest = xxhash.xxh3_128_digest(cell.data)
+        journal.append(format.record_parts(format.CELL, cell.data, digest, *fields))
+    journal.close()
 
 
 def fold(folder: Folder) -> None:
@@ -113,8 +95,3 @@ def fold(folder: Folder) -> None:
         for _ in work.steps():
             pass
         assert work.result.claimed and not work.result.damage
-
-
-def size_of(folder: Folder) -> int:
-    """Bytes of the files that a device loads."""
-    return sum(Path(path).stat().st_size for path in folder.files(None))

@@ -1,7 +1,7 @@
 """Runs the fuzz targets: ``python tests/fuzz/run.py --inputs 10000``, of one target with ``--target``.
 
-Inputs are made from the seeds in corpus/ by mutators that know the formats; a number seeds them, so that a run can be
-repeated. An input that fails is written to build/fuzz/, and ``--repeat FILE`` tries it again.
+Mutators that know the formats make inputs of seeds; a number seeds them, so that a run can be repeated. An input that
+fails is written to build/fuzz/, and ``--repeat FILE`` tries it again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,6 @@ FAILED = HERE.parent.parent / "build" / "fuzz"
 
 #: Of the inputs so many are tried with a look at memory, which makes them slow.
 MEMORY_EVERY = 128
-
-
-def corpus(name: str) -> list[bytes]:
-    return [path.read_bytes() for path in sorted((HERE / "corpus" / name).iterdir())]
 
 
 def one_input(target: Any, data: bytes, with_memory: bool) -> None:
@@ -73,7 +69,7 @@ def run(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, Failure
     signal.signal(signal.SIGALRM, on_alarm)
     signal.signal(signal.SIGPROF, on_alarm)
     rng = random.Random(f"{name}{seed}")
-    pool = corpus(name)
+    pool = [data for _, data in sorted(shapes.seeds()[name].items())]
     extra = [*pool, *(shapes.large(target.large).values())]
     began, done = time.monotonic(), 0
     while done < max(inputs, len(extra)) and time.monotonic() - began < seconds:

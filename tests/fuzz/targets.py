@@ -316,13 +316,15 @@ def _take_steps(work: fold.Fold) -> None:
 
 def _digests(place: Folder, program: int | None) -> set[bytes]:
     loaded = Loaded()
+    digests = set()
     for batch in place.load(program, loaded):
-        for start, size in zip(batch.offsets, batch.sizes, strict=True):
+        for start, size, digest in zip(batch.offsets, batch.sizes, batch.digests, strict=True):
             data = bytes(batch.data[start : start + size])
-            require(len(data) == size and xxhash.xxh3_128_digest(data) in loaded.digests, "a wrong record is loaded")
+            require(len(data) == size and xxhash.xxh3_128_digest(data) == digest, "a wrong record is loaded")
+            digests.add(digest)
     for what in (*loaded.damage, *loaded.torn):
         require(what.outcome in outcomes.STORE, f"outcome {what.outcome!r}")
-    return loaded.digests
+    return digests
 
 
 _good: dict[str, bytes] = {}
@@ -380,8 +382,8 @@ def structures(data: bytes) -> None:
     require(isinstance(what, str), "a problem without words")
     if what:
         return
-    count, key_size, _, key = binaries.HEADER.unpack_from(data)
-    again = binaries.HEADER.pack(count, key_size, 0, key[:key_size])
+    count, key_size, global_key, key = binaries.HEADER.unpack_from(data)
+    again = binaries.HEADER.pack(count, key_size, global_key, key[:key_size])
     place = len(again) + count * binaries.ENTRY.size
     content = b""
     for number in range(count):

@@ -8,11 +8,10 @@ import zlib
 from pathlib import Path
 
 import pytest
-from world import LAYER_NAME, NULL_HARDWARE, ROOT, World, icd_file
+import radv
+from world import LAYER_NAME, ROOT, World, icd_file
 
 PROGRAMS = ROOT / "tests" / "programs"
-NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
-UNDER_BOTH = f"{LAYER_NAME}:{NULL_HARDWARE}"
 
 
 def twice(
@@ -21,10 +20,11 @@ def twice(
     """Runs the program twice and returns the counters of both runs. Asserts that the first compiles at least ``least``
     pipelines and the second none. Nor does one on another card, for which `pylayer rebuild` has compiled what the first
     recorded, but for the ``others`` that the program creates only there."""
+    first_card, new_card = ({**environment, **radv.gpu_with_queues(family)} for family in ("navi21", "navi31"))
     for _ in range(2):
-        world.run(command, VK_INSTANCE_LAYERS=UNDER_BOTH, **environment)
-    world.pylayer("rebuild", **{**environment, **NEW_CARD})
-    world.run(command, VK_INSTANCE_LAYERS=UNDER_BOTH, **{**environment, **NEW_CARD})
+        world.run(command, **first_card)
+    world.pylayer("rebuild", **new_card)
+    world.run(command, **new_card)
     first, second, elsewhere = (run["counters"] for run in world.runs())
     assert (elsewhere["compiled"], elsewhere["plain_compiled"]) == (others, 0) and elsewhere["hits"] > others
     assert first["compiled"] >= least and first["pipelines"] == second["pipelines"]
@@ -77,7 +77,7 @@ def test_qt_quick(world: World, tmp_path: Path) -> None:
     twice(world, command, 5, **home)
     cache.unlink()
     shutil.rmtree(tmp_path / "qt")
-    world.run(command, VK_INSTANCE_LAYERS=UNDER_BOTH, **home)
+    world.run(command, **home, **radv.gpu_with_queues("navi21"))
     assert world.last()["compiled"] == 0
     alone = cache.read_bytes()
     assert len(alone) > 10_000

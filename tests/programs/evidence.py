@@ -1,6 +1,6 @@
 """Programs that nobody here wrote, without the layer, twice under it and rebuilt for another card: ``make evidence``.
 
-On RADV, which compiles for a GPU that is not there, over the test layer of tests/null_hardware, nothing is executed.
+On RADV, which compiles for a GPU that is not there (tests/radv.py), nothing is executed.
 What a program draws or computes is compared on Lavapipe, without the layer and under it. As root, Debian's programs run
 as nobody. What is not installed is named and left out; packages of PyPI and npm are fetched to build/evidence. Words on
 the command line choose programs. Exit status 1 if the last run of a program compiled something, or the one after
@@ -29,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import radv
 import recorded_state
-from world import LAYER_NAME, NULL_HARDWARE, ROOT, World
+from world import LAYER_NAME, ROOT, World
 
 from pylayer.store import state, timeline
 
@@ -47,7 +47,7 @@ CUBE = "vkcube --c 30 --suppress_popups"
 #: Mesa's disk cache: off, and in a directory that is filled by runs without the layer.
 OFF = {"MESA_SHADER_CACHE_DISABLE": "1"}
 FILLED = {"MESA_SHADER_CACHE_DISABLE": "false"}
-NEW_CARD = OFF | radv.gpu("navi31")
+NEW_CARD = OFF | {"AMDGPU_GPU_ID": "navi31"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +142,7 @@ TABLE = [
         "deb:vulkan-tools gfxreconstruct",
         "gfxrecon-replay $PREPARED/capture.gfxr",
         drivers="radv",
-        prepare=f"VK_INSTANCE_LAYERS=VK_LAYER_LUNARG_gfxreconstruct:{NULL_HARDWARE} "
+        prepare=f"VK_INSTANCE_LAYERS=VK_LAYER_LUNARG_gfxreconstruct "
         f"GFXRECON_CAPTURE_FILE=$PREPARED/capture.gfxr GFXRECON_CAPTURE_FILE_TIMESTAMP=false {CUBE}",
     ),
     script("wgpu_compute.py", "pypi:wgpu"),
@@ -286,6 +286,8 @@ class Runner:
     def __init__(self, program: Program, directory: Path, driver: str, screen: Screen) -> None:
         self.program, self.screen, self.driver = program, screen, driver
         self.world = World(directory, driver)
+        if driver == "radv":
+            self.world.environment = self.world.environment_with(radv.gpu_with_queues("navi21"))
         (directory / "loop.dol").write_bytes(LOOP)
         self.nobody = os.geteuid() == 0 and program.package.startswith("deb:")
         self.world.environment |= {"DISPLAY": screen.name, "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games"}
@@ -314,7 +316,7 @@ class Runner:
         chosen = [LAYER_NAME] if pylayer else []
         if self.other:
             chosen.insert(0 if self.program.beside[1] else 1, self.other)
-        return ":".join(chosen + ([NULL_HARDWARE] if self.driver == "radv" else []))
+        return ":".join(chosen)
 
     def run(self, pylayer: bool, cache: dict[str, str]) -> Result:
         return self.shell(self.program.command.replace("{python}", str(PYTHON)), self.layers(pylayer), cache)

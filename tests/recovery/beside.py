@@ -1,6 +1,6 @@
 """What others do with a store meanwhile, over and over until told to stop: `beside.py WHAT PLACE`.
 
-It prints a line when it has begun, and ends when its standard input does. WHAT: fold, trim, rm, verify (--repair),
+It prints a line when it has begun, and ends when its standard input does. WHAT: trim (which folds), rm, verify,
 pull (from what ``publish`` published), program (the demo program, with other pipelines).
 """
 
@@ -22,13 +22,12 @@ from world import BUILD
 from pylayer.fleet.publishing import Publication, upload
 from pylayer.fleet.signatures import public_of
 from pylayer.fleet.storage import open_to_write
-from pylayer.store.fold import Fold
-from pylayer.store.folder import Folder, identity_names, read_identity
+from pylayer.store.folder import identity_names, read_identity
 from pylayer.store.store import Store
 
 #: Of which others is told what they do.
 COMMANDS = {"trim": ["trim"], "rm": ["rm", "--pipelines", "--all", "--yes"], "verify": ["ls", "--verify", "--repair"]}
-OTHERS = ("fold", "pull", "program", *COMMANDS)
+OTHERS = ("pull", "program", *COMMANDS)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 KEYS = {public_of(KEY): "builder"}
 
@@ -53,20 +52,8 @@ def pull(place: Path) -> None:
             Machine(place / "store", KEYS, identity).pull(f"file://{place.parent / 'www'}")
 
 
-def fold_all(store: Path) -> None:
-    """Folds everything that can be folded just now."""
-    for name in identity_names(str(store)):
-        identity = read_identity(str(store), name)
-        folder = Folder(str(store), identity) if identity is not None else None
-        for program in folder.programs() if folder else ():
-            for _ in Fold(folder, program, everything=True).steps():
-                pass
-
-
 def action_of(what: str, place: Path) -> Callable[[], Any]:
     """What is to be done over and over."""
-    if what == "fold":
-        return lambda: fold_all(place / "store")
     if what == "pull":
         return lambda: pull(place)
     if what == "program":

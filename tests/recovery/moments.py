@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from recovery import damage
 from recovery.beside import OTHERS
 from world import PACKAGE
 
@@ -106,6 +107,8 @@ class Moment:
     arguments: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
     umask: int = -1
+    #: What is damaged before it: arguments of damage.damage.
+    damage: tuple[str, str, int] | tuple[()] = ()
     #: The run ends by it.
     dies: bool = False
     #: The machine starts anew after it, and what was not synced is lost.
@@ -227,13 +230,27 @@ def of_others(scenario: str, driver: str, commands: dict[str, int], calls: list[
             yield Moment(kind, scenario, f"{death}, then outside", death, dies=True, prefix=prefix)
 
 
+#: So often each kind of damage can be drawn, with another seed.
+SEEDS = 300
+
+
+def of_damage(scenario: str) -> Iterator[Moment]:
+    """Moments before a run: its files are damaged."""
+    for target, kind in damage.names(scenario):
+        for seed in range(SEEDS):
+            yield Moment(f"damage: {target}", scenario, f"{kind} {seed}", damage=(target, kind, seed))
+
+
 def all_of(scenario: str, driver: str, commands: dict[str, int], calls: list[str]) -> list[Moment]:
     """Every moment that can be drawn."""
+    if scenario.startswith("strict"):
+        return list(of_damage(scenario))
     found = [
         *(of_driver(scenario, commands) if driver == "test" else ()),
         *of_calls(scenario, calls),
         *of_run(scenario, driver),
         *of_others(scenario, driver, commands, calls),
+        *of_damage(scenario),
     ]
     # A program that ends at once, without its exit handlers, stores nothing: what is set aside after a death is not
     # stored anew.

@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from recovery.moments import Moment, all_of
 from recovery.scenarios import SCENARIOS
-from recovery.trial import Bench, Outcome, as_json
+from recovery.trial import Bench, Outcome
 
 
 def draw(moments: Iterable[Moment], count: int, seed: int) -> list[Moment]:
@@ -66,12 +66,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moments", type=int, default=2000, help="how many are drawn; 0: all (2000)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
-    parser.add_argument("--only", action="append", default=[], metavar="KIND", help="only moments of this kind")
+    parser.add_argument("--only", action="append", default=[], metavar="KIND", help="only moments whose kind begins so")
     parser.add_argument("--in", dest="scenarios", action="append", default=[], choices=SCENARIOS, metavar="SCENARIO")
     parser.add_argument("--like", default="", help="only moments with this text in their name")
     parser.add_argument("--jobs", type=int, default=2, help="trials at a time (2)")
     parser.add_argument("--list", action="store_true", help="print the moments that would be drawn")
-    parser.add_argument("--findings", type=Path, help="write a line of JSON for each failure to this file")
     options = parser.parse_args()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="recovery-") as directory:
@@ -80,22 +79,21 @@ def main() -> int:
             moment
             for name in options.scenarios or SCENARIOS
             for moment in all_of(name, SCENARIOS[name].driver, benches(name).commands, benches(name).calls)
-            if (not options.only or moment.kind in options.only) and options.like in moment.name
+            if moment.kind.startswith(tuple(options.only or [""])) and options.like in moment.name
         ]
         drawn = draw(every, options.moments, options.seed)
         if options.list:
             print(*drawn, sep="\n")
             return 0
-        return report(outcomes(benches, drawn, options.jobs), len(every), started, options.findings)
+        return report(outcomes(benches, drawn, options.jobs), len(every), started)
 
 
-def report(found: Iterator[Outcome], possible: int, started: float, findings: Path | None) -> int:
+def report(found: Iterator[Outcome], possible: int, started: float) -> int:
     """Prints what came of the moments, and returns the exit status. ``by rule``: harm that lasts as documented."""
     drawn: Counter[str] = Counter()
     missed: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     by_rule: Counter[str] = Counter()
-    out = findings.open("w") if findings else None
     for outcome in found:
         kind = outcome.moment.kind
         drawn[kind] += outcome.came
@@ -104,9 +102,7 @@ def report(found: Iterator[Outcome], possible: int, started: float, findings: Pa
         if outcome.wrong and not outcome.by_rule:
             failed[kind] += 1
             print(f"{outcome.moment}\n    after {outcome.after or 'no'} clean runs as before")
-            print(*(f"    {line}" for line in outcome.wrong), sep="\n", flush=True)
-            if out:
-                print(as_json(outcome), file=out, flush=True)
+            print(*(f"    {line}" for line in (*outcome.wrong, outcome.bad)), sep="\n", flush=True)
     print(f"{'kind':<20}{'drawn':>8}{'not met':>8}{'by rule':>8}{'failed':>8}")
     for kind in sorted(drawn):
         print(f"{kind:<20}{drawn[kind]:>8}{missed[kind]:>8}{by_rule[kind]:>8}{failed[kind]:>8}")

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline_binaries import APPLICATION
+from world import BUILD
+
 EIGHT = ("--count", "8")
+EIGHT_13 = ("--api", "1.3", *EIGHT)
 TWELVE = ("--count", "12")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One world. Arguments are those of the demo program."""
+    """One world. Arguments are those of its program."""
 
     name: str
     #: The runs that fill the store.
@@ -22,6 +26,7 @@ class Scenario:
     script: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     driver: str = "test"
+    program: tuple[str, ...] = (str(BUILD / "demo" / "pipelines"), "--json")
 
 
 SCENARIOS = {
@@ -32,7 +37,12 @@ SCENARIOS = {
         Scenario("first", (), EIGHT),
         Scenario("own cache", (("--cache", "cache", "--cache-save", "cache", *EIGHT),) * 2,
                  ("--cache", "cache", "--cache-save", "cache", *TWELVE)),
-        Scenario("binaries", (EIGHT, EIGHT), TWELVE, settings={"carrier": "binaries"}),
+        Scenario("binaries", (EIGHT_13, EIGHT_13), ("--api", "1.3", *TWELVE), settings={"carrier": "binaries"}),
+        Scenario("strict own cache", (("--cache", "cache", "--cache-save", "cache", *EIGHT),) * 2,
+                 ("--cache", "cache", "--cache-save", "cache", *TWELVE), settings={"application_caches": "strict"}),
+        Scenario("strict own binaries", ((*EIGHT, "--archive", "archive", "--source", "capture"),) * 2,
+                 (*TWELVE, "--archive", "archive", "--source", "capture"),
+                 settings={"application_caches": "strict"}, program=(APPLICATION,)),
         Scenario("libraries", (("--gpl", "--count", "2"),) * 2, ("--gpl", "--count", "3")),
         Scenario("deferred", (("--ray-tracing", "--deferred", "1", "--count", "4"),) * 2,
                  ("--ray-tracing", "--deferred", "1", "--count", "6")),

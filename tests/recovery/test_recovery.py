@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recovery.moments import TRANSFERS, Moment, all_of
+from recovery.damage import TARGETS
+from recovery.moments import TRANSFERS, Moment, all_of, of_damage
 from recovery.run import draw
 from recovery.scenarios import SCENARIOS
 from recovery.trial import Bench
@@ -30,6 +32,28 @@ def test_two_clean_runs_after_one_bad_moment(tmp_path: Path, scenario: str) -> N
     failed = [outcome for outcome in outcomes if outcome.wrong and not outcome.by_rule]
     assert [(str(outcome.moment), outcome.wrong) for outcome in failed] == []
     assert sum(outcome.came for outcome in outcomes) > len(outcomes) * 3 / 4
+
+
+#: Damage that is drawn of each sort.
+DAMAGE = 5
+
+
+@pytest.mark.parametrize("scenario", TARGETS)
+def test_no_damaged_data_reaches_the_driver(tmp_path: Path, scenario: str) -> None:
+    """After the store's files or the program's own were damaged, no byte reaches the driver that it did not return,
+    and the program's results are those without the layer. What was lost is compiled and stored again."""
+    bench = Bench(tmp_path / "bench", SCENARIOS[scenario])
+    drawn = draw(of_damage(scenario), DAMAGE * len(TARGETS[scenario]), seed=1)
+    outcomes = [bench.trial(moment) for moment in drawn]
+    assert [(str(outcome.moment), outcome.wrong) for outcome in outcomes if outcome.wrong] == []
+    assert sum(outcome.came for outcome in outcomes) > len(outcomes) / 2
+
+
+def test_damaged_data_that_reaches_the_driver_is_found(tmp_path: Path) -> None:
+    """The search fails damage that the driver is given: here by a layer that passes everything."""
+    bench = Bench(tmp_path / "bench", replace(SCENARIOS["strict own cache"], settings={"application_caches": "pass"}))
+    outcome = bench.trial(Moment("damage", "strict own cache", "", damage=("cache", "one byte", 1)))
+    assert outcome.came and any("'violations': 1" in line for line in outcome.wrong)
 
 
 def test_lasting_harm_is_found(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from recovery.beside import publish
+from recovery.damage import damage
 from recovery.moments import Moment
 from recovery.scenarios import Scenario
 from scripted_driver import read_counts
@@ -26,7 +26,6 @@ from pylayer.store import deaths, runs, verdict_files
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.verdicts import ADDED_CALL
 
-DEMO = str(BUILD / "demo" / "pipelines")
 TRACER = str(BUILD / "tests" / "moment")
 WATCH = str(BUILD / "tests" / "libwatch.so")
 #: A run that takes longer hangs.
@@ -55,7 +54,7 @@ OF_ANOTHER_DEVICE = {"identity": 1, "plan": 1}
 #: And what others leave that are no bad moment: what was pulled, the other program's own files.
 OF_OTHERS = {
     "pull": {"index": 1, "state": 1, "pulled": 1, "records": 3},
-    "program": dict.fromkeys(("records", "timelines", "runs", "histories", "state"), 1000),
+    "program": dict.fromkeys(("records", "timelines", "runs", "histories", "state", "plan"), 1000),
 }
 
 
@@ -127,8 +126,9 @@ class Bench:
             (self.place / name).mkdir(mode=0o700)
         for arguments in scenario.before:
             self.run(arguments)
-        self.alone = seen(Run.of(self.run(scenario.arguments, layered=False)[0]))
         self.place.rename(self.prepared)
+        self.renew()  # what the program keeps in a run without the layer, the layer never sees
+        self.alone = seen(Run.of(self.run(scenario.arguments, layered=False)[0]))
         #: Names of the driver's commands and how often a run without a moment makes them, and its system calls.
         self.commands, self.calls = self.dry_run()
         #: The states after clean runs that no bad moment preceded.
@@ -171,7 +171,7 @@ class Bench:
         """Runs the program. Returns the finished process, and whether it had to be killed."""
         (self.place / "apart" / "counts").unlink(missing_ok=True)
         environment = self.world.environment_with(self.environment(script, layered, **more))
-        command = [*prefix, DEMO, "--json", *arguments]
+        command = [*prefix, *self.scenario.program, *arguments]
         process = subprocess.Popen(
             command,
             env=environment,
@@ -206,7 +206,7 @@ class Bench:
             {name: run.get("counters", {}).get(name, 0) for name in RUN_COUNTERS},
             run.get("carrier", "unknown"),
             "interpreter=1" in watched,
-            [line for line in done.stderr.splitlines() if line.startswith("pylayer: ")],
+            [line for line in done.stderr.splitlines() if line.startswith(("pylayer: ", "Traceback"))],
             self.files(),
         )
 
@@ -292,6 +292,8 @@ class Bench:
     def trial(self, moment: Moment) -> Outcome:
         """Draws one moment."""
         self.renew()
+        if moment.damage:
+            return self.damaged(moment)
         before = {path: path.stat() for path in self.place.rglob("*")}
         done, came = self.bad_run(moment)
         outcome = Outcome(moment, came, bad=f"exit {done.returncode}: {done.stderr.strip()[-600:]}")
@@ -302,6 +304,20 @@ class Bench:
             if done.returncode in (-11, -6, -7, -4, 128 + 11, 128 + 6, 128 + 7, 128 + 4) and not moment.may_crash:
                 outcome.wrong.append(f"the run with the bad moment crashes: {done.returncode}")
             self.follow(moment, outcome)
+        return outcome
+
+    def damaged(self, moment: Moment) -> Outcome:
+        """Draws a moment that damages files. Nothing of it may reach the driver, and what it cost is stored again."""
+        outcome = Outcome(moment, came=damage(self.place, *moment.damage) > 0)
+        for number in range(1 + CLEAN_RUNS):
+            state = self.clean()
+            if state.seen != self.alone:
+                outcome.wrong.append(f"run {number + 1}: the program sees {state.seen}, alone {self.alone}")
+            if state.driver["violations"] or any(line.startswith("Traceback") for line in state.lines):
+                outcome.wrong.append(f"run {number + 1}: {state.driver}, {state.lines}")
+        if state.run["compiled"] > self.baseline[CLEAN_RUNS - 1].run["compiled"]:
+            outcome.wrong.append(f"compiled {state.run['compiled']} in the last run")
+        outcome.after = 0 if outcome.wrong else CLEAN_RUNS
         return outcome
 
     def after_bad_run(self, moment: Moment, before: dict[Path, os.stat_result]) -> None:
@@ -374,12 +390,3 @@ class Bench:
                 entries += known.entries.values()
             found += [one.rule.name for one in entries if one.type == ADDED_CALL and one.holds(time.time())]
         return found
-
-
-def summary(outcome: Outcome) -> dict[str, Any]:
-    """One line of JSON for a moment that was not recovered from."""
-    return {"moment": str(outcome.moment), "after": outcome.after, "wrong": outcome.wrong, "bad run": outcome.bad}
-
-
-def as_json(outcome: Outcome) -> str:
-    return json.dumps(summary(outcome))

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import radv
 import recorded_runs
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 from report import made_up
 from report.browser import DESKTOP, PHONE, launch, opened, overflow, pixels, ready, until
-from world import LAYER_NAME, NULL_HARDWARE, ROOT, World
+from world import ROOT, World
 
 from pylayer.report import compare, figures, page, recorded
 
@@ -383,7 +384,7 @@ def test_real_programs(browser: Browser, world: World, tmp_path: Path) -> None:
     world.demo("--count", 10)
     world.demo("--count", 15)
     script = str(ROOT / "tests" / "programs" / "wgpu_render.py")
-    world.run([sys.executable, script], VK_INSTANCE_LAYERS=f"{LAYER_NAME}:{NULL_HARDWARE}")
+    world.run([sys.executable, script], **radv.gpu_with_queues("navi21"))
     with opened(browser, write_page(world.store, tmp_path / "real.html")) as page:
         titles = page.locator("article h2").all_inner_texts()
         assert len(titles) == 3 and [title.startswith("pipelines, ") for title in titles] == [True, True, False]
