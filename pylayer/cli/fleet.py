@@ -221,8 +221,7 @@ def publish_command(exports: tuple[str, ...], key: str) -> None:
 
     \b
     Example:
-      pylayer export all.pylayer --app '*' --sign builder.key
-      pylayer fleet publish all.pylayer --key builder.key
+      pylayer fleet publish builder-1.pylayer builder-2.pylayer --key builder.key
     """
     from ..fleet.folder import scratch
     from ..fleet.publishing import only_publisher, publish

@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.fleets import Machine
 from world import BUILD
 
-from pylayer.fleet.publishing import Publication, upload
-from pylayer.fleet.signatures import public_of
+from pylayer.fleet.folder import scratch
+from pylayer.fleet.publishing import publish as publish_exports
+from pylayer.fleet.signatures import append_signature, public_of
 from pylayer.fleet.storage import open_to_write
 from pylayer.store.folder import identity_names, read_identity
 from pylayer.store.store import Store
@@ -40,8 +41,11 @@ def publish(store: Path, www: Path) -> None:
     assert identity is not None
     storage = open_to_write(f"file://{www}")
     programs = {int(path.name[:16], 16): "pipelines" for path in store.glob("store/*/*.closed")}
-    list(upload(storage, str(store), face.export(identity, programs, "A device", own=True), name, KEY))
-    list(Publication(storage, face, name, KEY, (KEYS, KEYS)).steps())
+    with scratch(str(store), storage.url) as work:
+        export = f"{work}/all.pylayer"
+        list(face.export(identity, programs, "A device").steps(export))
+        append_signature(export, KEY)
+        publish_exports(storage, work, KEY, (KEYS, KEYS), [export])
 
 
 def pull(place: Path) -> None:
