@@ -238,3 +238,10 @@ def test_oldest_files_leave(make: Make, root: str, whole_store: bool) -> None:
     list(bounds.enforce(root, *limits, trimmed))
     assert trimmed.files == 1
     assert sorted(told(make())) == sorted(known(b"%d of %d" % (one, number)) for one in range(50) for number in (1, 2))
+
+
+def test_far_beyond_the_limit(make: Make, root: str) -> None:
+    """A store far beyond its limit also evicts them at a program's end."""
+    read(make(), *(binary_read(b"%d" % one) for one in range(50)))
+    assert bounds.drop_oldest_files(root, 5000) == 1
+    assert files(root) == []
