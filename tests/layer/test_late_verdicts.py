@@ -48,6 +48,7 @@ def test_valid_data_passes_without_a_verdict(world: World, tmp_path: Path, carri
 @pytest.mark.parametrize("is_damaged", [False, True])
 def test_strict_data_needs_a_verdict(scripted: ScriptedDriver, tmp_path: Path, is_damaged: bool) -> None:
     """With application_caches: strict and no verdict in time, the program gets an empty cache."""
+    scripted.world.environment |= scripted.environment("")  # for the run before the test, too
     config = policy_that_hangs(scripted.world, tmp_path, application_caches="strict")
     saved = tmp_path / "program.cache"
     scripted.demo("--count", 8, "--cache", "object", "--cache-save", saved)
