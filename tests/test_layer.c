@@ -60,10 +60,10 @@ static VkLayerInstanceCreateInfo *instance_node(const VkInstanceCreateInfo *info
     return node;
 }
 
-static VkLayerDeviceCreateInfo *device_node(const VkDeviceCreateInfo *info, VkLayerFunction function)
+static VkLayerDeviceCreateInfo *device_node(const VkDeviceCreateInfo *info)
 {
     VkLayerDeviceCreateInfo *node = (VkLayerDeviceCreateInfo *)info->pNext;
-    while (node->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO || node->function != function)
+    while (node->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO || node->function != VK_LAYER_LINK_INFO)
         node = (VkLayerDeviceCreateInfo *)node->pNext;
     return node;
 }
@@ -98,8 +98,7 @@ static void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationC
 static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                          const VkAllocationCallbacks *allocator, VkDevice *device)
 {
-    VkLayerDeviceCreateInfo *link = device_node(info, VK_LAYER_LINK_INFO);
-    PFN_vkSetDeviceLoaderData set_loader_data = device_node(info, VK_LOADER_DATA_CALLBACK)->u.pfnSetDeviceLoaderData;
+    VkLayerDeviceCreateInfo *link = device_node(info);
     PFN_vkGetInstanceProcAddr next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
     PFN_vkGetDeviceProcAddr next = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
     PFN_vkCreateDevice create = (PFN_vkCreateDevice)next_instance(find_known(physical)->instance, "vkCreateDevice");
@@ -110,7 +109,6 @@ static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDevi
         made->device = *device;
         made->get_of_device = next;
         made->destroy_device = (PFN_vkDestroyDevice)next(*device, "vkDestroyDevice");
-        made->set_loader_data = set_loader_data;
     }
     device_was_created(info, result, made);
     return result;

@@ -15,7 +15,6 @@ typedef struct Known {
     VkDevice device; /* of a device */
     PFN_vkGetDeviceProcAddr get_of_device;
     PFN_vkDestroyDevice destroy_device;
-    PFN_vkSetDeviceLoaderData set_loader_data;
     void *own; /* the layer's, freed with it */
 } Known;
 
