@@ -146,7 +146,6 @@ def main() -> None:
     parser.add_argument("--here", action="store_true", help="the environment's own driver, not RADV null hardware")
     parser.add_argument("--count", type=int, default=10000, help="pipelines (10000)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (3); what compiles runs once")
-    parser.add_argument("--json", type=Path, default=Path("build/memory.json"), help="where the figures go")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
     samples: dict[Way, list[dict[str, Any]]] = {way: [] for way in WAYS}
@@ -157,8 +156,6 @@ def main() -> None:
             for way in WAYS:
                 samples[way].append(compiled[way] if way.compiles else bench.sample(way))
     rows = figures(samples)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"count": options.count, "figures": rows}, indent=2) + "\n")
     show(console, rows, options.count)
 
 

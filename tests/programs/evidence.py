@@ -2,7 +2,7 @@
 
 On RADV, which compiles for a GPU that is not there (tests/radv.py), nothing is executed.
 What a program draws or computes is compared on Lavapipe, without the layer and under it. As root, Debian's programs run
-as nobody. What is not installed is named and left out; packages of PyPI and npm are fetched to build/evidence. Words on
+as nobody. What is not installed is named and left out; packages of npm are fetched to build/evidence. Words on
 the command line choose programs. Exit status 1 if the last run of a program compiled something, or the one after
 ``pylayer rebuild`` something that was recorded, or if something differed.
 """
@@ -35,7 +35,6 @@ from pylayer.store import state, timeline
 
 PROGRAMS = ROOT / "tests" / "programs"
 FETCHED = ROOT / "build" / "evidence"
-PYTHON = FETCHED / "python" / "bin" / "python"
 NOBODY = 65534
 ZINK = {"MESA_LOADER_DRIVER_OVERRIDE": "zink", "LIBGL_KOPPER_DRI2": "1", "ZINK_DEBUG": "noshobj"}
 CHROMIUM = "chromium --headless=new --use-angle=vulkan --ignore-gpu-blocklist --user-data-dir=$HOME/chromium --dump-dom"
@@ -52,7 +51,7 @@ NEW_CARD = OFF | {"AMDGPU_GPU_ID": "navi31"}
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """``package`` names what it needs: packages of Debian (deb), of this environment (pypi) or fetched (pypi+, npm), or
+    """``package`` names what it needs: packages of Debian (deb), of this environment (pypi) or fetched (npm), or
     the variable with a directory (built). ``command`` is a shell's. ``compared`` is what is compared on Lavapipe: what
     matches it in the output, "screen" for the last picture of the screen, or nothing. On other ``drivers`` the program
     crashes without the layer too. ``beside`` is another layer, and whether it is above pylayer. A program that draws
@@ -80,8 +79,7 @@ def beside(name: str, package: str, layer: str) -> list[Program]:
 
 
 def script(name: str, package: str, arguments: str = "", compared: str = "") -> Program:
-    python = "{python}" if package.startswith("pypi+:") else sys.executable
-    interpreter = "node" if name.endswith(".mjs") else python
+    interpreter = "node" if name.endswith(".mjs") else sys.executable
     return Program(Path(name).stem, package, f"{interpreter} {PROGRAMS / name} {arguments}", compared)
 
 
@@ -159,10 +157,6 @@ TABLE = [
     ),
     script("dawn.mjs", "npm:webgpu", str(FETCHED)),
     script("llama_vulkan.py", "npm:@node-llama-cpp/linux-x64-vulkan", str(FETCHED)),
-    script("taichi_julia.py", "pypi+:taichi", compared="^picture .*"),
-    script("slangpy_functions.py", "pypi+:slangpy", compared="^results .*"),
-    script("sapien_camera.py", "pypi+:sapien", compared="^picture .*"),
-    Program("Deno, WebGPU", "pypi+:deno", f"{PYTHON.parent}/deno run -A {PROGRAMS}/webgpu.js", "^sum .*"),
     Program(
         "DXVK native, D3D9 and D3D11",
         "built:DXVK",
@@ -214,14 +208,10 @@ def fetch() -> str:
     """Fetches packages that are not there yet, and returns why some cannot be had. Nothing of npm's is executed."""
     FETCHED.mkdir(parents=True, exist_ok=True)
     npm = [name for name in packages("npm") if not (FETCHED / "node_modules" / name).is_dir()]
-    pypi = [name for name in packages("pypi+") if not version("pypi+", name)]
     try:
         if npm:
             command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(FETCHED), *npm]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        if pypi:
-            subprocess.run([sys.executable, "-m", "venv", str(FETCHED / "python")], check=True)
-            subprocess.run([PYTHON, "-m", "pip", "-q", "--disable-pip-version-check", "install", *pypi], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         return str(error)
     return ""
@@ -241,9 +231,6 @@ def version(kind: str, name: str) -> str:
             return str(json.loads((FETCHED / "node_modules" / name / "package.json").read_text())["version"])
         if kind == "pypi":
             return importlib.metadata.version(name)
-        if kind == "pypi+":
-            path = [str(one) for one in FETCHED.glob("python/lib/*/site-packages")]
-            return next((one.version for one in importlib.metadata.distributions(name=name, path=path)), "")
         query = ["dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Version}", name]
         installed = subprocess.run(query, capture_output=True, text=True).stdout
         return installed[3:] if installed.startswith("ii") else ""
@@ -319,7 +306,7 @@ class Runner:
         return ":".join(chosen)
 
     def run(self, pylayer: bool, cache: dict[str, str]) -> Result:
-        return self.shell(self.program.command.replace("{python}", str(PYTHON)), self.layers(pylayer), cache)
+        return self.shell(self.program.command, self.layers(pylayer), cache)
 
     def counted(self, environment: dict[str, str]) -> tuple[Result, Counter[str]]:
         """Runs the program under the layer. Returns what its processes counted, too."""

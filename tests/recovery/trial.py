@@ -41,7 +41,7 @@ RUN_COUNTERS = (
 #: Files of which a run leaves one if it has something to say, and none otherwise.
 OF_RUNS = {
     "closed": "records", "journal": "records", "pack": "records", "events": "timelines",
-    "run": "runs", "attest": "histories", "objects": "state",
+    "run": "runs", "attest": "histories", "objects": "state", "objectpack": "state",
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
 MAY_STAY = {
