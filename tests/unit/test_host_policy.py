@@ -125,7 +125,7 @@ def test_policy_file(host_module: Any, boundary: FakeBoundary, root: str, tmp_pa
         ("1: x\na: y", "unknown key 1"),
         (b"\xff\xfe", "not UTF-8"),
         ("[" * 1000, "not YAML"),
-        ("policy: m:C", "No module named 'm'"),
+        ("policy: m:C", "No such file or directory"),
     ],
 )
 def test_policy_file_that_cannot_be_used(
@@ -190,19 +190,15 @@ def policy_directory(tmp_path: Path) -> Iterator[Path]:
     (directory / "unit_user_exits.py").write_text("raise SystemExit('bye')\n")
     before = list(sys.path)
     yield directory
-    assert sys.path in (before, [*before, str(directory)])
-    sys.path[:] = before
-    for name in [name for name in sys.modules if name.startswith("unit_user_")]:
-        del sys.modules[name]
+    assert sys.path == before
 
 
 def test_user_policy(
     host_module: Any, boundary: FakeBoundary, root: str, tmp_path: Path, policy_directory: Path
 ) -> None:
-    """The user's policy class is imported from beside the policy file. That place comes last in the module path."""
+    """The user's policy class is loaded from beside the policy file."""
     host = configured(host_module, tmp_path, "policy: unit_user_policy:Good")
     assert type(host.policy).__name__ == "Good"
-    assert sys.path[-1] == str(policy_directory)
     assert boundary.lines(LOG_WARN) == []
 
 
@@ -213,7 +209,7 @@ def test_user_policy(
         ("unit_user_policy:NoPolicy", "TypeError: NoPolicy is not a subclass of pylayer.policy.Policy"),
         ("unit_user_policy:number", "TypeError"),
         ("unit_user_policy:Failing", "SystemExit: 4 (unit_user_policy.py, line 9)"),
-        ("unit_user_absent:Good", "ModuleNotFoundError"),
+        ("unit_user_absent:Good", "No such file or directory"),
         ("unit_user_broken:Good", "SyntaxError"),
         ("unit_user_exits:Good", "SystemExit: bye (unit_user_exits.py, line 1)"),
     ],
