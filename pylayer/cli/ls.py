@@ -8,12 +8,10 @@ import click
 
 from ..common.file_kinds import BESIDE
 from ..common.paths import exists, system_store_root
-from ..report.origin import used_here
 from ..store.quarantine import items
 from . import blocks
 from .output import (
     Failure,
-    WrongUse,
     console,
     day,
     human_bytes,
@@ -28,7 +26,7 @@ from .output import (
     program_table,
 )
 from .policy_in_force import read_limits
-from .selection import NAMES, Names, Selection, identity_option, meant, require_store
+from .selection import NAMES, Names, identity_option, meant, require_store
 from .verify import verify
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ LETTERS = {"journals": "J", "packs": "P", "attestation_files": "A"}
 
 
 def _last_used(holding: Holding) -> str:
-    return "?" if holding.last_used is None else day(holding.last_used)
+    return day(holding.last_use) if holding.last_use else "-"
 
 
 def _cells(holding: Holding) -> list[str]:
@@ -62,7 +60,7 @@ def _print_shelf(out: Console, names: Names, shelf: Shelf, rows: list[Holding]) 
     cells = [_cells(holding) for holding in rows]
     if rows:
         out.print(program_table(out, HEADINGS, [names.of(holding.program) for holding in rows], cells))
-    print_marks([row[2] for row in cells], {"?": "unknown: programs with store: read-only do not record what they use"})
+    print_marks([row[2] for row in cells], {"-": "no use is recorded"})
     print_indented(out, f"other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}", "dim")
     if shelf.identity is None:
         print_indented(out, "its identity file is missing or damaged; pylayer ls --verify says more", "yellow")
@@ -75,10 +73,12 @@ def _print_program(out: Console, names: Names, holding: Holding) -> None:
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(holding.kinds.items(), key=lambda pair: -pair[1]))
     files = ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in holding.counts().items() if count)
     facts = [("pipelines", f"{holding.pipelines} ({listed})" if listed else str(holding.pipelines))]
-    if holding.pulled:
-        facts.append(("from the fleet", f"{len(holding.pulled)} of the pipelines, {used_here(holding.pulled_used)}"))
-    if holding.binaries:
-        facts.append(("binaries", f"{holding.binaries} of the pipelines are stored as pipeline binaries"))
+    for count, name, what in (
+        (len(holding.pulled), "from the fleet", "came from a fleet"),
+        (len(holding.rebuilt), "rebuilt", "were compiled by pylayer rebuild"),
+        (holding.binaries, "binaries", "are stored as pipeline binaries"),
+    ):
+        facts += [(name, f"{count} of the pipelines {what}")] * bool(count)
     if holding.missing:
         facts.append(("not stored", f"{holding.missing} more that runs created; another run may store them"))
     facts += [
@@ -88,13 +88,6 @@ def _print_program(out: Console, names: Names, holding: Holding) -> None:
     ]
     out.print(names.of(holding.program), style="bold", soft_wrap=True)
     print_facts(out, facts)
-
-
-def _print_fields(out: Console, shelf: Shelf) -> None:
-    """Prints the fields that the identity is made of."""
-    fields = sorted(shelf.identity.fields.items()) if shelf.identity is not None else ()
-    texts = (f"{value:#x}" if isinstance(value, int) and key != "driver_id" else str(value) for key, value in fields)
-    print_facts(out, list(zip((key.replace("_", " ") for key, _ in fields), texts, strict=True)), style="dim")
 
 
 def _print_totals(store: Store, chosen: Chosen, beside: dict[str, tuple[int, int]]) -> None:
@@ -141,12 +134,12 @@ def _holding_json(names: Names, holding: Holding) -> dict[str, Any]:
         "missing_pipelines": holding.missing,
         "binaries": holding.binaries,
         "pulled_pipelines": len(holding.pulled),
-        "pulled_pipelines_used": holding.pulled_used,
+        "rebuilt_pipelines": len(holding.rebuilt),
         "pipelines_by_kind": holding.kinds,
         "compile_ns": holding.compile_ns,
         "data_bytes": holding.data_bytes,
         "bytes": holding.bytes,
-        "last_used_s": holding.last_used,
+        "last_used_s": holding.last_use,
         **holding.counts(),
     }
 
@@ -180,9 +173,8 @@ def _json(store: Store, names: Names, chosen: Chosen, beside: dict[str, tuple[in
 # ---- the command -----------------------------------------------------------------------------------
 
 
-def _print_all(names: Names, chosen: Chosen, detailed: bool, fields: bool) -> None:
-    """Prints a table for each identity. ``detailed`` adds lines for each program, ``fields`` adds what the identity is
-    made of."""
+def _print_all(names: Names, chosen: Chosen, detailed: bool) -> None:
+    """Prints a table for each identity, or if ``detailed`` lines for each program."""
     out = console()
     for number, (shelf, rows) in enumerate(chosen):
         if number:
@@ -192,8 +184,6 @@ def _print_all(names: Names, chosen: Chosen, detailed: bool, fields: bool) -> No
         out.print(f"{driver}; identity {shelf.name}", style="dim")
         if not detailed:
             _print_shelf(out, names, shelf, rows)
-            if fields:
-                _print_fields(out, shelf)
             continue
         for holding in rows:
             out.print()
@@ -208,11 +198,8 @@ def _print_all(names: Names, chosen: Chosen, detailed: bool, fields: bool) -> No
 )
 @identity_option
 @click.option("--verify", "verifies", is_flag=True, help="Read every byte, and show instead what cannot be used.")
-@click.option(
-    "--repair", is_flag=True, help="With --verify: move damaged files to quarantine, and keep what verifies in them."
-)
 @json_option
-def ls(name: str | None, identity: str | None, verifies: bool, repair: bool, as_json: bool) -> None:
+def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
     '74 of 200' means that runs created 126 pipelines more, such as some that the driver's own disk cache had. The
@@ -220,23 +207,22 @@ def ls(name: str | None, identity: str | None, verifies: bool, repair: bool, as_
     counts journals (J), packs (P), and files that record what the program read from its caches and pipeline binaries
     (A). last used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
 
-    With --verify, every record is compared with its hash. A run verifies what it loads in the same way and ignores what
-    is damaged, so a repair is not required. Files of newer versions of pylayer are listed, but are not a problem.
-    Neither is a file that ends inside a record, because a program is writing it or was killed.
+    With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
+    is damaged, keeps the rest, and moves the file to quarantine. Files of newer versions of pylayer are listed, but are
+    not a problem. Neither is a file that ends inside a record, because a program is writing it or was killed.
 
     \b
     Example:
       pylayer ls
       pylayer ls blender
-      pylayer ls --verify --repair
+      pylayer ls --verify
     """
-    if repair and not verifies:
-        raise WrongUse("--repair is for --verify; give both")
     store = require_store()
     names = Names(store.root)
-    selection, program = meant(name, identity, store.identities())
+    selection = meant(name, identity, store.identities())
+    program = selection.app
     if verifies:
-        verify(store, Selection(program, selection.identity), repair, as_json)
+        verify(store, selection, as_json)
         return
     chosen = []
     for shelf in selection.shelves(store, names):
@@ -251,6 +237,6 @@ def ls(name: str | None, identity: str | None, verifies: bool, repair: bool, as_
     elif not chosen:
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
     else:
-        _print_all(names, chosen, program is not None, name is not None)
+        _print_all(names, chosen, program is not None)
         if name is None:
             _print_totals(store, chosen, beside)

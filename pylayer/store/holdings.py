@@ -10,8 +10,8 @@ from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import format
 from .folder import read_identity
-from .reader import Reader, parts_of
-from .recency import Uses, fingerprints_of, missing
+from .reader import Reader
+from .recency import fingerprints_of, missing
 from .survey import files_of
 
 TYPE_CHECKING = False
@@ -42,24 +42,20 @@ class Holding:
         #: Time that compiling them took, as far as it is known, and the size of their data unpacked.
         self.compile_ns = 0
         self.data_bytes = 0
-        #: The pipelines that came from a fleet and were not compiled here too: fingerprint and last use by digest.
-        self.pulled: dict[bytes, tuple[int, int]] = {}
-        #: Digests and fingerprints of the pipelines that ``pylayer rebuild`` compiled.
-        self.rebuilt: dict[bytes, int] = {}
+        #: Digests of the pipelines that came from a fleet and were not compiled here too.
+        self.pulled: set[bytes] = set()
+        #: Digests of the pipelines that ``pylayer rebuild`` compiled.
+        self.rebuilt: set[bytes] = set()
         #: Fingerprints of the pipelines that runs on this machine created, and when, as far as records do not say it.
         self.created: dict[int, int] = {}
-        #: Of these, what runs of other programs created from this program's records: with share: all.
-        self.lent: dict[int, int] = {}
         #: Fingerprints of the pipelines, and the most nanoseconds that a compile took. 0: one without a fingerprint.
         self.fingerprints: dict[int, int] = {}
         #: Fingerprints of the pipelines of all programs, which programs use with share: all.
         self.elsewhere: set[int] = set()
         #: Number of files by kind.
         self.files: dict[Kind, int] = {}
-        #: When a pipeline was last used or stored here; 0: never.
+        #: When a pipeline was last used or stored here, in seconds since 1970; 0: nothing is recorded of it.
         self.last_use = 0
-        #: Whether each run on this machine recorded what it used. Runs with a read-only store do not.
-        self.uses_recorded = True
 
     def add(self, kind: Kind, size: int) -> None:
         """Counts a file."""
@@ -72,25 +68,6 @@ class Holding:
         return len(self.digests)
 
     @property
-    def last_used(self) -> int | None:
-        """Returns when a pipeline was last used or stored here, in seconds since 1970; 0: never. None if that cannot be
-        known."""
-        return self.last_use if self.last_use or self.uses_recorded else None
-
-    @property
-    def pulled_used(self) -> int | None:
-        """Returns how many of the pipelines that came from a fleet were used here. None if that cannot be known."""
-        if self.pulled and not self.uses_recorded:
-            return None
-        used = self.created.keys() | self.lent.keys()
-        return sum(when > format.NEVER_USED or name in used for name, when in self.pulled.values())
-
-    @property
-    def rebuilt_used(self) -> int:
-        """Returns how many of the pipelines that ``pylayer rebuild`` compiled runs have created since."""
-        return sum(fingerprint in self.created for fingerprint in self.rebuilt.values())
-
-    @property
     def missing(self) -> int | None:
         """Returns how many pipelines that runs created are not stored. None if that cannot be known."""
         return missing(self.created, self.fingerprints, self.elsewhere)
@@ -100,11 +77,11 @@ class Holding:
         digest = record.digest
         self.fingerprints[record.fingerprint] = max(record.create_ns, self.fingerprints.get(record.fingerprint, 0))
         if record.flags & format.REBUILT:
-            self.rebuilt[digest] = record.fingerprint
+            self.rebuilt.add(digest)
         if not record.is_pulled:
-            self.pulled.pop(digest, None)
-        elif digest not in self.digests or digest in self.pulled:
-            self.pulled[digest] = record.fingerprint, max(record.last_used, self.pulled.get(digest, (0, 0))[1])
+            self.pulled.discard(digest)
+        elif digest not in self.digests:
+            self.pulled.add(digest)
         if digest in self.digests:
             return
         self.digests.add(digest)
@@ -175,14 +152,8 @@ def survey(root: str, identity: str, learn: Learn) -> Shelf:
         except OSError as error:
             shelf.unusable[os.path.basename(file.path)] = f"unreadable: {error.strerror or error}"
     every = {fingerprint for holding in shelf.holdings.values() for fingerprint in holding.fingerprints}
-    borrowed: dict[int, int] = {}
-    for holding in shelf.holdings.values():
-        for fingerprint in holding.created.keys() - holding.fingerprints:
-            borrowed[fingerprint] = max(holding.created[fingerprint], borrowed.get(fingerprint, 0))
     for holding in shelf.holdings.values():
         holding.elsewhere = every
-        holding.lent = {name: borrowed[name] for name in borrowed.keys() & holding.fingerprints}
-        holding.last_use = max([holding.last_use, *holding.lent.values()])
     # The rest is the identity file, temporary files, and whatever else somebody put here.
     shelf.other_bytes = shelf.bytes - sum(holding.bytes for holding in shelf.holdings.values())
     return shelf
@@ -205,43 +176,3 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, kind: Kind, learn: L
                         holding.created[fingerprint] = max(record.last_used, holding.created.get(fingerprint, 0))
                 if record.last_used > format.NEVER_USED:
                     holding.last_use = max(holding.last_use, record.last_used)
-
-
-class Stored:
-    """A stored record of a pipeline."""
-
-    def __init__(self, identity: str, program: int, record: Record) -> None:
-        self.identity, self.program = identity, program
-        self.kind = _kind_of(record)
-        self.bytes, self.compile_ns, self.last_use = record.size, record.create_ns, record.last_used
-        self.is_binaries = record.magic == format.BINARIES
-        self.is_pulled = record.is_pulled
-        #: As ``Holding`` has it.
-        self.uses_recorded = True
-
-    @property
-    def last_used(self) -> int | None:
-        """Returns what ``Holding.last_used`` returns, of this pipeline."""
-        return self.last_use if self.last_use or self.uses_recorded else None
-
-
-def stored(root: str, identity: str, fingerprint: int) -> list[Stored]:
-    """Returns the records of a pipeline under an identity, one for each program, the one used last. Files that cannot
-    be read are left out."""
-    found: dict[int, Stored] = {}
-    uses: dict[int, Uses] = {}
-    for file in files_of(root, identity):
-        if file.program is None or file.kind is None or not file.kind.folded:
-            continue
-        for part in parts_of(file.path, bytes.fromhex(identity), []):
-            for record in part.records:
-                if record.is_pipeline and record.fingerprint == fingerprint:
-                    one = Stored(identity, file.program, record)
-                    if file.program not in found or one.last_use >= found[file.program].last_use:
-                        found[file.program] = one
-                elif record.magic == format.USED:
-                    used = fingerprints_of(part.data_of(record))
-                    uses.setdefault(file.program, Uses(never=0)).note(used, record.last_used)
-    for program, one in found.items():
-        one.last_use = uses.get(program, Uses(never=0)).last_use(fingerprint, one.last_use)
-    return list(found.values())

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .holdings import Holding as Holding
     from .holdings import Learn
     from .holdings import Shelf as Shelf
-    from .holdings import Stored as Stored
     from .portable import Export as Export
     from .portable import Import as Import
     from .portable import Moved as Moved
@@ -79,24 +78,9 @@ class Store:
     def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
         """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each
         program that a file names."""
-        from . import holdings, runs
+        from .holdings import survey
 
-        shelves = [holdings.survey(self.root, name, learn) for name in self.identities() if takes(name)]
-        pulled = [(shelf.name, held) for shelf in shelves for held in shelf.holdings.values() if held.pulled]
-        unrecorded = runs.unrecorded(self.root) if pulled else set()
-        for name, holding in pulled:
-            holding.uses_recorded = name not in unrecorded
-        return shelves
-
-    def stored(self, fingerprint: int) -> list[Stored]:
-        """Returns the stored records of a pipeline, one for each identity and program."""
-        from . import holdings, runs
-
-        found = [one for name in self.identities() for one in holdings.stored(self.root, name, fingerprint)]
-        unrecorded = runs.unrecorded(self.root) if any(one.is_pulled for one in found) else set()
-        for one in found:
-            one.uses_recorded = not one.is_pulled or one.identity not in unrecorded
-        return found
+        return [survey(self.root, name, learn) for name in self.identities() if takes(name)]
 
     def usable_packs(self) -> tuple[int, list[str]]:
         """Returns how many packs programs of this user can open if this is the system's store, and why they cannot open

@@ -79,29 +79,21 @@ def problems(user: User) -> list[dict[str, Any]]:
 
 
 def test_verify(user: User, store: Store) -> None:
-    """Every binary is verified. An impossible structure is a problem with the file's name, and --repair keeps the
-    rest."""
+    """Every binary is verified. An impossible structure is a problem with the file's name."""
     assert user.json("ls", "--verify")["fine"]
     bad = record(binaries(b"x") + bytes(16), format.BINARIES)
     store.journal(GAME, of_pipeline(400), bad, of_pipeline(401))
     (problem,) = problems(user)
     assert (problem["outcome"], problem["size_bytes"]) == ("impossible", len(bad))
     assert "after the binaries" in user.pylayer("ls", "--verify").stdout
-    before = indexed(store, GAME)
-    assert user.json("ls", "--verify", "--repair")["repair"]["problems_left"] == []
-    assert user.json("ls", "--verify")["fine"]
-    assert indexed(store, GAME) == before - 1
-    assert len(user.json("ls")["quarantined"]) == 1
 
 
 def test_verify_binaries_of_programs(user: User, store: Store) -> None:
-    """Damage in what a program read itself is found, and repaired by moving the file."""
+    """Damage in what a program read itself is found."""
     (path,) = store.files("*.binaries")
     stores.flip(path, 256 + 64 + 20)
     (problem,) = problems(user)
     assert problem["outcome"] == "damaged-data"
-    assert user.pylayer("ls", "--verify", "--repair").returncode == 0
-    assert store.files("*.binaries") == [] and user.json("ls", "--verify")["fine"]
 
 
 def test_records_in_the_wrong_file(user: User, store: Store) -> None:

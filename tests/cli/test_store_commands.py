@@ -30,8 +30,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls",),
     ("ls", "game*"),
     ("ls", "--verify"),
-    ("ls", "--verify", "--repair"),
-    ("trim", "--dry-run"),
     ("trim",),
     ("rm", "game*", "--dry-run"),
     ("rm", "game*", "--pipelines", "--yes"),
@@ -272,7 +270,6 @@ def test_names_of_nobody(user: User, store: Store) -> None:
     for command in (
         "ls game*",
         "ls --verify",
-        "ls --verify --repair",
         "export x --app game*",
         "rm game* --yes",
         "trim",
@@ -319,24 +316,3 @@ def test_pipelines_that_another_program_has_stored(user: User) -> None:
         f"{program_id(*TOOL):016x}": 1,
     }
     assert user.json("export", user.directory / "all.pylayer", "--app", "*")["missing_pipelines"] == 1
-
-
-def test_pulled_pipelines_that_another_program_used(user: User) -> None:
-    """With share: all, pipelines that were pulled for one program are used by another one, which records it. They count
-    as used, and have a last use. A use of what that program has stored itself is none of them."""
-    folder = Folder(str(user.store), IDENTITY)
-    folder.prepare()
-    (user.store / "fleet").mkdir(mode=0o700)
-    for program in (GAME, TOOL):
-        journal = Journal(folder.path, IDENTITY, program_id(*program), program[1])
-        for number in (1, 2, 3) if program == GAME else (3,):
-            flags, when = (format.PULLED, format.NEVER_USED) if program == GAME else (0, 86_400)
-            data = bytes([number, program == GAME]) * 64
-            journal.append(format.record_parts(format.CELL, data, flags=flags, fingerprint=number, last_used=when))
-        if program == TOOL:
-            journal.append(used_parts([2, 3], 86_400 * 20))
-        journal.close()
-        os.utime(str(journal.path), (86_400, 86_400))
-    programs = {one["program_id"]: one for one in user.json("ls")["identities"][0]["programs"]}
-    game = programs[f"{program_id(*GAME):016x}"]
-    assert (game["pulled_pipelines"], game["pulled_pipelines_used"], game["last_used_s"]) == (3, 1, 86_400 * 20)

@@ -1,4 +1,4 @@
-"""``pylayer ls --verify``: every kind of damage is named, repaired, and kept in quarantine."""
+"""``pylayer ls --verify`` names every kind of damage. A run repairs it, and keeps it in quarantine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 from cli import stores
-from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell, flip
+from cli.stores import GAME, OLD_DRIVER, OTHER, TOOL, Store, cell, flip
 from cli.user import User
 from unit.things import binary_read, record
 
 from pylayer.common.identity import program_id
+from pylayer.common.settings import Limits
 from pylayer.store import binary_history, folder, format, quarantine, verdicts
-from pylayer.store.folder import Folder
+from pylayer.store.maintenance import maintain
 from pylayer.store.reader import Reader
-from pylayer.store.verification import Repair, Verification
+from pylayer.store.verification import Verification
 
 #: The game's pack.
 PACK = f"{program_id(*GAME):016x}-*.pack"
@@ -36,6 +37,13 @@ def problems(user: User, *arguments: str) -> list[dict[str, Any]]:
     found = user.json("ls", "--verify", *arguments, status=1)
     assert found["fine"] is False
     return found["problems"]  # type: ignore[no-any-return]
+
+
+def mend(store: Store) -> None:
+    """Repairs what is damaged, as a run does while it is idle."""
+    report = Verification(str(store.root))
+    assert [*report.steps(lambda name: name == store.path.name, None)]
+    assert [*maintain(store.folder, report.damage, Limits(1 << 40, 1 << 40), lambda text: None)]
 
 
 # ---- verify ----------------------------------------------------------------------------------------
@@ -152,49 +160,30 @@ def test_every_part_of_a_pack(user: User, store: Store) -> None:
 
 
 def test_identity_file(user: User, store: Store) -> None:
-    """An identity file that is missing or does not match its folder is a problem. One that does not match goes to
-    quarantine."""
+    """An identity file that is missing or does not match its folder is a problem. A program writes it anew."""
     path = store.path / "identity"
     text = path.read_text()
     path.write_text(text.replace("25.0.7", "25.0.8"))
     (problem,) = problems(user)
     assert problem["file"] == str(path) and problem["outcome"] == "damaged-data"
-    done = user.pylayer("ls", "--verify", "--repair")
-    assert done.returncode == 1 and "identity file" in done.stdout
-    assert not path.exists() and len(quarantine.items(str(user.store))) == 1
+    store.folder.mend_description()
+    assert user.json("ls", "--verify")["fine"] and path.read_text() == text
+    path.unlink()
     (problem,) = problems(user)
     assert problem["outcome"] == "unreadable"
 
 
-@pytest.mark.parametrize("damaged", [False, True])
-def test_identity_file_that_comes_while_a_repair_runs(user: User, store: Store, damaged: bool) -> None:
-    """A program makes an identity's folder and then its file, and replaces a damaged one. If the file comes while a
-    repair runs, it stays."""
-    path = store.path / "identity"
-    text = path.read_text()
-    path.write_text("damaged") if damaged else path.unlink()
-    found = Verification(str(user.store))
-    assert [*found.steps(lambda name: name == store.path.name, None)] and found.damage
-    path.write_text(text)
-    assert [*Repair(str(user.store)).steps(found.damage)] == []
-    assert path.read_text() == text and quarantine.items(str(user.store)) == []
-
-
 def test_identity_file_that_cannot_be_read(user: User, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the disk while verify reads an identity file is no damage. A repair leaves the file where it is."""
+    """An error of the disk while verify reads an identity file is said as such."""
     path = store.path / "identity"
 
     def fail(name: str, limit: int) -> bytes:
         raise OSError(errno.EIO, "Input/output error", name)
 
-    root = str(user.store)
-    found = Verification(root)
+    found = Verification(str(user.store))
     monkeypatch.setattr(folder, "read_small", fail)
     assert [*found.steps(lambda name: name == store.path.name, None)]
     assert [(what.path, what.outcome) for what in found.damage] == [(str(path), "unreadable")]
-    repair = Repair(root)
-    assert [*repair.steps(found.damage)] == []
-    assert path.exists() and quarantine.items(str(user.store)) == []
 
 
 def test_tail_that_is_being_written(user: User, store: Store) -> None:
@@ -208,10 +197,11 @@ def test_tail_that_is_being_written(user: User, store: Store) -> None:
 
 
 def test_newer_version(user: User, store: Store) -> None:
-    """A file of a newer version is listed. It is no problem, and a repair does not touch it."""
+    """A file of a newer version is listed. It is no problem, and a run does not touch it."""
     new = store.path / f"{program_id(*TOOL):016x}-2.closed"
     new.write_bytes(format.MAGIC + struct.pack("<I", format.VERSION + 1) + os.urandom(500))
-    found = user.json("ls", "--verify", "--repair")
+    found = user.json("ls", "--verify")
+    mend(store)
     assert found["fine"] and [what["file"] for what in found["other_versions"]] == [str(new)]
     assert "1 file of a newer version" in user.pylayer("ls", "--verify").stdout
     assert new.exists()
@@ -230,29 +220,17 @@ def test_selection(user: User, store: Store) -> None:
 
 @pytest.mark.parametrize("change", [change for _, change in CHANGES if change is not change_unreadable])
 def test_repair(user: User, store: Store, change: Change) -> None:
-    """--repair moves damaged files to quarantine, deletes empty ones, and keeps the records in them that verify.
-    Afterwards the store is fine and the exit status 0."""
+    """A run moves damaged files to quarantine, deletes empty ones, and keeps the records in them that verify.
+    Afterwards the store is fine."""
     before = {program: set(store.loaded(program)) for program in (GAME, TOOL)}
     change(store)
     # A fold ignores files with the suffix of another kind.
     left = {program: set(store.loaded(program)) for program in (GAME, TOOL) if change is not change_kind}
-    done = user.json("ls", "--verify", "--repair")
-    assert done["repair"]["quarantined"] == (change not in (change_program, change_empty))
-    assert done["repair"]["problems_left"] == [] and user.json("ls", "--verify")["fine"]
+    mend(store)
+    assert len(quarantine.items(str(user.store))) == (change not in (change_program, change_empty))
+    assert user.json("ls", "--verify")["fine"]
     for program in (GAME, TOOL):
         assert left.get(program, set()) <= set(store.loaded(program)) <= before[program]
-
-
-def test_repair_while_another_folds(user: User, store: Store) -> None:
-    """A repair skips a folder that a running process folds, says so, and exits with status 1."""
-    from pylayer.store.claim import Claim
-
-    change_record_header(store)
-    claim = Claim(store.folder)
-    assert claim.acquire()
-    done = user.pylayer("ls", "--verify", "--repair")
-    assert done.returncode == 1 and "folded by another process" in done.stdout.replace("\n", " ")
-    claim.release()
 
 
 # ---- quarantine ------------------------------------------------------------------------------------
@@ -262,21 +240,12 @@ def test_quarantine_ls(user: User, store: Store) -> None:
     """ls lists each damaged file with its reason, its former place, and its size."""
     path = change_data(store)
     size = path.stat().st_size
-    user.pylayer("ls", "--verify", "--repair")
+    mend(store)
     (item,) = user.json("ls")["quarantined"]
     assert item["reason"].startswith(f"{path.relative_to(user.store)}: damaged-data at byte 256")
     assert item["bytes"] == size == Path(item["path"]).stat().st_size and item["time_s"] > time.time() - 60
     text = user.pylayer("ls").stdout
     assert path.name in text and "data that does not match its hash" in text
-
-
-def test_identities_are_apart(user: User, store: Store) -> None:
-    """A repair folds only the folder that has damage."""
-    other = Store(user.store, OLD_DRIVER)
-    journal = other.journal(OTHER, cell(1, identity=OLD_DRIVER))
-    change_record_header(store)
-    assert user.json("ls", "--verify", "--repair")["repair"]["problems_left"] == []
-    assert journal.exists() and Folder(str(user.store), IDENTITY).files(None, (".closed",)) == []
 
 
 @pytest.mark.parametrize("suffix", [".attest", ".binaries"])
@@ -287,13 +256,15 @@ def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix:
         whole = b"".join(binary_history.record_parts(binary_read(b"one")))
     path = store.file(suffix, GAME, whole, whole[:-20])
     size = path.stat().st_size
-    assert user.json("ls", "--verify", "--repair")["fine"] and path.stat().st_size == size
+    assert user.json("ls", "--verify")["fine"]
+    mend(store)
+    assert path.stat().st_size == size
 
 
 @pytest.mark.parametrize("suffix", [".attest", ".binaries", ".verdict"])
 @pytest.mark.parametrize("change", [lambda data: data[:100], flipped(300)], ids=["cut in its header", "damaged"])
 def test_damage_without_a_fold(user: User, store: Store, suffix: str, change: Callable[[bytes], bytes]) -> None:
-    """A file that is appended to and is damaged cannot be repaired. It goes to quarantine."""
+    """A file that is appended to and is damaged goes to quarantine as it is."""
     records = {
         ".attest": record(bytes(format.ATTESTATION.size), format.ATTEST),
         ".binaries": b"".join(binary_history.record_parts(binary_read())),
@@ -303,8 +274,8 @@ def test_damage_without_a_fold(user: User, store: Store, suffix: str, change: Ca
     assert user.json("ls", "--verify")["fine"]
     path.write_bytes(change(path.read_bytes()))
     assert user.pylayer("ls", "--verify").returncode == 1
-    done = user.json("ls", "--verify", "--repair")
-    assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == [] and not path.exists()
+    mend(store)
+    assert len(quarantine.items(str(user.store))) == 1 and not path.exists() and user.json("ls", "--verify")["fine"]
 
 
 # ---- verdicts --------------------------------------------------------------------------------------

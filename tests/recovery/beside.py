@@ -1,6 +1,6 @@
 """What others do with a store meanwhile, over and over until told to stop: `beside.py WHAT PLACE`.
 
-It prints a line when it has begun, and ends when its standard input does. WHAT: fold, trim, rm, verify (--repair),
+It prints a line when it has begun, and ends when its standard input does. WHAT: fold, trim, rm, verify,
 pull (from what ``publish`` published), program (the demo program, with other pipelines).
 """
 
@@ -27,7 +27,7 @@ from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.store import Store
 
 #: Of which others is told what they do.
-COMMANDS = {"trim": ["trim"], "rm": ["rm", "--pipelines", "--all", "--yes"], "verify": ["ls", "--verify", "--repair"]}
+COMMANDS = {"trim": ["trim"], "rm": ["rm", "--pipelines", "--all", "--yes"], "verify": ["ls", "--verify"]}
 OTHERS = ("fold", "pull", "program", *COMMANDS)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 KEYS = {public_of(KEY): "builder"}

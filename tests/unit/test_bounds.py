@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 import pytest
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run_all
@@ -29,9 +27,9 @@ def numbers_left(folder: Folder, program: int) -> list[int]:
     return [number for number in range(1000) if data_of(number) in left]
 
 
-def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40, dry_run: bool = False) -> bounds.Trimmed:
+def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40) -> bounds.Trimmed:
     trimmed = bounds.Trimmed()
-    list(bounds.enforce(folder.root, max_store, max_program, trimmed, dry_run=dry_run))
+    list(bounds.enforce(folder.root, max_store, max_program, trimmed))
     return trimmed
 
 
@@ -74,20 +72,6 @@ def test_within_the_limit_nothing_happens(folder: Folder) -> None:
     before = packs(folder)
     trimmed = enforce(folder, 1 << 30)
     assert (packs(folder), trimmed.records, trimmed.bytes_after) == (before, 0, trimmed.bytes_before)
-
-
-def test_dry_run_changes_nothing(folder: Folder) -> None:
-    """A dry run reports how many records would be evicted and changes no byte, neither of packs that are rewritten nor
-    of those that are deleted."""
-    put(folder, 1, range(100), last_used=1000)
-    put(folder, 2, range(100, 120), last_used=10)
-    run_all(folder)
-    before = {path: Path(path).read_bytes() for path in folder.files(None)}
-    dry = enforce(folder, 100_000, dry_run=True)
-    assert {path: Path(path).read_bytes() for path in folder.files(None)} == before
-    assert sorted(os.listdir(folder.path)) == sorted([*map(os.path.basename, before), "identity"])
-    done = enforce(folder, 100_000)
-    assert dry.records == done.records > 80 and len(packs(folder)) == 1
 
 
 def test_old_drivers_leave_before_todays(folder: Folder) -> None:
