@@ -6,7 +6,6 @@ import time
 
 from ..report import recorded
 from ..report.counters import NUMBERS
-from ..report.origin import origins
 from ..report.recorded import Run
 from ..report.totals import Total
 from ..store.store import Store
@@ -28,8 +27,6 @@ METRICS = (
     *((row.metric, "counter", row.metric_help) for row in _SUMS.values()),
     ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that were not loaded, by outcome."),
     ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
-    ("pylayer_pulled_pipelines", "gauge", "Stored pipelines that came from a fleet."),
-    ("pylayer_pulled_pipelines_used", "gauge", "Stored pipelines from a fleet that programs on this machine used."),
     ("pylayer_store_bytes", "gauge", "Size of the whole store."),
     ("pylayer_store_limit_bytes", "gauge", "Size beyond which the layer evicts records (max_store_mib)."),
 )
@@ -78,16 +75,11 @@ def _all_samples(store: Store) -> Samples:
     for run in recorded.read(store.root):
         groups.setdefault((run.title, run.texts["device"], run.identity), []).append(run)
     found: Samples = {name: [] for name, _, _ in METRICS}
-    known = origins(store.root)
     for (program, device, identity), group in groups.items():
         total = Total(group)
         # A new series begins when the oldest run is evicted, so no counter of a series ever decreases.
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, min(total.first_started, 1e11))))
         common = {"store": store.root, "program": program, "device": device, "identity": identity, "since": since}
-        came = known.get((identity, total.newest.program_id))
-        if came is not None and came.pulled:
-            found["pylayer_pulled_pipelines"].append((common, came.pulled))
-            found["pylayer_pulled_pipelines_used"] += [(common, came.used)] if came.used is not None else []
         for name, samples in _of_program(total).items():
             found[name] += [(common | labels, value) for labels, value in samples]
     found["pylayer_store_bytes"] = [({"store": store.root}, store.total_bytes())]

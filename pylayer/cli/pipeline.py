@@ -11,8 +11,6 @@ from .output import (
     Failure,
     WrongUse,
     console,
-    day,
-    human_bytes,
     human_time,
     plural,
     print_facts,
@@ -56,27 +54,29 @@ def _json(store: Store, fingerprint: int, seen: list[tuple[Run, dict[str, Any]]]
     names = Names(store.root)
     newest = seen[0][1] if seen else {}
     named = next((own["name"] for _, own in seen if own["name"]), "")
-    stored = sorted(store.stored(fingerprint), key=lambda one: -one.last_use)
+    shelves = store.shelves(lambda name: True, names.learn)
+    stored = [
+        (shelf.name, holding.program, holding.fingerprints[fingerprint])
+        for shelf in shelves
+        for holding in shelf.holdings.values()
+        if fingerprint in holding.fingerprints
+    ]
     return {
         "store": store.root,
         "fingerprint": f"{fingerprint:016x}",
         "name": named,
-        "kind": newest.get("kind") or (stored[0].kind if stored else ""),
+        "kind": newest.get("kind", ""),
         "stages": newest.get("stages", []),
         "entry_point": newest.get("entry_point", ""),
         "shaders": next((own["shaders"] for _, own in seen if own["shaders"]), []),
         "stored": [
             {
-                "program": names.of(one.program),
-                "identity": one.identity,
-                **dict(zip(("device", "driver"), names.recorded(one.identity), strict=True)),
-                "bytes": one.bytes,
-                "compile_ns": one.compile_ns,
-                "binaries": one.is_binaries,
-                "pulled": one.is_pulled,
-                "last_used_s": one.last_used,
+                "program": names.of(program),
+                "identity": identity,
+                **dict(zip(("device", "driver"), names.recorded(identity), strict=True)),
+                "compile_ns": compile_ns,
             }
-            for one in stored
+            for identity, program, compile_ns in stored
         ],
         "runs": [
             {
@@ -104,11 +104,8 @@ def _print(found: dict[str, Any]) -> None:
     ]
     for one in found["stored"]:
         took = f", compiled in {human_time(one['compile_ns'])}" if one["compile_ns"] else ""
-        came = " from a fleet" if one["pulled"] else ""
         device = f"{one['device'] or 'unknown device'}, {one['driver'] or one['identity']}"
-        text = f"{human_bytes(one['bytes'])}{came} for {one['program']} on {device}{took}"
-        when = "?: programs with store: read-only do not record it"
-        facts.append(("stored", f"{text}, last used {when if one['last_used_s'] is None else day(one['last_used_s'])}"))
+        facts.append(("stored", f"for {one['program']} on {device}{took}"))
     print_facts(out, facts if found["stored"] else [*facts, ("stored", "no")])
     if not found["runs"]:
         return

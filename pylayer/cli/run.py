@@ -119,13 +119,12 @@ def why_unseen(document: dict[str, Any], command: str) -> str:
 def _print_summary(root: str | None, session: str, document: dict[str, Any], command: str) -> None:
     """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
     from ..report import recorded
-    from ..report.origin import origins
     from ..report.totals import add_up
     from .stats import print_tables
 
     found = [run for run in recorded.read(root) if run.session == session] if root else []
-    if root and found:
-        print_tables(add_up(found), origins(root), stderr=True)
+    if found:
+        print_tables(add_up(found), stderr=True)
     else:
         fail(f"nothing was recorded: {why_unseen(document, command)}")
 

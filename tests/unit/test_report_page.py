@@ -84,7 +84,7 @@ def data_of(root: Path) -> dict[str, Any]:
     (run,) = recorded.read(str(root))
     line = run.timeline(str(root))
     assert line is not None
-    found = page_data.of_run(line, figures.origin(run, line), 10**10, figures.FRAME_NS, {})
+    found = page_data.of_run(line, figures.origin(run, line), 10**10, figures.FRAME_NS)
     unpacked = json.loads(gzip.decompress(base64.b64decode(page_data.packed(found))))
     assert isinstance(unpacked, dict)
     return unpacked
@@ -131,14 +131,6 @@ def test_frames_are_told_in_few_numbers(tmp_path: Path) -> None:
     assert data["start_us"] == [0, 10_000, 40_000, 40_000]
     assert data["numbers"] == [[0, 3, 2], [2, 3, 8]]
     assert data["durations"] == [[1, 10_000], [3, 10_000]] and data["late"] == [[2, 30_000, 1]]
-
-
-def test_what_other_runs_have_of_a_pipeline(tmp_path: Path) -> None:
-    """The first and the last creation, the runs with it, and those in which it was part of a stall."""
-    recorded_runs.write(tmp_path, [pipeline(1000, 20), pipeline(3000, 1)], started=1000.0)
-    recorded_runs.write(tmp_path, [pipeline(2000, 2)], started=5000.0, start_ticks=2)
-    found = page_data.past(str(tmp_path), recorded.read(str(tmp_path)), figures.FRAME_NS)
-    assert found == {0xABC: page_data.Past(1001.0, 5002.0, 2, 1)}
 
 
 def test_page_of_a_long_run_is_small(tmp_path: Path) -> None:
