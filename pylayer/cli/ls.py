@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 Chosen = list[tuple["Shelf", list["Holding"]]]
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
-#: How the files of each kind are counted in the table.
-LETTERS = {"journals": "J", "packs": "P", "attestation_files": "A"}
 
 
 # ---- for people ------------------------------------------------------------------------------------
@@ -51,9 +49,8 @@ def _last_used(holding: Holding) -> str:
 
 def _cells(holding: Holding) -> list[str]:
     binaries = f" ({holding.binaries} bin)" if holding.binaries else ""
-    known = f" of {holding.pipelines + holding.missing}" if holding.missing else ""
-    files = " ".join(f"{count}{LETTERS[kind]}" for kind, count in holding.counts().items() if count) or "-"
-    return [f"{holding.pipelines}{known}{binaries}", files, _last_used(holding), human_bytes(holding.bytes)]
+    files = str(sum(holding.counts().values()))
+    return [f"{holding.pipelines}{binaries}", files, _last_used(holding), human_bytes(holding.bytes)]
 
 
 def _print_shelf(out: Console, names: Names, shelf: Shelf, rows: list[Holding]) -> None:
@@ -70,17 +67,14 @@ def _print_shelf(out: Console, names: Names, shelf: Shelf, rows: list[Holding]) 
 
 def _print_program(out: Console, names: Names, holding: Holding) -> None:
     """Prints one program under one driver."""
-    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(holding.kinds.items(), key=lambda pair: -pair[1]))
     files = ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in holding.counts().items() if count)
-    facts = [("pipelines", f"{holding.pipelines} ({listed})" if listed else str(holding.pipelines))]
+    facts = [("pipelines", str(holding.pipelines))]
     for count, name, what in (
         (len(holding.pulled), "from the fleet", "came from a fleet"),
         (len(holding.rebuilt), "rebuilt", "were compiled by pylayer rebuild"),
         (holding.binaries, "binaries", "are stored as pipeline binaries"),
     ):
         facts += [(name, f"{count} of the pipelines {what}")] * bool(count)
-    if holding.missing:
-        facts.append(("not stored", f"{holding.missing} more that runs created; another run may store them"))
     facts += [
         ("compile time", human_time(holding.compile_ns) if holding.compile_ns else "unknown"),
         ("last used", _last_used(holding)),
@@ -90,13 +84,11 @@ def _print_program(out: Console, names: Names, holding: Holding) -> None:
     print_facts(out, facts)
 
 
-def _print_totals(store: Store, chosen: Chosen, beside: dict[str, tuple[int, int]]) -> None:
+def _print_totals(store: Store, beside: dict[str, tuple[int, int]]) -> None:
     limits, problem = read_limits()
-    size, stray = _sizes(store, chosen)
+    size = store.total_bytes()
     text = f"\n{human_bytes(size)} of at most {human_bytes(limits.max_store)} are used"
     print_total(f"{text}; a program may have {human_bytes(limits.max_program)}.")
-    if stray:
-        print_total(f"{human_bytes(stray)} in {store.root}/store belong to no identity.")
     if decided := store.verdicts():
         print_total("\nSet aside or switched off:")
         blocks.print_blocks(decided)
@@ -114,15 +106,6 @@ def _print_totals(store: Store, chosen: Chosen, beside: dict[str, tuple[int, int
         print_total(f"Programs also use the system's store: PYLAYER_STORE={system} pylayer ls")
 
 
-def _sizes(store: Store, chosen: Chosen) -> tuple[int, int]:
-    """Returns the bytes in the store's folder, and those among them that belong to no identity. Counts no file twice:
-    a store may have many."""
-    names, known = store.identities(), {shelf.name: shelf.bytes for shelf, _ in chosen}
-    known |= {name: store.tree_bytes("store", name)[0] for name in names if name not in known}
-    stray = store.tree_bytes("store", without=names)[0]
-    return sum(known.values()) + stray, stray
-
-
 # ---- for programs ----------------------------------------------------------------------------------
 
 
@@ -131,13 +114,10 @@ def _holding_json(names: Names, holding: Holding) -> dict[str, Any]:
         "program": names.of(holding.program),
         "program_id": f"{holding.program:016x}",
         "pipelines": holding.pipelines,
-        "missing_pipelines": holding.missing,
         "binaries": holding.binaries,
         "pulled_pipelines": len(holding.pulled),
         "rebuilt_pipelines": len(holding.rebuilt),
-        "pipelines_by_kind": holding.kinds,
         "compile_ns": holding.compile_ns,
-        "data_bytes": holding.data_bytes,
         "bytes": holding.bytes,
         "last_used_s": holding.last_use,
         **holding.counts(),
@@ -157,12 +137,10 @@ def _shelf_json(names: Names, shelf: Shelf, rows: list[Holding]) -> dict[str, An
 
 def _json(store: Store, names: Names, chosen: Chosen, beside: dict[str, tuple[int, int]]) -> dict[str, Any]:
     limits = read_limits()[0]
-    size, stray = _sizes(store, chosen)
     return {
         "store": store.root,
         "identities": [_shelf_json(names, shelf, rows) for shelf, rows in chosen],
-        "stray_bytes": stray,
-        "store_bytes": size,
+        "store_bytes": store.total_bytes(),
         **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
         "max_store_bytes": limits.max_store,
         "max_program_bytes": limits.max_program,
@@ -202,10 +180,8 @@ def _print_all(names: Names, chosen: Chosen, detailed: bool) -> None:
 def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
-    '74 of 200' means that runs created 126 pipelines more, such as some that the driver's own disk cache had. The
-    number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. files
-    counts journals (J), packs (P), and files that record what the program read from its caches and pipeline binaries
-    (A). last used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
+    The number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. last
+    used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
 
     With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
     is damaged, keeps the rest, and moves the file to quarantine. Files of newer versions of pylayer are listed, but are
@@ -239,4 +215,4 @@ def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) ->
     else:
         _print_all(names, chosen, program is not None)
         if name is None:
-            _print_totals(store, chosen, beside)
+            _print_totals(store, beside)

@@ -98,23 +98,18 @@ def check(file: str | None, as_json: bool) -> None:
       pylayer policy check new-policy.yaml
     """
     system, user = policies_in_force() if file is None else (None, os.path.abspath(file))
-    if system is None and user is None:
-        if as_json:
-            print_json(_json(None, None, []))
-        else:
-            click.echo(f"There is {no_policy_file()}.")
-        return
     checked = [_Checked(path, shown) for path, shown in ((system, system), (user, file or user)) if path and shown]
     if naming := [one for one in checked if "policy" in one.document]:
         naming[-1].try_class()
     wrong = any(each.problems for each in checked)
-    if not wrong and user == policies_in_force()[1]:
+    if checked and not wrong and user == policies_in_force()[1]:
         compile_policy(user, store_root())
     if as_json:
         print_json(_json(user, system, checked))
-    else:
-        for each in checked:
-            each.print()
+    elif not checked:
+        click.echo(f"There is {no_policy_file()}.")
+    for each in checked if not as_json else ():
+        each.print()
     raise click.exceptions.Exit(EXIT_PROBLEM if wrong else 0)
 
 

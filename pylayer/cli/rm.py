@@ -72,13 +72,13 @@ class Removing:
     others: dict[str, list[str]] = field(default_factory=dict)
     #: Runs of programs that are running, which are kept.
     running: int = 0
-    #: Programs that have any of this, by number.
+    #: Programs that a name stands for, by number.
     programs: dict[int, str] = field(default_factory=dict)
 
     # ---- what to remove ----------------------------------------------------------------------------------
 
-    def _whole(self, shelf: Shelf, why: str) -> None:
-        plan = Removal(self.store.root, shelf, why)
+    def _whole(self, shelf: Shelf) -> None:
+        plan = Removal(self.store.root, shelf)
         plan.add_whole()
         self.plans += [plan] * (not plan.is_empty)
 
@@ -86,12 +86,11 @@ class Removing:
         """Adds stored pipelines: of the selected program, or all under the selected identities."""
         for shelf in selection.shelves(self.store, self.names):
             if not selection.app:
-                self._whole(shelf, "asked for")
+                self._whole(shelf)
                 continue
-            plan = Removal(self.store.root, shelf, f"of {selection}")
+            plan = Removal(self.store.root, shelf)
             taken = {number: self.names.of(number) for number in shelf.programs if selection.takes(number, self.names)}
             plan.add_programs(taken)
-            self.programs |= taken
             self.plans += [plan] * (not plan.is_empty)
 
     def add_stale(self) -> None:
@@ -109,7 +108,7 @@ class Removing:
                 reason = f"it is for {abi} programs, whose drivers cannot be listed from here"
                 self.kept.append({"identity": shelf.name, "reason": reason})
             elif not any(is_of(shelf.identity, facts) for facts in present):
-                self._whole(shelf, "no driver of this machine would use it")
+                self._whole(shelf)
 
     def add_history(self, selection: Selection) -> None:
         """Adds recorded runs and their timelines. Files that nobody can read are added if all are selected."""
@@ -117,7 +116,6 @@ class Removing:
 
         everything = selection.app is None and selection.identity is None
         runs = list(filter(selection.takes_run, recorded.read(self.store.root)))
-        self.programs |= {run.program_id: run.title for run in runs}
         running = {run.name for run in runs if run.state == "running"}
         self.running = len(running)
         found = recorded_paths(self.store.root, None if everything else {run.name for run in runs} - running)
@@ -127,7 +125,6 @@ class Removing:
     def add_recordings(self, app: str | None) -> None:
         """Adds what is recorded for pylayer rebuild."""
         found = with_recordings(self.store, self.names, app)
-        self.programs |= {number: self.names.of(number) for number in found}
         root = self.store.root
         paths = [path for number in found for path in state.removable(root, number)]
         self.others["recordings"] = state.removable(root) if app is None else paths
@@ -139,7 +136,6 @@ class Removing:
             self.names.learn(number, one.program)
             if selection.takes_identity(one.identity) and selection.takes(number, self.names):
                 self.blocks.append(one)
-                self.programs |= {number: one.program} if selection.app else {}
 
     # ---- removing ----------------------------------------------------------------------------------------
 
@@ -173,7 +169,7 @@ class Removing:
             say(self.names.target(plan.shelf.identity, plan.shelf.name), asks=not yes)
             what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
             size = f"{plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)}"
-            say(f"  {verb} {what}: {size} ({plan.why})", asks=not yes)
+            say(f"  {verb} {what}: {size}", asks=not yes)
         for what, paths in self.others.items():
             if paths:
                 of = f" of {', '.join(sorted(set(self.programs.values())))}" if self.programs else ""
@@ -205,7 +201,6 @@ class Removing:
             "removed": [
                 {
                     **self.names.as_json(plan.shelf.identity, plan.shelf.name),
-                    "why": plan.why,
                     "whole_identity": plan.whole,
                     "programs": list(plan.programs.values()),
                     "files": len(plan.paths),
@@ -252,6 +247,7 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
         if everything:
             work.damaged = items(store.root)
     if selection.app:
+        work.programs = {number: work.names.of(number) for number in work.names.known(selection.app)}
         require_one(selection.app, work.programs, "nothing was deleted")
         if not work.programs and not is_pattern(selection.app):
             there = "pylayer ls and pylayer stats list what is there"

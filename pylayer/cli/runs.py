@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report import figures, recorded
-from ..report.totals import shown_sums
-from .output import Failure, console, human_time, print_json, print_marks, program_table
+from ..report.totals import Total
+from ..report.words import cell
+from .output import Failure, console, print_json, print_marks, program_table
 
 if TYPE_CHECKING:
     from ..report.recorded import Run
@@ -22,33 +23,17 @@ def _listed(found: list[Run], name: str | None) -> list[dict[str, Any]]:
         newest = group[0]
         if name is not None and not any(run.matches(name) for run in group):
             continue
-        sums = shown_sums([run.shown() for run in group])
-        presented = sum(run.numbers["frames"] for run in group)
-        listed.append(
-            {
-                "word": f"last~{number}" if number else "last",
-                "program": newest.title,
-                "pid": newest.pid,
-                "started_s": newest.started,
-                "state": newest.state,
-                "runs": [{"run": run.name, "device": run.texts["device"]} for run in group],
-                **{key: sums[key] for key in ("pipelines", "hits", "compiled")},
-                "frames": presented or None,
-                "late_frames": sum(run.numbers["late_frames"] for run in group) if presented else None,
-                "late_by_pipelines": sum(run.numbers["late_by_pipelines"] for run in group) if presented else None,
-                "longest_frame_ns": max(run.numbers["longest_frame_ns"] for run in group) if presented else None,
-            }
-        )
+        words = {"word": f"last~{number}" if number else "last", "pid": newest.pid, "state": newest.state}
+        listed.append({**Total(group).as_json(), **words, "files": [run.name for run in group]})
     return listed
 
 
 def _print_runs(listed: list[dict[str, Any]]) -> None:
     rows = []
     for own in listed:
-        longest = human_time(own["longest_frame_ns"]) if own["frames"] else "-"
-        numbers = ["?" if own[key] is None else str(own[key]) for key in ("pid", "hits", "compiled")]
-        late = "-" if own["late_frames"] is None else str(own["late_frames"])
-        rows.append([own["word"], figures.moment(own["started_s"], short=True), *numbers, late, longest, own["state"]])
+        frames = [cell(own, key) if own["frames"] else "-" for key in ("late_frames", "longest_frame_ns")]
+        numbers = [cell(own, key) for key in ("pid", "hits", "compiled")]
+        rows.append([own["word"], figures.moment(own["last_started_s"], short=True), *numbers, *frames, own["state"]])
     out = console()
     headings = ("run", "began", "pid", "hits", "compiled", "late", "longest", "state")
     out.print(program_table(out, headings, [own["program"] for own in listed], rows))

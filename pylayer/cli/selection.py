@@ -26,7 +26,6 @@ LEAST_PREFIX = 4
 #: What every help text about a program's name says of it.
 NAMES = "named as in pylayer ls (the part in parentheses may be omitted), or a pattern with * or ?"
 
-app_option = click.option("--app", metavar="NAME", help=f"Only this program, {NAMES}.")
 identity_option = click.option(
     "--identity",
     metavar="PREFIX",

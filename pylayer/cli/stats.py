@@ -10,6 +10,7 @@ from ..report import recorded
 from ..report.figures import moment
 from ..report.remarks import lost, remarks
 from ..report.totals import add_up, shown_sums
+from ..report.words import cell
 from .output import (
     Failure,
     WrongUse,
@@ -32,20 +33,16 @@ if TYPE_CHECKING:
 
     from ..report.totals import Total
 
-HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved")
-
-
-def _cells(total: Total) -> list[str]:
-    numbers = total.numbers
-    return [
-        str(total.runs),
-        str(numbers["pipelines"]),
-        str(numbers["hits"]),
-        "?" if numbers["compiled"] is None else str(numbers["compiled"]),
-        str(numbers["refused_caches"]),
-        human_time(numbers["spent_ns"]),
-        "?" if total.saved_ns is None else human_time(total.saved_ns),
-    ]
+#: The table's columns, and the keys of their numbers in --json.
+COLUMNS = {
+    "runs": "runs",
+    "created": "pipelines",
+    "hits": "hits",
+    "compiled": "compiled",
+    "refused": "refused_caches",
+    "spent": "spent_ns",
+    "saved": "saved_estimate_ns",
+}
 
 
 def _frames(total: Total) -> list[str]:
@@ -75,7 +72,8 @@ def _print_identity(out: Console, group: list[Total]) -> None:
     out.print(texts["device"] or "unknown device", style="bold")
     out.print(f"{group[0].newest.driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim")
     names = _names(group)
-    out.print(program_table(out, HEADINGS, names, [_cells(total) for total in group]))
+    rows = [[cell(own, key) for key in COLUMNS.values()] for own in (total.as_json() for total in group)]
+    out.print(program_table(out, tuple(COLUMNS), names, rows))
     for name, total in zip(names, group, strict=True):
         less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
         saved = [f"no time was saved: the program {less}"] if less else []

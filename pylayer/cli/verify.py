@@ -13,7 +13,6 @@ from .output import (
     EXIT_PROBLEM,
     console,
     human_bytes,
-    human_time,
     picked,
     plural,
     print_indented,
@@ -45,7 +44,7 @@ def _json(root: str, report: Verification) -> dict[str, Any]:
     return {
         "store": root,
         "fine": not report.damage,
-        **picked(report, "files", "records", "file_bytes", "data_bytes", "spent_ns", "bytes_per_s"),
+        **picked(report, "files", "records", "file_bytes", "data_bytes"),
         "problems": [_damage_json(what) for what in report.damage],
         "torn_ends": [_damage_json(what) for what in report.torn_ends],
         "other_versions": [_damage_json(what) for what in report.other_versions],
@@ -72,10 +71,9 @@ def _print(root: str, report: Verification) -> None:
     for what in report.torn_ends:
         line = "it ends inside a record, because a program is writing it or was killed"
         out.print(f"{what.path}: {line}", style="dim", soft_wrap=True)
-    speed = f", {human_bytes(report.bytes_per_s)}/s" if report.bytes_per_s else ""
     out.print(
         f"Verified: {plural(report.records, 'record')} ({human_bytes(report.data_bytes)}) in "
-        f"{plural(report.files, 'file')} ({human_bytes(report.file_bytes)}); {human_time(report.spent_ns)}{speed}."
+        f"{plural(report.files, 'file')} ({human_bytes(report.file_bytes)})."
     )
     if report.other_versions:
         newer = plural(len(report.other_versions), "file")

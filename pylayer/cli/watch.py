@@ -16,7 +16,7 @@ from ..report import figures, late_frames
 from ..report.recorded import Run
 from ..report.remarks import unknown
 from ..report.totals import Total
-from ..report.words import FRAME_NS, local_time
+from ..report.words import FRAME_NS, cell, local_time
 from ..store import runs
 from ..store.timeline import Follower
 from .output import EXIT_PROBLEM, console, human_time, is_terminal, marks, print_json, program_table
@@ -122,10 +122,8 @@ def _latest(found: list[LiveRun]) -> list[dict[str, Any]]:
 
 
 def _cells(own: dict[str, Any]) -> list[str]:
-    late = str(own["late_frames"]) if own["frames"] else "-"
-    compiled = "?" if own["compiled"] is None else str(own["compiled"])
-    numbers = [late, str(own["pipelines"]), str(own["hits"]), compiled, human_time(own["spent_ns"])]
-    return [str(own["pid"]), own["state"], *numbers]
+    numbers = [cell(own, key) for key in ("pipelines", "hits", "compiled", "spent_ns")]
+    return [str(own["pid"]), own["state"], cell(own, "late_frames") if own["frames"] else "-", *numbers]
 
 
 def _compiles(found: list[dict[str, Any]]) -> RenderableType:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .figures import NEW_PIPELINES, compiles, origin, pipeline
-from .recorded import number_in
+from .totals import Total
 
 if TYPE_CHECKING:
     from .recorded import Run
-
-
-def _numbers(run: Run) -> dict[str, int | None]:
-    return {
-        **{key: run.shown()[key] for key in ("pipelines", "hits", "compiled", "compile_ns", "spent_ns")},
-        **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
-        "load_ns": int(number_in(run.values, "load_ns")) + run.numbers["fetch_ns"],
-    }
 
 
 def _fingerprints(root: str, run: Run) -> set[int]:
@@ -49,13 +41,9 @@ def against(root: str, run: Run, earlier: Run) -> dict[str, Any]:
     return {
         "run": earlier.name,
         "pid": earlier.pid,
-        "program": earlier.title,
-        "started_s": earlier.started,
-        "driver": earlier.driver,
-        "device": earlier.texts["device"],
         "same_identity": earlier.identity == run.identity,
-        "this": _numbers(run),
-        "earlier": _numbers(earlier),
+        "this": Total([run]).as_json(),
+        "earlier": Total([earlier]).as_json(),
         "only_now": len(ours - theirs) if known else None,
         "again": len(ours & theirs) if known else None,
         "only_then": len(theirs - ours) if known else None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..common import outcomes
 from ..values import KIND_NAMES
 from . import late_frames
-from .recorded import WAITED, Run, number_in
+from .recorded import Run, number_in
 from .remarks import remarks
 from .totals import Total, mean_compile_ns
 from .words import FRAME_NS, local_time, printable
@@ -96,20 +96,6 @@ def duration(run: Run, line: Timeline | None) -> int:
     return max(lengths, default=0)
 
 
-def kinds(run: Run, line: Timeline | None) -> list[dict[str, Any]]:
-    """Returns hits and compilations by kind of pipeline, with the longest compilation where the timeline tells it."""
-    longest: dict[str, int] = {}
-    for event in compiles(line.events) if line is not None else ():
-        name = kind_name(event.kind)
-        longest[name] = max(longest.get(name, 0), event.duration_ns)
-    listed = [
-        {"kind": name, **own, "longest_ns": longest.get(name)}
-        for name, own in run.kinds.items()
-        if own["hits"] or own["compiled"]
-    ]
-    return sorted(listed, key=lambda own: (-own["compile_ns"], -own["hits"]))
-
-
 def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
     """Returns everything that is known of one pipeline."""
     return {
@@ -153,25 +139,15 @@ def of_run(root: str, found: list[Run], run: Run, frame_ns: int = FRAME_NS) -> d
     own = [one for one in found if one.program == run.program and one.identity == run.identity]
     total = Total([run], mean_compile_ns(own))
     return {
+        **total.as_json(),
         "run": run.name,
-        "program": run.title,
-        "executable": printable(run.executable),
-        "application": printable(run.application),
-        **{key: run.texts[key] for key in ("engine", "device", "driver", "driver_info", "carrier", "reason")},
-        "identity": run.identity,
         "pid": run.pid,
         "started_s": run.started,
         "ended_s": run.ended or None,
         "state": run.state,
         "duration_ns": duration(run, line),
-        **run.shown(),
-        **{key: run.numbers[key] for key in ("failed", "passed", "hit_ns", "plain_ns", *WAITED)},
-        "saved_estimate_ns": total.saved_ns,
-        **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
         "store_bytes": int(number_in(run.values, "store_bytes")) or None,
-        "load_ns": int(number_in(run.values, "load_ns")),
-        "verify_ns": int(number_in(run.values, "verify_ns")),
-        "kinds": kinds(run, line),
+        "kinds": [{"kind": name, **own} for name, own in run.kinds.items() if own["hits"] or own["compiled"]],
         **about_frames.as_json(start),
         "slowest": [
             pipeline(event, start, line)

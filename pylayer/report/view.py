@@ -77,14 +77,6 @@ def _saved(run: dict[str, Any]) -> tuple[str, str]:
     return human_time(saved), lost(saved, run["waited_ns"], run["hits"]) or "an estimate"
 
 
-def saved_of(run: dict[str, Any]) -> str:
-    """Returns the numbers that the time saved is estimated from; empty text if there is no estimate."""
-    if run["saved_estimate_ns"] is None:
-        return ""
-    hits, loaded = f"{run['hits']:,} hits in {human_time(run['hit_ns'])}", f"{run['loaded_records']:,} stored pipelines"
-    return f"{hits}, {loaded} loaded, {human_time(run['waited_ns'])} waited"
-
-
 def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
     """Returns the card of late frames or, of a run without frames, of the longest pipeline."""
     if run["frames"]:
@@ -177,18 +169,12 @@ def pipelines(found: list[dict[str, Any]], names: dict[int, str], presented: boo
 
 def kinds(run: dict[str, Any]) -> Table:
     """Returns the table of kinds of pipelines."""
-
-    def if_compiled(own: dict[str, Any], nanoseconds: int) -> dict[str, Any]:
-        return _time(nanoseconds) if own["compiled"] else _cell("", 0)
-
     return _table(
         run["kinds"],
         ("Kind", lambda own: _cell(own["kind"])),
         ("#Hits", lambda own: _count(own["hits"])),
         ("#Compiled", lambda own: _count(own["compiled"])),
         ("#Compiling took", lambda own: _time(own["compile_ns"])),
-        ("#On average", lambda own: if_compiled(own, own["compile_ns"] // max(1, own["compiled"]))),
-        ("#Longest", lambda own: if_compiled(own, own["longest_ns"])),
     )
 
 
@@ -211,7 +197,7 @@ COMPARED = (
     ("compile_ns", "Compiling took", _time),
     ("spent_ns", "Creating pipelines took", _time),
     ("loaded_records", "Loaded from the store", _count),
-    ("load_ns", "Loading took", _time),
+    ("fetch_ns", "Loading took", _time),
     ("stored_records", "Stored", _count),
     ("stored_bytes", "Stored, size", _size),
 )
@@ -236,9 +222,9 @@ def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -
         ("#Difference", lambda row: _difference(row[2], this[row[0]], then[row[0]])),
     )
     driver = "the same driver and device" if found["same_identity"] else (
-        f"another driver or device: {found['driver'] or 'unknown driver'}, {found['device'] or 'unknown device'}"
+        f"another driver or device: {then['driver'] or 'unknown driver'}, {then['device'] or 'unknown device'}"
     )  # fmt: skip
-    what = f"Process {found['pid']}, {found['program']}, with {driver}."
+    what = f"Process {found['pid']}, {then['program']}, with {driver}."
     if not found["same_identity"]:
         what += " What was compiled for one of them is of no use for the other."
     sets = ""
@@ -253,7 +239,7 @@ def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -
             own_columns, lines = pipelines(found[key], names)
             parts.append({"title": f"{title}, the slowest first", "columns": own_columns, "rows": lines})
     return {
-        "when": moment(found["started_s"]),
+        "when": moment(then["last_started_s"]),
         "what": what,
         "sets": sets,
         "columns": columns,

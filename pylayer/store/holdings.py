@@ -7,24 +7,19 @@ import os
 from ..common import file_kinds
 from ..common.file_kinds import Kind
 from ..common.identity import Identity
-from ..values import KIND_NAMES
 from . import format
 from .folder import read_identity
 from .reader import Reader
-from .recency import fingerprints_of, missing
+from .recency import fingerprints_of
 from .survey import files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from .reader import Record
 
     Learn = Callable[[int, str], None]
-
-
-def _kind_of(record: Record) -> str:
-    return KIND_NAMES[record.kind] if record.kind < len(KIND_NAMES) else f"kind {record.kind}"
 
 
 class Holding:
@@ -37,11 +32,8 @@ class Holding:
         self.digests: set[bytes] = set()
         #: Number of pipelines that are stored as pipeline binaries. The others are cells.
         self.binaries = 0
-        #: Number of pipelines by kind.
-        self.kinds: dict[str, int] = {}
-        #: Time that compiling them took, as far as it is known, and the size of their data unpacked.
+        #: Time that compiling them took, as far as it is known.
         self.compile_ns = 0
-        self.data_bytes = 0
         #: Digests of the pipelines that came from a fleet and were not compiled here too.
         self.pulled: set[bytes] = set()
         #: Digests of the pipelines that ``pylayer rebuild`` compiled.
@@ -50,8 +42,6 @@ class Holding:
         self.created: dict[int, int] = {}
         #: Fingerprints of the pipelines, and the most nanoseconds that a compile took. 0: one without a fingerprint.
         self.fingerprints: dict[int, int] = {}
-        #: Fingerprints of the pipelines of all programs, which programs use with share: all.
-        self.elsewhere: set[int] = set()
         #: Number of files by kind.
         self.files: dict[Kind, int] = {}
         #: When a pipeline was last used or stored here, in seconds since 1970; 0: nothing is recorded of it.
@@ -67,11 +57,6 @@ class Holding:
         """Returns the number of pipelines."""
         return len(self.digests)
 
-    @property
-    def missing(self) -> int | None:
-        """Returns how many pipelines that runs created are not stored. None if that cannot be known."""
-        return missing(self.created, self.fingerprints, self.elsewhere)
-
     def add_pipeline(self, record: Record) -> None:
         """Counts the record of one pipeline."""
         digest = record.digest
@@ -86,10 +71,7 @@ class Holding:
             return
         self.digests.add(digest)
         self.binaries += record.magic == format.BINARIES
-        name = _kind_of(record)
-        self.kinds[name] = self.kinds.get(name, 0) + 1
         self.compile_ns += record.create_ns
-        self.data_bytes += record.size
 
     def counts(self) -> dict[str, int]:
         """Returns the number of files, by what they are."""
@@ -120,13 +102,10 @@ class Shelf:
         return sorted(self.holdings)
 
 
-def tree_bytes(path: str, without: Collection[str] = ()) -> tuple[int, int]:
-    """Returns the size of all files below a directory in bytes, and their number. ``without``: names of directories in
-    it that do not count."""
+def tree_bytes(path: str) -> tuple[int, int]:
+    """Returns the size of all files below a directory in bytes, and their number."""
     size = count = 0
-    for directory, inner, files in os.walk(path):
-        if without and directory == path:
-            inner[:] = [name for name in inner if name not in without]
+    for directory, _, files in os.walk(path):
         for file in files:
             try:
                 size += os.lstat(os.path.join(directory, file)).st_size
@@ -151,9 +130,6 @@ def survey(root: str, identity: str, learn: Learn) -> Shelf:
             _survey_file(shelf, holding, file.path, file.kind, learn)
         except OSError as error:
             shelf.unusable[os.path.basename(file.path)] = f"unreadable: {error.strerror or error}"
-    every = {fingerprint for holding in shelf.holdings.values() for fingerprint in holding.fingerprints}
-    for holding in shelf.holdings.values():
-        holding.elsewhere = every
     # The rest is the identity file, temporary files, and whatever else somebody put here.
     shelf.other_bytes = shelf.bytes - sum(holding.bytes for holding in shelf.holdings.values())
     return shelf

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 class Removal:
     """What to remove of one identity: files of programs, or the whole folder."""
 
-    def __init__(self, root: str, shelf: Shelf, why: str) -> None:
+    def __init__(self, root: str, shelf: Shelf) -> None:
         self.shelf = shelf
-        #: Why it is removed, in words.
-        self.why = why
         self.whole = False
         #: Sizes of the files to remove, by path.
         self.paths: dict[str, int] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 from . import checking, state
 from .folder import described_identity, identity_names
@@ -32,17 +31,10 @@ class Verification:
         self.torn_ends: list[Damage] = []
         #: Files of a newer version of the format. They are harmless but cannot be used.
         self.other_versions: list[Damage] = []
-        self.spent_ns = 0
-
-    @property
-    def bytes_per_s(self) -> int:
-        """Returns how fast the files were read and verified."""
-        return round(self.file_bytes * 1_000_000_000 / self.spent_ns) if self.spent_ns else 0
 
     def steps(self, takes_identity: TakesIdentity, takes: Takes | None) -> Iterator[int]:
         """Verifies the files of the programs that ``takes`` selects, or with None all files of an identity. This
         includes files that appear meanwhile, such as those that a fold writes. Yields the number of bytes read."""
-        started = time.monotonic_ns()
         for name in identity_names(self.root):
             if not takes_identity(name):
                 continue
@@ -58,7 +50,6 @@ class Verification:
                 file = StoreFile(path, 0, 0)
                 if file.program is not None and (takes is None or takes(file.program)):
                     yield from self._verify_file(file, state.NO_IDENTITY.digest)
-        self.spent_ns = time.monotonic_ns() - started
 
     def _verify_identity(self, name: str) -> None:
         """Verifies that an identity's description matches its folder's name."""

@@ -50,7 +50,7 @@ def test_two_runs_of_a_program(user: User) -> None:
     against = second["against"]
     assert (against["pid"], against["same_identity"]) == (first["pid"], True)
     assert (against["only_now"], against["again"], against["only_then"]) == (0, 0, 20)
-    assert against["this"]["loaded_records"] == 20 and against["this"]["load_ns"] > 0
+    assert against["this"]["loaded_records"] == 20 and against["this"]["fetch_ns"] > 0
 
 
 def test_page_and_trace_in_one_go(user: User) -> None:

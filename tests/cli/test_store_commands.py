@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,10 +14,9 @@ from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
-from pylayer.cli.main import main
 from pylayer.cli.output import day, human_bytes, plural, printable
 from pylayer.common.identity import program_id
-from pylayer.store import format, holdings
+from pylayer.store import format
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
@@ -52,50 +50,22 @@ def added_up(found: dict[str, Any]) -> int:
     """Returns the sum of all rows of ``ls --json`` and of the bytes that belong to no program."""
     rows = [row["bytes"] for shelf in found["identities"] for row in shelf["programs"]]
     rest = sum(shelf["other_bytes"] for shelf in found["identities"])
-    return sum(rows) + rest + found["stray_bytes"]
+    return sum(rows) + rest
 
 
 def test_ls_counts_every_byte(user: User, store: Store) -> None:
-    """Rows and other files add up to the size of all files below store/, to the byte."""
+    """Rows and other files add up to the size of all files below the drivers' folders, to the byte."""
     old = Store(user.store, OLD_DRIVER)
     old.journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
     store.journal(TOOL, cell(200), alive=True)
     (store.path / "left.pack.1.tmp").write_bytes(b"x" * 17)
     (store.path / "sub").mkdir()
     (store.path / "sub" / "file").write_bytes(b"y" * 19)
-    (user.store / "store" / "stray").write_bytes(b"z" * 23)
     found = user.json("ls")
-    assert added_up(found) == store.sizes() == found["store_bytes"]
-    assert found["stray_bytes"] == 23
+    assert added_up(found) == store.sizes() == found["store_bytes"] + 19
     for shelf in found["identities"]:
         folder = user.store / "store" / shelf["identity"]
         assert shelf["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--identity", IDENTITY.name, "--json"]])
-def test_ls_counts_each_file_once(
-    user: User, store: Store, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The files of a large store are counted once, and the sums are the same with a selection."""
-    Store(user.store, OLD_DRIVER).journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
-    (user.store / "store" / "sub").mkdir()
-    (user.store / "store" / "sub" / "stray").write_bytes(b"z" * 23)
-    counted: list[str] = []
-    walk = os.walk
-
-    def counting(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
-        for row in walk(path):
-            counted.append(row[0])
-            yield row
-
-    monkeypatch.setattr(holdings.os, "walk", counting)
-    monkeypatch.setenv("PYLAYER_STORE", str(user.store))
-    assert main(arguments) == 0
-    in_store = [path for path in counted if path.startswith(f"{user.store}/store/")]
-    assert len(in_store) == len(set(in_store)) >= 2
-    if "--json" in arguments:
-        found = json.loads(capsys.readouterr().out)
-        assert (found["store_bytes"], found["stray_bytes"]) == (store.sizes(), 23)
 
 
 def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
@@ -177,13 +147,12 @@ def test_ls_without_description(user: User, store: Store) -> None:
 
 
 def test_ls_program(user: User, store: Store) -> None:
-    """A program's name shows its pipelines by kind, and how long compiling them took."""
+    """A program's name shows its pipelines, and how long compiling them took."""
     (shelf,) = user.json("ls", "game*")["identities"]
     (game,) = shelf["programs"]
-    assert game["pipelines_by_kind"] == {"graphics": 45} and game["compile_ns"] == 45 * 2_000_000
-    assert game["data_bytes"] == sum(len(stores.cell_data(number)) for number in range(45))
+    assert game["pipelines"] == 45 and game["compile_ns"] == 45 * 2_000_000
     text = user.pylayer("ls", "game*").stdout
-    assert "pipelines     45 (45 graphics)" in text
+    assert "pipelines     45\n" in text
     assert "compile time  90.0 ms" in text and "1 journal, 1 pack, 1 attestation file" in text
 
 
@@ -197,12 +166,12 @@ def test_ls_same_pipeline_twice(user: User) -> None:
 
 
 def test_ls_one_identity(user: User, store: Store) -> None:
-    """The prefix of an identity shows everything of that driver, and its fields."""
+    """The prefix of an identity shows everything of that driver. --json has its fields."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
     (shelf,) = user.json("ls", IDENTITY.name[:6].upper())["identities"]
     assert shelf["identity"] == IDENTITY.name and len(shelf["programs"]) == 2
     text = user.pylayer("ls", IDENTITY.name[:6]).stdout
-    assert "Mesa 22" not in text and "Mesa 25.0.7" in text and "pipeline cache uuid" in text
+    assert "Mesa 22" not in text and "Mesa 25.0.7" in text and "pipeline_cache_uuid" in shelf["fields"]
 
 
 def test_ls_several_drivers(user: User, store: Store) -> None:
@@ -252,7 +221,7 @@ def test_long_names(user: User) -> None:
     Store(user.store).journal(program, *(cell(number) for number in range(12)))
     stores.write_run(user.store, IDENTITY, program)
     (row,) = [line for line in user.terminal("ls", TERM="dumb")[1].splitlines() if "…" in line]
-    assert len(row.rstrip()) <= 80 and row.startswith("An-E") and row.split()[-5:-3] == ["12", "1J"]
+    assert len(row.rstrip()) <= 80 and row.startswith("An-E") and row.split()[-5:-3] == ["12", "1"]
 
 
 def test_hostile_names(user: User) -> None:
@@ -310,9 +279,4 @@ def test_pipelines_that_another_program_has_stored(user: User) -> None:
                 journal.append(format.record_parts(format.CELL, bytes([number]) * 64, fingerprint=number))
         journal.append(used_parts(list(known), int(time.time())))
         journal.close()
-    programs = user.json("ls")["identities"][0]["programs"]
-    assert {one["program_id"]: one["missing_pipelines"] for one in programs} == {
-        f"{program_id(*GAME):016x}": 0,
-        f"{program_id(*TOOL):016x}": 1,
-    }
     assert user.json("export", user.directory / "all.pylayer", "--app", "*")["missing_pipelines"] == 1
