@@ -8,9 +8,7 @@ import time
 from typing import Any
 
 import pytest
-import radv
 from cli import stores
-from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
@@ -59,10 +57,8 @@ def test_ls_counts_every_byte(user: User, store: Store) -> None:
     old.journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
     store.journal(TOOL, cell(200), alive=True)
     (store.path / "left.pack.1.tmp").write_bytes(b"x" * 17)
-    (store.path / "sub").mkdir()
-    (store.path / "sub" / "file").write_bytes(b"y" * 19)
     found = user.json("ls")
-    assert added_up(found) == store.sizes() == found["store_bytes"] + 19
+    assert added_up(found) == store.sizes() == found["store_bytes"]
     for shelf in found["identities"]:
         folder = user.store / "store" / shelf["identity"]
         assert shelf["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -111,15 +107,10 @@ def test_ls_identity(user: User, store: Store) -> None:
     assert user.pylayer("ls", "--identity", "nonsense").returncode == 2
 
 
-@ON_RADV
 def test_ls_names_the_device(user: User, store: Store) -> None:
-    """The device has the name that a run recorded. If no run did, such as after an import, it is the name of the device
-    of this machine, or its maker and number."""
-    without_devices = {"VK_DRIVER_FILES": "/nowhere", "VK_ICD_FILENAMES": "/nowhere"}
-    assert "AMD device 0x73bf\n" in user.pylayer("ls", **without_devices).stdout
-    here = stores.present(user.environment)
-    Store(user.store, here).journal(GAME, cell(1, identity=here))
-    assert f"{radv.DEVICE}\n" in user.pylayer("ls").stdout
+    """The device has the name that a run recorded. If no run did, such as after an import, it is its maker and
+    number."""
+    assert "AMD device 0x73bf\n" in user.pylayer("ls").stdout
     stores.write_run(user.store, IDENTITY, device="A fine device")
     assert "A fine device\nradv, Mesa 25.0.7; identity" in user.pylayer("ls").stdout
 

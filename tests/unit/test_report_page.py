@@ -68,17 +68,6 @@ def test_page_without_timeline_says_so(tmp_path: Path) -> None:
     assert "No timeline was recorded" in text and "Stored by this run" in text
 
 
-def test_what_time_saved_means(tmp_path: Path) -> None:
-    """The page explains the estimate with the run's own numbers, or says that there is none."""
-    told = {"hits": 1200, "hit_ns": 30 * MS, "load_wait_ns": 5 * MS}
-    recorded_runs.write(tmp_path / "known", counters={**told, "compiled": 1, "compile_ns": 3 * MS}, loaded_records=40)
-    recorded_runs.write(tmp_path / "unknown", counters=told, loaded_records=40)
-    known, unknown = (" ".join(render(tmp_path / name).split()) for name in ("known", "unknown"))
-    assert "Here: 1,200 hits in 30.0 ms, 40 stored pipelines loaded, 5.0 ms waited.</dd>" in known
-    assert "no estimate" not in known
-    assert "For this run there is no estimate, because the time of compiles is unknown.</dd>" in unknown
-
-
 def data_of(root: Path) -> dict[str, Any]:
     """What the page's script gets of the only run of a store."""
     (run,) = recorded.read(str(root))
