@@ -6,8 +6,8 @@
     the policy library: built by cffi, links the private libpython in ``pylayer/_private``, opened by the layer.
 ``pylayer/pylayer-replay``
     creates recorded pipelines for ``pylayer rebuild``: plain C, a program.
-``pylayer/common/policy_validator.py``, ``policy_defaults.py``
-    check policy files, and have their defaults: made from their JSON schema.
+``pylayer/common/policy_defaults.py``
+    has the defaults of policy files: made from their JSON schema.
 ``pylayer/report/uplot.*``
     draw the report's page: fetched from npm's registry.
 """
@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path("shim/policy").resolve()))
 import freeze
 import layer_tables
 import page_library
-import policy_validator
+import policy_defaults
 import private_python
 
 LAYER = "pylayer.libVkLayer_pylayer_pipeline_cache"
@@ -76,7 +76,7 @@ class BuildAll(build_ext):
                 extension.depends += map(str, tables)
         super().run()
         package = Path(self.get_ext_fullpath(POLICY)).parent
-        policy_validator.write(package / "common")
+        policy_defaults.write(package / "common")
         target = package / "_private"
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(private, target, ignore=shutil.ignore_patterns("complete"))

@@ -19,9 +19,11 @@ from ..report.recorded import Run
 from ..store.store import Store
 from . import installed, layer_files
 from .blocks import in_force, line
-from .children import Outcome, probe, try_policy_class
+from .children import Outcome, probe
 from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
 from .output import human_bytes, one_line, plural
+from .policy_explain import class_problem
+from .policy_file import sources
 from .policy_in_force import no_policy_file, policies_in_force, read_policy
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
@@ -32,11 +34,7 @@ LOW_SPACE_BYTES = 256 << 20
 #: Size of the trial write to the store: about one compiled pipeline.
 TRIAL_BYTES = 4096
 
-REINSTALL = "The layer cannot be loaded; install vk-pylayer again."
-
-#: Matches the dynamic linker's error for a library that was built for a newer glibc. musl has no symbol versions, so it
-#: never reports this.
-NEWER_GLIBC = re.compile(r"version [`']?GLIBC_([0-9.]+)' not found")
+REINSTALL = "The layer cannot be loaded; install vk-pylayer again, as it was built for this machine (docs/install.md)."
 
 
 @dataclass(frozen=True)
@@ -47,19 +45,6 @@ class Check:
     status: str
     found: str
     advice: str = ""
-
-
-def _mend(failure: str) -> str:
-    """Returns advice for a library that does not load."""
-    newer = NEWER_GLIBC.search(failure)
-    if newer:
-        return (
-            f"It was built for glibc {newer.group(1)} or newer. Build it on this machine, or use a wheel with an older "
-            "manylinux tag (docs/install.md)."
-        )
-    if "ELFCLASS" in failure or "wrong ELF class" in failure or "invalid ELF header" in failure:
-        return "It was built for another kind of machine. " + REINSTALL
-    return REINSTALL
 
 
 def skipped(name: str, reason: str) -> Check:
@@ -101,7 +86,7 @@ def _broken_library() -> Check | None:
     for library in (path, layer_files.policy_library()):
         outcome = probe("open", str(library)) if library is not None else None
         if outcome is not None and outcome.failure:
-            return Check("layer", PROBLEM, f"{library} does not load: {outcome.failure}", _mend(outcome.failure))
+            return Check("layer", PROBLEM, f"{library} does not load: {outcome.failure}", REINSTALL)
         if library == path and outcome is not None and not outcome.found.get("negotiates"):
             return Check("layer", PROBLEM, f"{path} loads, but it is not a Vulkan layer", REINSTALL)
     return None
@@ -179,9 +164,9 @@ def check_policy() -> Check:
     files = [file for file in (system, user) if file]
     if not files:
         return Check("policy", OK, no_policy_file())
-    wrong = try_policy_class(system, user) if document.get("policy") else ""
+    wrong = class_problem(sources(*files), *reversed(files)) if document.get("policy") else ""
     if wrong:
-        found = f"{files[-1]} is valid, but not the class {document['policy']}: {wrong}"
+        found = f"{files[-1]} is valid, but not its policy class: {wrong}"
         return Check("policy", WARNING, found, "pylayer policy check tries it again.")
     return Check("policy", OK, f"{user} is valid, over {system}" if len(files) == 2 else f"{files[0]} is valid")
 
@@ -197,15 +182,9 @@ def check_installed() -> Check:
     if wrong is None:
         build = layer_files.build_id()[: layer_files.SHORT]
         return Check("installed", OK, f"build {build}; " + "; ".join(f"{each.kind}: {each.path}" for each in counts))
-    advice = "pylayer install makes it lead to this one."
-    if wrong not in counts:
-        first = installed.in_force(found, wrong.kind)
-        advice = f"The loader ignores it: {first.path if first else ''} comes first. Remove the one you do not want."
-    elif not str(wrong.path).startswith(os.path.expanduser("~")):
-        advice = "It is for all users: pylayer install --system, as root, makes it lead to this one."
-    elif wrong.kind == installed.IMPLICIT:
-        advice = "Newer loaders use it even under pylayer run. pylayer install makes it lead to this one."
-    return Check("installed", WARNING, f"{wrong.path} leads to {installed.state(wrong)}", advice)
+    ignored = "" if wrong in counts else ". The loader ignores it, because another one comes first"
+    advice = "pylayer install makes it lead to this one, with --system and as root where it is for all users."
+    return Check("installed", WARNING, f"{wrong.path} leads to {installed.state(wrong)}{ignored}", advice)
 
 
 def _try_writing(root: str) -> None:

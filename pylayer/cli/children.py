@@ -45,12 +45,6 @@ def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Outc
     return _run([os.path.join(os.path.dirname(__file__), "probe.py"), *arguments], environment)
 
 
-def try_policy_class(system: str | None, user: str | None) -> str:
-    """Returns what is wrong with the policy class of valid policy files; empty text if nothing was found."""
-    outcome = _run(["-m", f"{__package__}.policy_trial", system or "", user or ""], None)
-    return str(outcome.found.get("problem", "")) or (f"a trial of it {outcome.failure}" if outcome.failure else "")
-
-
 def _run(arguments: list[str], environment: Mapping[str, str] | None) -> Outcome:
     import subprocess
 

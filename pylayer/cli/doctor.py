@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from .checks import Check
     from .examination import TriedDevice
 
-STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
+STYLES = {"ok": "", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
 
 
 def _next_steps() -> str:
@@ -48,22 +47,10 @@ def _next_steps() -> str:
 
 
 def _print_checks(out: Console, found: list[Check]) -> None:
-    from rich.text import Text
-
-    name_width = max((len(check.name) for check in found), default=0) + 2
-    status_width = max((len(check.status) for check in found), default=0) + 2
-    width = max(12, out.width - status_width - name_width)
+    width = max((len(check.name) for check in found), default=0)
     for check in found:
         text = f"{check.found}. {check.advice}" if check.advice else check.found
-        lines = textwrap.wrap(printable(text), width, break_on_hyphens=False)
-        out.print(
-            Text(check.status.ljust(status_width), style=STYLES[check.status]).append(
-                f"{check.name.ljust(name_width)}{lines[0]}", style="default"
-            ),
-            soft_wrap=True,
-        )
-        for line in lines[1:]:
-            out.print(" " * (status_width + name_width) + line, soft_wrap=True)
+        print_facts(out, [(f"{check.status:7}  {check.name:{width}}", text)], style=STYLES[check.status])
 
 
 def _print_device(out: Console, device: TriedDevice) -> None:

@@ -82,12 +82,10 @@ def _summary(present: Outcome, devices: list[TriedDevice]) -> Check:
         return Check("devices", PROBLEM, found if present.failure else "there is no Vulkan device", INSTALL_DRIVER)
     count = plural(len(devices), "device")
     states = [device.status for device in devices]
-    if PROBLEM in states and OK not in states:
-        return Check("devices", PROBLEM, f"{count}; no device could be used", "See the devices below.")
     if OK not in states:
-        return Check("devices", WARNING, f"{count}; no pipelines are stored", "See the devices below.")
-    which = "" if len(devices) == 1 else "of all " if set(states) == {OK} else f"of {states.count(OK)} of them "
-    return Check("devices", OK, f"{count}; pipelines {which}are stored")
+        status = PROBLEM if PROBLEM in states else WARNING
+        return Check("devices", status, f"{count}; no pipelines are stored", "See the devices below.")
+    return Check("devices", OK, f"{count}; pipelines of {states.count(OK)} are stored")
 
 
 def examine() -> tuple[list[Check], list[TriedDevice]]:

@@ -8,12 +8,10 @@ import click
 
 from ..common.file_kinds import BESIDE
 from ..common.paths import exists, system_store_root
-from ..report.origin import used_here
 from ..store.quarantine import items
 from . import blocks
 from .output import (
     Failure,
-    WrongUse,
     console,
     day,
     human_bytes,
@@ -28,7 +26,7 @@ from .output import (
     program_table,
 )
 from .policy_in_force import read_limits
-from .selection import NAMES, Names, Selection, identity_option, meant, require_store
+from .selection import NAMES, Names, identity_option, meant, require_store
 from .verify import verify
 
 if TYPE_CHECKING:
@@ -40,29 +38,26 @@ if TYPE_CHECKING:
 Chosen = list[tuple["Shelf", list["Holding"]]]
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
-#: How the files of each kind are counted in the table.
-LETTERS = {"journals": "J", "packs": "P", "attestation_files": "A"}
 
 
 # ---- for people ------------------------------------------------------------------------------------
 
 
 def _last_used(holding: Holding) -> str:
-    return "?" if holding.last_used is None else day(holding.last_used)
+    return day(holding.last_use) if holding.last_use else "-"
 
 
 def _cells(holding: Holding) -> list[str]:
     binaries = f" ({holding.binaries} bin)" if holding.binaries else ""
-    known = f" of {holding.pipelines + holding.missing}" if holding.missing else ""
-    files = " ".join(f"{count}{LETTERS[kind]}" for kind, count in holding.counts().items() if count) or "-"
-    return [f"{holding.pipelines}{known}{binaries}", files, _last_used(holding), human_bytes(holding.bytes)]
+    files = str(sum(holding.counts().values()))
+    return [f"{holding.pipelines}{binaries}", files, _last_used(holding), human_bytes(holding.bytes)]
 
 
 def _print_shelf(out: Console, names: Names, shelf: Shelf, rows: list[Holding]) -> None:
     cells = [_cells(holding) for holding in rows]
     if rows:
         out.print(program_table(out, HEADINGS, [names.of(holding.program) for holding in rows], cells))
-    print_marks([row[2] for row in cells], {"?": "unknown: programs with store: read-only do not record what they use"})
+    print_marks([row[2] for row in cells], {"-": "no use is recorded"})
     print_indented(out, f"other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}", "dim")
     if shelf.identity is None:
         print_indented(out, "its identity file is missing or damaged; pylayer ls --verify says more", "yellow")
@@ -72,15 +67,14 @@ def _print_shelf(out: Console, names: Names, shelf: Shelf, rows: list[Holding]) 
 
 def _print_program(out: Console, names: Names, holding: Holding) -> None:
     """Prints one program under one driver."""
-    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(holding.kinds.items(), key=lambda pair: -pair[1]))
     files = ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in holding.counts().items() if count)
-    facts = [("pipelines", f"{holding.pipelines} ({listed})" if listed else str(holding.pipelines))]
-    if holding.pulled:
-        facts.append(("from the fleet", f"{len(holding.pulled)} of the pipelines, {used_here(holding.pulled_used)}"))
-    if holding.binaries:
-        facts.append(("binaries", f"{holding.binaries} of the pipelines are stored as pipeline binaries"))
-    if holding.missing:
-        facts.append(("not stored", f"{holding.missing} more that runs created; another run may store them"))
+    facts = [("pipelines", str(holding.pipelines))]
+    for count, name, what in (
+        (len(holding.pulled), "from the fleet", "came from a fleet"),
+        (len(holding.rebuilt), "rebuilt", "were compiled by pylayer rebuild"),
+        (holding.binaries, "binaries", "are stored as pipeline binaries"),
+    ):
+        facts += [(name, f"{count} of the pipelines {what}")] * bool(count)
     facts += [
         ("compile time", human_time(holding.compile_ns) if holding.compile_ns else "unknown"),
         ("last used", _last_used(holding)),
@@ -90,20 +84,11 @@ def _print_program(out: Console, names: Names, holding: Holding) -> None:
     print_facts(out, facts)
 
 
-def _print_fields(out: Console, shelf: Shelf) -> None:
-    """Prints the fields that the identity is made of."""
-    fields = sorted(shelf.identity.fields.items()) if shelf.identity is not None else ()
-    texts = (f"{value:#x}" if isinstance(value, int) and key != "driver_id" else str(value) for key, value in fields)
-    print_facts(out, list(zip((key.replace("_", " ") for key, _ in fields), texts, strict=True)), style="dim")
-
-
-def _print_totals(store: Store, chosen: Chosen, beside: dict[str, tuple[int, int]]) -> None:
+def _print_totals(store: Store, beside: dict[str, tuple[int, int]]) -> None:
     limits, problem = read_limits()
-    size, stray = _sizes(store, chosen)
+    size = store.total_bytes()
     text = f"\n{human_bytes(size)} of at most {human_bytes(limits.max_store)} are used"
     print_total(f"{text}; a program may have {human_bytes(limits.max_program)}.")
-    if stray:
-        print_total(f"{human_bytes(stray)} in {store.root}/store belong to no identity.")
     if decided := store.verdicts():
         print_total("\nSet aside or switched off:")
         blocks.print_blocks(decided)
@@ -121,15 +106,6 @@ def _print_totals(store: Store, chosen: Chosen, beside: dict[str, tuple[int, int
         print_total(f"Programs also use the system's store: PYLAYER_STORE={system} pylayer ls")
 
 
-def _sizes(store: Store, chosen: Chosen) -> tuple[int, int]:
-    """Returns the bytes in the store's folder, and those among them that belong to no identity. Counts no file twice:
-    a store may have many."""
-    names, known = store.identities(), {shelf.name: shelf.bytes for shelf, _ in chosen}
-    known |= {name: store.tree_bytes("store", name)[0] for name in names if name not in known}
-    stray = store.tree_bytes("store", without=names)[0]
-    return sum(known.values()) + stray, stray
-
-
 # ---- for programs ----------------------------------------------------------------------------------
 
 
@@ -138,15 +114,12 @@ def _holding_json(names: Names, holding: Holding) -> dict[str, Any]:
         "program": names.of(holding.program),
         "program_id": f"{holding.program:016x}",
         "pipelines": holding.pipelines,
-        "missing_pipelines": holding.missing,
         "binaries": holding.binaries,
         "pulled_pipelines": len(holding.pulled),
-        "pulled_pipelines_used": holding.pulled_used,
-        "pipelines_by_kind": holding.kinds,
+        "rebuilt_pipelines": len(holding.rebuilt),
         "compile_ns": holding.compile_ns,
-        "data_bytes": holding.data_bytes,
         "bytes": holding.bytes,
-        "last_used_s": holding.last_used,
+        "last_used_s": holding.last_use,
         **holding.counts(),
     }
 
@@ -164,12 +137,10 @@ def _shelf_json(names: Names, shelf: Shelf, rows: list[Holding]) -> dict[str, An
 
 def _json(store: Store, names: Names, chosen: Chosen, beside: dict[str, tuple[int, int]]) -> dict[str, Any]:
     limits = read_limits()[0]
-    size, stray = _sizes(store, chosen)
     return {
         "store": store.root,
         "identities": [_shelf_json(names, shelf, rows) for shelf, rows in chosen],
-        "stray_bytes": stray,
-        "store_bytes": size,
+        "store_bytes": store.total_bytes(),
         **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
         "max_store_bytes": limits.max_store,
         "max_program_bytes": limits.max_program,
@@ -180,9 +151,8 @@ def _json(store: Store, names: Names, chosen: Chosen, beside: dict[str, tuple[in
 # ---- the command -----------------------------------------------------------------------------------
 
 
-def _print_all(names: Names, chosen: Chosen, detailed: bool, fields: bool) -> None:
-    """Prints a table for each identity. ``detailed`` adds lines for each program, ``fields`` adds what the identity is
-    made of."""
+def _print_all(names: Names, chosen: Chosen, detailed: bool) -> None:
+    """Prints a table for each identity, or if ``detailed`` lines for each program."""
     out = console()
     for number, (shelf, rows) in enumerate(chosen):
         if number:
@@ -192,8 +162,6 @@ def _print_all(names: Names, chosen: Chosen, detailed: bool, fields: bool) -> No
         out.print(f"{driver}; identity {shelf.name}", style="dim")
         if not detailed:
             _print_shelf(out, names, shelf, rows)
-            if fields:
-                _print_fields(out, shelf)
             continue
         for holding in rows:
             out.print()
@@ -208,35 +176,29 @@ def _print_all(names: Names, chosen: Chosen, detailed: bool, fields: bool) -> No
 )
 @identity_option
 @click.option("--verify", "verifies", is_flag=True, help="Read every byte, and show instead what cannot be used.")
-@click.option(
-    "--repair", is_flag=True, help="With --verify: move damaged files to quarantine, and keep what verifies in them."
-)
 @json_option
-def ls(name: str | None, identity: str | None, verifies: bool, repair: bool, as_json: bool) -> None:
+def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
-    '74 of 200' means that runs created 126 pipelines more, such as some that the driver's own disk cache had. The
-    number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. files
-    counts journals (J), packs (P), and files that record what the program read from its caches and pipeline binaries
-    (A). last used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
+    The number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. last
+    used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
 
-    With --verify, every record is compared with its hash. A run verifies what it loads in the same way and ignores what
-    is damaged, so a repair is not required. Files of newer versions of pylayer are listed, but are not a problem.
-    Neither is a file that ends inside a record, because a program is writing it or was killed.
+    With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
+    is damaged, keeps the rest, and moves the file to quarantine. Files of newer versions of pylayer are listed, but are
+    not a problem. Neither is a file that ends inside a record, because a program is writing it or was killed.
 
     \b
     Example:
       pylayer ls
       pylayer ls blender
-      pylayer ls --verify --repair
+      pylayer ls --verify
     """
-    if repair and not verifies:
-        raise WrongUse("--repair is for --verify; give both")
     store = require_store()
     names = Names(store.root)
-    selection, program = meant(name, identity, store.identities())
+    selection = meant(name, identity, store.identities())
+    program = selection.app
     if verifies:
-        verify(store, Selection(program, selection.identity), repair, as_json)
+        verify(store, selection, as_json)
         return
     chosen = []
     for shelf in selection.shelves(store, names):
@@ -251,6 +213,6 @@ def ls(name: str | None, identity: str | None, verifies: bool, repair: bool, as_
     elif not chosen:
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
     else:
-        _print_all(names, chosen, program is not None, name is not None)
+        _print_all(names, chosen, program is not None)
         if name is None:
-            _print_totals(store, chosen, beside)
+            _print_totals(store, beside)

@@ -6,7 +6,6 @@ import time
 
 from ..report import recorded
 from ..report.counters import NUMBERS
-from ..report.origin import origins
 from ..report.recorded import Run
 from ..report.totals import Total
 from ..store.store import Store
@@ -20,16 +19,13 @@ METRICS = (
     ("pylayer_program_info", "gauge", "Always 1. The labels describe the newest run."),
     ("pylayer_last_run_start_time_seconds", "gauge", "When the newest run began, in seconds since 1970."),
     ("pylayer_runs_total", "counter", "Recorded runs."),
-    ("pylayer_pipelines_total", "counter", "Pipelines that the program created."),
     ("pylayer_pipeline_hits_total", "counter", "Pipelines that were found in a cache or among binaries, by kind."),
     ("pylayer_pipeline_compiles_total", "counter", "Pipelines that the driver compiled, by kind."),
     ("pylayer_pipeline_compile_seconds_total", "counter", "Time that compiles took, summed over threads, by kind."),
     ("pylayer_pipelines_unknown_total", "counter", "Pipelines of which the driver does not say if it compiled them."),
-    *((row.metric, "counter", row.metric_help) for row in _SUMS.values()),
+    *((row.metric, "counter", f"{row.meaning[0].upper()}{row.meaning[1:]}.") for row in _SUMS.values()),
     ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that were not loaded, by outcome."),
     ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
-    ("pylayer_pulled_pipelines", "gauge", "Stored pipelines that came from a fleet."),
-    ("pylayer_pulled_pipelines_used", "gauge", "Stored pipelines from a fleet that programs on this machine used."),
     ("pylayer_store_bytes", "gauge", "Size of the whole store."),
     ("pylayer_store_limit_bytes", "gauge", "Size beyond which the layer evicts records (max_store_mib)."),
 )
@@ -56,7 +52,6 @@ def _of_program(total: Total) -> Samples:
         "pylayer_program_info": [(info, 1)],
         "pylayer_last_run_start_time_seconds": [({}, newest.started)],
         "pylayer_runs_total": [({}, total.runs)],
-        "pylayer_pipelines_total": [({}, numbers["pipelines"])],
         "pylayer_pipelines_unknown_total": [({}, numbers["unknown_pipelines"])],
         "pylayer_damaged_parts_total": [({"outcome": outcome}, count) for outcome, count in total.damage.items()],
     }
@@ -78,16 +73,11 @@ def _all_samples(store: Store) -> Samples:
     for run in recorded.read(store.root):
         groups.setdefault((run.title, run.texts["device"], run.identity), []).append(run)
     found: Samples = {name: [] for name, _, _ in METRICS}
-    known = origins(store.root)
     for (program, device, identity), group in groups.items():
         total = Total(group)
         # A new series begins when the oldest run is evicted, so no counter of a series ever decreases.
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, min(total.first_started, 1e11))))
         common = {"store": store.root, "program": program, "device": device, "identity": identity, "since": since}
-        came = known.get((identity, total.newest.program_id))
-        if came is not None and came.pulled:
-            found["pylayer_pulled_pipelines"].append((common, came.pulled))
-            found["pylayer_pulled_pipelines_used"] += [(common, came.used)] if came.used is not None else []
         for name, samples in _of_program(total).items():
             found[name] += [(common | labels, value) for labels, value in samples]
     found["pylayer_store_bytes"] = [({"store": store.root}, store.total_bytes())]

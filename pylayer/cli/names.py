@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..report import recorded
@@ -23,14 +22,6 @@ VENDORS = {
     0x5143: "Qualcomm",
     0x8086: "Intel",
 }
-
-
-@cache
-def _names_here() -> dict[tuple[int, int], str]:
-    """Returns the names of this machine's devices by their makers and numbers."""
-    from .devices import present_facts
-
-    return {(facts.vendor_id, facts.device_id): printable(facts.device_name) for facts in present_facts()[0]}
 
 
 def numbered(fields: dict[str, Any]) -> str:
@@ -76,7 +67,7 @@ class Names:
         fields: dict[str, Any] = identity.fields if identity is not None else {}
         device, known = self.recorded(name)
         if not device and fields:
-            device = _names_here().get((fields.get("vendor_id", 0), fields.get("device_id", 0))) or numbered(fields)
+            device = numbered(fields)
         driver = ", ".join(printable(str(fields[key])) for key in ("driver_name", "driver_info") if fields.get(key))
         if str(fields.get("abi", "")).startswith("32"):
             driver += " (32-bit)"

@@ -3,21 +3,23 @@ carrier."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from dataclasses import asdict, dataclass
+import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..common import user_policy
-from ..common.config import PolicyFileError, over, parse_without_preset, read_preset
+from ..common.config import PolicyFileError, Source, merged, read_preset
 from ..common.paths import store_root, system_config_file
 from ..common.policy_errors import yaml_word
 from ..common.program_name import without_loader
-from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
+from ..common.settings import TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
 from ..policy import Policy, choose_carrier
 from ..report import recorded
-from ..values import CARRIER_NAMES, DeviceFacts, Program
+from ..values import CARRIER_NAMES, DeviceFacts, Plan, Program
 from .devices import present_facts
 from .output import Failure, console, files, json_option, one_line, print_facts, print_json, printable
 from .policy_file import sources
@@ -26,67 +28,10 @@ from .policy_in_force import policies_in_force
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..values import Plan
-    from .policy_file import PolicySource
-
 #: The device to assume if this machine has none: Vulkan 1.3, and what most drivers support.
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
 #: Attributes of a plan that are shown elsewhere, or that follow from having a policy class.
 NOT_CHANGED = ("carrier", "may_be_kept")
-
-
-@dataclass
-class SetBy:
-    """Where a value comes from: the default, or a place in a preset or file."""
-
-    source: str = "default"
-    line: int = 0
-    rule: int = 0
-
-    def __str__(self) -> str:
-        place = f"{_short(self.source)}:{self.line}" if self.line else self.source
-        return f"rule {self.rule}, {place}" if self.rule else place
-
-
-@dataclass
-class Rule:
-    """One rule. ``number`` counts from 1 over all files; ``failed`` lists the conditions that do not hold."""
-
-    number: int
-    source: str
-    line: int
-    match: dict[str, Any]
-    set: dict[str, Any]
-    failed: list[str]
-
-
-@dataclass
-class Explanation:
-    """Everything about one program on one device. ``skipped`` is the rule because of which the layer does nothing in
-    the program, or empty text."""
-
-    program: Program
-    facts: DeviceFacts
-    device_note: str
-    skipped: str
-    rules: list[Rule]
-    settings: dict[str, Any]
-    origins: dict[str, SetBy]
-    plan: Plan | None
-    #: What the user's policy class changed in the built-in policy's plan: values by name.
-    changed: dict[str, Any]
-    reason: str
-
-
-def _short(source: str) -> str:
-    """Returns a file's name for tables, whose heading shows its path. A preset keeps its name. The system's file keeps
-    its path, because both files may have one name."""
-    return source if source == system_config_file() else source.rpartition("/")[2]
-
-
-def _match_text(match: dict[str, Any]) -> str:
-    """Returns a rule's conditions in the syntax of a policy file."""
-    return ", ".join(f"{key}: {hex(value) if key == 'vendor' else value}" for key, value in match.items())
 
 
 # ---- what is asked about ---------------------------------------------------------------------------
@@ -134,40 +79,41 @@ def devices_to_ask(name: str | None) -> list[tuple[DeviceFacts, str]]:
 # ---- the answer ------------------------------------------------------------------------------------
 
 
-def merged(sources: list[PolicySource]) -> dict[str, Any]:
-    """Returns the policy in force: the keys of each source override those before it."""
-    document: dict[str, Any] = {}
-    for source in sources:
-        document = over(source.document, document)
-    return document
+def _why(error: BaseException) -> str:
+    """Returns what a policy class raised, and where."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    has_place = isinstance(error, SyntaxError) or last.filename.startswith("<")  # in its text, or in importlib
+    place = "" if has_place else f" ({os.path.basename(last.filename)}, line {last.lineno})"
+    return f"{type(error).__name__}: {one_line(error)}{place}"
 
 
 def _deciding(document: dict[str, Any], *files: str | None) -> tuple[Policy, str]:
     """Returns the policy that decides. If the user's policy class cannot be used, this is the built-in one, with the
-    reason; otherwise the reason is empty."""
+    reason; otherwise the reason is empty. What the class prints goes to standard error."""
     wanted = document.get("policy")
     if not wanted:
         return Policy(), ""
     try:
-        return user_policy.load(wanted, *files), ""
+        with contextlib.redirect_stdout(sys.stderr):
+            return user_policy.load(wanted, *files), ""
     except BaseException as error:
-        why = f"{type(error).__name__}: {one_line(error)}"
-        return Policy(), f"{wanted} cannot be used ({why}); the built-in one decides"
+        return Policy(), f"{wanted} cannot be used: {_why(error)}; the built-in policy decides"
 
 
-def _rules(sources: list[PolicySource], program: Program, facts: DeviceFacts) -> list[Rule]:
-    rules: list[Rule] = []
-    for source in sources:
-        for index, rule in enumerate(source.document.get("rules") or []):
-            failed = [key for key, value in rule["match"].items() if not rule_matches({key: value}, program, facts)]
-            line = source.line("rules", index)
-            rules.append(Rule(len(rules) + 1, source.name, line, rule["match"], rule["set"], failed))
-    return rules
+def class_problem(sources: list[Source], *files: str | None) -> str:
+    """Asks the user's policy class for the plan of each device here. Returns what is wrong with it; empty text if
+    nothing was found."""
+    decider, problem = _deciding(merged(sources), *files)
+    for facts, note in devices_to_ask(None):
+        found = _explained(sources, decider, program_to_ask("game"), facts, note)
+        if not (problem or found["plan"]):
+            problem = f"{found['reason']}, for {facts.device_name or 'a device'}; programs run without the layer there"
+    return problem
 
 
 def skip_rule(document: dict[str, Any], program: Program) -> str:
     """Returns the rule because of which the layer does nothing in the program, or empty text if no rule matches."""
-    built_in = parse_without_preset(read_preset("default"), "default")[0].get("skip", [])
+    built_in = Source("default", read_preset("default")).document.get("skip", [])
     for name, rules in (("skip", document.get("skip") or []), ("built-in skip", built_in)):
         for rule in rules:
             if is_skipped({"skip": [rule], "never_skip": document.get("never_skip")}, program, by_default=False):
@@ -175,51 +121,84 @@ def skip_rule(document: dict[str, Any], program: Program) -> str:
     return ""
 
 
-def _origins(sources: list[PolicySource], rules: list[Rule]) -> dict[str, SetBy]:
-    origins = {key: SetBy() for key in DEFAULTS}
+def _rules(sources: list[Source], program: Program, facts: DeviceFacts) -> list[dict[str, Any]]:
+    """Returns the rules. ``number`` counts from 1 over all files; ``failed`` lists the conditions that do not hold."""
+    rules: list[dict[str, Any]] = []
     for source in sources:
-        for key in source.document.get("settings") or {}:
-            origins[key] = SetBy(source.name, source.line("settings", key))
+        for index, rule in enumerate(source.document.get("rules") or []):
+            failed = [key for key, value in rule["match"].items() if not rule_matches({key: value}, program, facts)]
+            place = {"number": len(rules) + 1, "source": source.name, "line": source.line("rules", index)}
+            rules.append({**place, **rule, "failed": failed, "matches": not failed})
+    return rules
+
+
+def _values(
+    values: dict[str, Any], sources: list[Source], rules: list[dict[str, Any]], *below: str
+) -> dict[str, dict[str, Any]]:
+    """Returns values that are below a key, each with where it comes from: the default, or the place in the last source
+    or rule that sets it. A mapping or list has several sources."""
+    found = {key: {"value": value, "source": "default", "line": 0, "rule": 0} for key, value in values.items()}
+    for source in sources:
+        document = source.document
+        for key in below:
+            document = document.get(key) or {}
+        for key in found.keys() & document:
+            found[key] |= {"source": source.name, "line": source.line(*below, key)}
     for rule in rules:
-        for key in rule.set if not rule.failed else ():
-            origins[key] = SetBy(rule.source, rule.line, rule.number)
-    return origins
+        for key in rule["set"] if rule["matches"] else ():
+            found[key] |= {"source": rule["source"], "line": rule["line"], "rule": rule["number"]}
+    return found
 
 
 def _explained(
-    sources: list[PolicySource], decider: Policy, program: Program, facts: DeviceFacts, note: str
-) -> Explanation:
+    sources: list[Source], decider: Policy, program: Program, facts: DeviceFacts, note: str
+) -> dict[str, Any]:
+    """Returns everything about one program on one device. ``skipped`` is the rule because of which the layer does
+    nothing in the program, or empty text. ``changed`` is what the user's policy class changed in the built-in policy's
+    plan."""
     document = merged(sources)
     settings = settings_for(document, program, facts)
     rules = _rules(sources, program, facts)
-    plan: Plan | None = None
+    shown: dict[str, Any] | None = None
     changed: dict[str, Any] = {}
     carrier, reason = choose_carrier(settings, facts)
     try:
-        plan = decider.plan_device(program, facts, dict(settings))
+        with contextlib.redirect_stdout(sys.stderr):
+            plan = decider.plan_device(program, facts, dict(settings))
+        if not isinstance(plan, Plan):
+            raise TypeError("plan_device returned no Plan")
         built_in = Policy().plan_device(program, facts, dict(settings)).as_dict()
         changed = {name: value for name, value in plan.as_dict().items() if value != built_in[name]}
+        shown = {**plan.as_dict(), "carrier": CARRIER_NAMES[plan.carrier]}
         if plan.carrier != carrier:
             reason = "chosen by the policy class"
     except BaseException as error:
-        reason = f"plan_device of the policy class failed: {type(error).__name__}: {one_line(error)}"
-    origins = _origins(sources, rules)
-    skipped = skip_rule(document, program)
-    return Explanation(program, facts, note, skipped, rules, settings, origins, plan, changed, reason)
-
-
-def _top_settings(sources: list[PolicySource]) -> dict[str, tuple[Any, SetBy]]:
-    """Returns the keys beside settings and rules, and where each comes from. A mapping or list has several sources; the
-    origin is the last of them that sets the key."""
-    origins = dict.fromkeys(TOP_DEFAULTS, SetBy())
-    for source in sources:
-        for key in origins.keys() & source.document:
-            origins[key] = SetBy(source.name, source.line(key))
-    document = merged(sources)
-    return {key: (top_setting(document, key), origin) for key, origin in origins.items()}
+        reason = f"plan_device of the policy class failed: {_why(error)}"
+    return {
+        "program": program.as_dict(),
+        "device": facts.as_dict() | {"pipeline_cache_uuid": facts.pipeline_cache_uuid.hex()},
+        "device_note": note,
+        "skipped": skip_rule(document, program),
+        "rules": rules,
+        "settings": _values(settings, sources, rules, "settings"),
+        "plan": shown,
+        "changed": {name: value for name, value in changed.items() if name not in NOT_CHANGED},
+        "reason": reason,
+    }
 
 
 # ---- for people ------------------------------------------------------------------------------------
+
+
+def _short(source: str) -> str:
+    """Returns a file's name for tables, whose heading shows its path. A preset keeps its name. The system's file keeps
+    its path, because both files may have one name."""
+    return source if source == system_config_file() else source.rpartition("/")[2]
+
+
+def _match_text(match: dict[str, Any]) -> str:
+    """Returns a rule's conditions in the syntax of a policy file."""
+    return ", ".join(f"{key}: {hex(value) if key == 'vendor' else value}" for key, value in match.items())
 
 
 def _yaml(value: Any) -> str:
@@ -230,81 +209,59 @@ def _yaml(value: Any) -> str:
     return yaml_word(value)
 
 
-def _has(found: Explanation, condition: str) -> str:
-    values = {"device": found.facts.device_name, "driver": found.facts.driver_name}
-    if condition == "vendor":
-        return hex(found.facts.vendor_id)
-    return str(values.get(condition, getattr(found.program, condition, ""))) or "not known"
+def _origin(own: dict[str, Any]) -> str:
+    place = f"{_short(own['source'])}:{own['line']}" if own["line"] else own["source"]
+    return f"rule {own['rule']}, {place}" if own["rule"] else place
 
 
-def _rule_facts(found: Explanation) -> list[tuple[str, str]]:
+def _rule_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
+    device = found["device"]
+    has = {**found["program"], "device": device["device_name"], "driver": device["driver_name"]}
+    has["vendor"] = hex(device["vendor_id"])
     lines = []
-    for rule in found.rules:
-        why = "; ".join(f"{key} is {_has(found, key)}" for key in rule.failed)
-        state = f"does not match: {why}" if rule.failed else f"matches, sets {_yaml(rule.set) or 'nothing'}"
-        lines.append((f"{rule.number}  {_short(rule.source)}:{rule.line}", f"{_match_text(rule.match)}: {state}"))
+    for rule in found["rules"]:
+        why = "; ".join(f"{key} is {has[key] or 'not known'}" for key in rule["failed"])
+        state = f"does not match: {why}" if why else f"matches, sets {_yaml(rule['set']) or 'nothing'}"
+        place = f"{rule['number']}  {_short(rule['source'])}:{rule['line']}"
+        lines.append((place, f"{_match_text(rule['match'])}: {state}"))
     return lines
 
 
-def _carrier(found: Explanation) -> str:
-    """Returns what the layer does with the device's pipelines, and why."""
-    if found.plan is None:
-        return f"none: {found.reason}; the device runs without the layer"
-    return f"{CARRIER_NAMES[found.plan.carrier]}: {found.reason}"
-
-
-def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, SetBy]], everything: bool) -> None:
+def _print(out: Console, found: dict[str, Any], top: dict[str, dict[str, Any]], everything: bool) -> None:
     def section(title: str, lines: list[tuple[str, str]]) -> None:
         out.print(f"\n{title}", style="bold", soft_wrap=True)
         print_facts(out, [(printable(name), text) for name, text in lines])
 
-    facts, program = found.facts, found.program
-    said = (("application", program.application), ("engine", program.engine))
-    words = ", ".join(f"{key} {text}" for key, text in said if text)
-    driver = ", ".join(text for text in (facts.driver_name, facts.driver_info) if text)
-    title = f"{program.executable or 'any program'}{f' ({words})' if words else ''}"
-    device = f"{facts.device_name or 'any device'} ({driver or 'any driver'}, vendor {facts.vendor_id:#x})"
-    for text in (title, f"{device} {found.device_note}"):
+    facts, program = found["device"], found["program"]
+    words = ", ".join(f"{key} {program[key]}" for key in ("application", "engine") if program[key])
+    driver = ", ".join(text for text in (facts["driver_name"], facts["driver_info"]) if text)
+    title = f"{program['executable'] or 'any program'}{f' ({words})' if words else ''}"
+    device = f"{facts['device_name'] or 'any device'} ({driver or 'any driver'}, vendor {facts['vendor_id']:#x})"
+    for text in (title, f"{device} {found['device_note']}"):
         out.print(printable(text.strip()), style="bold", soft_wrap=True)
-    if found.skipped:
-        out.print(printable(f"The layer does nothing in this program, because of the {found.skipped}."), soft_wrap=True)
+    if found["skipped"]:
+        said = f"The layer does nothing in this program, because of the {found['skipped']}."
+        out.print(printable(said), soft_wrap=True)
         return
-    out.print(printable(f"Carrier {_carrier(found)}"), soft_wrap=True)
-    if found.rules:
+    carrier = f"{found['plan']['carrier']}: {found['reason']}" if found["plan"] else f"none: {found['reason']}"
+    out.print(printable(f"Carrier {carrier}"), soft_wrap=True)
+    if found["rules"]:
         section("Rules; later ones win", _rule_facts(found))
     else:
         section("There are no rules.", [])
-    values = [(key, found.settings[key], found.origins[key]) for key in DEFAULTS]
-    values += [(key, value, origin) for key, (value, origin) in top.items()]
-    listed = [row for row in values if everything or row[2].source != "default"]
-    shown = [(key, f"{_yaml(value)}  ({origin})") for key, value, origin in listed]
+    values = {**found["settings"], **top}
+    listed = {key: own for key, own in values.items() if everything or own["source"] != "default"}
+    shown = [(key, f"{_yaml(own['value'])}  ({_origin(own)})") for key, own in listed.items()]
     if shown:
         section("Settings" if everything else "Settings that are set (--all shows the defaults too)", shown)
     else:
         section("Every setting is the default (--all shows them).", [])
-    changed = [(name, _yaml(value)) for name, value in found.changed.items() if name not in NOT_CHANGED]
-    if changed:
+    if found["changed"]:
+        changed = [(name, _yaml(value)) for name, value in found["changed"].items()]
         section("The policy class changes these attributes of the plan", changed)
 
 
-# ---- for programs ----------------------------------------------------------------------------------
-
-
-def _as_json(found: Explanation) -> dict[str, Any]:
-    plan = None
-    if found.plan is not None:
-        plan = found.plan.as_dict()
-        plan["carrier"] = CARRIER_NAMES[plan["carrier"]]
-    return {
-        "program": found.program.as_dict(),
-        "device": found.facts.as_dict() | {"pipeline_cache_uuid": found.facts.pipeline_cache_uuid.hex()},
-        "device_note": found.device_note,
-        "skipped": found.skipped,
-        "rules": [{**asdict(rule), "matches": not rule.failed} for rule in found.rules],
-        "settings": {key: {"value": value, **asdict(found.origins[key])} for key, value in found.settings.items()},
-        "plan": plan,
-        "reason": found.reason,
-    }
+# ---- the command -----------------------------------------------------------------------------------
 
 
 @click.command
@@ -331,36 +288,29 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
     """
     system, user = policies_in_force()
     path = os.path.abspath(policy) if policy else user
-    ignored = ""
-    try:
-        sources(system, None)
-    except PolicyFileError as error:
-        system, ignored = None, f"{error}; this file is not used"
     try:
         found_sources = sources(system, path)
     except PolicyFileError as error:
-        instead = f"only {system}" if system else "the defaults"
-        raise Failure(f"{error}; pylayer policy check shows where. The layer would use {instead}") from error
+        raise Failure(f"{error}; the layer uses nothing of this file. pylayer policy check shows where") from error
     decider, problem = _deciding(merged(found_sources), path, system)
     about = [(program_to_ask(program), facts, note) for facts, note in devices_to_ask(device)]
     explained = [_explained(found_sources, decider, *one) for one in about]
-    top = _top_settings(found_sources)
+    document = merged(found_sources)
+    top = _values({key: top_setting(document, key) for key in TOP_DEFAULTS}, found_sources, [])
     if as_json:
         print_json(
             {
                 "file": path,
                 "system_file": system,
                 "policy_problem": problem,
-                "top": {key: {"value": value, **asdict(origin)} for key, (value, origin) in top.items()},
-                "devices": [_as_json(found) for found in explained],
+                "top": top,
+                "devices": explained,
             }
         )
         return
     out = console()
     files = ", over ".join(file for file in (path, system) if file)
     click.echo(f"Policy: {files or 'the defaults; there is no policy file'}")
-    if ignored:
-        click.echo(printable(ignored))
     if problem:
         click.echo(f"Policy class: {printable(problem)}")
     for found in explained:

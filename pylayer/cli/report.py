@@ -138,14 +138,14 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
 )
 @click.option(
     "--frame-ms", type=click.FloatRange(0.1, 10_000), default=16.7, show_default=True, metavar="MS",
-    help="The length of a frame. A thread that is held up for longer has a stall.",
+    help="The length of a frame. Only a frame that takes longer is late.",
 )  # fmt: skip
 @click.option(
     "--fail-on",
     metavar="LIMIT",
     multiple=True,
     callback=_limits,
-    help="Exit with 1 if it holds, and say which: 'late-frames>0', 'compiled>0', 'longest-stall>50ms'; also if it is "
+    help="Exit with 1 if it holds, and say which: 'late-frames>0', 'compiled>0', 'longest-frame>50ms'; also if it is "
     "unknown. May be repeated.",
 )
 @json_option
@@ -175,7 +175,7 @@ def report(
       pylayer report last~1 --trace trace.json
       pylayer report game --fail-on 'late-frames>0'
     """
-    from ..report import compare, origin
+    from ..report import compare
 
     if [html, trace].count("-") + as_json > 1:
         raise WrongUse("only one of --html -, --trace - and --json can use standard output")
@@ -187,14 +187,14 @@ def report(
     chosen = _chosen(found, runs, root)
     compared = {} if against is None else _compared(found, against, chosen, root)
     frame_ns = round(frame_ms * 1e6)
-    said, origin_of = [], origin.origins(root)
+    said = []
     names = ", ".join(f"{run.title} of {figures.moment(run.started)}" for run in chosen)
     with progress("reading runs", len(chosen) * (2 if html else 1), quiet=False) as advance:
         numbers: list[tuple[Run, dict[str, Any]]] = []
         for run in chosen:
-            own = figures.of_run(root, found, run, frame_ns, origin_of)
+            own = figures.of_run(root, found, run, frame_ns)
             if run.name in compared:
-                own["against"] = compare.against(root, run, compared[run.name], frame_ns)
+                own["against"] = compare.against(root, run, compared[run.name])
             numbers.append((run, own))
             advance(1)
         if html and page:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..report import view
 from ..report.figures import moment
-from .output import human_time, print_facts, print_indented
+from .output import print_facts, print_indented
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,9 +53,6 @@ def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_
         out.print(f"Late frames, the longest first{most}", style="bold")
         for late in shown:
             print_indented(out, f"{late['at_ns'] / 1e9:.3f} s: {late['text']}")
-    elif own["frames"] is None and own["longest_stalls"]:
-        title = f"Longest stalls over {human_time(frame_ns)}, which are times in pipelines without a pause"
-        _table(out, title, view.stalls(own, threads), own["stalls"])
     if own["slowest"]:
         rows = view.pipelines(own["slowest"], threads, own["frames"] is not None)
         _table(out, "Slowest pipelines", rows, own["compiled"] or 0)
@@ -63,7 +60,7 @@ def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_
         _table(out, "Hits and compiled pipelines by kind", view.kinds(own))
     refused = [verdict for verdict in own["verdicts"] if verdict["verdict"] != "passed"]
     if refused:
-        _table(out, "Refused cache data of the program", view.verdicts({"verdicts": refused}))
+        _table(out, "Refused cache data of the program", view.verdicts(refused))
     against = own.get("against")
     if against:
         found = view.against(against, own, threads)

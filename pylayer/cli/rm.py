@@ -15,6 +15,8 @@ from ..common.identity import ABI
 from ..report import recorded
 from ..report.recorded import is_pattern
 from ..store import state
+from ..store.quarantine import items
+from ..store.removal import Removal, leftovers
 from .blocks import print_blocks, print_quarantined
 from .devices import described, is_of, present_facts
 from .output import EXIT_PROBLEM, Failure, WrongUse, human_bytes, json_option, picked, plural, print_json, say
@@ -35,7 +37,6 @@ from .selection import (
 
 if TYPE_CHECKING:
     from ..store.quarantine import QuarantinedFile
-    from ..store.removal import Removal
     from ..store.store import Shelf, Store, VerdictText
 
 #: What can be removed, and what the help says of it.
@@ -51,8 +52,7 @@ KINDS = {
 OTHERS = {
     "history": "recorded runs and timelines",
     "recordings": "recordings for pylayer rebuild",
-    "older": "folders that an older pylayer wrote",
-    "copies": "kept plans and compiled policy files, which programs make again",
+    "leftovers": "folders of an older pylayer, kept plans and compiled policy files",
 }
 
 
@@ -72,30 +72,25 @@ class Removing:
     others: dict[str, list[str]] = field(default_factory=dict)
     #: Runs of programs that are running, which are kept.
     running: int = 0
-    #: Programs that have any of this, by number.
+    #: Programs that a name stands for, by number.
     programs: dict[int, str] = field(default_factory=dict)
 
     # ---- what to remove ----------------------------------------------------------------------------------
 
-    def _whole(self, shelf: Shelf, why: str) -> None:
-        from ..store.removal import Removal
-
-        plan = Removal(self.store.root, shelf, why)
+    def _whole(self, shelf: Shelf) -> None:
+        plan = Removal(self.store.root, shelf)
         plan.add_whole()
         self.plans += [plan] * (not plan.is_empty)
 
     def add_pipelines(self, selection: Selection) -> None:
         """Adds stored pipelines: of the selected program, or all under the selected identities."""
-        from ..store.removal import Removal
-
         for shelf in selection.shelves(self.store, self.names):
             if not selection.app:
-                self._whole(shelf, "asked for")
+                self._whole(shelf)
                 continue
-            plan = Removal(self.store.root, shelf, f"of {selection}")
+            plan = Removal(self.store.root, shelf)
             taken = {number: self.names.of(number) for number in shelf.programs if selection.takes(number, self.names)}
             plan.add_programs(taken)
-            self.programs |= taken
             self.plans += [plan] * (not plan.is_empty)
 
     def add_stale(self) -> None:
@@ -113,32 +108,14 @@ class Removing:
                 reason = f"it is for {abi} programs, whose drivers cannot be listed from here"
                 self.kept.append({"identity": shelf.name, "reason": reason})
             elif not any(is_of(shelf.identity, facts) for facts in present):
-                self._whole(shelf, "no driver of this machine would use it")
-
-    def add_everyones(self) -> None:
-        """Adds what belongs to no program: what an older pylayer wrote, and what is made again."""
-        from ..store.removal import copies
-
-        self.add_older()
-        self.others["copies"] = copies(self.store.root)
-
-    def add_older(self) -> None:
-        """Adds folders that an older pylayer wrote."""
-        from ..store.removal import older_folders
-
-        self.others["older"] = older_folders(self.store.root)
+                self._whole(shelf)
 
     def add_history(self, selection: Selection) -> None:
         """Adds recorded runs and their timelines. Files that nobody can read are added if all are selected."""
         from ..store.runs import recorded_paths
 
         everything = selection.app is None and selection.identity is None
-        runs = [
-            run
-            for run in recorded.read(self.store.root)
-            if selection.takes_identity(run.identity) and (selection.app is None or run.matches(selection.app))
-        ]
-        self.programs |= {run.program_id: run.title for run in runs}
+        runs = list(filter(selection.takes_run, recorded.read(self.store.root)))
         running = {run.name for run in runs if run.state == "running"}
         self.running = len(running)
         found = recorded_paths(self.store.root, None if everything else {run.name for run in runs} - running)
@@ -148,7 +125,6 @@ class Removing:
     def add_recordings(self, app: str | None) -> None:
         """Adds what is recorded for pylayer rebuild."""
         found = with_recordings(self.store, self.names, app)
-        self.programs |= {number: self.names.of(number) for number in found}
         root = self.store.root
         paths = [path for number in found for path in state.removable(root, number)]
         self.others["recordings"] = state.removable(root) if app is None else paths
@@ -160,13 +136,6 @@ class Removing:
             self.names.learn(number, one.program)
             if selection.takes_identity(one.identity) and selection.takes(number, self.names):
                 self.blocks.append(one)
-                self.programs |= {number: one.program} if selection.app else {}
-
-    def add_damaged(self) -> None:
-        """Adds the damaged files in quarantine."""
-        from ..store.quarantine import items
-
-        self.damaged = items(self.store.root)
 
     # ---- removing ----------------------------------------------------------------------------------------
 
@@ -200,14 +169,12 @@ class Removing:
             say(self.names.target(plan.shelf.identity, plan.shelf.name), asks=not yes)
             what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
             size = f"{plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)}"
-            say(f"  {verb} {what}: {size} ({plan.why})", asks=not yes)
+            say(f"  {verb} {what}: {size}", asks=not yes)
         for what, paths in self.others.items():
             if paths:
                 of = f" of {', '.join(sorted(set(self.programs.values())))}" if self.programs else ""
                 size = f"{len(paths)}, {human_bytes(self.size(what))}"
                 say(f"{verb.capitalize()} {OTHERS[what]}{of}: {size}", asks=not yes)
-                if what == "older":
-                    say("\n".join(f"  {path}" for path in paths), asks=not yes)
         if self.blocks:
             say(f"{verb.capitalize()} {plural(len(self.blocks), 'block')}:", asks=not yes)
             print_blocks(self.blocks)
@@ -234,7 +201,6 @@ class Removing:
             "removed": [
                 {
                     **self.names.as_json(plan.shelf.identity, plan.shelf.name),
-                    "why": plan.why,
                     "whole_identity": plan.whole,
                     "programs": list(plan.programs.values()),
                     "files": len(plan.paths),
@@ -266,12 +232,12 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     everything = not (selection.app or selection.identity or stale)
     if stale:
         work.add_stale()
-        work.add_older()
-        return work
-    if "pipelines" in kinds:
+    elif "pipelines" in kinds:
         work.add_pipelines(selection)
-        if everything:
-            work.add_everyones()
+    if stale or (everything and "pipelines" in kinds):
+        work.others["leftovers"] = leftovers(store.root)
+    if stale:
+        return work
     if "history" in kinds:
         work.add_history(selection)
     if "recordings" in kinds and not selection.identity:
@@ -279,8 +245,9 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     if "blocks" in kinds:
         work.add_blocks(selection)
         if everything:
-            work.add_damaged()
+            work.damaged = items(store.root)
     if selection.app:
+        work.programs = {number: work.names.of(number) for number in work.names.known(selection.app)}
         require_one(selection.app, work.programs, "nothing was deleted")
         if not work.programs and not is_pattern(selection.app):
             there = "pylayer ls and pylayer stats list what is there"
@@ -343,10 +310,9 @@ def rm(
     if bool(name or identity) + stale + everything != 1 or (stale and set(kinds) - {"pipelines"}):
         raise WrongUse("say what to remove: a NAME or --identity, or --stale, or --all; see pylayer rm --help")
     store = require_store()
-    selection, program = meant(name, identity, store.identities())
-    if selection.identity and not program:
+    selection = meant(name, identity, store.identities())
+    if selection.identity and not selection.app:
         selection = Selection(identity=one_identity(store, selection.identity))
-    selection = Selection(program, selection.identity)
     before = store.total_bytes()
     work = _planned(store, selection, stale, set(kinds or KINDS))
     if not as_json:

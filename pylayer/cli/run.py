@@ -77,13 +77,12 @@ def _environment(root: str | None) -> tuple[dict[str, str], bool]:
 def _print_summary(root: str | None, session: str, command: str) -> None:
     """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
     from ..report import recorded
-    from ..report.origin import origins
     from ..report.totals import add_up
     from .stats import print_tables
 
     found = [run for run in recorded.read(root) if run.session == session] if root else []
-    if root and found:
-        print_tables(add_up(found), origins(root), stderr=True)
+    if found:
+        print_tables(add_up(found), stderr=True)
     else:
         name = os.path.basename(shutil.which(command) or command)
         fail(

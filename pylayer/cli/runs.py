@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..report import figures, recorded, stalls
-from ..report.totals import shown_sums
-from ..report.words import FRAME_NS
-from .output import Failure, console, human_time, print_json, print_marks, program_table
+from ..report import figures, recorded
+from ..report.totals import Total
+from ..report.words import cell
+from .output import Failure, console, print_json, print_marks, program_table
 
 if TYPE_CHECKING:
     from ..report.recorded import Run
 
 
-def _listed(root: str, found: list[Run], name: str | None) -> list[dict[str, Any]]:
+def _listed(found: list[Run], name: str | None) -> list[dict[str, Any]]:
     """Returns the processes to list, as JSON, the newest first. Those of a program keep the words that name them among
     all."""
     listed = []
@@ -23,52 +23,30 @@ def _listed(root: str, found: list[Run], name: str | None) -> list[dict[str, Any
         newest = group[0]
         if name is not None and not any(run.matches(name) for run in group):
             continue
-        lines = [line for run in group if (line := run.timeline(root)) is not None]
-        long = [stall.duration_ns for line in lines for stall in stalls.find(line.events, FRAME_NS, line.presents)]
-        known = all(stalls.known(run, run.timeline(root), FRAME_NS) for run in group)
-        sums = shown_sums([run.shown() for run in group])
-        presented = sum(run.numbers["frames"] for run in group)
-        listed.append(
-            {
-                "word": f"last~{number}" if number else "last",
-                "program": newest.title,
-                "pid": newest.pid,
-                "started_s": newest.started,
-                "state": newest.state,
-                "runs": [{"run": run.name, "device": run.texts["device"]} for run in group],
-                **{key: sums[key] for key in ("pipelines", "hits", "compiled")},
-                "frames": presented or None,
-                "late_frames": sum(run.numbers["late_frames"] for run in group) if presented else None,
-                "late_by_pipelines": sum(run.numbers["late_by_pipelines"] for run in group) if presented else None,
-                "stalls": len(long) if known else None,
-                "longest_stall_ns": max(long, default=0) if known else None,
-                "timeline": bool(lines),
-            }
-        )
+        words = {"word": f"last~{number}" if number else "last", "pid": newest.pid, "state": newest.state}
+        listed.append({**Total(group).as_json(), **words, "files": [run.name for run in group]})
     return listed
 
 
 def _print_runs(listed: list[dict[str, Any]]) -> None:
     rows = []
     for own in listed:
-        longest = own["longest_stall_ns"]
-        stall = "?" if longest is None else human_time(longest) if longest else "-"
-        numbers = ["?" if own[key] is None else str(own[key]) for key in ("pid", "hits", "compiled")]
-        late = "-" if own["late_frames"] is None else str(own["late_frames"])
-        rows.append([own["word"], figures.moment(own["started_s"], short=True), *numbers, late, stall, own["state"]])
+        frames = [cell(own, key) if own["frames"] else "-" for key in ("late_frames", "longest_frame_ns")]
+        numbers = [cell(own, key) for key in ("pid", "hits", "compiled")]
+        rows.append([own["word"], figures.moment(own["last_started_s"], short=True), *numbers, *frames, own["state"]])
     out = console()
-    headings = ("run", "began", "pid", "hits", "compiled", "late", "stall", "state")
+    headings = ("run", "began", "pid", "hits", "compiled", "late", "longest", "state")
     out.print(program_table(out, headings, [own["program"] for own in listed], rows))
     print_marks(
         [cell for row in rows for cell in row],
-        {"?": "unknown; pylayer report RUN says why", "-": "no frames, or no stall"},
+        {"?": "unknown; pylayer report RUN says why", "-": "no frames"},
     )
 
 
 def print_runs(root: str, name: str | None, as_json: bool) -> None:
     """Prints the recorded runs of a program, or of all. Raises Failure if the program has none."""
     found = recorded.read(root)
-    listed = _listed(root, found, name)
+    listed = _listed(found, name)
     if as_json:
         print_json({"store": root, "processes": listed})
     elif listed:

@@ -15,6 +15,7 @@ from .names import Names as Names
 from .output import Failure, WrongUse, note_asked
 
 if TYPE_CHECKING:
+    from ..report.recorded import Run
     from ..store.store import Shelf
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -25,7 +26,6 @@ LEAST_PREFIX = 4
 #: What every help text about a program's name says of it.
 NAMES = "named as in pylayer ls (the part in parentheses may be omitted), or a pattern with * or ?"
 
-app_option = click.option("--app", metavar="NAME", help=f"Only this program, {NAMES}.")
 identity_option = click.option(
     "--identity",
     metavar="PREFIX",
@@ -72,6 +72,10 @@ class Selection:
         """Returns whether a program is selected."""
         return self.app is None or names.matches(program, self.app)
 
+    def takes_run(self, run: Run) -> bool:
+        """Returns whether a recorded run is selected."""
+        return self.takes_identity(run.identity) and (self.app is None or run.matches(self.app))
+
     def shelves(self, store: Store, names: Names) -> list[Shelf]:
         """Returns what the store holds under the selected identities. Learns the names of programs there."""
         return store.shelves(self.takes_identity, names.learn)
@@ -82,13 +86,13 @@ class Selection:
         return " under ".join(parts) or "anything"
 
 
-def meant(name: str | None, identity: str | None, known: Collection[str]) -> tuple[Selection, str | None]:
-    """Returns the selected identities, and the name that selects programs. ``name`` may also be the beginning of an
-    identity in ``known``, which then takes precedence."""
+def meant(name: str | None, identity: str | None, known: Collection[str]) -> Selection:
+    """Returns what a name and an identity select. ``name`` may also be the beginning of an identity in ``known``, which
+    then takes precedence."""
     beginning = name.lower() if name is not None and identity is None and len(name) >= LEAST_PREFIX else None
     if beginning and any(each.startswith(beginning) for each in known):
-        return Selection(identity=beginning), None
-    return Selection(identity=identity), name
+        return Selection(identity=beginning)
+    return Selection(name, identity)
 
 
 def require_one(name: str, found: dict[int, str], undone: str, patterns: bool = True) -> None:

@@ -8,9 +8,9 @@ import click
 
 from ..report import recorded
 from ..report.figures import moment
-from ..report.origin import Origin, origin_json, origins
 from ..report.remarks import lost, remarks
 from ..report.totals import add_up, shown_sums
+from ..report.words import cell
 from .output import (
     Failure,
     WrongUse,
@@ -33,26 +33,16 @@ if TYPE_CHECKING:
 
     from ..report.totals import Total
 
-Origins = dict[tuple[str, int], Origin]
-
-HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved")
-
-
-def _cells(total: Total) -> list[str]:
-    numbers = total.numbers
-    return [
-        str(total.runs),
-        str(numbers["pipelines"]),
-        str(numbers["hits"]),
-        "?" if numbers["compiled"] is None else str(numbers["compiled"]),
-        str(numbers["refused_caches"]),
-        human_time(numbers["spent_ns"]),
-        "?" if total.saved_ns is None else human_time(total.saved_ns),
-    ]
-
-
-def _origin_of(total: Total, known: Origins) -> Origin | None:
-    return known.get((total.newest.identity, total.newest.program_id))
+#: The table's columns, and the keys of their numbers in --json.
+COLUMNS = {
+    "runs": "runs",
+    "created": "pipelines",
+    "hits": "hits",
+    "compiled": "compiled",
+    "refused": "refused_caches",
+    "spent": "spent_ns",
+    "saved": "saved_estimate_ns",
+}
 
 
 def _frames(total: Total) -> list[str]:
@@ -77,22 +67,22 @@ def _names(group: list[Total]) -> list[str]:
     ]
 
 
-def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
+def _print_identity(out: Console, group: list[Total]) -> None:
     texts = group[0].newest.texts
     out.print(texts["device"] or "unknown device", style="bold")
     out.print(f"{group[0].newest.driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim")
     names = _names(group)
-    out.print(program_table(out, HEADINGS, names, [_cells(total) for total in group]))
+    rows = [[cell(own, key) for key in COLUMNS.values()] for own in (total.as_json() for total in group)]
+    out.print(program_table(out, tuple(COLUMNS), names, rows))
     for name, total in zip(names, group, strict=True):
-        came = _origin_of(total, known)
         less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
         saved = [f"no time was saved: the program {less}"] if less else []
-        for remark in [*_frames(total), *saved, *remarks(total), *([str(came)] if came else [])]:
+        for remark in [*_frames(total), *saved, *remarks(total)]:
             print_indented(out, f"{name}: {remark}", "yellow")
 
 
-def print_tables(found: list[Total], known: Origins, stderr: bool = False) -> None:
-    """Prints one table for each driver identity. ``known``: where stored pipelines came from."""
+def print_tables(found: list[Total], stderr: bool = False) -> None:
+    """Prints one table for each driver identity."""
     out = console(stderr)
     identities: dict[str, list[Total]] = {}
     for total in found:
@@ -100,12 +90,7 @@ def print_tables(found: list[Total], known: Origins, stderr: bool = False) -> No
     for number, group in enumerate(identities.values()):
         if number:
             out.print()
-        _print_identity(out, group, known)
-
-
-def _as_json(total: Total, known: Origins) -> dict[str, Any]:
-    came = _origin_of(total, known)
-    return {**total.as_json(), **origin_json(came)}
+        _print_identity(out, group)
 
 
 def _sum(found: list[Total]) -> dict[str, Any]:
@@ -125,7 +110,7 @@ def _sum(found: list[Total]) -> dict[str, Any]:
     help=f"Only this program, {NAMES}; or the identity that begins with this. Default: all.",
 )
 @click.option("--last", is_flag=True, help="Only the newest run of each program.")
-@click.option("--runs", "lists", is_flag=True, help="List the runs, the newest first, with late frames and stalls.")
+@click.option("--runs", "lists", is_flag=True, help="List the runs, the newest first, with late frames.")
 @click.option("--watch", "watches", is_flag=True, help="Show what programs are doing now.")
 @click.option(
     "--prometheus",
@@ -145,8 +130,8 @@ def stats(name: str | None, last: bool, lists: bool, watches: bool, prometheus: 
     programs' own cache data that the layer or the driver refused. pylayer ls shows what the store holds for a program.
 
     --watch also shows the last late frame of each program and the latest compiles; bold ones took longer than 16.7 ms.
-    A program that ended is shown for a few more seconds, one that died for a minute. On a terminal, h explains the
-    view, and q or Ctrl-C ends it. Otherwise it is printed once.
+    A program that ended is shown for a few more seconds, one that died for a minute. On a terminal, the view is drawn
+    every second until Ctrl-C ends it. Otherwise it is printed once.
 
     --prometheus is for the textfile collector of node_exporter, which reads only names that end in .prom. Everybody may
     read FILE. Run it from cron or a timer. docs/observe.md has a line for cron, and the meaning of each metric.
@@ -169,25 +154,23 @@ def stats(name: str | None, last: bool, lists: bool, watches: bool, prometheus: 
     if watches:
         from .watch import watch
 
-        watch(store, name, as_json)
+        watch(root, name, as_json)
         return
     if lists:
         print_runs(root, name, as_json)
         return
     runs = recorded.read(root)
-    selection, program = meant(name, None, {run.identity for run in runs})
-    chosen = (run for run in runs if selection.takes_identity(run.identity) and (not program or run.matches(program)))
-    found = add_up(chosen, last)
+    selection = meant(name, None, {run.identity for run in runs})
+    found = add_up(filter(selection.takes_run, runs), last)
     if name is not None and not found:
         raise Failure(f"no run of {name} is recorded; pylayer stats lists what ran, and pylayer ls shows the store")
-    known = origins(root)
     if as_json:
-        print_json({"store": root, "programs": [_as_json(total, known) for total in found], "total": _sum(found)})
+        print_json({"store": root, "programs": [total.as_json() for total in found], "total": _sum(found)})
         return
     if not found:
         click.echo(f"Nothing is recorded in {root} yet; start one with: pylayer run -- APP")
         return
-    print_tables(found, known)
+    print_tables(found)
     written = human_bytes(_sum(found)["stored_bytes"])
     print_total(f"\n{written} were written by these runs; saved is an estimate (--help).")
     if any(total.saved_ns is None for total in found):

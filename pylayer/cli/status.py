@@ -105,48 +105,20 @@ def _off_carrier(runs: list[Run]) -> str:
     return (reasons[0] or "carrier off") if len(reasons) == len(runs) else ""
 
 
-def _of_running(found: Status, name: str, runs: list[Run], process: Process | None, off: list[str]) -> None:
-    """Answers for a program that is running. ``runs``: those that it records now. ``off``: verdicts that switch the
-    layer off."""
-    found.pid = process.pid if process else runs[0].pid
-    running = f"{found.program} is running (pid {found.pid}"
-    if runs:
-        since = f"{running}, since {minute(runs[0].started)})"
-        why = _off_carrier(runs)
-        found.on = not why
-        found.answer = f"{since} and the layer does nothing in it: {why}" if why else f"{since} under the layer"
-        return
-    assert process is not None
-    skipped = _skipped(name, process)
-    if process.has_layer and not skipped:
-        why = off[0] if off else "no device yet, or the policy file switches it off"
-        found.answer = f"{running}) with the layer loaded, which does nothing in it: {why}"
-        return
-    why = _why_not(process.environment) if process.environment is not None else "its environment cannot be read"
-    if skipped:
-        why = f"the {skipped} excludes it; pylayer off {shlex.quote(name)} --undo includes it from its next start"
-    elif process.has_vulkan is False and not why:
-        why = "it has not used Vulkan yet"
-    found.answer = f"{running}) without the layer: {why or 'the loader did not load it; see pylayer doctor'}"
-
-
-def _of_ended(found: Status, name: str, runs: list[Run], off: list[str]) -> None:
-    """Answers for a program that is not running. ``runs``: those of its last process; ``off``: verdicts that switch the
-    layer off."""
-    skipped = _skipped(name, None)
-    carrier = _off_carrier(runs) if runs else ""
-    last = f"in the last run of {found.program}, {minute(runs[0].started)}" if runs else ""
-    if skipped:
-        included = f"pylayer off {shlex.quote(name)} --undo includes it"
-        found.answer = f"the {skipped} excludes {found.program}; {included}"
-    elif off:
-        found.answer = off[0]
-    elif not runs:
-        found.answer = f"{name} is not running, and no run of it under the layer is recorded"
-    elif carrier:
-        found.answer = f"{last}, the layer did nothing: {carrier}"
-    else:
-        found.on, found.answer = True, f"{last}; it is not running now"
+def _why_off(program: str, name: str, process: Process | None) -> str:
+    """Returns why the layer does nothing in a program that records nothing now: a skip rule, a block, or what its
+    process tells. Empty text if it is not known."""
+    blocks = [line(block) for block in in_force(store_root(), program) if block.switches_off]
+    if skipped := _skipped(name, process):
+        return f"the {skipped} excludes {program}; pylayer off {shlex.quote(name)} --undo includes it"
+    if blocks or process is None:
+        return next(iter(blocks), "")
+    if process.has_layer:
+        return "the layer is loaded, and has no device yet or is switched off by the policy file"
+    if process.environment is None:
+        return "its environment cannot be read"
+    unused = "it has not used Vulkan yet" if process.has_vulkan is False else "the loader did not load it"
+    return _why_not(process.environment) or unused
 
 
 def of_program(name: str) -> Status:
@@ -165,17 +137,23 @@ def of_program(name: str) -> Status:
         known = read()
     groups = recorded.processes(known) if known else []
     alive = [run for run in known if run.state == "running"]
-    runs = [run for run in groups[0] if not alive] if groups else []
+    runs = [run for run in alive if run.process == alive[-1].process] if alive else groups[0] if groups else []
     if alive:
-        runs = [run for run in alive if run.process == alive[-1].process]
         process = next((one for one in there if one.pid == runs[0].pid), None)
-    title = runs[0].title if runs else name
-    found = Status(program=title)
-    off = [line(block) for block in in_force(store_root(), title) if block.switches_off]
+    found = Status(program=runs[0].title if runs else name)
+    why = "" if alive else _why_off(found.program or name, name, process)
+    carrier = _off_carrier(runs) if alive or (runs and process is None) else ""
+    found.on = bool(alive or runs) and not (why or carrier)
     if alive or process is not None:
-        _of_running(found, name, runs if alive else [], process, off)
+        found.pid = process.pid if process else runs[0].pid
+        since = f", since {minute(runs[0].started)}" if alive else ""
+        what = "under the layer" if found.on else f"and the layer does nothing in it: {why or carrier}"
+        found.answer = f"{found.program} is running (pid {found.pid}{since}) {what}"
+    elif why or not runs:
+        found.answer = why or f"{name} is not running, and no run of it under the layer is recorded"
     else:
-        _of_ended(found, name, runs, off)
+        last = f"in the last run of {found.program}, {minute(runs[0].started)}"
+        found.answer = f"{last}, the layer did nothing: {carrier}" if carrier else f"{last}; it is not running now"
     found.facts += _devices(runs, "device" if alive else "last run under the layer")
     return found
 

@@ -6,6 +6,7 @@ mark, so that the opposite finds it. The result is parsed before it is written: 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common import config
-from ..common.config import PolicyFileError, combined
+from ..common.config import PolicyFileError, Source, merged, read_text, with_presets
 from ..common.paths import config_file, config_files
 from ..common.program_name import executable_in, without_loader
-from ..common.settings import WINE, executable_matches
+from ..common.settings import executable_matches
 from ..report.recorded import is_named, is_pattern
 from .output import Failure, json_option, print_json, say
-from .policy_file import read_text
-from .policy_in_force import read_policies, write_policy
+from .policy_in_force import write_policy
 from .selection import NAMES
 
 if TYPE_CHECKING:
@@ -33,28 +32,23 @@ LISTS = ("skip", "never_skip")
 
 
 class Edit:
-    """The text of a policy file, its document, and that of the system's file below it. Raises PolicyFileError if the
-    file is not valid."""
+    """The text of a policy file, its document, and the system's file below it. Raises PolicyFileError if the file is
+    not valid."""
 
-    def __init__(self, text: str, path: str, system: dict[str, Any]) -> None:
+    def __init__(self, text: str, path: str, system: list[Source]) -> None:
         self.text, self.path, self._system = text, path, system
-        self.document, self._node = config.parse_without_preset(text, path)
+        self.source = Source(path, text)
+        self.document, self._node = self.source.document, self.source.node
 
     def _with(self, text: str) -> Edit:
         return Edit(text, self.path, self._system)
-
-    def alone(self) -> Edit:
-        """Returns the file as if there were none of the system's."""
-        return Edit(self.text, self.path, {})
 
     def without(self, rule: dict[str, str]) -> Edit:
         """Returns the file without the lines that these commands wrote for a rule. Raises Failure if the rest is not
         valid."""
         lines = self.text.splitlines(keepends=True)
-        # Earlier versions named a Windows program with the loader of Wine.
-        named = ["", *(f"{wine} " for wine in WINE)] if rule["executable"].lower().endswith(".exe") else [""]
-        rules = [re.escape(_flow({**rule, "executable": before + rule["executable"]}) + MARK) for before in named]
-        item = re.compile(rf"\s*- (?:{'|'.join(rules)})\s*", re.IGNORECASE if len(named) > 1 else 0)
+        is_windows = rule["executable"].lower().endswith(".exe")
+        item = re.compile(rf"\s*- {re.escape(_flow(rule) + MARK)}\s*", re.IGNORECASE if is_windows else 0)
         kept = [line for line in lines if not item.fullmatch(line)]
         if len(kept) == len(lines):
             return self
@@ -91,7 +85,7 @@ class Edit:
         """Returns the skip rule that excludes a program; empty text if none does."""
         from .policy_explain import skip_rule
 
-        return skip_rule(combined(self._system, self.document), program)
+        return skip_rule(merged(with_presets([*self._system, self.source])), program)
 
     def line(self, rule: dict[str, str]) -> int:
         """Returns the number of the line with a rule; 0 if it has none."""
@@ -113,9 +107,12 @@ def _rule(name: str, program: Program) -> dict[str, str]:
 
 def _read(path: str) -> Edit:
     """Returns the policy file, an empty one if there is none. Raises Failure."""
-    system, _ = read_policies(config_files()[0], None)
+    system = config_files()[0]
+    below = []
+    with contextlib.suppress(PolicyFileError):  # the layer uses nothing of it
+        below = [Source(system, read_text(system))] if system else []
     try:
-        return Edit(read_text(path) if os.path.lexists(path) else "", path, system)
+        return Edit(read_text(path) if os.path.lexists(path) else "", path, below)
     except PolicyFileError as error:
         raise Failure(f"{error}; nothing was changed. Correct the file first: pylayer policy check") from error
 
@@ -147,8 +144,8 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
         if wrong(new):
             new = new.plus(key, rule)
         if other_one := wrong(new):
-            whose = f"the never_skip of {config_files()[0]}" if new.alone().excludes(other_one) else "its never_skip"
-            raise Failure(f"{path} was not changed: {whose} includes {other_one.executable} and overrides skip")
+            which = "never_skip of a policy file"
+            raise Failure(f"{path} was not changed: {which} includes {other_one.executable} and overrides skip")
         write_policy(path, new.text)
         line = new.line(rule)
     if as_json:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.settings import Limits
 from .output import (
     EXIT_PROBLEM,
     Failure,
-    WrongUse,
     human_bytes,
     json_option,
     picked,
@@ -22,10 +20,10 @@ from .output import (
     say,
 )
 from .policy_in_force import read_limits
-from .selection import dry_run_option, require_store
+from .selection import require_store
 
 if TYPE_CHECKING:
-    from ..store.store import Store
+    from ..common.settings import Limits
     from ..store.trimming import Trim
 
 
@@ -46,34 +44,31 @@ def parse_size(context: click.Context, parameter: click.Parameter, value: str | 
 
 @click.command
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
-@click.option("--max-program", callback=parse_size, metavar="SIZE", help="Size limit of a program.")
-@click.option("--free", callback=parse_size, metavar="SIZE", help="Make the store smaller by SIZE.")
-@dry_run_option
 @json_option
-def trim(max_size: int | None, max_program: int | None, free: int | None, dry_run: bool, as_json: bool) -> None:
+def trim(max_size: int | None, as_json: bool) -> None:
     """Fold the store into few files and bring it within its limits, evicting the least recently used pipelines first.
 
-    Programs do the same as they run, a little at a time. Sizes are like 500M or 2GiB. A limit that is not given comes
-    from the policy file; --free sets the store's limit below its size now. Files that a running program is writing are
-    kept. On a full disk, a file that cannot be rewritten is deleted as a whole.
+    Programs do the same as they run, a little at a time. SIZE is like 500M or 2GiB. Without --max-size, the limit is
+    that of the policy file. Files that a running program is writing are kept. On a full disk, a file that cannot be
+    rewritten is deleted as a whole.
 
     \b
     Example:
-      pylayer trim --free 1G --dry-run
+      pylayer trim
       pylayer trim --max-size 2GiB
     """
     from ..store.trimming import Trim
 
-    if free is not None and max_size is not None:
-        raise WrongUse("give --free or --max-size, not both")
     store = require_store()
     if not os.path.isdir(store.root) and not as_json:
         say(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
         return
-    if free is not None:
-        max_size = _limit_that_frees(store, free)
-    limits = _limits(max_size, max_program)
-    work = Trim(store.root, limits, dry_run)
+    limits, problem = read_limits()
+    if max_size is not None:
+        limits.max_store = max_size
+    elif problem:
+        raise Failure(f"{problem}; its limits are unknown. Correct it, or give --max-size")
+    work = Trim(store.root, limits)
     with progress("folding", None, as_json) as advance:
         for _ in work.fold_steps():
             advance(1)
@@ -84,66 +79,35 @@ def trim(max_size: int | None, max_program: int | None, free: int | None, dry_ru
     except OSError as error:
         raise Failure(f"{store.root} could not be trimmed: {error.strerror or error}; the store is intact") from error
     if as_json:
-        print_json(_as_json(store.root, work, limits, dry_run))
+        print_json(_as_json(store.root, work, limits))
     else:
-        _print(work, dry_run)
+        _print(work)
         if work.bytes_after > limits.max_store:
             click.echo(f"That is more than {human_bytes(limits.max_store)}: the rest is in use or cannot be rewritten.")
-    if work.skipped or (work.bytes_after > limits.max_store and not dry_run):
+    if work.skipped or work.bytes_after > limits.max_store:
         raise click.exceptions.Exit(EXIT_PROBLEM)
 
 
-def _limit_that_frees(store: Store, free: int) -> int:
-    """Returns the size limit of a store that is smaller by ``free``. Raises Failure if the store has less than that."""
-    size = store.total_bytes()
-    if free > size:
-        raise Failure(
-            f"nothing was evicted: the store has {human_bytes(size)}, less than {human_bytes(free)}; "
-            "pylayer rm --all --pipelines removes all of it"
-        )
-    return size - free
-
-
-def _limits(max_size: int | None, max_program: int | None) -> Limits:
-    """Returns the limits, from the policy file if they are not given. Raises Failure if that is not valid."""
-    limits, problem = read_limits()
-    if problem and (max_size is None or max_program is None):
-        raise Failure(
-            f"{problem}; its limits are unknown. Correct it, or give --max-program and one of --max-size and --free"
-        )
-    return Limits(
-        limits.max_store if max_size is None else max_size,
-        limits.max_program if max_program is None else max_program,
-        state=limits.state,
-    )
-
-
-def _as_json(root: str, work: Trim, limits: Limits, dry_run: bool) -> dict[str, Any]:
+def _as_json(root: str, work: Trim, limits: Limits) -> dict[str, Any]:
     return {
         "store": root,
-        "dry_run": dry_run,
         "max_store_bytes": limits.max_store,
         "max_program_bytes": limits.max_program,
         **picked(work, "bytes_before", "bytes_after"),
-        "records_removed": work.records,
-        "files_removed": work.files,
+        "records_removed": work.evicted.records,
+        "files_removed": work.evicted.files,
         "journals_folded": work.journals,
         "packs_folded": work.packs,
-        "damaged_parts": work.damaged,
+        "damaged_parts": work.damaged + len(work.evicted.damage),
         "skipped": [{"identity": name, "reason": reason} for name, reason in work.skipped],
     }
 
 
-def _print(work: Trim, dry_run: bool) -> None:
+def _print(work: Trim) -> None:
     journals, packs = plural(work.journals, "journal"), plural(work.packs, "pack")
-    say(f"{'To fold' if dry_run else 'Folded'}: {journals} and {packs}.")
-    say(f"{'To evict' if dry_run else 'Evicted'}: {plural(work.records, 'record')} and {plural(work.files, 'file')}.")
+    say(f"Folded: {journals} and {packs}.")
+    say(f"Evicted: {plural(work.evicted.records, 'record')} and {plural(work.evicted.files, 'file')}.")
     before, after = human_bytes(work.bytes_before), human_bytes(work.bytes_after)
-    if dry_run:
-        unchanged = work.bytes_after == work.bytes_before
-        saved = "how much folding saves is not known in advance" if unchanged else "and folding may save more"
-        say(f"The store is {before} and would be {after} at most; {saved}.")
-    else:
-        say(f"The store was {before} and is {after}.")
+    say(f"The store was {before} and is {after}.")
     for name, reason in work.skipped:
         click.echo(f"Not folded: identity {name}, because {reason}.")

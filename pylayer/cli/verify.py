@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from .output import (
     EXIT_PROBLEM,
     console,
     human_bytes,
-    human_time,
     picked,
     plural,
     print_indented,
@@ -26,31 +24,10 @@ from .selection import Names, Selection
 
 if TYPE_CHECKING:
     from ..store.store import Damage, Store
-    from ..store.verification import Repair, Verification
+    from ..store.verification import Verification
 
 #: The most problems to list for people. --json lists all.
 LISTED = 40
-
-
-def examine(store: Store, selection: Selection, names: Names, advance: Callable[[int], None]) -> Verification:
-    """Verifies everything that a selection takes."""
-    from ..store.verification import Verification
-
-    report = Verification(store.root)
-    takes = None if selection.app is None else partial(selection.takes, names=names)
-    for amount in report.steps(selection.takes_identity, takes):
-        advance(amount)
-    return report
-
-
-def _repair(store: Store, report: Verification, quiet: bool) -> Repair:
-    from ..store.verification import Repair
-
-    repair = Repair(store.root)
-    with progress("folding", None, quiet) as advance:
-        for _ in repair.steps(report.damage):
-            advance(1)
-    return repair
 
 
 def _damage_json(what: Damage) -> dict[str, Any]:
@@ -63,21 +40,15 @@ def _damage_json(what: Damage) -> dict[str, Any]:
     }
 
 
-def _json(root: str, report: Verification, repaired: Repair | None, after: Verification | None) -> dict[str, Any]:
-    values: dict[str, Any] = {
+def _json(root: str, report: Verification) -> dict[str, Any]:
+    return {
         "store": root,
         "fine": not report.damage,
-        **picked(report, "files", "records", "file_bytes", "data_bytes", "spent_ns", "bytes_per_s"),
+        **picked(report, "files", "records", "file_bytes", "data_bytes"),
         "problems": [_damage_json(what) for what in report.damage],
         "torn_ends": [_damage_json(what) for what in report.torn_ends],
         "other_versions": [_damage_json(what) for what in report.other_versions],
     }
-    if repaired is not None and after is not None:
-        values["repair"] = {
-            **picked(repaired, "quarantined", "failures"),
-            "problems_left": [_damage_json(what) for what in after.damage],
-        }
-    return values
 
 
 def _print_damage(root: str, listed: list[Damage], style: str) -> None:
@@ -93,17 +64,16 @@ def _print_damage(root: str, listed: list[Damage], style: str) -> None:
         out.print(f"and {len(listed) - LISTED} more (--json lists all)", style="dim")
 
 
-def _print(root: str, report: Verification, repaired: Repair | None, after: Verification | None) -> None:
+def _print(root: str, report: Verification) -> None:
     out = console()
     _print_damage(root, report.damage, "bold red")
     _print_damage(root, report.other_versions, "yellow")
     for what in report.torn_ends:
         line = "it ends inside a record, because a program is writing it or was killed"
         out.print(f"{what.path}: {line}", style="dim", soft_wrap=True)
-    speed = f", {human_bytes(report.bytes_per_s)}/s" if report.bytes_per_s else ""
     out.print(
         f"Verified: {plural(report.records, 'record')} ({human_bytes(report.data_bytes)}) in "
-        f"{plural(report.files, 'file')} ({human_bytes(report.file_bytes)}); {human_time(report.spent_ns)}{speed}."
+        f"{plural(report.files, 'file')} ({human_bytes(report.file_bytes)})."
     )
     if report.other_versions:
         newer = plural(len(report.other_versions), "file")
@@ -112,42 +82,29 @@ def _print(root: str, report: Verification, repaired: Repair | None, after: Veri
         out.print("Everything is fine.", style="bold green")
         return
     out.print(f"{plural(len(report.damage), 'problem')}; a run ignores what does not verify.", style="bold red")
-    if repaired is None or after is None:
-        out.print("pylayer ls --verify --repair moves the files to quarantine and keeps what verifies in them.")
-        return
-    out.print(f"Moved to quarantine: {plural(repaired.quarantined, 'file')} (pylayer ls).")
-    for line in repaired.failures:
-        out.print(line, style="red", soft_wrap=True)
-    if after.damage:
-        out.print(f"Problems left: {len(after.damage)}.", style="bold red")
-        _print_damage(root, after.damage, "bold red")
-    else:
-        out.print(f"What is left is fine: {plural(after.records, 'record')}.", style="bold green")
+    out.print("A run that finds one keeps what verifies in the file, and moves the file to quarantine (pylayer ls).")
 
 
-def verify(store: Store, selection: Selection, repair: bool, as_json: bool) -> None:
-    """Verifies what a selection takes, and with ``repair`` moves damaged files to quarantine. Ends with status 1 if a
-    problem is left."""
+def verify(store: Store, selection: Selection, as_json: bool) -> None:
+    """Verifies what a selection takes. Ends with status 1 if there is a problem."""
+    from ..store.verification import Verification
+
     if not os.path.isdir(store.root) and not as_json:
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
         return
     names = Names(store.root)
     if selection.app is not None:
         selection.shelves(store, names)
-    size = store.tree_bytes("store")[0]
-    with progress("verifying", size, as_json) as advance:
-        report = examine(store, selection, names, advance)
-    repaired = after = None
-    if repair and report.damage:
-        repaired = _repair(store, report, as_json)
-        with progress("verifying again", size, as_json) as advance:
-            after = examine(store, selection, names, advance)
+    report = Verification(store.root)
+    takes = None if selection.app is None else partial(selection.takes, names=names)
+    with progress("verifying", store.tree_bytes("store")[0], as_json) as advance:
+        for amount in report.steps(selection.takes_identity, takes):
+            advance(amount)
     if as_json:
-        print_json(_json(store.root, report, repaired, after))
+        print_json(_json(store.root, report))
     elif not (report.files or report.damage or report.other_versions):
         click.echo(f"Nothing of {selection} is stored in {store.root}; pylayer ls lists what is there.")
     else:
-        _print(store.root, report, repaired, after)
-    left = report if after is None else after
-    if left.damage or (repaired is not None and repaired.failures):
+        _print(store.root, report)
+    if report.damage:
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -117,15 +117,14 @@ def load(system: str | None, user: str | None, root: str | None) -> tuple[dict[s
         return document, problems
     from . import config  # with PyYAML 13 ms, once per change of a file
 
-    documents: list[dict[str, Any]] = []
+    sources: list[config.Source] = []
     unreadable = len(problems)
     for file, text in zip((system, user), texts, strict=True):
         try:
-            documents.append({} if text is None else config.parse_bytes(text, str(file)))
+            sources += [] if text is None else [config.Source(str(file), config.decode(text, str(file)))]
         except Exception as error:
-            documents.append({})
             problems.append(UnusableFile(str(file), error))
-    document = config.combined(*documents)
+    document = config.merged(config.with_presets(sources))
     if path and len(problems) == unreadable:
         try:
             write_copy(path, document)

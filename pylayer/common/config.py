@@ -1,5 +1,4 @@
-"""Reads a policy file: YAML (``policy_yaml``), checked against one JSON schema. What is wrong with it,
-``policy_errors`` says.
+"""Reads policy files and presets, and lays one over the other. ``policy_yaml`` reads and checks their YAML.
 
 The command line imports this module. A program's process imports it only if the policy file has no compiled copy
 (``compiled``).
@@ -11,40 +10,29 @@ import os
 
 from .paths import MAX_POLICY_FILE_BYTES, UntrustedDirectory, read_own_file
 from .policy_errors import PolicyFileError as PolicyFileError
-from .policy_errors import Problem, problems
+from .policy_errors import Problem
 from .policy_errors import schema as schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from yaml import Node
 
+class Source:
+    """A policy file or a preset alone: its document, and the YAML node that knows the place of each key. ``name`` is
+    the name for people. Raises PolicyFileError with everything that is wrong."""
 
-def parse_without_preset(text: str, name: str, most_problems: int = 1) -> tuple[dict[str, Any], Node | None]:
-    """Returns the document in ``text``, without the preset that it names, and its root node. ``name`` is the file's
-    name in messages.
+    def __init__(self, name: str, text: str) -> None:
+        from .policy_yaml import parse  # needs PyYAML, whose import takes longer than most commands
 
-    Raises PolicyFileError with at most ``most_problems``.
-    """
-    from .policy_yaml import compose  # needs PyYAML, whose import takes longer than most commands
+        self.name = name
+        self.document, self.node = parse(text, name)
 
-    document, node = compose(text, name)
-    if document is None:
-        return {}, node
-    found = problems(document, node, most_problems)
-    if found:
-        raise PolicyFileError(name, found)
-    return document, node
+    def line(self, *path: Any) -> int:
+        """Returns the line of a key or a rule."""
+        from .policy_yaml import line_of
 
-
-def parse(text: str, name: str) -> dict[str, Any]:
-    """Returns the policy document in ``text``, laid over the preset that it names.
-
-    Raises PolicyFileError.
-    """
-    document, _ = parse_without_preset(text, name)
-    return with_preset(document)
+        return line_of(self.node, path)
 
 
 def decode(data: bytes, name: str) -> str:
@@ -58,27 +46,24 @@ def decode(data: bytes, name: str) -> str:
         raise PolicyFileError(name, [Problem("not UTF-8", line, 1)]) from error
 
 
-def parse_bytes(data: bytes, name: str) -> dict[str, Any]:
-    """Returns the policy document in a file's bytes, without the preset that it names. Raises PolicyFileError."""
-    return parse_without_preset(decode(data, name), name)[0]
-
-
-def read_bytes(path: str) -> bytes:
-    """Returns the bytes of the policy file ``path``. Raises PolicyFileError if the file cannot be read or trusted."""
+def read_text(path: str) -> str:
+    """Returns the text of the policy file ``path``. Raises PolicyFileError if the file cannot be read or trusted."""
     try:
-        return read_own_file(path, MAX_POLICY_FILE_BYTES + 1)
+        return decode(read_own_file(path, MAX_POLICY_FILE_BYTES + 1), path)
     except UntrustedDirectory as error:
         raise PolicyFileError("", [Problem(str(error))]) from error  # the error's text names the file
     except OSError as error:
         raise PolicyFileError(path, [Problem(f"cannot be read: {error.strerror or error}")]) from error
 
 
-def read(path: str) -> dict[str, Any]:
-    """Returns the policy document in the file ``path``.
+def parse(text: str, name: str) -> dict[str, Any]:
+    """Returns the policy in ``text``, laid over the preset that it names. Raises PolicyFileError."""
+    return merged(with_presets([Source(name, text)]))
 
-    Raises PolicyFileError, also if the file cannot be read.
-    """
-    return with_preset(parse_bytes(read_bytes(path), path))
+
+def read(path: str) -> dict[str, Any]:
+    """Returns the policy in the file ``path``, laid over the preset that it names. Raises PolicyFileError."""
+    return parse(read_text(path), path)
 
 
 # ---- presets -------------------------------------------------------------------------------------
@@ -104,29 +89,31 @@ def read_preset(name: str) -> str:
         raise PolicyFileError(path, [Problem(f"cannot be read: {error.strerror or error}")]) from error
 
 
-def over(above: Any, below: Any) -> Any:
+def with_presets(files: list[Source]) -> list[Source]:
+    """Returns policy files, the weaker first, each after the preset that it names. The last file's choice of a preset,
+    or of none with null, replaces that of the files before it. Raises PolicyFileError."""
+    found = []
+    for file in files:
+        name = file.document.get("preset")
+        if name and (file is files[-1] or "preset" not in files[-1].document):
+            found.append(Source(f"preset {name}", read_preset(name)))
+        found.append(file)
+    return found
+
+
+def _over(above: Any, below: Any) -> Any:
     """Returns a value laid over another one. Mappings are combined key by key. Lists are appended to the lists below,
     so that the rules above win. Any other value replaces the one below."""
     if isinstance(above, dict) and isinstance(below, dict):
-        return {**below, **{key: over(value, below.get(key)) for key, value in above.items()}}
+        return {**below, **{key: _over(value, below.get(key)) for key, value in above.items()}}
     if isinstance(above, list) and isinstance(below, list):
         return below + above
     return above
 
 
-def with_preset(document: dict[str, Any]) -> dict[str, Any]:
-    """Returns a document laid over the preset that it names. Raises PolicyFileError."""
-    name = document.get("preset")
-    if not name:
-        return document
-    result: dict[str, Any] = over(document, parse_without_preset(read_preset(name), preset_path(name))[0])
-    return result
-
-
-def combined(system: dict[str, Any], user: dict[str, Any]) -> dict[str, Any]:
-    """Returns the user's document laid over the system's, each with the preset that it names. The user's choice of a
-    preset, or of none with null, replaces the system's. Raises PolicyFileError."""
-    if "preset" in user:
-        system = {key: value for key, value in system.items() if key != "preset"}
-    result: dict[str, Any] = over(with_preset(user), with_preset(system))
-    return result
+def merged(sources: list[Source]) -> dict[str, Any]:
+    """Returns the policy in force: the keys of each source override those before it."""
+    document: dict[str, Any] = {}
+    for source in sources:
+        document = _over(source.document, document)
+    return document

@@ -1,35 +1,23 @@
-"""The YAML of a policy file, before it is checked against the schema."""
+"""Reads a policy file's YAML, and checks it against policy.schema.json."""
 
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 import yaml
 
-from .policy_errors import PolicyFileError, Problem, short
+from .policy_errors import PolicyFileError, Problem, has_secret, schema, short, yaml_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as people expect it. ``off``, ``yes`` and the like are text (``carrier: off``), as in YAML 1.2. A duplicate
-    key is an error, and so is a mapping that merges (``<<``) more than MAX_MERGED keys."""
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Flattens nested merges first, so that their size is known before they are merged again. Without the limit,
-        forty lines that each double what they merge would take a terabyte."""
-        merged = 0
-        for key, value in node.value:
-            if key.tag == "tag:yaml.org,2002:merge":
-                for part in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    if isinstance(part, yaml.MappingNode):
-                        self.flatten_mapping(part)
-                        merged += len(part.value)
-        if merged > MAX_MERGED:
-            raise yaml.constructor.ConstructorError(None, None, f"merges of {merged} keys", node.start_mark)
-        super().flatten_mapping(node)
+    """YAML as people expect it. ``off``, ``yes`` and the like are text (``carrier: off``), and ``<<`` is a key as any
+    other, as in YAML 1.2. A duplicate key is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[tuple[str, str]] = set()
@@ -43,23 +31,16 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_BOOL = "tag:yaml.org,2002:bool"
+_BOOL, _MERGE = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:merge"
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_BOOL, _MERGE)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
-#: Most keys that a mapping may merge.
-MAX_MERGED = 1000
 
-
-def compose(text: str, name: str) -> tuple[Any, yaml.Node | None]:
-    """Returns the YAML's document, not yet checked against the schema, and its root node, which knows the places of
-    all nodes.
-
-    Raises PolicyFileError.
-    """
+def _compose(text: str, name: str) -> tuple[Any, yaml.Node | None]:
+    """Returns the YAML's document, not yet checked, and its root node. Raises PolicyFileError."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -77,3 +58,134 @@ def compose(text: str, name: str) -> tuple[Any, yaml.Node | None]:
     except (yaml.YAMLError, ValueError, RecursionError, AttributeError, IndexError, KeyError, TypeError) as error:
         # PyYAML raises the last four for text that does not fit its tag: !!int '', !!timestamp x, !!bool x
         raise PolicyFileError(name, [Problem(f"not YAML: {short(' '.join(str(error).split()))}")]) from error
+
+
+# ---- the schema ----------------------------------------------------------------------------------
+
+#: The schema's types in Python and in messages.
+TYPES = {
+    "array": (list, "a list"),
+    "boolean": (bool, "true or false"),
+    "integer": (int, "a whole number"),
+    "null": (type(None), "null"),
+    "object": (dict, "a mapping"),
+    "string": (str, "text"),
+}
+#: The most problems to report for one file. Further ones are most likely of the same kind.
+MOST_PROBLEMS = 20
+#: Line and column.
+Place = tuple[int, int]
+
+
+def _shown(value: Any) -> str:
+    """Returns a value that was found as text for a message: one line, shortened."""
+    if value is None or isinstance(value, bool):
+        return yaml_word(value)
+    if isinstance(value, (dict, list)):
+        return f"a {'mapping' if isinstance(value, dict) else 'list'}"
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not convert an integer of more than 4300 digits
+        return "a number with thousands of digits"
+    return "another text" if has_secret(text) else short(text, 80)
+
+
+def _close(found: Any, names: list[str]) -> str:
+    """Returns the name that a user probably meant, as a question. Empty if there is none."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(found, names, 1) if isinstance(found, str) else []
+    return f"did you mean {close[0]}? " if close else ""
+
+
+def _meant(unknown: Any, path: list[Any], allowed: dict[str, Any]) -> str:
+    """Returns a hint what an unknown key was probably meant to be. Empty if there is none."""
+    whole = schema()
+    settings, top = whole["definitions"]["settings"]["properties"], whole["properties"]
+    if unknown in settings and allowed is not settings:
+        return "it belongs in set; " if path[:1] == ["rules"] else "it belongs in settings; "
+    if unknown in top and path:
+        return "it is a top-level key; "
+    return _close(unknown, list(allowed))
+
+
+def _refusal(value: Any, rule: dict[str, Any]) -> str:
+    """Returns what is allowed instead of a value itself. Empty if the schema allows it."""
+    if "enum" in rule:
+        choices = [yaml_word(choice) for choice in rule["enum"]]
+        fits = value is None or isinstance(value, str)
+        return "" if fits and value in rule["enum"] else f"{_close(value, choices)}allowed: {', '.join(choices)}"
+    names = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
+    allowed = ""
+    if type(value) not in [TYPES[name][0] for name in names]:
+        allowed = " or ".join(TYPES[name][1] for name in names)
+    elif value is not None and "pattern" in rule and not re.fullmatch(rule["pattern"], value):
+        allowed = rule["patternDescription"]
+    elif "minimum" in rule and value < rule["minimum"]:
+        allowed = f"at least {rule['minimum']}"
+    elif "maximum" in rule and value > rule["maximum"]:
+        allowed = f"at most {rule['maximum']}"
+    elif "minProperties" in rule and not value:
+        allowed = "at least one condition"
+    return allowed and f"allowed: {allowed}"
+
+
+def _place(node: yaml.Node) -> Place:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def _place_of_value(key: yaml.Node, value: yaml.Node) -> Place:
+    """Returns the place of a key's value, or of the key if the value is empty or begins on a line of its own."""
+    if isinstance(value, yaml.ScalarNode):
+        return _place(value if value.value or value.style else key)
+    return _place(value if value.start_mark.line == key.start_mark.line else key)
+
+
+def _problems(value: Any, rule: dict[str, Any], node: yaml.Node, place: Place, path: list[Any]) -> Iterator[Problem]:
+    """Yields what is wrong with a value, by its part of the schema."""
+    rule = rule.get("allOf", [rule])[0]
+    if "$ref" in rule:
+        rule = schema()["definitions"][rule["$ref"].rpartition("/")[2]]
+    key = ".".join(map(str, path)) or "the file"
+    if refusal := _refusal(value, rule):
+        yield Problem(short(f"{key} is {_shown(value)}; {refusal}", 800), *place)
+    elif isinstance(value, list) and isinstance(node, yaml.SequenceNode):
+        for index, (inner, below) in enumerate(zip(value, node.value, strict=True)):
+            yield from _problems(inner, rule["items"], below, _place(below), [*path, index])
+    elif isinstance(value, dict) and isinstance(node, yaml.MappingNode):
+        properties, nodes = rule["properties"], {key.value: (key, below) for key, below in node.value}
+        allowed = f"allowed: {', '.join(sorted(properties))}"
+        if missing := [name for name in rule.get("required", ()) if name not in value]:
+            yield Problem(f"{key} lacks {', '.join(missing)}; {allowed}", *place)
+        for name, inner in value.items():
+            of, below = nodes.get(str(name), (node, node))
+            if name in properties:
+                yield from _problems(inner, properties[name], below, _place_of_value(of, below), [*path, name])
+            else:
+                text = f"unknown key {_shown(name)} in {key}; {_meant(name, path, properties)}{allowed}"
+                yield Problem(short(text, 800), *_place(of))
+
+
+def parse(text: str, name: str) -> tuple[dict[str, Any], yaml.Node | None]:
+    """Returns the document in ``text`` and its root node. Raises PolicyFileError with everything that is wrong, in the
+    order of the file. ``name`` is the file's name in messages."""
+    document, node = _compose(text, name)
+    if document is None or node is None:
+        return {}, node
+    found = list(islice(_problems(document, schema(), node, (1, 1), []), MOST_PROBLEMS))
+    if found:
+        raise PolicyFileError(name, sorted(found, key=lambda problem: problem.line))
+    return document, node
+
+
+def line_of(node: yaml.Node | None, path: tuple[Any, ...]) -> int:
+    """Returns the line of a key or an item of a list in a document that was checked."""
+    line = 1
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            key, node = next(pair for pair in reversed(node.value) if pair[0].value == part)
+            line = key.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+    return line

@@ -54,37 +54,31 @@ def executable_matches(pattern: str, executable: str) -> bool:
     return is_windows and any(glob_matches(pattern, f"{wine} {executable}") for wine in WINE)
 
 
-def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) -> bool:
-    """Returns whether every condition of a rule holds."""
-    texts = {
-        "executable": program.executable,
-        "application": program.application,
-        "engine": program.engine,
-        "device": facts.device_name,
-        "driver": facts.driver_name,
-    }
-    for key, wanted in match.items():
+def _holds(conditions: dict[str, Any], values: dict[str, Any]) -> bool:
+    """Returns whether every condition of a rule holds. ``values``: what it is about."""
+    for key, wanted in conditions.items():
         if key == "vendor":
-            if facts.vendor_id != wanted:
-                return False
-        elif not (executable_matches if key == "executable" else glob_matches)(wanted, texts[key]):
+            matches = wanted == values[key]
+        else:
+            matches = (executable_matches if key == "executable" else glob_matches)(wanted, values[key])
+        if not matches:
             return False
     return True
+
+
+def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) -> bool:
+    """Returns whether every condition of a rule holds."""
+    device = {"device": facts.device_name, "driver": facts.driver_name, "vendor": facts.vendor_id}
+    return _holds(match, {**program.as_dict(), **device})
 
 
 def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> bool:
     """Returns whether a skip rule applies to this process. ``by_default``: the built-in rules skip it. If skip.c can
     decide, it does so before policy starts; both must decide alike."""
-
-    def holds(rule: dict[str, Any]) -> bool:
-        return all(
-            (executable_matches if key == "executable" else glob_matches)(wanted, getattr(program, key))
-            for key, wanted in rule.items()
-        )
-
-    if any(holds(rule) for rule in document.get("never_skip") or []):
+    values = program.as_dict()
+    if any(_holds(rule, values) for rule in document.get("never_skip") or []):
         return False
-    return by_default or any(holds(rule) for rule in document.get("skip") or [])
+    return by_default or any(_holds(rule, values) for rule in document.get("skip") or [])
 
 
 def settings_for(document: dict[str, Any], program: Program, facts: DeviceFacts) -> dict[str, Any]:

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import stalls
 from .figures import NEW_PIPELINES, compiles, origin, pipeline
-from .recorded import number_in
+from .totals import Total
 
 if TYPE_CHECKING:
     from .recorded import Run
-
-
-def _numbers(root: str, run: Run, frame_ns: int) -> dict[str, int | None]:
-    return {
-        **{key: run.shown()[key] for key in ("pipelines", "hits", "compiled", "compile_ns", "spent_ns")},
-        **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
-        **stalls.totals(run, run.timeline(root), frame_ns)[1],
-        "load_ns": int(number_in(run.values, "load_ns")) + run.numbers["fetch_ns"],
-    }
 
 
 def _fingerprints(root: str, run: Run) -> set[int]:
@@ -26,7 +16,7 @@ def _fingerprints(root: str, run: Run) -> set[int]:
     return {event.fingerprint for event in compiles(line.events) if event.fingerprint} if line is not None else set()
 
 
-def against(root: str, run: Run, earlier: Run, frame_ns: int) -> dict[str, Any]:
+def against(root: str, run: Run, earlier: Run) -> dict[str, Any]:
     """Returns this run's numbers beside the other's, and which pipelines were compiled in one of them or in both.
 
     Pipelines are identified by their fingerprints, which are the same in every run. If one of the runs compiled
@@ -51,13 +41,9 @@ def against(root: str, run: Run, earlier: Run, frame_ns: int) -> dict[str, Any]:
     return {
         "run": earlier.name,
         "pid": earlier.pid,
-        "program": earlier.title,
-        "started_s": earlier.started,
-        "driver": earlier.driver,
-        "device": earlier.texts["device"],
         "same_identity": earlier.identity == run.identity,
-        "this": _numbers(root, run, frame_ns),
-        "earlier": _numbers(root, earlier, frame_ns),
+        "this": Total([run]).as_json(),
+        "earlier": Total([earlier]).as_json(),
         "only_now": len(ours - theirs) if known else None,
         "again": len(ours & theirs) if known else None,
         "only_then": len(theirs - ours) if known else None,

@@ -18,19 +18,12 @@ class Number(NamedTuple):
     remark: bool = False
     #: The Prometheus metric that is the sum over the runs, if there is one. Nanoseconds become seconds.
     metric: str = ""
-    #: The metric's help, if it differs from the meaning.
-    help: str = ""
-
-    @property
-    def metric_help(self) -> str:
-        """The metric's help, a sentence."""
-        return self.help or f"{self.meaning[0].upper()}{self.meaning[1:]}."
 
 
 #: The counters of PylayerCounters (shim/boundary.h), in its order. Two of them are not shown: `pylayer stats` has
 #: outcomes of caches instead of ``caches_emptied`` and ``caches_attested``.
 COUNTERS = {
-    "pipelines": Number("pipelines created for the program"),
+    "pipelines": Number("pipelines created for the program", metric="pylayer_pipelines_total"),
     "hits": Number("pipelines found in a cache or among pipeline binaries"),
     "application_hits": Number("hits in the program's own cache"),
     "compiled": Number(
@@ -48,13 +41,11 @@ COUNTERS = {
         "compiled pipelines not stored, because more came than the queue holds",
         remark=True,
         metric="pylayer_queue_dropped_total",
-        help="Compiled pipelines that were not stored because the queue was full.",
     ),
     "answers_late": Number(
         "times that the program went on before policy answered",
         remark=True,
         metric="pylayer_late_answers_total",
-        help="Times that the program stopped waiting before policy answered.",
     ),
     "hit_ns": Number("time that hits took, summed over threads", metric="pylayer_pipeline_hit_seconds_total"),
     "compile_ns": Number("time that compiling took, summed over threads"),
@@ -90,12 +81,10 @@ COUNTERS = {
     "late_frames": Number(
         "late frames, which took over 16.7 ms and over 1.5 times the median of the 60 frames before",
         metric="pylayer_late_frames_total",
-        help="Late frames. They took over 16.7 ms and over 1.5 times the median of the 60 frames before.",
     ),
     "late_by_pipelines": Number(
         "frames that were late because of pipelines, which took at least half of the time beyond that median",
         metric="pylayer_late_frames_by_pipelines_total",
-        help="Late frames because of pipelines, which took at least half of the time beyond that median.",
     ),
     "longest_frame_ns": Number(
         "duration of the longest frame; a pause of over 2 s does not count unless pipelines took half of it"
@@ -113,7 +102,6 @@ RUN_VALUES = {
         "stored records set aside because a process died over them (see pylayer ls)",
         remark=True,
         metric="pylayer_left_out_records_total",
-        help="Stored records that are set aside because a process died while the driver handled them.",
     ),
     "lost_records": Number("records that could not be written to the store", metric="pylayer_lost_records_total"),
     "cache_wait_ns": Number("time that the program waited for verdicts on data of its own caches"),
@@ -124,7 +112,6 @@ RUN_VALUES = {
         "failures to write to the store (see pylayer doctor)",
         remark=True,
         metric="pylayer_store_write_errors_total",
-        help="Failures to write to the store.",
     ),
 }
 #: All rows by name, in the order of `pylayer stats --json`.

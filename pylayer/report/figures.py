@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..common import outcomes
 from ..values import KIND_NAMES
-from . import late_frames, stalls
-from .origin import origin_json
-from .recorded import WAITED, Run, number_in
+from . import late_frames
+from .recorded import Run, number_in
 from .remarks import remarks
 from .totals import Total, mean_compile_ns
 from .words import FRAME_NS, local_time, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from ..store.store import Event, Timeline
-    from .origin import Origin
 
 #: Most rows of the tables that could have any length.
-SLOWEST, STALLS, VERDICTS, RUNS, NEW_PIPELINES = 50, 50, 200, 40, 50
+SLOWEST, NEW_PIPELINES = 50, 50
 
 #: VkShaderStageFlagBits, in the order of a pipeline.
 STAGES = (
@@ -54,10 +52,6 @@ OUTCOMES = {
     "slow": "a hit that took long",
     "failed": "the driver returned an error",
 }
-
-
-#: Events other than pipelines that hold up a thread, in words.
-HELD_UP = {"wait": "waiting for the store", "cache": "cache data judged"}
 
 
 def moment(seconds: float, short: bool = False) -> str:
@@ -102,20 +96,6 @@ def duration(run: Run, line: Timeline | None) -> int:
     return max(lengths, default=0)
 
 
-def kinds(run: Run, line: Timeline | None) -> list[dict[str, Any]]:
-    """Returns hits and compilations by kind of pipeline, with the longest compilation where the timeline tells it."""
-    longest: dict[str, int] = {}
-    for event in compiles(line.events) if line is not None else ():
-        name = kind_name(event.kind)
-        longest[name] = max(longest.get(name, 0), event.duration_ns)
-    listed = [
-        {"kind": name, **own, "longest_ns": longest.get(name)}
-        for name, own in run.kinds.items()
-        if own["hits"] or own["compiled"]
-    ]
-    return sorted(listed, key=lambda own: (-own["compile_ns"], -own["hits"]))
-
-
 def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
     """Returns everything that is known of one pipeline."""
     return {
@@ -138,109 +118,37 @@ def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
     }
 
 
-def verdicts(run: Run, line: Timeline | None, start: int) -> list[dict[str, Any]]:
-    """Returns each verdict on cache data that the program passed, or the counts of verdicts if no single ones were
-    recorded."""
-    found = []
-    for event in line.events if line is not None else ():
-        if event.type == "cache":
-            reason = printable(event.text)
-            found.append(
-                {
-                    "at_ns": event.start_ns - start,
-                    "cache": event.number,
-                    "bytes": event.value,
-                    "verdict": event.outcome,
-                    "reason": reason,
-                    "meaning": outcomes.CACHE_DATA.get(reason, ""),
-                    "waited_ns": event.duration_ns,
-                    "count": 1,
-                }
-            )
-    if found:
-        return found[:VERDICTS]
-    for verdict, counts in (("passed", run.outcomes), ("emptied", run.refused)):
-        found += [
-            {"at_ns": None, "cache": None, "bytes": None, "verdict": verdict, "reason": name,
-             "meaning": outcomes.CACHE_DATA.get(name, ""), "waited_ns": None, "count": count}
-            for name, count in counts.items()
-        ]  # fmt: skip
-    return found[:VERDICTS]
+def verdicts(run: Run) -> list[dict[str, Any]]:
+    """Returns how often cache data that the program passed was passed on or refused, by reason."""
+    return [
+        {"verdict": verdict, "reason": name, "meaning": outcomes.CACHE_DATA.get(name, ""), "count": count}
+        for verdict, counts in (("passed", run.outcomes), ("emptied", run.refused))
+        for name, count in counts.items()
+    ]
 
 
-def history(found: list[Run], run: Run) -> list[dict[str, Any]]:
-    """Returns the program's runs with this driver around this run, oldest first, and what each added to the store."""
-    own = [one for one in found if one.program == run.program and one.identity == run.identity]
-    at = next((index for index, one in enumerate(own) if one.name == run.name), len(own) - 1)
-    first = max(0, min(len(own) - RUNS, at - RUNS // 2))
-    stored = sum(one.numbers["stored_bytes"] for one in own[:first])
-    rows = []
-    for one in own[first : first + RUNS]:
-        stored += one.numbers["stored_bytes"]
-        rows.append(
-            {
-                "run": one.name,
-                "this": one.name == run.name,
-                "started_s": one.started,
-                "pid": one.pid,
-                "hits": one.hits,
-                "compiled": one.shown()["compiled"],
-                "compile_ns": one.shown()["compile_ns"],
-                "stored_bytes": one.numbers["stored_bytes"],
-                "stored_bytes_so_far": stored,
-                "store_bytes": int(number_in(one.values, "store_bytes")) or None,
-            }
-        )
-    return rows
-
-
-def of_run(
-    root: str,
-    found: list[Run],
-    run: Run,
-    frame_ns: int = FRAME_NS,
-    origin_of: Mapping[tuple[str, int], Origin] | None = None,
-) -> dict[str, Any]:
-    """Returns everything about one run. ``origin_of``: where stored pipelines came from, by identity and program."""
+def of_run(root: str, found: list[Run], run: Run, frame_ns: int = FRAME_NS) -> dict[str, Any]:
+    """Returns everything about one run."""
     line = run.timeline(root)
     start = origin(run, line)
     events = line.events if line is not None else []
     about_frames = late_frames.FrameFigures(run.numbers, line, frame_ns)
-    long, stall_totals = stalls.totals(run, line, frame_ns)
     slowest = sorted(
         (event for event in events if event.may_be_compile), key=lambda event: event.duration_ns, reverse=True
     )
     own = [one for one in found if one.program == run.program and one.identity == run.identity]
     total = Total([run], mean_compile_ns(own))
-    came = (origin_of or {}).get((run.identity, run.program_id))
     return {
+        **total.as_json(),
         "run": run.name,
-        "program": run.title,
-        "executable": printable(run.executable),
-        "application": printable(run.application),
-        **{key: run.texts[key] for key in ("engine", "device", "driver", "driver_info", "carrier", "reason")},
-        "identity": run.identity,
         "pid": run.pid,
         "started_s": run.started,
         "ended_s": run.ended or None,
         "state": run.state,
         "duration_ns": duration(run, line),
-        **run.shown(),
-        **{key: run.numbers[key] for key in ("failed", "passed", "hit_ns", "plain_ns", *WAITED)},
-        "saved_estimate_ns": total.saved_ns,
-        **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
         "store_bytes": int(number_in(run.values, "store_bytes")) or None,
-        **origin_json(came),
-        "load_ns": int(number_in(run.values, "load_ns")),
-        "verify_ns": int(number_in(run.values, "verify_ns")),
-        "kinds": kinds(run, line),
+        "kinds": [{"kind": name, **own} for name, own in run.kinds.items() if own["hits"] or own["compiled"]],
         **about_frames.as_json(start),
-        **stall_totals,
-        "longest_stalls": [
-            stalls.as_json(stall, start)
-            | {"longest_name": printable(line.name_of(stall.longest.fingerprint)) if line is not None else ""}
-            for stall in sorted(long, key=lambda stall: stall.duration_ns, reverse=True)[:STALLS]
-        ],
         "slowest": [
             pipeline(event, start, line)
             | {"frame": held.frame.number if (held := about_frames.held.get(id(event))) else None}
@@ -248,9 +156,8 @@ def of_run(
         ]
         if line is not None
         else [],
-        "verdicts": verdicts(run, line, start),
-        "history": history(found, run),
-        "remarks": [*remarks(total), *([str(came)] if came else [])],
+        "verdicts": verdicts(run),
+        "remarks": remarks(total),
         "timeline": {
             "outcome": line.outcome if line is not None else "missing",
             "events": len(events),

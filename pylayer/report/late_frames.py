@@ -162,18 +162,14 @@ def longest_ns(line: Timeline, found: list[Late]) -> int:
     return max((took for frame in frames(line) if (took := frame.took_ns) <= PAUSE_NS or took in seen), default=0)
 
 
-def held(found: list[Late]) -> dict[int, Late]:
-    """Returns which late frame each event held up, by ``id`` of the event."""
-    return {id(event): own for own in found if own.by_pipelines for event in own.events}
-
-
 class FrameFigures:
     """What is known of a run's frames. ``all_seen``: the timeline has each frame that the layer counted."""
 
     def __init__(self, numbers: dict[str, int], line: Timeline | None, budget_ns: int) -> None:
         self.line = line
         self.late = late(line, budget_ns) if line is not None and line.presents else []
-        self.held = held(self.late)
+        #: Which late frame each event held up, by ``id`` of the event.
+        self.held = {id(event): own for own in self.late if own.by_pipelines for event in own.events}
         seen = sum(len(times) for times, *_ in line.presents.values()) if line is not None else 0
         self.count = max(numbers["frames"], seen)
         self.all_seen = seen == self.count

@@ -18,7 +18,6 @@ from markupsafe import Markup
 from .. import __version__
 from . import page_data, view
 from .figures import moment, origin
-from .recorded import read
 from .words import human_time, plural
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _run(number: int, root: str, run: Run, own: dict[str, Any], frame_ns: int, past: _Past) -> dict[str, Any]:
+def _run(number: int, root: str, run: Run, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
     """Returns what the template shows of one run."""
     line = run.timeline(root)
     names = view.thread_names(line)
@@ -61,28 +60,21 @@ def _run(number: int, root: str, run: Run, own: dict[str, Any], frame_ns: int, p
         "process": f", process {own['pid']}" if own["pid"] else "",
         "cards": view.cards(own, frame_ns),
         "late_more": _of(len(own["late"]), own["late_frames"] or 0),
-        "stalls_more": _of(len(own["longest_stalls"]), own["stalls"] or 0),
         "slow_more": _of(len(own["slowest"]), own["compiled"] or 0),
-        "saved": view.saved_of(own),
         "against": view.against(own["against"], own, names) if own.get("against") else None,
         "timeline_note": view.timeline_note(own),
         "timeline": None,
         "frames": own["frames"],
-        "budget": human_time(frame_ns),
     }
     if line is not None and own["duration_ns"] > 0:
-        said |= _timeline(root, run, line, own, frame_ns, past)
+        said |= _timeline(run, line, own, frame_ns)
     for key, table in view.tables(own, names).items():
         said[f"{key}_columns"], said[f"{key}_rows"] = table
     return said
 
 
-def _timeline(root: str, run: Run, line: Timeline, own: dict[str, Any], frame_ns: int, past: _Past) -> dict[str, Any]:
-    start = origin(run, line)
-    key = run.program
-    if key not in past.known:
-        past.known[key] = page_data.past(root, [run for run in past.runs() if run.program == key], frame_ns)
-    data = page_data.of_run(line, start, own["duration_ns"], frame_ns, past.known[key])
+def _timeline(run: Run, line: Timeline, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
+    data = page_data.of_run(line, origin(run, line), own["duration_ns"], frame_ns)
     events, frames = len(data["events"]["thread"]), len(data["frames"]["start_us"]) if data["frames"] else 0
     if not events and not frames:
         return {}
@@ -94,22 +86,6 @@ def _timeline(root: str, run: Run, line: Timeline, own: dict[str, Any], frame_ns
             f"{human_time(own['duration_ns'])}; the tables have them in words"
         ),
     }
-
-
-class _Past:
-    """What all recorded runs have of the pipelines of each program, read once."""
-
-    def __init__(self, root: str, chosen: list[Run]) -> None:
-        self._root = root
-        self._chosen = {run.name: run for run in chosen}
-        self._runs: list[Run] | None = None
-        self.known: dict[tuple[str, str], dict[int, page_data.Past]] = {}
-
-    def runs(self) -> list[Run]:
-        """Returns every run, of which those that are shown have their timelines read already."""
-        if self._runs is None:
-            self._runs = [self._chosen.get(run.name, run) for run in read(self._root)]
-        return self._runs
 
 
 def _of(shown: int, there: int) -> str:
@@ -130,9 +106,8 @@ def render(
 ) -> str:
     """Returns the page of these runs and their figures. Calls ``advance`` with 1 after each run."""
     said = []
-    past = _Past(root, [run for run, _ in chosen])
     for number, (run, own) in enumerate(chosen):
-        said.append(_run(number, root, run, own, frame_ns, past))
+        said.append(_run(number, root, run, own, frame_ns))
         advance(1)
     programs = list(dict.fromkeys(texts["program"] for texts in said))
     heading = ", ".join(programs[:3]) + (f" and {len(programs) - 3} more" if len(programs) > 3 else "")

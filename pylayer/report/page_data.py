@@ -6,30 +6,20 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..common import outcomes
-from . import figures, late_frames, stalls
+from . import figures, late_frames
 from .words import plural, printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from ..store.store import Event, Timeline
-    from .recorded import Run
 
 #: Most rows of threads. The threads that spent the least time share one more.
 MOST_THREADS = 60
 WIDEST_NAME = 40
-
-
-class Past(NamedTuple):
-    """What all runs of the program have of a pipeline: seconds since 1970, and the runs in which it stalled."""
-
-    first_s: float
-    last_s: float
-    runs: int
-    stalled: int
 
 
 class _Table:
@@ -45,36 +35,6 @@ class _Table:
     def values(self) -> list[Any]:
         """Returns the values in the order of their indices."""
         return list(self._of)
-
-
-def past(root: str, runs: Iterable[Run], frame_ns: int) -> dict[int, Past]:
-    """Returns what the timelines of these runs have of each pipeline, by its fingerprint."""
-    known: dict[int, Past] = {}
-    for run in runs:
-        line = run.timeline(root)
-        if line is None:
-            continue
-        start = figures.origin(run, line)
-        long = {event.fingerprint for event in _held_up(line, frame_ns)}
-        own: dict[int, list[int]] = {}
-        for event in line.events:
-            if event.type == "pipeline" and event.fingerprint:
-                own.setdefault(event.fingerprint, []).append(event.start_ns)
-        for fingerprint, times in own.items():
-            first, last = (run.started + (at - start) / 1e9 for at in (min(times), max(times)))
-            before = known.get(fingerprint, Past(first, last, 0, 0))
-            known[fingerprint] = Past(
-                min(before.first_s, first), max(before.last_s, last), before.runs + 1,
-                before.stalled + (fingerprint in long),
-            )  # fmt: skip
-    return known
-
-
-def _held_up(line: Timeline, frame_ns: int) -> list[Event]:
-    """Returns the events that held up a frame or, in a run without frames, are part of a stall."""
-    if line.presents:
-        return [event for late in late_frames.late(line, frame_ns) if late.by_pipelines for event in late.events]
-    return [event for stall in stalls.find(line.events, frame_ns) for event in stall.events]
 
 
 def _us(nanoseconds: int) -> int:
@@ -103,17 +63,17 @@ def _threads(events: list[Event], line: Timeline, presenting: set[int]) -> tuple
 def _what(event: Event) -> tuple[str, str, str]:
     """Returns kind, class of colour and outcome of an event. A class: compiled, found, or wait."""
     if event.type == "wait":
-        return figures.HELD_UP["wait"], "wait", "pipelines waited for the store to be read"
+        return "waiting for the store", "wait", "pipelines waited for the store to be read"
     if event.type == "cache":
         meaning = outcomes.CACHE_DATA.get(event.text, printable(event.text))
-        return figures.HELD_UP["cache"], "wait", f"{event.outcome}: {meaning}"
+        return "cache data judged", "wait", f"{event.outcome}: {meaning}"
     of = "compiled" if event.may_be_compile or event.outcome == "failed" else "found"
     return figures.kind_name(event.kind), of, figures.OUTCOMES.get(event.outcome, event.outcome)
 
 
-def _pipelines(fingerprints: Sequence[int], line: Timeline, names: _Table, known: dict[int, Past]) -> dict[str, Any]:
+def _pipelines(fingerprints: Sequence[int], line: Timeline, names: _Table) -> dict[str, Any]:
     """Returns what is known of each pipeline, by the index of its fingerprint."""
-    shaders, moments = _Table(), _Table()
+    shaders = _Table()
     listed = [
         [
             shaders.index((", ".join(figures.stages_of(stage)), f"{code:016x}" if code else "", printable(name)))
@@ -121,18 +81,11 @@ def _pipelines(fingerprints: Sequence[int], line: Timeline, names: _Table, known
         ]
         for fingerprint in fingerprints
     ]
-    nothing = Past(0, 0, 0, 0)
-    runs = [known.get(fingerprint, nothing) for fingerprint in fingerprints]
     return {
         "fingerprint": [f"{fingerprint:016x}" for fingerprint in fingerprints],
         "name": [names.index(printable(line.name_of(fingerprint))) for fingerprint in fingerprints],
         "shaders": listed,
         "shader": shaders.values(),
-        "first": [moments.index(figures.moment(own.first_s)[:16]) for own in runs],
-        "last": [moments.index(figures.moment(own.last_s)[:16]) for own in runs],
-        "moments": moments.values(),
-        "runs": [own.runs for own in runs],
-        "stalled": [own.stalled for own in runs],
     }
 
 
@@ -167,9 +120,11 @@ def _hits(line: Timeline, start: int) -> list[list[int]]:
     return [counted[at] for at in sorted(counted)]
 
 
-def of_run(line: Timeline, start: int, length_ns: int, frame_ns: int, known: dict[int, Past]) -> dict[str, Any]:
+def of_run(line: Timeline, start: int, length_ns: int, frame_ns: int) -> dict[str, Any]:
     """Returns the object. ``start``: when the run began, in nanoseconds on the clock of its events."""
-    events = sorted((own for own in line.events if own.type in stalls.HOLDS_UP), key=lambda own: own.start_ns)
+    events = sorted(
+        (own for own in line.events if own.type in ("pipeline", "wait", "cache")), key=lambda own: own.start_ns
+    )
     shown = sorted(late_frames.frames(line), key=lambda frame: frame.start_ns)
     late = {(own.frame.swapchain, own.frame.number): own for own in late_frames.late(line, frame_ns)}
     index_of = {(frame.swapchain, frame.number): index for index, frame in enumerate(shown)}
@@ -193,7 +148,7 @@ def of_run(line: Timeline, start: int, length_ns: int, frame_ns: int, known: dic
             "stages": [stages.index(", ".join(figures.stages_of(own.stages))) for own in events],
             "frame": [[index, held[id(own)]] for index, own in enumerate(events) if id(own) in held],
         },
-        "pipelines": _pipelines(fingerprints.values(), line, names, known),
+        "pipelines": _pipelines(fingerprints.values(), line, names),
         "names": names.values(),
         "what": what.values(),
         "stages": stages.values(),

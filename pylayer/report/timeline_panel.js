@@ -66,10 +66,6 @@ function eventFacts(model, event, select) {
   if (own >= 0) {
     const fingerprint = pipelines.fingerprint[own];
     rows.push(["Fingerprint", code(fingerprint), " ", copier(fingerprint)]);
-    if (pipelines.runs[own]) {
-      rows.push(["First created", pipelines.moments[pipelines.first[own]]], ["Last created", pipelines.moments[pipelines.last[own]]]);
-      rows.push(["Stalled in", `${number(pipelines.stalled[own])} of ${plural(pipelines.runs[own], "recorded run")} that created it`]);
-    }
   }
   return [model.name(event), `${time(model.duration[event])}, ${outcome}`, facts(rows)];
 }

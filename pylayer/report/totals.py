@@ -107,6 +107,7 @@ class Total:
         newest = self.newest
         return {
             **newest.texts,
+            "program": newest.title,
             "executable": newest.executable,
             "application": newest.application,
             "identity": newest.identity,

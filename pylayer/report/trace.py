@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..common import outcomes
 from . import late_frames
-from .figures import OUTCOMES, kind_name, stages_of
+from .figures import OUTCOMES, kind_name, pipeline
 from .words import FRAME_NS, printable
 
 if TYPE_CHECKING:
@@ -60,29 +60,12 @@ def _name(event: Event, line: Timeline) -> str:
 
 def _arguments(event: Event, line: Timeline) -> dict[str, Any]:
     if event.type == "pipeline":
-        arguments: dict[str, Any] = {
-            "fingerprint": f"{event.fingerprint:016x}" if event.fingerprint else "unknown",
-            "kind": kind_name(event.kind),
-            "outcome": event.outcome,
-            "meaning": OUTCOMES.get(event.outcome, ""),
-            "pipelines": max(1, event.number),
-            "kept_bytes": event.value,
-        }
-        if name := line.name_of(event.fingerprint):
-            arguments["name"] = printable(name)
-        for stage, code, name in line.shaders.get(event.fingerprint, ()):
-            arguments[f"{', '.join(stages_of(stage))} shader"] = printable(f"{code:016x} {name}".strip())
-        if event.stages:
-            arguments["stages"] = ", ".join(stages_of(event.stages))
-        if event.text:
-            arguments["entry_point"] = printable(event.text)
-        return arguments
+        own = {**pipeline(event, 0, line), "meaning": OUTCOMES.get(event.outcome, "")}
+        return {key: value for key, value in own.items() if value and key not in ("at_ns", "duration_ns", "thread")}
     if event.type == "cache":
         reason = printable(event.text)
-        meaning = outcomes.CACHE_DATA.get(reason, "")
-        return {
-            "cache": event.number, "bytes": event.value, "verdict": event.outcome, "reason": reason, "meaning": meaning
-        }  # fmt: skip
+        own = {"cache": event.number, "bytes": event.value, "verdict": event.outcome}
+        return {**own, "reason": reason, "meaning": outcomes.CACHE_DATA.get(reason, "")}
     if event.type == "load":
         return {"records": event.number, "bytes": event.value}
     if event.type == "device":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .figures import HELD_UP, OUTCOMES, moment
+from .figures import OUTCOMES, moment
 from .remarks import lost
 from .words import human_bytes, human_time, plural, printable
 
@@ -25,12 +25,12 @@ def _cell(text: str, by: float | None = None, **more: Any) -> dict[str, Any]:
     return {"text": text, "by": by, "show": None, "frame": False, "code": False, **more}
 
 
-def _table(found: Iterable[Any], *columns: tuple[str, Callable[[Any], dict[str, Any]]] | bool, this: str = "") -> Table:
+def _table(found: Iterable[Any], *columns: tuple[str, Callable[[Any], dict[str, Any]]] | bool) -> Table:
     """Returns columns and rows. Each column has a name, with # before it for numbers, and a function that returns its
-    cell of a row; False is none. ``this``: the key by which a row is that of the run itself."""
+    cell of a row; False is none."""
     used = [column for column in columns if not isinstance(column, bool)]
     names = [{"name": name.lstrip("#"), "number": name.startswith("#")} for name, _ in used]
-    return names, [{"cells": [cell(own) for _, cell in used], "this": bool(this and own[this])} for own in found]
+    return names, [{"cells": [cell(own) for _, cell in used]} for own in found]
 
 
 def _count(number: int | None) -> dict[str, Any]:
@@ -77,16 +77,8 @@ def _saved(run: dict[str, Any]) -> tuple[str, str]:
     return human_time(saved), lost(saved, run["waited_ns"], run["hits"]) or "an estimate"
 
 
-def saved_of(run: dict[str, Any]) -> str:
-    """Returns the numbers that the time saved is estimated from; empty text if there is no estimate."""
-    if run["saved_estimate_ns"] is None:
-        return ""
-    hits, loaded = f"{run['hits']:,} hits in {human_time(run['hit_ns'])}", f"{run['loaded_records']:,} stored pipelines"
-    return f"{hits}, {loaded} loaded, {human_time(run['waited_ns'])} waited"
-
-
 def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
-    """Returns the card of late frames, or, of a run without frames, of stalls."""
+    """Returns the card of late frames or, of a run without frames, of the longest pipeline."""
     if run["frames"]:
         late, own = run["late_frames"], run["late_by_pipelines"]
         if late is None:
@@ -94,12 +86,10 @@ def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
         detail = f"of {run['frames']:,}" + (f"; {own:,} because of pipelines" if late else "")
         longest = f"; the longest frame took {human_time(run['longest_frame_ns'])}" if run["longest_frame_ns"] else ""
         return _card("Late frames", f"{late:,}", detail + longest, warn=bool(own))
-    if run["stalls"] is None:
-        return _card("Longest stall", "?", "no timeline says which calls took long")
-    if not run["stalls"]:
-        return _card("Longest stall", "none", f"nothing over {human_time(frame_ns)}")
-    count = f"{plural(run['stalls'], 'stall')} over {human_time(frame_ns)}"
-    return _card("Longest stall", human_time(run["longest_stall_ns"]), count, warn=True)
+    if not run["slowest"]:
+        return _card("Longest pipeline", "?", "no timeline has one")
+    longest = run["slowest"][0]["duration_ns"]
+    return _card("Longest pipeline", human_time(longest), "no frames were seen", warn=longest > frame_ns)
 
 
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
@@ -122,12 +112,6 @@ def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
         _worst(run, frame_ns),
         _card("Stored by this run", human_bytes(run["stored_bytes"]), plural(run["stored_records"], "record")),
     ]  # fmt: skip
-
-
-def _longest(stall: dict[str, Any]) -> dict[str, Any]:
-    if stall["longest_type"] in HELD_UP:
-        return _cell(HELD_UP[stall["longest_type"]])
-    return _cell(" ".join(text for text in (stall["longest"], stall["longest_name"]) if text) or "unknown", **_CODE)
 
 
 def _held(own: dict[str, Any]) -> dict[str, Any]:
@@ -153,26 +137,10 @@ def tables(run: dict[str, Any], names: dict[int, str]) -> dict[str, Table]:
     """Returns columns and rows of the run's tables, by their names in the template."""
     return {
         "late": _late(run, names),
-        "stall": stalls(run, names),
         "slow": pipelines(run["slowest"], names, run["frames"] is not None),
         "kind": kinds(run),
-        "verdict": verdicts(run),
-        "history": history(run),
+        "verdict": verdicts(run["verdicts"]),
     }
-
-
-def stalls(run: dict[str, Any], names: dict[int, str]) -> Table:
-    """Returns the table of the longest stalls."""
-    return _table(
-        run["longest_stalls"],
-        ("#Clock", lambda own: _clock(run, own)),
-        ("#At", _at),
-        ("#Held up", lambda own: _time(own["duration_ns"])),
-        ("Thread", lambda own: _cell(_thread(own["thread"], names))),
-        ("#Pipelines", lambda own: _count(own["pipelines"])),
-        ("Longest", _longest),
-        ("#Took", lambda own: _time(own["longest_ns"])),
-    )
 
 
 def pipelines(found: list[dict[str, Any]], names: dict[int, str], presented: bool = False) -> Table:
@@ -201,57 +169,23 @@ def pipelines(found: list[dict[str, Any]], names: dict[int, str], presented: boo
 
 def kinds(run: dict[str, Any]) -> Table:
     """Returns the table of kinds of pipelines."""
-
-    def if_compiled(own: dict[str, Any], nanoseconds: int) -> dict[str, Any]:
-        return _time(nanoseconds) if own["compiled"] else _cell("", 0)
-
     return _table(
         run["kinds"],
         ("Kind", lambda own: _cell(own["kind"])),
         ("#Hits", lambda own: _count(own["hits"])),
         ("#Compiled", lambda own: _count(own["compiled"])),
         ("#Compiling took", lambda own: _time(own["compile_ns"])),
-        ("#On average", lambda own: if_compiled(own, own["compile_ns"] // max(1, own["compiled"]))),
-        ("#Longest", lambda own: if_compiled(own, own["longest_ns"])),
     )
 
 
-def verdicts(run: dict[str, Any]) -> Table:
+def verdicts(found: list[dict[str, Any]]) -> Table:
     """Returns the table of verdicts on cache data."""
-    found = run["verdicts"]
-    if found and found[0]["at_ns"] is None:
-        return _table(
-            found,
-            ("Reason", lambda own: _cell(own["reason"])),
-            ("#Times", lambda own: _count(own["count"])),
-            ("Verdict", lambda own: _cell(own["verdict"] or "unknown")),
-            ("Which means", lambda own: _cell(own["meaning"])),
-        )
     return _table(
         found,
-        ("Cache", lambda own: _cell(f"cache {own['cache']}")),
-        ("#At", lambda own: _cell(f"{own['at_ns'] / 1e9:.3f} s", own["at_ns"])),
-        ("#Size", lambda own: _size(own["bytes"])),
+        ("Reason", lambda own: _cell(own["reason"])),
+        ("#Times", lambda own: _count(own["count"])),
         ("Verdict", lambda own: _cell(own["verdict"])),
-        ("Reason", lambda own: _cell(": ".join(text for text in (own["reason"], own["meaning"]) if text))),
-        ("#The program waited", lambda own: _time(own["waited_ns"])),
-    )
-
-
-def history(run: dict[str, Any]) -> Table:
-    """Returns the table of the program's runs, the newest first."""
-    return _table(
-        reversed(run["history"]),
-        ("Began", lambda own: _cell(moment(own["started_s"]) + (", this run" if own["this"] else ""))),
-        ("#Process", lambda own: _cell(str(own["pid"]), own["pid"])),
-        ("#Hits", lambda own: _count(own["hits"])),
-        ("#Compiled", lambda own: _count(own["compiled"])),
-        ("#Compiling took", lambda own: _time(own["compile_ns"])),
-        ("#Stored by it", lambda own: _size(own["stored_bytes"])),
-        ("#By all so far", lambda own: _size(own["stored_bytes_so_far"])),
-        any(own["store_bytes"] for own in run["history"])
-        and ("#All programs' pipelines", lambda own: _size(own["store_bytes"])),
-        this="this",
+        ("Which means", lambda own: _cell(own["meaning"])),
     )
 
 
@@ -262,11 +196,8 @@ COMPARED = (
     ("compiled", "Compiled", _count),
     ("compile_ns", "Compiling took", _time),
     ("spent_ns", "Creating pipelines took", _time),
-    ("stalls", "Stalls", _count),
-    ("stalled_ns", "Held up by stalls for", _time),
-    ("longest_stall_ns", "Longest stall", _time),
     ("loaded_records", "Loaded from the store", _count),
-    ("load_ns", "Loading took", _time),
+    ("fetch_ns", "Loading took", _time),
     ("stored_records", "Stored", _count),
     ("stored_bytes", "Stored, size", _size),
 )
@@ -291,9 +222,9 @@ def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -
         ("#Difference", lambda row: _difference(row[2], this[row[0]], then[row[0]])),
     )
     driver = "the same driver and device" if found["same_identity"] else (
-        f"another driver or device: {found['driver'] or 'unknown driver'}, {found['device'] or 'unknown device'}"
+        f"another driver or device: {then['driver'] or 'unknown driver'}, {then['device'] or 'unknown device'}"
     )  # fmt: skip
-    what = f"Process {found['pid']}, {found['program']}, with {driver}."
+    what = f"Process {found['pid']}, {then['program']}, with {driver}."
     if not found["same_identity"]:
         what += " What was compiled for one of them is of no use for the other."
     sets = ""
@@ -308,7 +239,7 @@ def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -
             own_columns, lines = pipelines(found[key], names)
             parts.append({"title": f"{title}, the slowest first", "columns": own_columns, "rows": lines})
     return {
-        "when": moment(found["started_s"]),
+        "when": moment(then["last_started_s"]),
         "what": what,
         "sets": sets,
         "columns": columns,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from ..store.store import FRAME_NS as FRAME_NS
 
@@ -76,3 +77,9 @@ def human_time(nanoseconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes = seconds / 60
     return f"{minutes:.0f} min" if abs(minutes) < 600 else f"{minutes / 60:.0f} h"
+
+
+def cell(values: dict[str, Any], key: str) -> str:
+    """Returns a number for a table, by the unit at the end of its key; ``?`` if it is unknown."""
+    value = values[key]
+    return "?" if value is None else human_time(value) if key.endswith("_ns") else str(value)

@@ -13,7 +13,7 @@ from .ended import close_ended_journals
 from .fold import Fold
 from .folder import Folder, folders, identity_names, read_identity
 from .format import Damage
-from .survey import DOWN_TO, RECORD, UNKNOWN, Ages, Survey, all_files, files_of
+from .survey import DOWN_TO, UNKNOWN, Ages, Survey, all_files, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ def enforce(
     max_store: int,
     max_program: int,
     trimmed: Trimmed,
-    dry_run: bool = False,
     by_files: bool = False,
     keep: set[str] | None = None,
 ) -> Iterator[None]:
@@ -91,26 +90,24 @@ def enforce(
     rewritten without the evicted records, one after the other, so that memory does not grow with the store. Raises
     OSError; nothing is half done then.
 
-    ``dry_run``: only records in ``trimmed`` what would be evicted. ``by_files``: a file that cannot be rewritten
-    because the disk is full is deleted as a whole. ``keep``: evicts only what came from a fleet and was never used
-    here, and nothing under these identities, for which somebody pulls.
+    ``by_files``: a file that cannot be rewritten because the disk is full is deleted as a whole. ``keep``: evicts only
+    what came from a fleet and was never used here, and nothing under these identities, for which somebody pulls.
     """
-    return _Eviction(root, (max_store, max_program), trimmed, dry_run, by_files, keep).steps()
+    return _Eviction(root, (max_store, max_program), trimmed, by_files, keep).steps()
 
 
 class _Eviction:
     """What ``enforce`` does."""
 
     def __init__(
-        self, root: str, limits: tuple[int, int], trimmed: Trimmed, dry_run: bool, by_files: bool, keep: set[str] | None
+        self, root: str, limits: tuple[int, int], trimmed: Trimmed, by_files: bool, keep: set[str] | None
     ) -> None:
         self._root = root
         self._keep = keep
         self._limits = limits
         self._trimmed = trimmed
-        self._dry_run = dry_run
         self._by_files = by_files
-        self._survey = Survey(root, merged=dry_run)
+        self._survey = Survey(root)
         self._whole = _Cut(Ages(), 0)
         self._cuts: dict[int, _Cut] = {}
 
@@ -120,9 +117,8 @@ class _Eviction:
         trimmed.bytes_before = trimmed.bytes_after = total_bytes(self._root)
         if not is_exceeded(self._root, *self._limits):
             return
-        if not self._dry_run:
-            for folder in folders(self._root):
-                close_ended_journals(folder, None)
+        for folder in folders(self._root):
+            close_ended_journals(folder, None)
         yield from survey.read()
         self._whole = _Cut(survey.ages, self._limits[0])
         if self._keep is not None:
@@ -140,8 +136,7 @@ class _Eviction:
         for name, source in sorted(rest, key=lambda item: (not self._goes_whole(item[1]), item[1].bytes)):
             if self._has_evicted(source):
                 yield from self._rewrite(name, source)
-        if not self._dry_run:
-            trimmed.bytes_after = total_bytes(self._root)
+        trimmed.bytes_after = total_bytes(self._root)
 
     def _cuts_of(self, program: int | None) -> list[_Cut]:
         own = self._cuts.get(program) if program is not None else None
@@ -161,20 +156,15 @@ class _Eviction:
                 continue
             if any(cut.takes(file.date, file.size) for cut in self._cuts_of(file.program)):
                 self._trimmed.files += 1
-                self._delete(file.path, file.size)
+                remove(file.path)
 
     def _evict_source(self, source: SurveyedFile) -> bool:
         """Deletes a file of records if it holds only evicted pipelines. Returns False if it stays."""
         if not self._goes_whole(source) or not source.only_pipelines:
             return False
         self._trimmed.records += source.records
-        self._delete(source.path, source.bytes)
+        remove(source.path)
         return True
-
-    def _delete(self, path: str, size: int) -> None:
-        self._trimmed.bytes_after -= size
-        if not self._dry_run:
-            remove(path)
 
     def _rewrite(self, name: str, source: SurveyedFile) -> Iterator[None]:
         """Rewrites a file without its evicted records."""
@@ -183,19 +173,9 @@ class _Eviction:
             return  # a later trim does it: the next run on that driver writes the identity anew
         uses, cuts = self._survey.uses[name, source.program], self._cuts_of(source.program)
 
-        def takes(fingerprint: int, own_time: int, size: int) -> bool:
-            when = uses.last_use(fingerprint, own_time)
-            return any(cut.takes(when, size) for cut in cuts)
-
-        if self._dry_run:
-            found = RECORD.iter_unpack(source.found)
-            taken = [size for fingerprint, own_time, size in found if takes(fingerprint, own_time, size)]
-            self._trimmed.records += len(taken)
-            self._trimmed.bytes_after -= sum(taken)
-            return
-
         def drop(planned: Planned) -> bool:
-            return takes(planned.fingerprint, planned.last_used, format.record_size(planned.size))
+            when, size = uses.last_use(planned.fingerprint, planned.last_used), format.record_size(planned.size)
+            return any(cut.takes(when, size) for cut in cuts)
 
         fold = Fold(Folder(self._root, identity), source.program, drop=drop, only=source.path)
         try:
@@ -204,7 +184,7 @@ class _Eviction:
             if not self._by_files or error.errno not in FULL:
                 raise
             self._trimmed.records += source.records
-            self._delete(source.path, source.bytes)
+            remove(source.path)
             return
         self._trimmed.records += fold.result.dropped
         self._trimmed.damage += fold.result.damage

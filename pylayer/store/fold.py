@@ -17,10 +17,10 @@ from ..common import file_kinds
 from ..common.files import remove, remove_left_temporaries
 from . import binaries, format, pack, quarantine
 from .claim import Claim
-from .ended import close_ended_journals, may_have_writer
+from .ended import close_ended_journals
 from .folder import Folder
 from .format import Damage
-from .journal import CLOSED, OPEN
+from .journal import CLOSED
 from .reader import Reader
 from .recency import RECENT_SECONDS, UNSTORED_SECONDS, Uses, fingerprints_of, used_parts
 
@@ -95,8 +95,7 @@ class Fold:
 
     ``everything``: folds all journals without limits, and the packs that are not much larger. ``drop``: returns True
     for a record to leave out; by default none is. ``must``: paths of packs to rewrite whatever their size. ``only``:
-    folds this pack or journal and nothing else. ``dry_run``: writes, moves and deletes nothing. ``most_bytes``: the
-    most bytes to read, unless ``everything`` is set.
+    folds this pack or journal and nothing else. ``most_bytes``: the most bytes to read, unless ``everything`` is set.
     """
 
     def __init__(
@@ -105,7 +104,6 @@ class Fold:
         program: int,
         everything: bool = False,
         drop: Callable[[Planned], bool] | None = None,
-        dry_run: bool = False,
         must: frozenset[str] = frozenset(),
         only: str | None = None,
         most_bytes: int = PROCESS_BYTES,
@@ -115,7 +113,6 @@ class Fold:
         self.result = Folded()
         self._everything = everything
         self._drop = drop
-        self._dry_run = dry_run
         self._must = must
         self._only = only
         self._writer: pack.PackWriter | None = None
@@ -134,26 +131,22 @@ class Fold:
         """Does the fold, one piece for each item yielded. Raises OSError; every source is then still there."""
         claim = Claim(self.folder)
         self.folder.check()
-        if not self._dry_run and not claim.acquire():
+        if not claim.acquire():
             self.result.claimed = False
             return
         try:
-            if not self._dry_run:
-                close_ended_journals(self.folder, self.program)
-                remove_left_temporaries(self.folder.path)  # such as half a pack of a process that died in a fold
+            close_ended_journals(self.folder, self.program)
+            remove_left_temporaries(self.folder.path)  # such as half a pack of a process that died in a fold
             for path in self._choose():
                 yield from self._read(path)
             yield from self._leave_out()
-            if self._dry_run:
-                return
             if self._plan or self._uses.last_run:
                 yield from self._write()
             yield from self._remove_sources()
         finally:
             if self._writer is not None:
                 self._writer.abandon()
-            if not self._dry_run:
-                claim.release()
+            claim.release()
 
     # ---- reading ---------------------------------------------------------------------------------
 
@@ -165,7 +158,7 @@ class Fold:
         size = 0
         limit = 1 << 62 if self._everything else self._most_bytes
         most = MOST_FILES if self._everything else PROCESS_FILES
-        for path in self._journals()[:most]:
+        for path in self.folder.files(self.program, (CLOSED,))[:most]:
             bytes_there = _size(path)
             if size + bytes_there > limit and (chosen or limit < PROCESS_BYTES):
                 continue  # when time is short, a large journal must not keep the others from being folded
@@ -203,14 +196,6 @@ class Fold:
 
     def _packs(self) -> list[str]:
         return self.folder.files(self.program, (file_kinds.PACK,))
-
-    def _journals(self) -> list[str]:
-        """Returns journals that nobody appends to. A dry run finds those of ended writers without renaming them
-        first."""
-        journals = self.folder.files(self.program, (CLOSED,))
-        if self._dry_run:
-            journals += [path for path in self.folder.files(self.program, (OPEN,)) if not may_have_writer(path)]
-        return journals
 
     def _read(self, path: str) -> Iterator[None]:
         if not self._everything and len(self._plan) > PROCESS_RECORDS:

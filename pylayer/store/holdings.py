@@ -7,24 +7,19 @@ import os
 from ..common import file_kinds
 from ..common.file_kinds import Kind
 from ..common.identity import Identity
-from ..values import KIND_NAMES
 from . import format
 from .folder import read_identity
 from .reader import Reader
-from .recency import fingerprints_of, missing
+from .recency import fingerprints_of
 from .survey import files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from .reader import Record
 
     Learn = Callable[[int, str], None]
-
-
-def _kind_of(record: Record) -> str:
-    return KIND_NAMES[record.kind] if record.kind < len(KIND_NAMES) else f"kind {record.kind}"
 
 
 class Holding:
@@ -37,29 +32,20 @@ class Holding:
         self.digests: set[bytes] = set()
         #: Number of pipelines that are stored as pipeline binaries. The others are cells.
         self.binaries = 0
-        #: Number of pipelines by kind.
-        self.kinds: dict[str, int] = {}
-        #: Time that compiling them took, as far as it is known, and the size of their data unpacked.
+        #: Time that compiling them took, as far as it is known.
         self.compile_ns = 0
-        self.data_bytes = 0
-        #: The pipelines that came from a fleet and were not compiled here too: fingerprint and last use by digest.
-        self.pulled: dict[bytes, tuple[int, int]] = {}
-        #: Digests and fingerprints of the pipelines that ``pylayer rebuild`` compiled.
-        self.rebuilt: dict[bytes, int] = {}
+        #: Digests of the pipelines that came from a fleet and were not compiled here too.
+        self.pulled: set[bytes] = set()
+        #: Digests of the pipelines that ``pylayer rebuild`` compiled.
+        self.rebuilt: set[bytes] = set()
         #: Fingerprints of the pipelines that runs on this machine created, and when, as far as records do not say it.
         self.created: dict[int, int] = {}
-        #: Of these, what runs of other programs created from this program's records: with share: all.
-        self.lent: dict[int, int] = {}
         #: Fingerprints of the pipelines, and the most nanoseconds that a compile took. 0: one without a fingerprint.
         self.fingerprints: dict[int, int] = {}
-        #: Fingerprints of the pipelines of all programs, which programs use with share: all.
-        self.elsewhere: set[int] = set()
         #: Number of files by kind.
         self.files: dict[Kind, int] = {}
-        #: When a pipeline was last used or stored here; 0: never.
+        #: When a pipeline was last used or stored here, in seconds since 1970; 0: nothing is recorded of it.
         self.last_use = 0
-        #: Whether each run on this machine recorded what it used. Runs with a read-only store do not.
-        self.uses_recorded = True
 
     def add(self, kind: Kind, size: int) -> None:
         """Counts a file."""
@@ -71,48 +57,21 @@ class Holding:
         """Returns the number of pipelines."""
         return len(self.digests)
 
-    @property
-    def last_used(self) -> int | None:
-        """Returns when a pipeline was last used or stored here, in seconds since 1970; 0: never. None if that cannot be
-        known."""
-        return self.last_use if self.last_use or self.uses_recorded else None
-
-    @property
-    def pulled_used(self) -> int | None:
-        """Returns how many of the pipelines that came from a fleet were used here. None if that cannot be known."""
-        if self.pulled and not self.uses_recorded:
-            return None
-        used = self.created.keys() | self.lent.keys()
-        return sum(when > format.NEVER_USED or name in used for name, when in self.pulled.values())
-
-    @property
-    def rebuilt_used(self) -> int:
-        """Returns how many of the pipelines that ``pylayer rebuild`` compiled runs have created since."""
-        return sum(fingerprint in self.created for fingerprint in self.rebuilt.values())
-
-    @property
-    def missing(self) -> int | None:
-        """Returns how many pipelines that runs created are not stored. None if that cannot be known."""
-        return missing(self.created, self.fingerprints, self.elsewhere)
-
     def add_pipeline(self, record: Record) -> None:
         """Counts the record of one pipeline."""
         digest = record.digest
         self.fingerprints[record.fingerprint] = max(record.create_ns, self.fingerprints.get(record.fingerprint, 0))
         if record.flags & format.REBUILT:
-            self.rebuilt[digest] = record.fingerprint
+            self.rebuilt.add(digest)
         if not record.is_pulled:
-            self.pulled.pop(digest, None)
-        elif digest not in self.digests or digest in self.pulled:
-            self.pulled[digest] = record.fingerprint, max(record.last_used, self.pulled.get(digest, (0, 0))[1])
+            self.pulled.discard(digest)
+        elif digest not in self.digests:
+            self.pulled.add(digest)
         if digest in self.digests:
             return
         self.digests.add(digest)
         self.binaries += record.magic == format.BINARIES
-        name = _kind_of(record)
-        self.kinds[name] = self.kinds.get(name, 0) + 1
         self.compile_ns += record.create_ns
-        self.data_bytes += record.size
 
     def counts(self) -> dict[str, int]:
         """Returns the number of files, by what they are."""
@@ -143,13 +102,10 @@ class Shelf:
         return sorted(self.holdings)
 
 
-def tree_bytes(path: str, without: Collection[str] = ()) -> tuple[int, int]:
-    """Returns the size of all files below a directory in bytes, and their number. ``without``: names of directories in
-    it that do not count."""
+def tree_bytes(path: str) -> tuple[int, int]:
+    """Returns the size of all files below a directory in bytes, and their number."""
     size = count = 0
-    for directory, inner, files in os.walk(path):
-        if without and directory == path:
-            inner[:] = [name for name in inner if name not in without]
+    for directory, _, files in os.walk(path):
         for file in files:
             try:
                 size += os.lstat(os.path.join(directory, file)).st_size
@@ -174,15 +130,6 @@ def survey(root: str, identity: str, learn: Learn) -> Shelf:
             _survey_file(shelf, holding, file.path, file.kind, learn)
         except OSError as error:
             shelf.unusable[os.path.basename(file.path)] = f"unreadable: {error.strerror or error}"
-    every = {fingerprint for holding in shelf.holdings.values() for fingerprint in holding.fingerprints}
-    borrowed: dict[int, int] = {}
-    for holding in shelf.holdings.values():
-        for fingerprint in holding.created.keys() - holding.fingerprints:
-            borrowed[fingerprint] = max(holding.created[fingerprint], borrowed.get(fingerprint, 0))
-    for holding in shelf.holdings.values():
-        holding.elsewhere = every
-        holding.lent = {name: borrowed[name] for name in borrowed.keys() & holding.fingerprints}
-        holding.last_use = max([holding.last_use, *holding.lent.values()])
     # The rest is the identity file, temporary files, and whatever else somebody put here.
     shelf.other_bytes = shelf.bytes - sum(holding.bytes for holding in shelf.holdings.values())
     return shelf

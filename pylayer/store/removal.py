@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 class Removal:
     """What to remove of one identity: files of programs, or the whole folder."""
 
-    def __init__(self, root: str, shelf: Shelf, why: str) -> None:
+    def __init__(self, root: str, shelf: Shelf) -> None:
         self.shelf = shelf
-        #: Why it is removed, in words.
-        self.why = why
         self.whole = False
         #: Sizes of the files to remove, by path.
         self.paths: dict[str, int] = {}
@@ -124,16 +122,11 @@ class Removal:
             self.failure = f"{len(left)} file{'s' * (len(left) > 1)} could not be deleted, such as {left[0]}"
 
 
-def copies(root: str) -> list[str]:
-    """Returns the paths of kept plans and compiled policy files, which are made again when they are needed."""
+def leftovers(root: str) -> list[str]:
+    """Returns the paths of what belongs to no program: folders that an older pylayer wrote and this version renamed,
+    and kept plans and compiled policy files, which are made again when they are needed."""
     found = []
-    for kind in (file_kinds.PLAN, file_kinds.FLAT):
-        directory = os.path.join(root, kind.place)
+    for place, kind in (("store", file_kinds.OLDER), ("plans", file_kinds.PLAN), ("policy", file_kinds.FLAT)):
+        directory = os.path.join(root, place)
         found += [os.path.join(directory, name) for name in names_in(directory) if name.endswith(kind)]
     return found
-
-
-def older_folders(root: str) -> list[str]:
-    """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
-    directory = os.path.join(root, "store")
-    return [os.path.join(directory, name) for name in names_in(directory) if name.endswith(file_kinds.OLDER)]

@@ -149,15 +149,6 @@ def recorded_paths(root: str, names: Container[str] | None) -> list[str]:
     return found
 
 
-def unrecorded(root: str) -> set[str]:
-    """Returns the identities in which runs used a read-only store, so that nothing says which pipelines they used."""
-    return {
-        str(values.get("identity"))
-        for values in read_all(root)
-        if values.get("read_only") and isinstance(values.get("counters"), dict) and values["counters"].get("hits")
-    }
-
-
 def read_all(root: str) -> Iterator[dict[str, Any]]:
     """Yields the values of every run that can be read, oldest first."""
     return (values for _, values in read_named(root))

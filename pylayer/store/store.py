@@ -24,8 +24,6 @@ EVERY = "all programs"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from ..common.identity import Identity
     from .format import Damage as Damage
     from .holdings import Holding as Holding
@@ -56,64 +54,41 @@ class Store:
 
         return identity_names(self.root)
 
-    def identity(self, name: str) -> Identity | None:
-        """Returns the identity of a folder; None if its description is missing or damaged."""
-        from .folder import read_identity
-
-        return read_identity(self.root, name)
-
     def total_bytes(self) -> int:
         """Returns the number of bytes in all identities' folders. Limits are about this number."""
         from .bounds import total_bytes
 
         return total_bytes(self.root)
 
-    def tree_bytes(self, *folders: str, without: Collection[str] = ()) -> tuple[int, int]:
-        """Returns the size in bytes and the number of all files below a folder of the store. ``without``: names of
-        folders in it that do not count."""
+    def tree_bytes(self, *folders: str) -> tuple[int, int]:
+        """Returns the size in bytes and the number of all files below a folder of the store."""
         from .holdings import tree_bytes
 
-        return tree_bytes(os.path.join(self.root, *folders), without)
+        return tree_bytes(os.path.join(self.root, *folders))
 
     def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
         """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each
         program that a file names."""
-        from . import holdings, runs
+        from .holdings import survey
 
-        shelves = [holdings.survey(self.root, name, learn) for name in self.identities() if takes(name)]
-        pulled = [(shelf.name, held) for shelf in shelves for held in shelf.holdings.values() if held.pulled]
-        unrecorded = runs.unrecorded(self.root) if pulled else set()
-        for name, holding in pulled:
-            holding.uses_recorded = name not in unrecorded
-        return shelves
+        return [survey(self.root, name, learn) for name in self.identities() if takes(name)]
 
     def usable_packs(self) -> tuple[int, list[str]]:
         """Returns how many packs programs of this user can open if this is the system's store, and why they cannot open
         the others."""
         from ..common.paths import open_in_store, require_own_below
-        from .folder import Folder
+        from .survey import all_files
 
         count, problems = 0, []
-        try:
-            os.listdir(os.path.join(self.root, "store"))
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            problems.append(str(error))
-        for name in self.identities():
-            identity = self.identity(name)
+        for file in all_files(self.root):
+            if file.kind != file_kinds.PACK:
+                continue
             try:
-                require_own_below(self.root, "store", name)
-                paths = Folder(self.root, identity).files(None, (file_kinds.PACK,)) if identity else []
+                require_own_below(self.root, "store", os.path.basename(os.path.dirname(file.path)))
+                os.close(open_in_store(file.path))
+                count += 1
             except OSError as error:
                 problems.append(str(error))
-                continue
-            for path in paths:
-                try:
-                    os.close(open_in_store(path))
-                    count += 1
-                except OSError as error:
-                    problems.append(str(error))
         return count, problems
 
     # ---- what can be done with it ------------------------------------------------------------------------

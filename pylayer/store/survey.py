@@ -83,7 +83,7 @@ class SurveyedFile:
     ``only_pipelines``: it has nothing else that is worth keeping, so it can be deleted when all of them are evicted.
     ``is_readable``: at least one of its records verifies."""
 
-    __slots__ = ("bytes", "found", "is_readable", "newest", "oldest", "only_pipelines", "path", "program", "records")
+    __slots__ = ("bytes", "is_readable", "newest", "oldest", "only_pipelines", "path", "program", "records")
 
     def __init__(self, path: str, program: int) -> None:
         self.path = path
@@ -91,8 +91,6 @@ class SurveyedFile:
         self.records = self.bytes = 0
         self.oldest, self.newest = NEVER, 0
         self.only_pipelines, self.is_readable = True, False
-        #: In a dry run, a ``RECORD`` for each.
-        self.found = bytearray()
 
     def add(self, when: int, size: int, records: int = 1) -> None:
         """Counts a record."""
@@ -103,13 +101,9 @@ class SurveyedFile:
 
 class Survey:
     """Sizes and ages of a store's records, from which eviction is decided. Files that are not folded count as a whole,
-    by their modification time, and so do journals whose writer may live.
+    by their modification time, and so do journals whose writer may live."""
 
-    ``merged``: counts content that a program has twice once, as a fold leaves it, and keeps what it knows of each
-    record.
-    """
-
-    def __init__(self, root: str, merged: bool = False) -> None:
+    def __init__(self, root: str) -> None:
         self.root = root
         self.ages = Ages()
         self.by_program: dict[int, Ages] = {}
@@ -120,7 +114,6 @@ class Survey:
         #: By identity, the time that counts as last use of what came from a fleet and was never used here: before all
         #: times, and in the order in which somebody last pulled for these identities.
         self.ranks: dict[str, int] = {}
-        self._merged = merged
 
     def _add(self, program: int | None, when: int, size: int) -> None:
         self.ages.add(when, size)
@@ -147,11 +140,10 @@ class Survey:
     def _read_program(self, name: str, program: int, files: list[StoreFile]) -> Iterator[None]:
         """Reads all of a program's files together, because a use may be recorded in another file than its record."""
         uses = self.uses[name, program] = Uses(self.ranks[name], UNKNOWN)
-        seen: set[tuple[bytes, int]] | None = set() if self._merged else None
         found: list[tuple[StoreFile, SurveyedFile, bytearray]] = []
         for file in files:
             source, records = SurveyedFile(file.path, program), bytearray()
-            yield from _collect(source, bytes.fromhex(name), uses, records, seen)
+            yield from _collect(source, bytes.fromhex(name), uses, records)
             found.append((file, source, records))
         for file, source, records in found:
             if source.is_readable and not records:
@@ -165,8 +157,6 @@ class Survey:
                 self._add(program, when, size)
                 if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                     yield
-            if self._merged:
-                source.found = records
             self.sources[name].append(source)
 
 
@@ -187,9 +177,7 @@ def _may_be_folded(file: StoreFile) -> bool:
 RECORD = struct.Struct("=QQQ")
 
 
-def _collect(
-    source: SurveyedFile, identity_digest: bytes, uses: Uses, found: bytearray, seen: set[tuple[bytes, int]] | None
-) -> Iterator[None]:
+def _collect(source: SurveyedFile, identity_digest: bytes, uses: Uses, found: bytearray) -> Iterator[None]:
     """Appends a ``RECORD`` for each pipeline in a file, and adds its USED records to ``uses``."""
     for part in parts_of(source.path, identity_digest, []):
         source.is_readable = True
@@ -200,8 +188,6 @@ def _collect(
                 source.only_pipelines &= not fingerprints
             elif not record.is_pipeline:
                 source.only_pipelines &= record.magic == format.TABLE
-            elif seen is None or record.name not in seen:
-                if seen is not None:
-                    seen.add(record.name)
+            else:
                 found += RECORD.pack(record.fingerprint, record.last_used, format.record_size(record.size))
         yield

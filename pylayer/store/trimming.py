@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 
 class Trim:
-    """One trim, and what it did, or with ``dry_run`` would do."""
+    """One trim, and what it did."""
 
-    def __init__(self, root: str, limits: Limits, dry_run: bool) -> None:
+    def __init__(self, root: str, limits: Limits) -> None:
         self.bytes_before = self.bytes_after = bounds.total_bytes(root)
         self.journals = self.packs = 0
-        self.records = self.files = self.damaged = 0
+        self.evicted = bounds.Trimmed()
+        #: Damaged parts that folds left out.
+        self.damaged = 0
         #: Identities that could not be folded, by name, each with the reason.
         self.skipped: list[tuple[str, str]] = []
         self._root = root
         self._limits = limits
-        self._dry_run = dry_run
         #: A fold failed because the disk is full.
         self._is_full = False
 
     def fold_steps(self) -> Iterator[None]:
         """Folds the journals of each program, with its small packs, into one pack. Prunes runs and left-over files
         first, because that frees space."""
-        if not self._dry_run:
-            quarantine.prune(self._root)  # files that this trim moves to quarantine stay until the next run
-            maintenance.prune(self._root)
-            yield from state.maintain(self._root, self._limits.state, everything=True)
+        quarantine.prune(self._root)  # files that this trim moves to quarantine stay until the next run
+        maintenance.prune(self._root)
+        yield from state.maintain(self._root, self._limits.state, everything=True)
         yield from self._fold_all()
 
     def _fold_all(self) -> Iterator[None]:
@@ -56,29 +56,21 @@ class Trim:
         """Folds one program's files. Raises OSError."""
         more = True
         while more:  # one fold reads a limited number of journals
-            work = fold.Fold(folder, program, everything=True, dry_run=self._dry_run)
+            work = fold.Fold(folder, program, everything=True)
             yield from work.steps()
             if not work.result.claimed:
                 self.skipped.append((folder.identity.name, "another process is folding it"))
             self.journals += work.result.journals
             self.packs += work.result.packs
             self.damaged += len(work.result.damage)
-            more = not self._dry_run and work.result.journals >= fold.MOST_FILES
+            more = work.result.journals >= fold.MOST_FILES
 
     def evict_steps(self) -> Iterator[None]:
         """Evicts what was used least recently until the store is within its limits. If the disk was too full to fold,
         folds again afterwards. Raises OSError; nothing is half done then."""
-        yield from self._evict()
+        limits = self._limits
+        yield from bounds.enforce(self._root, limits.max_store, limits.max_program, self.evicted, True)
         if self._is_full:
             yield from self._fold_all()
-            yield from self._evict()
-        if not self._dry_run:
-            self.bytes_after = bounds.total_bytes(self._root)
-
-    def _evict(self) -> Iterator[None]:
-        trimmed, limits = bounds.Trimmed(), self._limits
-        yield from bounds.enforce(self._root, limits.max_store, limits.max_program, trimmed, self._dry_run, True)
-        self.records += trimmed.records
-        self.files += trimmed.files
-        self.damaged += len(trimmed.damage)
-        self.bytes_after = trimmed.bytes_after
+            yield from bounds.enforce(self._root, limits.max_store, limits.max_program, self.evicted, True)
+        self.bytes_after = bounds.total_bytes(self._root)

@@ -1,16 +1,12 @@
-"""Verifies a whole store, and repairs what does not verify. Only the command line uses this."""
+"""Verifies a whole store. Only the command line uses this."""
 
 from __future__ import annotations
 
 import os
-import time
 
-from ..common import file_kinds
-from ..common.file_kinds import FileName
-from . import checking, fold, quarantine, state
-from .folder import Folder, described_identity, identity_names, read_identity
+from . import checking, state
+from .folder import described_identity, identity_names
 from .format import Damage
-from .maintenance import repair_whole_files
 from .survey import StoreFile, files_of
 
 TYPE_CHECKING = False
@@ -35,17 +31,10 @@ class Verification:
         self.torn_ends: list[Damage] = []
         #: Files of a newer version of the format. They are harmless but cannot be used.
         self.other_versions: list[Damage] = []
-        self.spent_ns = 0
-
-    @property
-    def bytes_per_s(self) -> int:
-        """Returns how fast the files were read and verified."""
-        return round(self.file_bytes * 1_000_000_000 / self.spent_ns) if self.spent_ns else 0
 
     def steps(self, takes_identity: TakesIdentity, takes: Takes | None) -> Iterator[int]:
         """Verifies the files of the programs that ``takes`` selects, or with None all files of an identity. This
         includes files that appear meanwhile, such as those that a fold writes. Yields the number of bytes read."""
-        started = time.monotonic_ns()
         for name in identity_names(self.root):
             if not takes_identity(name):
                 continue
@@ -61,7 +50,6 @@ class Verification:
                 file = StoreFile(path, 0, 0)
                 if file.program is not None and (takes is None or takes(file.program)):
                     yield from self._verify_file(file, state.NO_IDENTITY.digest)
-        self.spent_ns = time.monotonic_ns() - started
 
     def _verify_identity(self, name: str) -> None:
         """Verifies that an identity's description matches its folder's name."""
@@ -116,64 +104,3 @@ def _files(root: str, name: str, takes: Takes | None) -> list[StoreFile]:
         and (takes is None or takes(file.program))
     ]
     return sorted(found, key=lambda file: file.path)
-
-
-class Repair:
-    """Moves damaged files to quarantine, once the records in them that verify are in a new pack."""
-
-    def __init__(self, root: str) -> None:
-        self.quarantined = 0
-        self.failures: list[str] = []
-        self._root = root
-
-    def steps(self, damage: list[Damage]) -> Iterator[None]:
-        """Repairs what ``Verification`` found, a little at each step."""
-        by_folder: dict[str, list[Damage]] = {}
-        for what in damage:
-            by_folder.setdefault(os.path.dirname(what.path), []).append(what)
-        for what in by_folder.pop(os.path.join(self._root, state.PLACE), ()):
-            try:  # nothing else has what verifies in it
-                state.record_again(self._root, StoreFile(what.path, 0, 0).program or 0)
-                self.quarantined += os.path.lexists(what.path) and quarantine.move_file(self._root, what.path, [what])
-            except OSError as error:
-                self.failures.append(f"{what.path} cannot be moved: {error.strerror or error}")
-            yield
-        for directory, damaged in by_folder.items():
-            self._move_description(directory, damaged)
-            identity = read_identity(self._root, os.path.basename(directory))
-            if identity is None:
-                self.failures.append(
-                    f"{directory} cannot be repaired without its identity file, "
-                    "which the next run on that driver writes"
-                )
-                continue
-            folder = Folder(self._root, identity)
-            self.quarantined += repair_whole_files(folder, damaged)
-            try:
-                yield from self._fold(folder, damaged)
-            except OSError as error:
-                self.failures.append(f"{directory} cannot be repaired: {error.strerror or error}")
-
-    def _move_description(self, directory: str, damaged: list[Damage]) -> None:
-        """Moves a damaged identity file to quarantine. The layer would never rewrite it in place. One that was missing
-        or could not be read for a moment stays, and so does one that a program has replaced since."""
-        for what in damaged:
-            if os.path.basename(what.path) == "identity" and what.outcome != "unreadable":
-                try:
-                    if described_identity(self._root, os.path.basename(directory)) is None:
-                        self.quarantined += quarantine.move_file(self._root, what.path, [what])
-                except FileNotFoundError:
-                    pass
-                except OSError as error:
-                    self.failures.append(f"{what.path} cannot be moved: {error.strerror or error}")
-
-    def _fold(self, folder: Folder, damaged: list[Damage]) -> Iterator[None]:
-        found = {what.path for what in damaged if what.outcome != "unreadable"}
-        paths = {path for path in found if path.endswith(file_kinds.FOLDED)}
-        packs = frozenset(path for path in paths if path.endswith(file_kinds.PACK))
-        for program in sorted({name.program for path in paths if (name := FileName.parse(path)) is not None}):
-            work = fold.Fold(folder, program, everything=True, must=packs)
-            yield from work.steps()
-            self.quarantined += work.result.quarantined
-            if not work.result.claimed:
-                self.failures.append(f"{folder.path} is being folded by another process; try again when it is done")

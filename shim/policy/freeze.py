@@ -10,7 +10,7 @@ import importlib.util
 import marshal
 from pathlib import Path
 
-import policy_validator
+import policy_defaults
 
 #: The standard library's part of the start. Names as imported.
 OUTSIDE = ["__future__", "encodings", "encodings.aliases", "encodings.utf_8", "struct"]
@@ -86,7 +86,7 @@ INSIDE = [
 def source_of(name: str) -> tuple[bytes, bool]:
     """The source of a module, and whether it is a package. This package's are taken from the tree being built."""
     if name == GENERATED:
-        return policy_validator.defaults_source().encode(), False
+        return policy_defaults.source().encode(), False
     if name in INSIDE:
         path = Path(*name.split("."))
         return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_bytes(), path.is_dir()

@@ -91,7 +91,6 @@ def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
         "ls",
         "stats",
         "ls --verify",
-        "ls --verify --repair",
         "trim",
         "rm --all",
         "stats --watch",
@@ -126,7 +125,7 @@ def test_completion(user: User, shell: str) -> None:
     assert (done.returncode, done.stderr) == (0, "") and f"_PYLAYER_COMPLETE={shell}_complete" in done.stdout
     asks = {"_PYLAYER_COMPLETE": "bash_complete"}
     assert "plain,stats" in user.pylayer(COMP_WORDS="pylayer sta", COMP_CWORD="1", **asks).stdout.split()
-    assert user.pylayer(COMP_WORDS="pylayer trim --fr", COMP_CWORD="2", **asks).stdout.split() == ["plain,--free"]
+    assert user.pylayer(COMP_WORDS="pylayer trim --ma", COMP_CWORD="2", **asks).stdout.split() == ["plain,--max-size"]
     assert user.pylayer(COMP_WORDS="pylayer import ", COMP_CWORD="2", **asks).stdout.split() == ["file,"]
 
 

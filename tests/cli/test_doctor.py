@@ -134,8 +134,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     # As an installation that was interrupted leaves it: the probe crashes, and doctor does not.
     "library cut off": (rewrite(LIBRARY, lambda data: data[: len(data) // 20]), "does not load"),
     "another library": (replace_by_another, "not a Vulkan layer"),
-    "library for a newer C library": (rewrite(LIBRARY, for_newer_c_library), "built for glibc 9.34 or newer"),
-    "Python for a newer C library": (rewrite("_private/lib/*", for_newer_c_library), "built for glibc 9.34 or newer"),
+    "library for a newer C library": (rewrite(LIBRARY, for_newer_c_library), "GLIBC_9.34"),
+    "Python for a newer C library": (rewrite("_private/lib/*", for_newer_c_library), "GLIBC_9.34"),
     # Without these the layer would silently do nothing.
     "interpreter removed": (remove("_private/lib"), ""),
     "policy library removed": (remove("_policy*.so"), "_policy"),

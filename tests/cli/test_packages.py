@@ -52,7 +52,7 @@ def test_policy_for_all_users() -> None:
     text = (ROOT / "packaging" / "policy.yaml").read_text()
     assert config.parse(text, "policy.yaml") == config.parse("", "policy.yaml")
     keys = "".join(f"{line}\n" for line in re.findall(r"^# ((?:\w+:|  -) .*)", text, re.M))
-    assert {"preset", "max_store_mib", "trusted_keys"} <= set(config.parse_without_preset(keys, "policy.yaml")[0])
+    assert {"preset", "max_store_mib", "trusted_keys"} <= set(config.Source("policy.yaml", keys).document)
 
 
 def test_stage(user: User, tmp_path: Path) -> None:

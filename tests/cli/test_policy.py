@@ -27,18 +27,18 @@ def file(user: User) -> Path:
 # ---- check -----------------------------------------------------------------------------------------
 
 
-def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
-    """Each error is shown as a place that editors can follow, the line at fault, and a mark below the error."""
+def test_each_error_is_a_line(user: User, file: Path) -> None:
+    """Each error is one line, which begins with a place that editors can follow."""
     file.write_text("settings:\n  carier: off\n  record_state: yes   # really\nshare:\n    some\n")
     done = user.pylayer("policy", "check")
     assert done.returncode == 1 and done.stderr == ""
-    assert f"{file}:2:3: unknown key 'carier' in settings; did you mean carrier?\n" in done.stdout
-    assert "     2 |   carier: off\n       |   ^^^^^^\n" in done.stdout
-    assert f"{file}:3:17: settings.record_state is 'yes'\n" in done.stdout
-    shown = f"     3 |   record_state: yes   # really\n       |{' ' * 17}^^^\n  allowed: true or false\n"
-    assert shown in done.stdout
-    assert f"{file}:5:5: share is 'some'\n" in done.stdout
-    assert done.stdout.endswith("3 problems: the layer would use the defaults instead of this file.\n")
+    first, *others = done.stdout.splitlines()
+    assert first.startswith(f"{file}:2:3: unknown key 'carier' in settings; did you mean carrier? allowed: ")
+    assert others == [
+        f"{file}:3:17: settings.record_state is 'yes'; allowed: true or false",
+        f"{file}:5:5: share is 'some'; allowed: program, all",
+        "3 problems: the layer uses nothing of this file.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
         ("rules:\n- match: {executable: a}\n  set: {}\n- match: {}\n  set: {}\n", 4, 10, "at least one condition"),
         ("settings: {queue_mib: 8}\n", 1, 12, "unknown key 'queue_mib' in settings; allowed: "),
         ("preset: gamers\n", 1, 9, "preset is 'gamers'; did you mean players? allowed: null"),
-        ("\n\npolicy: a:B\n", 3, 1, "No module named 'a'"),
+        ("\n\npolicy: a:B\n", 3, 1, "No such file or directory"),
     ],
 )
 def test_places(user: User, file: Path, text: str, line: int, column: int, message: str) -> None:
@@ -105,12 +105,9 @@ def test_files_that_cannot_be_read(user: User, file: Path) -> None:
 
 
 def test_hostile_names(user: User, file: Path) -> None:
-    """Terminal control characters are not printed. The mark stays in place below a line that is long or has tabs."""
+    """Terminal control characters are not printed."""
     file.write_text('"\\e[31mred": 1\n')
     assert "\x1b" not in user.pylayer("policy", "check").stdout
-    file.write_text(f"rules: [{{match: {{vendor: 1}}, set: {{}}}}, {' ' * 200}{{match: {{vendor: x}}, set: {{}}}}]\n")
-    lines = user.pylayer("policy", "check").stdout.splitlines()
-    assert lines[2].index("^") == lines[1].index("x}") and max(map(len, lines[1:])) <= 80
 
 
 # ---- what is written, and the schema -------------------------------------------------------------------
@@ -146,7 +143,7 @@ def test_presets(user: User) -> None:
     assert {path.stem for path in directory.glob("*.yaml")} == {*PRESETS, "default"}
     for name, description in zip(PRESETS, descriptions, strict=True):
         text = config.read_preset(name)
-        document, _ = config.parse_without_preset(text, name)
+        document = config.Source(name, text).document
         jsonschema.validate(document, config.schema())
         assert "preset" not in document and document
         assert text.startswith(f"# {name}: {description}.\n")
@@ -270,21 +267,19 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
     assert device["plan"] is None and "RuntimeError: no" in device["reason"]
     (file.parent / "mine.py").write_text("this is no Python\n")
     found = user.json("policy", "explain", "x")
-    assert "mine:Mine cannot be used (SyntaxError" in found["policy_problem"]
+    assert "mine:Mine cannot be used: SyntaxError" in found["policy_problem"]
 
 
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("plan.carrier //= 0", "it failed for Test device 0: ZeroDivisionError: "),
-        ("plan = None", "plan_device returned no Plan for Test device 0"),
-        ("import os; os.abort()", "a trial of it crashed with SIGABRT"),
-        ("print('{}'); this is no Python", "it cannot be used: SyntaxError: invalid syntax"),
+        ("plan.carrier //= 0", "plan_device of the policy class failed: ZeroDivisionError: "),
+        ("plan = None", "plan_device of the policy class failed: TypeError: plan_device returned no Plan"),
+        ("print('{}'); this is no Python", "mine:Mine cannot be used: SyntaxError: invalid syntax"),
     ],
 )
 def test_check_tries_the_policy_class(user: User, file: Path, body: str, says: str) -> None:
-    """check asks a policy class for a plan of the devices here, and names what it raises and the line. A class that
-    crashes its process is a problem of the file, too."""
+    """check asks a policy class for a plan of the devices here, and names what it raises and the line."""
     source = "from pylayer.policy import Policy\nclass Mine(Policy):\n"
     source += "    def plan_device(self, program, facts, settings):\n"
     source += "        plan = super().plan_device(program, facts, settings)\n"
@@ -293,7 +288,7 @@ def test_check_tries_the_policy_class(user: User, file: Path, body: str, says: s
     assert user.pylayer("policy", "check").returncode == 0
     (file.parent / "mine.py").write_text(f"{source}        {body}\n        return plan\n")
     done = user.pylayer("policy", "check")
-    assert done.returncode == 1 and f"policy.yaml:2:1: policy: mine:Mine: {says}" in done.stdout
-    assert ("(mine.py, line 5)" in done.stdout) == ("Error" in says) and "frozen" not in done.stdout
+    assert done.returncode == 1 and f"policy.yaml:2:1: policy: {says}" in done.stdout
+    assert ("(mine.py, line 5)" in done.stdout) == ("no Plan" not in says) and "frozen" not in done.stdout
     assert done.stdout.endswith("1 problem: the rest of this file is valid.\n")
     assert not user.json("policy", "check", status=1)["valid"]

@@ -21,7 +21,7 @@ def test_forget_all(user: User) -> None:
     (user.store / "runs" / "0-0.run").write_bytes(b"\xff\0")
     (user.store / "runs" / "0-0.events").write_bytes(b"")
     done = user.pylayer("rm", "--all", "--history", "--yes")
-    assert done.returncode == 0 and "Remove recorded runs and timelines of pipelines: 4, " in done.stdout
+    assert done.returncode == 0 and "Remove recorded runs and timelines: 4, " in done.stdout
     assert recorded(user) == []
     assert "Nothing to remove" in user.pylayer("rm", "--all", "--history", "--yes").stdout
     user.demo(10)

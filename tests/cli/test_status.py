@@ -97,11 +97,13 @@ def test_running_without_the_layer(user: User, game: Path, environment: dict[str
         done = user.pylayer("doctor", GAME)
         assert done.returncode == 1
         first = done.stdout.splitlines()[0]
-        assert first.startswith(f"Off: {GAME} is running (pid {process.pid}) without the layer: ") and says in first
+        assert (
+            first.startswith(f"Off: {GAME} is running (pid {process.pid}) and the layer does nothing") and says in first
+        )
 
 
 def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
-    """A program in which the layer is loaded, and which records nothing, does not run 'without the layer'."""
+    """A program in which the layer is loaded, and which records nothing, is off. The answer says so."""
     user.policy_file.write_text("settings: {carrier: 'off', application_caches: pass}\n")
     command = user.process(("run", "--", game, "--count", 14336))["args"]
     with running(user, *command) as process:
@@ -109,7 +111,8 @@ def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
             assert process.poll() is None
             time.sleep(0.02)
         answer = user.json("doctor", GAME, status=1)["answer"]
-        assert answer.startswith(f"Off: {GAME} is running (pid {process.pid}) with the layer loaded")
+        assert answer.startswith(f"Off: {GAME} is running (pid {process.pid}) and the layer does nothing")
+        assert "the layer is loaded" in answer
 
 
 def test_last_run(user: User, game: Path) -> None:

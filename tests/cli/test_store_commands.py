@@ -8,9 +8,7 @@ import time
 from typing import Any
 
 import pytest
-import radv
 from cli import stores
-from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
@@ -25,8 +23,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls",),
     ("ls", "game*"),
     ("ls", "--verify"),
-    ("ls", "--verify", "--repair"),
-    ("trim", "--dry-run"),
     ("trim",),
     ("rm", "game*", "--dry-run"),
     ("rm", "game*", "--pipelines", "--yes"),
@@ -49,21 +45,17 @@ def added_up(found: dict[str, Any]) -> int:
     """Returns the sum of all rows of ``ls --json`` and of the bytes that belong to no program."""
     rows = [row["bytes"] for shelf in found["identities"] for row in shelf["programs"]]
     rest = sum(shelf["other_bytes"] for shelf in found["identities"])
-    return sum(rows) + rest + found["stray_bytes"]
+    return sum(rows) + rest
 
 
 def test_ls_counts_every_byte(user: User, store: Store) -> None:
-    """Rows and other files add up to the size of all files below store/, to the byte."""
+    """Rows and other files add up to the size of all files below the drivers' folders, to the byte."""
     old = Store(user.store, OLD_DRIVER)
     old.journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
     store.journal(TOOL, cell(200), alive=True)
     (store.path / "left.pack.1.tmp").write_bytes(b"x" * 17)
-    (store.path / "sub").mkdir()
-    (store.path / "sub" / "file").write_bytes(b"y" * 19)
-    (user.store / "store" / "stray").write_bytes(b"z" * 23)
     found = user.json("ls")
     assert added_up(found) == store.sizes() == found["store_bytes"]
-    assert found["stray_bytes"] == 23
     for shelf in found["identities"]:
         folder = user.store / "store" / shelf["identity"]
         assert shelf["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -112,15 +104,10 @@ def test_ls_identity(user: User, store: Store) -> None:
     assert user.pylayer("ls", "--identity", "nonsense").returncode == 2
 
 
-@ON_RADV
 def test_ls_names_the_device(user: User, store: Store) -> None:
-    """The device has the name that a run recorded. If no run did, such as after an import, it is the name of the device
-    of this machine, or its maker and number."""
-    without_devices = {"VK_DRIVER_FILES": "/nowhere", "VK_ICD_FILENAMES": "/nowhere"}
-    assert "AMD device 0x73bf\n" in user.pylayer("ls", **without_devices).stdout
-    here = stores.present(user.environment)
-    Store(user.store, here).journal(GAME, cell(1, identity=here))
-    assert f"{radv.DEVICE}\n" in user.pylayer("ls").stdout
+    """The device has the name that a run recorded. If no run did, such as after an import, it is its maker and
+    number."""
+    assert "AMD device 0x73bf\n" in user.pylayer("ls").stdout
     stores.write_run(user.store, IDENTITY, device="A fine device")
     assert "A fine device\nradv, Mesa 25.0.7; identity" in user.pylayer("ls").stdout
 
@@ -148,23 +135,22 @@ def test_ls_without_description(user: User, store: Store) -> None:
 
 
 def test_ls_program(user: User, store: Store) -> None:
-    """A program's name shows its pipelines by kind, and how long compiling them took."""
+    """A program's name shows its pipelines, and how long compiling them took."""
     (shelf,) = user.json("ls", "game*")["identities"]
     (game,) = shelf["programs"]
-    assert game["pipelines_by_kind"] == {"graphics": 45} and game["compile_ns"] == 45 * 2_000_000
-    assert game["data_bytes"] == sum(len(stores.cell_data(number)) for number in range(45))
+    assert game["pipelines"] == 45 and game["compile_ns"] == 45 * 2_000_000
     text = user.pylayer("ls", "game*").stdout
-    assert "pipelines     45 (45 graphics)" in text
+    assert "pipelines     45\n" in text
     assert "compile time  90.0 ms" in text and "1 journal, 1 pack, 1 attestation file" in text
 
 
 def test_ls_one_identity(user: User, store: Store) -> None:
-    """The prefix of an identity shows everything of that driver, and its fields."""
+    """The prefix of an identity shows everything of that driver. --json has its fields."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
     (shelf,) = user.json("ls", IDENTITY.name[:6].upper())["identities"]
     assert shelf["identity"] == IDENTITY.name and len(shelf["programs"]) == 2
     text = user.pylayer("ls", IDENTITY.name[:6]).stdout
-    assert "Mesa 22" not in text and "Mesa 25.0.7" in text and "pipeline cache uuid" in text
+    assert "Mesa 22" not in text and "Mesa 25.0.7" in text and "pipeline_cache_uuid" in shelf["fields"]
 
 
 # ---- all commands ----------------------------------------------------------------------------------
@@ -204,7 +190,6 @@ def test_names_of_nobody(user: User, store: Store) -> None:
     for command in (
         "ls game*",
         "ls --verify",
-        "ls --verify --repair",
         "export x --app game*",
         "rm game* --yes",
         "trim",
@@ -234,8 +219,3 @@ def test_pipelines_that_another_program_has_stored(user: User) -> None:
                 journal.append(format.record_parts(format.CELL, bytes([number]) * 64, fingerprint=number))
         journal.append(used_parts(list(known), int(time.time())))
         journal.close()
-    programs = user.json("ls")["identities"][0]["programs"]
-    assert {one["program_id"]: one["missing_pipelines"] for one in programs} == {
-        f"{program_id(*GAME):016x}": 0,
-        f"{program_id(*TOOL):016x}": 1,
-    }

@@ -75,7 +75,7 @@ def test_built_in_rule(user: User) -> None:
     ("text", "says"),
     [
         ("settings: {carier: cells}\n", "Correct the file first: pylayer policy check"),
-        ("never_skip: [{executable: 'g*'}]\n", "its never_skip includes game and overrides skip"),
+        ("never_skip: [{executable: 'g*'}]\n", "never_skip of a policy file includes game and overrides skip"),
         ("skip: []\n", 'add the item {executable: "game"} to its list skip by hand'),
         ("skip: [{executable: a}]  # mine\n", 'add the item {executable: "game"} to its list skip by hand'),
         ("{settings: {}}\n", 'add the item {executable: "game"} to its list skip by hand'),
@@ -154,11 +154,3 @@ def test_name_that_never_ran(user: User, undo: list[str]) -> None:
     assert done.returncode == 1 and "no run of C:\\Games\\New.exe is recorded" in done.stderr
     assert ('add the item {executable: "New.exe"} to the list skip of' in done.stderr) == (not undo)
     assert user.policy_file.read_text() == "# mine\n"
-
-
-def test_rule_of_an_earlier_version(user: User) -> None:
-    """--undo removes what off wrote when Windows programs were named with Wine's loader."""
-    write_run(user, program=f"{GAME}.exe", executable=f"{GAME}.exe")
-    user.policy_file.write_text(f'skip:\n- {{executable: "wine64-preloader {GAME}.exe"}}  # by pylayer off\n')
-    assert "Off: the skip rule" in user.pylayer("doctor", f"{GAME}.exe").stdout
-    assert user.pylayer("off", "--undo", f"{GAME}.exe").returncode == 0 and user.policy_file.read_text() == ""

@@ -57,8 +57,8 @@ def www(farm: User) -> Path:
 
 
 def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, user: User) -> None:
-    """A machine with an empty home pulls from nginx, and its first run compiles nothing. Every command that counts
-    pipelines tells that they came from the fleet."""
+    """A machine with an empty home pulls from nginx, and its first run compiles nothing. ls tells that the
+    pipelines came from the fleet."""
     with nginx(tmp_path / "nginx", www(farm)) as url:
         write_policy(user, url, public, more=", pull_on_run_seconds: 0")
         done = user.pylayer("fleet", "pull")
@@ -67,12 +67,9 @@ def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, 
     user.demo(20)
     (total,) = user.json("stats")["programs"]
     assert (total["hits"], total["compiled"]) == (20, 0)
-    assert (total["pulled_pipelines"], total["pulled_pipelines_used"]) == (20, 20)
-    told = "20 of the 20 stored pipelines from the fleet, 20 used here"
-    assert told in user.pylayer("stats").stdout
-    assert told in user.json("report", "last")["runs"][0]["remarks"]
-    metrics = user.pylayer("stats", "--prometheus").stdout
-    assert metrics.count("\npylayer_pulled_pipelines{") == metrics.count("\npylayer_pulled_pipelines_used{") == 1
+    (program,) = user.json("ls")["identities"][0]["programs"]
+    assert (program["pulled_pipelines"], program["rebuilt_pipelines"]) == (20, 0)
+    assert "20 of the pipelines came from a fleet" in user.pylayer("ls", program["program"]).stdout
 
 
 def test_fleet_of_the_system(farm: User, public: str, user: User) -> None:
@@ -94,8 +91,8 @@ def test_fleet_of_the_system(farm: User, public: str, user: User) -> None:
 
 
 def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user: User) -> None:
-    """With the preset fleets, programs use pulled pipelines and record it nowhere. Commands say that it is unknown how
-    many were used and when, and not that none was."""
+    """With the preset fleets, programs use pulled pipelines and record it nowhere. ls says that it does not know when
+    they were used, and not that they never were."""
     with nginx(tmp_path / "nginx", www(farm)) as url:
         write_policy(user, url, public, more=", pull_on_run_seconds: 0")
         path = user.home / ".config" / "pylayer" / "policy.yaml"
@@ -106,12 +103,8 @@ def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user:
         user.demo(20)
         (total,) = user.json("stats", "--last")["programs"]
         assert (total["hits"], total["compiled"]) == (20, 0)
-        assert (total["pulled_pipelines"], total["pulled_pipelines_used"]) == (20, None)
-        told = "20 of the 20 stored pipelines from the fleet, ? used here: programs with store: read-only do not"
-        assert told in user.pylayer("stats").stdout
-    assert "\npylayer_pulled_pipelines_used{" not in user.pylayer("stats", "--prometheus").stdout
-    assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] is None
-    assert "? unknown: programs with store: read-only do not record what they use" in user.pylayer("ls").stdout
+    assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] == 0
+    assert "- no use is recorded" in user.pylayer("ls").stdout
 
 
 def test_rounds(farm: User) -> None:

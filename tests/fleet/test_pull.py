@@ -18,9 +18,11 @@ from fleet.fleets import Builder, Machine, nginx
 from pylayer.common.identity import program_id
 from pylayer.common.settings import Limits
 from pylayer.store import bounds, format, holdings
+from pylayer.store.folder import Folder
+from pylayer.store.maintenance import maintain
 from pylayer.store.reader import Reader
 from pylayer.store.trimming import Trim
-from pylayer.store.verification import Repair, Verification
+from pylayer.store.verification import Verification
 
 
 def requests(directory: Path) -> list[str]:
@@ -109,12 +111,13 @@ def delete_packs(machine: Machine) -> None:
 
 
 def damage_packs(machine: Machine) -> None:
-    """A bit of a record flips, and a repair takes the record out."""
+    """A bit of a record flips, and a run takes the record out."""
     for path in machine.root.glob("store/*/*.pack"):
         flip(path, 1000)
     report = Verification(machine.root)
     list(report.steps(lambda name: True, None))
-    list(Repair(machine.root).steps(report.damage))
+    folder = Folder(str(machine.root), machine.identity)
+    list(maintain(folder, report.damage, Limits(1 << 40, 1 << 40), lambda text: None))
 
 
 def evict(machine: Machine) -> None:
@@ -154,12 +157,12 @@ def test_folds_leave_pulled_packs(builder: Builder, machine: Machine) -> None:
     store = Store(machine.root)
     before = machine.files()
     store.journal(GAME, cell(3))
-    list(Trim(machine.root, Limits(1 << 40, 1 << 40), False).fold_steps())
+    list(Trim(machine.root, Limits(1 << 40, 1 << 40)).fold_steps())
     assert before.items() <= machine.files().items() and machine.pull(builder.url).packs == 0
     data = dataclasses.replace(builder.index, packs=(), number=builder.index.number + 1)
     builder.replace_index(data)
     machine.pull(builder.url)
-    list(Trim(machine.root, Limits(1 << 40, 1 << 40), False).fold_steps())
+    list(Trim(machine.root, Limits(1 << 40, 1 << 40)).fold_steps())
     assert len(list(machine.root.glob("store/*/*.pack"))) == 1 and machine.numbers() == [1, 2, 3]
 
 
@@ -213,15 +216,15 @@ def test_trim_evicts_by_last_pull(tmp_path: Path, builder: Builder, machine: Mac
     for newest in (0, 1):
         for one in (both[1 - newest], both[newest]):
             assert one.pull(builder.url).problem == ""
-        work = Trim(machine.root, Limits(30_000, 1 << 40), False)
+        work = Trim(machine.root, Limits(30_000, 1 << 40))
         list(work.fold_steps())
         list(work.evict_steps())
         assert both[newest].numbers() == list(range(20)) and len(both[1 - newest].numbers()) < 20
 
 
 def test_own_and_pulled_are_told_apart(builder: Builder, machine: Machine) -> None:
-    """The store tells what was pulled from what this machine compiled, and what of it programs used. That survives a
-    fold. What was compiled here too counts as its own."""
+    """The store tells what was pulled from what this machine compiled. That survives a fold. What was compiled here too
+    counts as its own."""
     builder.publish(1, 2, 3)
     machine.pull(builder.url)
     store = Store(machine.root)
@@ -231,7 +234,7 @@ def test_own_and_pulled_are_told_apart(builder: Builder, machine: Machine) -> No
         holding = holdings.survey(str(machine.root), IDENTITY.name, lambda number, name: None).holdings[
             program_id(*GAME)
         ]
-        assert (holding.pipelines, len(holding.pulled), holding.pulled_used) == (4, 2, 1)
+        assert (holding.pipelines, len(holding.pulled)) == (4, 2)
         store.pack()
 
 

@@ -603,20 +603,20 @@ def _all_problems(data: bytes) -> None:
     """What `pylayer policy check` finds: each problem in a line of the file, or in none."""
     try:
         text = config.decode(data, "policy.yaml")
-        config.parse_without_preset(text, "policy.yaml", 20)
+        config.Source("policy.yaml", text)
     except config.PolicyFileError as error:
         lines = data.count(b"\n") + data.count(b"\r") + 3 * data.count(b"\xc2\x85") + 3 * data.count(b"\xe2\x80") + 1
         for problem in error.problems:
-            require(0 <= problem.line <= lines and problem.column < problem.end, "a place outside of the file")
+            require(0 <= problem.line <= lines and problem.column >= 0, "a place outside of the file")
         require(0 < len(error.problems) <= 20, "no problem, or too many")
         return
     require(False, "an error that vanishes when all are looked for")
 
 
 def policies(data: bytes) -> None:
-    """config.parse_bytes: a document, or PolicyFileError."""
+    """config.Source: a document, or PolicyFileError."""
     try:
-        document = config.parse_bytes(data, "policy.yaml")
+        document = config.Source("policy.yaml", config.decode(data, "policy.yaml")).document
     except config.PolicyFileError as error:
         require("policy.yaml" in str(error) and len(str(error)) < 4000, "an error that says nothing, or too much")
         _all_problems(data)

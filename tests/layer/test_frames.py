@@ -195,11 +195,10 @@ def test_report(driver: ScriptedDriver) -> None:
     """`pylayer report` prints each late frame, and --json has the same numbers."""
     told = MeasuredFrames(driver, 40)
     text = driver.world.pylayer("report").stdout
-    assert "late frames" in text and "compiling water-" in text and "Longest stalls" not in text
+    assert "late frames" in text and "compiling water-" in text
     (own,) = json.loads(driver.world.pylayer("report", "--json").stdout)["runs"]
     assert own["frames"] == 40 and own["frames_all_seen"] is True
-    # A present ends a stall, however soon the next frame creates pipelines.
-    assert 0 < own["longest_stall_ns"] < own["longest_frame_ns"]
+    assert own["longest_frame_ns"] > 0
     assert own["late_frames"] == len(told.late) and own["late_by_pipelines"] == len(told.by_pipelines)
     assert {late["frame"] for late in own["late"]} == {late.frame.number for late in told.late}
     assert {pipeline["frame"] for pipeline in own["slowest"]} <= {*told.by_pipelines, None}
@@ -245,10 +244,10 @@ def test_limits(driver: ScriptedDriver) -> None:
         done = driver.world.pylayer("report", *options, check=False)
         return done.returncode, done.stderr
 
-    assert reported("late-frames>1000", "compiled > 1000", "longest-stall>50s") == (0, "")
+    assert reported("late-frames>1000", "compiled > 1000", "longest-frame>50s") == (0, "")
     status, said = reported("late-frames>0", "compiled>1000", "longest-frame>1us")
     assert status == 1 and "late-frames>0 in run " in said and "longest-frame>1us" in said and "compiled" not in said
-    assert reported("late>0")[0] == reported("late-frames>5ms")[0] == reported("longest-stall>5")[0] == 2
+    assert reported("late>0")[0] == reported("late-frames>5ms")[0] == reported("longest-frame>5")[0] == 2
     driver.demo("--count", 4)
     status, said = reported("late-frames>0")
     assert status == 1 and "unknown, because it presented no frames" in said

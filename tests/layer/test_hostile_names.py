@@ -32,7 +32,7 @@ STORED = re.compile(
 )
 
 COMMANDS = (
-    ("ls",), ("ls", "*"), ("stats",), ("ls", "--verify"), ("trim", "--dry-run"), ("rm", "*", "--dry-run"),
+    ("ls",), ("ls", "*"), ("stats",), ("ls", "--verify"), ("trim",), ("rm", "*", "--dry-run"),
     ("export", "out", "--app", "*"), ("import", "out"),
 )  # fmt: skip
 

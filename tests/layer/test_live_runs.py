@@ -85,7 +85,7 @@ def test_a_warm_program_is_seen(world: World) -> None:
             COUNT,
             "host",
         )
-        assert (shown["carrier"], shown["compiled"]) == ("cells", 0) and shown["started_s"] > 0
+        assert (shown["carrier"], shown["compiled"]) == ("cells", 0) and shown["last_started_s"] > 0
         total = told(world, "stats")["total"]
         assert (total["runs"], total["hits"]) == (before["runs"] + 1, before["hits"] + COUNT)
         assert newest(world) == (program.pid, "running", COUNT)

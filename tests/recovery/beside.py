@@ -27,7 +27,7 @@ from pylayer.store.folder import identity_names, read_identity
 from pylayer.store.store import Store
 
 #: Of which others is told what they do.
-COMMANDS = {"trim": ["trim"], "rm": ["rm", "--pipelines", "--all", "--yes"], "verify": ["ls", "--verify", "--repair"]}
+COMMANDS = {"trim": ["trim"], "rm": ["rm", "--pipelines", "--all", "--yes"], "verify": ["ls", "--verify"]}
 OTHERS = ("pull", "program", *COMMANDS)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 KEYS = {public_of(KEY): "builder"}

@@ -27,9 +27,9 @@ def numbers_left(folder: Folder, program: int) -> list[int]:
     return [number for number in range(1000) if data_of(number) in left]
 
 
-def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40, dry_run: bool = False) -> bounds.Trimmed:
+def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40) -> bounds.Trimmed:
     trimmed = bounds.Trimmed()
-    list(bounds.enforce(folder.root, max_store, max_program, trimmed, dry_run=dry_run))
+    list(bounds.enforce(folder.root, max_store, max_program, trimmed))
     return trimmed
 
 

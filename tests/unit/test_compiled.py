@@ -60,7 +60,7 @@ def test_copy_is_used_without_yaml(policy_file: Path, root: str) -> None:
 def test_document_is_the_same(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy holds what YAML said, including types and empty mappings."""
     assert load(policy_file, root) == DOCUMENT
-    monkeypatch.setattr(config, "parse_bytes", None)
+    monkeypatch.setattr(config, "Source", None)
     assert load(policy_file, root) == DOCUMENT
 
 

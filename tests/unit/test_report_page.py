@@ -65,7 +65,7 @@ def data_of(root: Path) -> dict[str, Any]:
     (run,) = recorded.read(str(root))
     line = run.timeline(str(root))
     assert line is not None
-    found = page_data.of_run(line, figures.origin(run, line), 10**10, figures.FRAME_NS, {})
+    found = page_data.of_run(line, figures.origin(run, line), 10**10, figures.FRAME_NS)
     unpacked = json.loads(gzip.decompress(base64.b64decode(page_data.packed(found))))
     assert isinstance(unpacked, dict)
     return unpacked

@@ -75,7 +75,7 @@ def test_trace(tmp_path: Path) -> None:
         compute["args"] | {"fingerprint": f"{0x12:016x}", "kind": "compute", "entry_point": "main_cs"}
         == compute["args"]
     )
-    assert compute["args"]["outcome"] == "compiled" and compute["args"]["stages"] == "compute"
+    assert compute["args"]["outcome"] == "compiled" and compute["args"]["stages"] == ["compute"]
     counters = [(event["name"], event["args"]["count"]) for event in events if event["ph"] == "C"]
     assert counters == [
         ("hits, graphics", 0), ("hits, graphics", 40), ("events_dropped", 0),
