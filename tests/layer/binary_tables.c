@@ -11,6 +11,7 @@
 #include "../../shim/layer/process/digest.c"
 #include "../../shim/layer/process/number_map.c"
 #include "../../shim/layer/process/patience.c"
+#include "../../shim/layer/process/shared_map.c"
 #include "../../shim/layer/process/spread_lock.c"
 
 #include <stdio.h>
@@ -127,8 +128,8 @@ static BinaryRecord *record_of(uint64_t number, uint32_t binary_count, uint64_t 
 static bool came_back(BinaryEntry *entry, uint64_t number)
 {
     const VkPipelineBinaryKHR *handles = binary_entry_handles(&device.binaries, entry);
-    bool same = binary_entry_count(entry) == 1 + number % 3;
-    for (uint32_t i = 0; same && i < binary_entry_count(entry); i++) {
+    bool same = entry->count == 1 + number % 3;
+    for (uint32_t i = 0; same && i < entry->count; i++) {
         const FakeBinary *binary = (const void *)(uintptr_t)handles[i];
         same = binary->number == number * 4 + i &&
                binary->data[binary->size - 1] ==
@@ -177,7 +178,6 @@ static void test_keys_that_are_not_there(void)
     uint64_t size;
     for (unsigned round = 0; round < 20; round++) {
         atomic_bool over = false;
-        binary_index_open(&device.binaries);
         for (unsigned i = 0; i < THREADS; i++)
             pthread_create(&readers[i], NULL, look_for_what_is_not_there, &over);
         for (uint64_t number = 0; number < PIPELINES; number++) {
@@ -192,8 +192,7 @@ static void test_keys_that_are_not_there(void)
             expect(!bad, "a key that is not there was found, with another one's binaries");
         }
         binary_index_close(&device.binaries);
-        binary_index_free(&device.binaries);
-        memset(&device.binaries.index, 0, sizeof device.binaries.index);
+        device.binaries.index_bytes = 0;
         memset(device.run.own_counters, 0, sizeof device.run.own_counters);
     }
 }
@@ -201,7 +200,6 @@ static void test_keys_that_are_not_there(void)
 static void test_index(void)
 {
     pthread_t threads[THREADS];
-    binary_index_open(&device.binaries);
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, use_index, (void *)(i + 1));
     for (unsigned i = 0; i < THREADS; i++) {
@@ -209,12 +207,12 @@ static void test_index(void)
         pthread_join(threads[i], &bad);
         expect(!bad, "an entry of the index is not what was put in");
     }
-    atomic_store(&device.binaries.index.bytes, BINARIES_BYTES);
+    device.binaries.index_bytes = BINARIES_BYTES;
     uint64_t size;
     BinaryRecord *record = record_of(PIPELINES + 1, 1, &size);
     expect(!binary_index_load(&device.binaries, record, size), "the index went over its bound");
     expect(device.run.counters[thread_slot()].totals.binaries_unindexed == 1, "what has no room is not counted");
-    atomic_store(&device.binaries.index.bytes, 0);
+    device.binaries.index_bytes = 0;
     record->global_key = GLOBAL_KEY;
     expect(!binary_index_load(&device.binaries, record, size), "a record of another global key was taken");
     atomic_store(&device.binaries.global_key, GLOBAL_KEY);
@@ -222,7 +220,6 @@ static void test_index(void)
     atomic_store(&device.binaries.global_key, 0);
     free(record);
     binary_index_close(&device.binaries);
-    binary_index_free(&device.binaries);
     expect(atomic_load(&objects) == 0, "VkPipelineBinaryKHR objects are left over");
 }
 
@@ -251,11 +248,10 @@ static unsigned test_records(unsigned rounds)
             copy[noise() % (noise() % 2 && cut > 96 ? 96 : cut)] = (uint8_t)noise();
         const BinaryRecord *checked = binary_record_check(copy, cut);
         if (checked) {
-            VkPipelineBinaryKHR handles[64];
             accepted++;
-            if (checked->count > 0 && checked->count <= 64 && binary_record_create(&device.driver, checked, handles))
-                for (uint32_t k = 0; k < checked->count; k++)
-                    fake_destroy(VK_NULL_HANDLE, handles[k], NULL);
+            VkPipelineBinaryKHR *handles = checked->count > 0 ? binary_record_create(&device.driver, checked) : NULL;
+            if (handles)
+                binaries_destroy(&device.driver, checked->count, handles);
         }
         free(copy);
         free(record);
@@ -283,8 +279,7 @@ static enum BinaryOutcome judge(const VkPipelineBinaryKeyKHR *key, const char *t
 static void test_history(void)
 {
     VkPipelineBinaryKeyKHR once = key_of(1), twice = key_of(2), old = key_of(3), other = key_of(4), never = key_of(5);
-    pthread_mutex_init(&device.binaries.history.mutex, NULL);
-    pthread_mutex_init(&device.binaries.history.asking, NULL);
+    shared_map_open(&device.binaries.history);
     atomic_store(&device.binaries.global_key, GLOBAL_KEY);
     PylayerAttested all[] = {attested_of(&once, "good bytes", false), attested_of(&twice, "one", false),
                              attested_of(&twice, "other", false), attested_of(&old, "of another driver", true),
@@ -301,7 +296,7 @@ static void test_history(void)
     expect(judge(&old, "of another driver") == BINARY_STALE, "another identity's is not stale");
     expect(judge(&other, "of another key") == BINARY_STALE, "another global key's is not stale");
     expect(judge(&never, "good bytes") == BINARY_UNKNOWN, "what was never read is known");
-    binary_history_free(&device.binaries);
+    shared_map_close(&device.binaries.history);
 }
 
 int main(int count, char **arguments)
@@ -311,6 +306,7 @@ int main(int count, char **arguments)
     device.driver.create_pipeline_binaries = fake_create;
     device.driver.destroy_pipeline_binary = fake_destroy;
     device.driver.get_pipeline_binary_data = fake_read;
+    pthread_mutex_init(&device.binaries.index_mutex, NULL);
     unsigned accepted = test_records(100000);
     test_keys_that_are_not_there();
     test_index();

@@ -13,7 +13,6 @@
 
 #define FIRST_MADE_UP 1999999000
 #define TYPE_VULKAN_1_4_FEATURES 55
-#define TYPE_INCREMENTAL_MODE_FEATURES 1000637000
 #define MAX_NODES 12
 #define NODE_BYTES 256
 
@@ -53,7 +52,6 @@ static Node node_named(const char *name, int place, const VkShaderModuleCreateIn
         {"maintenance5-on", VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR, VK_TRUE},
         {"binary", VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR, VK_FALSE},
         {"binary-on", VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR, VK_TRUE},
-        {"incremental", TYPE_INCREMENTAL_MODE_FEATURES, VK_TRUE},
         {"internal-cache-off", VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR, VK_TRUE},
     };
     Node node = {.head = {0}};
@@ -128,7 +126,6 @@ static uint32_t extensions_for(VkPhysicalDevice physical, const char *names, con
         {"maintenance5", "VK_KHR_maintenance5"},
         {"binary", "VK_KHR_pipeline_binary"},
         {"internal-cache-off", "VK_KHR_pipeline_binary"},
-        {"incremental", "VK_SEC_pipeline_cache_incremental_mode"},
     };
     uint32_t count = 0;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)

@@ -248,19 +248,6 @@ def test_cache_with_a_made_up_structure(scripted: ScriptedDriver, tmp_path: Path
 # ---- What newer registries have -------------------------------------------------------------------------------
 
 
-def test_incremental_mode_is_left_alone(scripted: ScriptedDriver) -> None:
-    """The layer does nothing for a device whose caches return parts of their data
-    (VK_SEC_pipeline_cache_incremental_mode)."""
-    arguments = ["1.3", "made-up,incremental", "compute", "-", "-"]
-    script = "incremental-cache=yes"
-    alone = scripted.program("made_up", *arguments, layered=False, script=script).stdout
-    calls = scripted.counts
-    result = scripted.program("made_up", *arguments, script=script, PYLAYER_LOG="info")
-    assert (result.stdout, scripted.counts) == (alone, calls)
-    assert "pipelineCacheIncrementalMode" in result.stderr
-    assert scripted.world.runs() == []
-
-
 @pytest.mark.parametrize(
     ("api", "script", "expected"),
     [

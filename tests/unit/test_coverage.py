@@ -22,7 +22,7 @@ def rows(heading: str) -> list[list[str]]:
 def intercepted() -> set[str]:
     """Returns the commands in the table of hooks."""
     layer = ROOT / "shim/layer"
-    (table,) = re.findall(r"static const Hook \w+\[\] = \{(.*?)\n\};", (layer / "loader/loader.c").read_text(), re.S)
+    (table,) = re.findall(r"instance_hooks\[\] = \{(.*?)\n\};", (layer / "loader/loader.c").read_text(), re.S)
     found = {f"vk{name}" for name in re.findall(r"HOOK\((\w+)\)", table)}
     device_table = (layer / "driver/device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
     hooked = {f"vk{name}" for name in re.findall(r"\bHOOKED\([^()]*?(\w+)\)", device_table)}
