@@ -99,11 +99,6 @@ static int site_directory(char *out, size_t size)
     return 1;
 }
 
-static PyStatus set_text(PyConfig *config, wchar_t **field, const char *text)
-{
-    return PyConfig_SetBytesString(config, field, text);
-}
-
 static PyStatus add_path(PyConfig *config, const char *path)
 {
     wchar_t *wide = Py_DecodeLocale(path, NULL);
@@ -138,7 +133,7 @@ static PyStatus configure(PyConfig *config, const char *site)
         {&config->base_exec_prefix, private},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (PyStatus_Exception(status = set_text(config, texts[i].field, texts[i].text)))
+        if (PyStatus_Exception(status = PyConfig_SetBytesString(config, texts[i].field, texts[i].text)))
             return status;
     const char *const paths[] = {stdlib, dynload, packages};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)

@@ -64,21 +64,18 @@ static uint32_t words_of(const Object *object, const VkBaseOutStructure *structu
     return end - at > sizeof *structure ? (end - at - (uint32_t)sizeof *structure) / 4 : 0;
 }
 
-static bool is_answered(const uint32_t *answer, uint32_t words)
+/* Returns whether the driver answered anything. */
+static bool keep_supported(uint32_t *wanted, const uint32_t *answer, uint32_t words, VkStructureType type)
 {
-    for (uint32_t i = 0; i < words; i++)
-        if (answer[i] != UNANSWERED)
-            return true;
-    return false;
-}
-
-static void keep_supported(uint32_t *wanted, const uint32_t *answer, uint32_t words, VkStructureType type)
-{
-    for (uint32_t i = 0; i < words; i++)
+    bool answered = false;
+    for (uint32_t i = 0; i < words; i++) {
+        answered |= answer[i] != UNANSWERED;
         if (answer[i] != UNANSWERED && wanted[i] && !answer[i]) {
             fprintf(lines, "lacks feature %u of structure %d\n", i, (int)type);
             wanted[i] = 0;
         }
+    }
+    return answered;
 }
 
 /* Ends the chain at what is no structure. */
@@ -93,25 +90,6 @@ static void shorten(const Object *object)
 static uint32_t *answer_to(const Object *object, const uint8_t *answers, const VkBaseOutStructure *structure)
 {
     return (uint32_t *)(answers + ((const uint8_t *)(structure + 1) - object->image));
-}
-
-/* Leaves out the structures in which the driver wrote nothing. They may say something else than features. Returns
- * whether there are any. */
-static bool leave_out(const Object *object, const uint8_t *answers)
-{
-    bool found = false;
-    for (VkBaseOutStructure *last = (VkBaseOutStructure *)object->image; last->pNext;) {
-        const VkBaseOutStructure *next = last->pNext;
-        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2 ||
-            is_answered(answer_to(object, answers, next), words_of(object, next))) {
-            last = last->pNext;
-            continue;
-        }
-        fprintf(lines, "lacks structure %d\n", (int)next->sType);
-        last->pNext = next->pNext;
-        found = true;
-    }
-    return found;
 }
 
 /* Asks for the features of all structures in the chain at once. Returns an image that has each answer at its structure's
@@ -139,24 +117,35 @@ static uint8_t *ask_for_features(const Object *object, VkPhysicalDevice physical
     return answers;
 }
 
-/* Returns what the driver answered. */
-static uint8_t *fit_features(const Object *object, VkPhysicalDevice physical)
+/* Masks what the driver lacks. leave_out: also leaves out the structures in which the driver wrote nothing, which may say
+ * something else than features, and returns whether there are any. */
+static bool fit_features(const Object *object, VkPhysicalDevice physical, bool leave_out)
 {
     VkDeviceCreateInfo *info = (VkDeviceCreateInfo *)object->image;
     const uint32_t words = sizeof(VkPhysicalDeviceFeatures) / 4;
     VkPhysicalDeviceFeatures2 core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     uint8_t *answers = ask_for_features(object, physical, &core);
-    for (VkBaseOutStructure *each = (VkBaseOutStructure *)info->pNext; each; each = each->pNext)
-        if (each->sType != core.sType)
-            keep_supported((uint32_t *)(each + 1), answer_to(object, answers, each), words_of(object, each),
-                           each->sType);
-        else if (words_of(object, each) >= words)
-            keep_supported((uint32_t *)(each + 1), (uint32_t *)&core.features, words, each->sType);
+    bool found = false;
+    for (VkBaseOutStructure *last = (VkBaseOutStructure *)info, *each; (each = last->pNext);) {
+        bool is_core = each->sType == core.sType;
+        uint32_t count = words_of(object, each);
+        bool answered = keep_supported((uint32_t *)(each + 1),
+                                       is_core ? (uint32_t *)&core.features : answer_to(object, answers, each),
+                                       is_core ? (count < words ? 0 : words) : count, each->sType);
+        if (is_core || answered || !leave_out) {
+            last = each;
+            continue;
+        }
+        fprintf(lines, "lacks structure %d\n", (int)each->sType);
+        last->pNext = each->pNext;
+        found = true;
+    }
     if (object_has(object, info->pEnabledFeatures, sizeof core.features))
         keep_supported((uint32_t *)info->pEnabledFeatures, (uint32_t *)&core.features, words, core.sType);
     else
         info->pEnabledFeatures = NULL;
-    return answers;
+    free(answers);
+    return found;
 }
 
 VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *device)
@@ -170,12 +159,11 @@ VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *d
     info->queueCreateInfoCount = 1;
     info->pQueueCreateInfos = &queue;
     shorten(object);
-    uint8_t *answers = fit_features(object, physical);
+    fit_features(object, physical, false);
     PFN_vkCreateDevice create = INSTANCE_FUNCTION(vkCreateDevice);
     VkResult result = create(physical, info, NULL, device);
     /* Mesa refuses features of structures that it knows by name alone. */
-    if (result == VK_ERROR_FEATURE_NOT_PRESENT && leave_out(object, answers))
+    if (result == VK_ERROR_FEATURE_NOT_PRESENT && fit_features(object, physical, true))
         result = create(physical, info, NULL, device);
-    free(answers);
     return result;
 }

@@ -15,7 +15,6 @@
  *   abi=64               or 32: the size of a word, in all data; no Vulkan property shows it
  *   cache-control=yes    no: the extension is missing; unfeatured: the extension without its feature
  *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes: the same
- *   incremental-cache=no VK_SEC_pipeline_cache_incremental_mode, the same
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
  *   swapchain=yes        VK_KHR_swapchain on VK_EXT_headless_surface: presents show nothing
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
@@ -107,7 +106,7 @@ typedef struct {
     uint32_t vendor_id, device_id, api, driver_version, driver_id, build, abi, global_key;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
-    Part cache_control, maintenance5, incremental_cache, libraries, binaries, more_pipelines;
+    Part cache_control, maintenance5, libraries, binaries, more_pipelines;
     Part ray_tracing, maintenance8, swapchain;
     bool internal_cache, internal_cache_control, prefers_internal_cache, precompiled_internal_cache, compressed;
     uint32_t payload;

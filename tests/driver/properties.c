@@ -14,7 +14,7 @@ typedef struct {
     Part offered;
 } Offer;
 
-enum { OFFERS = 21 };
+enum { OFFERS = 19 };
 
 static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
 {
@@ -26,7 +26,6 @@ static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
         {VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME, device->libraries},
         {VK_KHR_MAINTENANCE_5_EXTENSION_NAME, device->maintenance5},
         {"VK_KHR_maintenance8", device->maintenance8},
-        {"VK_SEC_pipeline_cache_incremental_mode", device->incremental_cache},
         {VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, device->binaries},
         {VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, device->ray_tracing},
         {VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, device->ray_tracing},
@@ -73,7 +72,7 @@ static VkBool32 has(Part offered)
 }
 
 /* Newer than any header that this is built with. Each has one member, as maintenance5 has. */
-enum { TYPE_INCREMENTAL_CACHE = 1000637000, TYPE_MAINTENANCE8 = 1000574000 };
+enum { TYPE_MAINTENANCE8 = 1000574000 };
 #define ONE_MEMBER offsetof(VkPhysicalDeviceMaintenance5FeaturesKHR, maintenance5)
 
 /* The features that the driver knows: a member of a struct, and which part of the settings it is. */
@@ -103,7 +102,6 @@ static const struct {
     FEATURE(MAINTENANCE_5_FEATURES_KHR, Maintenance5FeaturesKHR, maintenance5, PART(maintenance5)),
     FEATURE(PIPELINE_BINARY_FEATURES_KHR, PipelineBinaryFeaturesKHR, pipelineBinaries, PART(binaries)),
     {TYPE_MAINTENANCE8, ONE_MEMBER, PART(maintenance8)},
-    {TYPE_INCREMENTAL_CACHE, ONE_MEMBER, PART(incremental_cache)},
 };
 enum { KNOWN_FEATURES = sizeof known_features / sizeof *known_features };
 

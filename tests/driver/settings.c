@@ -112,11 +112,10 @@ static bool read_part_of(DeviceSettings *device, const char *name, const char *v
         const char *name;
         Part *part;
     } parts[] = {
-        {"cache-control", &device->cache_control}, {"maintenance5", &device->maintenance5},
-        {"maintenance8", &device->maintenance8},   {"incremental-cache", &device->incremental_cache},
-        {"libraries", &device->libraries},         {"more-pipelines", &device->more_pipelines},
-        {"swapchain", &device->swapchain},         {"ray-tracing", &device->ray_tracing},
-        {"binaries", &device->binaries},
+        {"cache-control", &device->cache_control},   {"maintenance5", &device->maintenance5},
+        {"maintenance8", &device->maintenance8},     {"libraries", &device->libraries},
+        {"more-pipelines", &device->more_pipelines}, {"swapchain", &device->swapchain},
+        {"ray-tracing", &device->ray_tracing},       {"binaries", &device->binaries},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(name, parts[i].name) == 0) {

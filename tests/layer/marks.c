@@ -29,8 +29,8 @@ int main(void)
     for (unsigned turn = 0; turn < 2; turn++) {
         unsigned watched = 0, marked = 0;
         for (unsigned i = 0; i < PYLAYER_MARK_COUNT + 1; i++) {
-            taken[i] = mark_application_data(&crash, i + 1);
-            watched += taken[i].taken[0] != NULL;
+            taken[i] = mark_application(&crash, PYLAYER_MARK_APPLICATION, &(uint64_t){i + 1}, 1);
+            watched += taken[i] != NULL;
         }
         for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++)
             marked += marks[i].call == PYLAYER_MARK_APPLICATION;

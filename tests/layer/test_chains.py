@@ -248,16 +248,3 @@ compute C1 : P1 shader=comp0
 
 
 # ---- What newer registries have -------------------------------------------------------------------------------
-
-
-def test_incremental_mode_is_left_alone(scripted: ScriptedDriver) -> None:
-    """The layer does nothing for a device whose caches return parts of their data
-    (VK_SEC_pipeline_cache_incremental_mode)."""
-    recipe, script = f"device incremental modules unknown=0\n{ONE}", "incremental-cache=yes"
-    alone = scripted.recipe(recipe, script=script, layered=False).stdout
-    calls = scripted.counts
-    scripted.world.environment["PYLAYER_LOG"] = "info"
-    result = scripted.recipe(recipe, script=script)
-    assert (result.stdout, scripted.counts) == (alone, calls)
-    assert "pipelineCacheIncrementalMode" in result.stderr
-    assert scripted.world.runs() == []

@@ -8,9 +8,9 @@ void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *cr
     binaries->driver = driver;
     binaries->run = run;
     binaries->crash = crash;
-    binary_index_open(binaries);
-    pthread_mutex_init(&binaries->history.mutex, NULL);
-    pthread_mutex_init(&binaries->history.asking, NULL);
+    pthread_mutex_init(&binaries->index_mutex, NULL);
+    shared_map_open(&binaries->history);
+    pthread_mutex_init(&binaries->asking, NULL);
 }
 
 uint64_t binaries_global_key(Binaries *binaries)
@@ -30,6 +30,8 @@ uint64_t binaries_global_key(Binaries *binaries)
 
 void binaries_close(Binaries *binaries)
 {
-    binary_index_free(binaries);
-    binary_history_free(binaries);
+    binary_index_close(binaries);
+    pthread_mutex_destroy(&binaries->index_mutex);
+    shared_map_close(&binaries->history);
+    pthread_mutex_destroy(&binaries->asking);
 }

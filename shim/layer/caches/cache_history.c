@@ -1,18 +1,16 @@
-/* cache_history.c - see cache_history.h */
+/* cache_history.c - see caches.h */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "caches/caches.h"
-#include "caches/cache_history.h"
-#include "caches/sketch.h"
 #include "crash/sentinel.h"
 #include "mailbox/mailbox.h"
 #include "process/process.h"
 #include "process/trusted.h"
-#include "store/folder.h"
-#include "store/own_file.h"
+#include "store/store_format.h"
+#include "store/run_file.h"
 
 /* Journals end a record later. Policy reads a larger file. */
 #define MOST_FILE_BYTES (STORE_MAX_JOURNAL_BYTES + (1u << 20))
@@ -142,27 +140,6 @@ static void read_locked(Caches *caches)
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Writes the record and, into a new file, its header. Returns the bytes that the record takes. */
-static size_t make_record(uint8_t *record, const FileHeader *header, uint64_t salt, const Attestation *attestation,
-                          const uint8_t *sketch, size_t sketch_size)
-{
-    RecordHeader head = {.size = sizeof *attestation + sketch_size, .last_used = attestation->time};
-    memcpy(head.magic, "ATST", sizeof head.magic);
-    size_t used = 0;
-    if (header) {
-        memcpy(record, header, sizeof *header);
-        used += sizeof *header;
-    }
-    uint8_t *data = record + used + sizeof head;
-    memcpy(data, attestation, sizeof *attestation);
-    if (sketch_size > 0)
-        memcpy(data + sizeof *attestation, sketch, sketch_size);
-    digest128(data, head.size, head.digest);
-    record_header_seal(&head, salt);
-    memcpy(record + used, &head, sizeof head);
-    return used + record_space(head.size);
-}
-
 /* Fills in the header and the name of this device's file. */
 static bool begin_file_locked(Caches *caches, FileHeader *header)
 {
@@ -183,25 +160,33 @@ static bool write_locked(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYT
     CacheHistory *history = &caches->history;
     uint64_t sketch_size = 0;
     uint8_t *sketch = data ? sketch_of(data, attestation.size, &sketch_size) : NULL;
-    uint8_t *record = calloc(1, sizeof(FileHeader) + record_space(sizeof(Attestation) + PYLAYER_SKETCH_BYTES));
+    uint8_t *body = malloc(sizeof attestation + PYLAYER_SKETCH_BYTES), *bytes = NULL;
     const char *directory = caches->store->stored.directory;
-    FileHeader header;
-    bool written = false;
     memcpy(attestation.digest, digest, sizeof attestation.digest);
     attestation.time = (uint64_t)time(NULL);
-    int fd = record && *history->name ? append_in_store(directory, history->name) : -1;
+    if (body)
+        memcpy(body, &attestation, sizeof attestation);
+    if (body && sketch)
+        memcpy(body + sizeof attestation, sketch, sketch_size);
+    free(sketch);
+    RecordHeader record = {
+        .magic = {'A', 'T', 'S', 'T'}, .size = sizeof attestation + sketch_size, .last_used = attestation.time};
+    FileHeader header;
+    bool written = false;
+    size_t size;
+    int fd = body && *history->name ? append_in_store(directory, history->name) : -1;
     if (fd >= 0) {
-        size_t size = make_record(record, NULL, history->salt, &attestation, sketch, (size_t)sketch_size);
-        written = write_quietly(fd, record, size) == (ssize_t)size;
+        bytes = own_file_record(NULL, history->salt, record, body, &size);
+        written = bytes && write_quietly(fd, bytes, size) == (ssize_t)size;
         close(fd);
-    } else if (record && begin_file_locked(caches, &header)) {
-        size_t size = make_record(record, &header, history->salt, &attestation, sketch, (size_t)sketch_size);
-        written = own_file_create(directory, history->name, record, size) == size;
+    } else if (body && begin_file_locked(caches, &header)) {
+        bytes = own_file_record(&header, history->salt, record, body, &size);
+        written = bytes && own_file_create(directory, history->name, bytes, size) == size;
     }
     if (!written)
         *history->name = '\0'; /* nothing is appended to what is torn */
-    free(record);
-    free(sketch);
+    free(bytes);
+    free(body);
     return written;
 }
 

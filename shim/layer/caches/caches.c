@@ -13,7 +13,7 @@ void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, C
     patient_init(&caches->merge_mutex);
     pthread_mutex_init(&caches->apps_mutex, NULL);
     cache_history_init(&caches->history);
-    cache_use_init(&caches->merged_use);
+    spread_lock_init(&caches->merged_lock);
 }
 
 void caches_close(Caches *caches)
@@ -25,5 +25,5 @@ void caches_close(Caches *caches)
     patient_destroy(&caches->merge_mutex);
     pthread_mutex_destroy(&caches->apps_mutex);
     cache_history_free(&caches->history);
-    cache_use_destroy(&caches->merged_use);
+    spread_lock_destroy(&caches->merged_lock);
 }

@@ -2,15 +2,65 @@
 #ifndef PYLAYER_CACHES_H
 #define PYLAYER_CACHES_H
 
-#include "caches/cache_history.h"
-#include "caches/loading.h"
-#include "caches/pipeline_cache.h"
 #include "crash/crash.h"
-#include "driver/driver.h"
-#include "run/run.h"
+#include "process/number_map.h"
 #include "store/store.h"
+#include "vulkan/create_info.h"
 
-struct Caches {
+/* Number of a vkCreatePipelineCache call: `serial` in the process, `slot` in the device. */
+typedef struct CacheNumber {
+    uint64_t serial;
+    uint32_t slot;
+} CacheNumber;
+
+/* What the layer knows of an application's VkPipelineCache. The application uses the driver's handle. */
+typedef struct AppCache {
+    _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: the entry is free and may be reused */
+    struct AppCache *next;           /* same bucket; never unlinked before the device is destroyed */
+    CacheNumber number;
+    SpreadLock lock;           /* held for reading by all that use the cache, by merges for writing (cells.c) */
+    atomic_bool used_for_ever; /* a deferred operation may use it until an unknown end: never merged into */
+    bool synchronized_merge;   /* the driver lets others use the cache during a merge */
+    uint64_t data_id;          /* first bytes of the initial data's digest; 0: no data, or not known */
+    atomic_bool holds_unknown; /* it may hold pipelines that this run did not create with it: data, merges */
+    /* What the cache would hold without the layer, by fingerprint. A stored pipeline that the program creates with a
+     * cache of its own belongs into that cache. It is merged later, when somebody can look into the cache, and all at
+     * once: most programs never look. */
+    SharedMap contents;
+    atomic_bool owes_all; /* something that has no fingerprint, or could not be merged, is missing */
+} AppCache;
+
+#define APP_CACHE_BUCKETS 4096
+
+/* All zero but the mutex: not read yet. */
+typedef struct CacheHistory {
+    pthread_mutex_t mutex; /* guards what follows; held while the store is read and written */
+    bool read;
+    bool scattered;  /* more files than one exit leaves: a program that is always killed; policy combines them */
+    bool large;      /* policy may soon delete the oldest records */
+    uint64_t bytes;  /* of the records that were read */
+    NumberMap known; /* by digest_id: the size and KNOWN_... bits */
+    char name[PYLAYER_STORE_NAME_BYTES]; /* of the file with what was read from this device's caches; empty: none yet */
+    uint64_t salt;                       /* of that file */
+    uint64_t *suspected; /* beginnings of the digests of data that processes died over; constant after vkCreateDevice */
+    size_t suspected_count;
+} CacheHistory;
+
+/* How long a pipeline creation waits for stored records before it compiles. */
+#ifndef LOAD_WAIT_NS /* shorter in the fuzz targets */
+#define LOAD_WAIT_NS 5000000000ull
+#endif
+
+typedef struct Loading {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    atomic_ullong begun_ns; /* a thread waits for stored records at most until this plus LOAD_WAIT_NS */
+    atomic_int done;        /* the load has ended: everything stored is merged */
+    atomic_int abandoned;   /* the device or the process ends: the driver gets no more records */
+    uint64_t given, taken;  /* records; policy's thread counts them */
+} Loading;
+
+typedef struct Caches {
     const Driver *driver;
     Run *run;
     Store *store;
@@ -18,8 +68,7 @@ struct Caches {
 
     /* The layer's own cache: all cells merged. Created with the device and never passed to the application. */
     VkPipelineCache merged; /* VK_NULL_HANDLE if no carrier keeps pipelines */
-    CacheUse merged_use;
-    atomic_uint generation; /* raised by every merge into merged */
+    SpreadLock merged_lock; /* as AppCache::lock */
     /* Allows one merge at a time in a device. A merge locks its destination and its sources, so two merges in
      * opposite directions could wait for each other for ever: Mesa locks the destination, then the source. */
     PatientMutex merge_mutex;
@@ -37,10 +86,132 @@ struct Caches {
     _Atomic(AppCache *) apps[APP_CACHE_BUCKETS];
     atomic_uint next_slot;
     CacheHistory history;
-};
+} Caches;
 
 /* Without the layer's own cache: cells_open creates that. */
 void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, Crash *crash);
 void caches_close(Caches *caches);
+
+/* ---- pipeline_cache.c: the application's own VkPipelineCache objects ------------------------------------- */
+
+/* Returns AppCache::data_id for marks; 0 without a cache. */
+static inline uint64_t app_cache_data_id(const AppCache *app_cache)
+{
+    return app_cache ? app_cache->data_id : 0;
+}
+
+AppCache *app_cache_find(Caches *caches, VkPipelineCache handle);
+/* Without memory for it the cache is used as it is, and never merged into. */
+void app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
+                   bool from_data, uint64_t data_id);
+/* The application destroys the cache. */
+void app_cache_forget(AppCache *app_cache);
+void app_caches_free(Caches *caches);
+
+/* Notes that a pipeline which another cache had belongs into this one. Returns true if that was known already. */
+bool app_cache_owes(AppCache *app_cache, uint64_t fingerprint);
+/* Notes that a pipeline was merged into the cache. */
+void app_cache_holds(AppCache *app_cache, uint64_t fingerprint);
+/* Returns what is owed, for the caller to free, and notes that it is there. NULL: nothing is owed, or memory is short. */
+uint64_t *app_cache_take_owed(AppCache *app_cache, size_t *count);
+
+/* ---- own_data.c: what the program passes to vkCreatePipelineCache and what it reads ---------------------- */
+
+/* Initial data of one vkCreatePipelineCache. */
+typedef struct OwnData {
+    CacheNumber number;
+    const VkPipelineCacheCreateInfo *info;
+    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* zero if it was not needed */
+    uint64_t id;                          /* of the digest, for marks; 0: no data, or refused */
+} OwnData;
+
+/* Fills in *data. Returns true if the driver must not get it: the history or policy says so. */
+bool own_data_is_refused(Caches *caches, OwnData *data, CacheNumber number, const VkPipelineCacheCreateInfo *info);
+/* Tells policy that the driver failed on the program's data with `result`, so that the program's cache begins empty. */
+void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result);
+/* Notes what the program has read. Tells policy if policy has something to do about it. */
+void own_data_tell_read(Caches *caches, PylayerCacheRead read, const void *data);
+
+/* ---- sketch.c: recognising a damaged copy --------------------------------------------------------- */
+
+/* Returns the sketch, which the caller frees, or NULL if there is no memory. */
+uint8_t *sketch_of(const void *data, uint64_t size, uint64_t *sketch_size);
+
+/* ---- cache_history.c: what the program read from its own caches in earlier runs, for the layer itself ---- */
+
+/* pylayer/store/cache_history.py keeps the history, and judges data that it does not know. Known data passes without
+ * policy, so that a program that loads and saves its own cache, and compiles nothing, needs no interpreter. */
+void cache_history_init(CacheHistory *history);
+void cache_history_free(CacheHistory *history);
+/* Notes which data settled verdicts name: policy is asked about it. Returns false if memory is short. */
+bool cache_history_suspect(Caches *caches, const Verdicts *verdicts);
+/* Returns true if the program read this data from this driver, or passed it in an earlier run, so that policy would let
+ * it pass. */
+bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info, uint32_t slot,
+                         const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+/* Adds what vkGetPipelineCacheData returned, unless policy runs or has something to do about it. Returns false if policy
+ * must be told. */
+bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data);
+
+/* ---- cells.c: the layer's merged VkPipelineCache and the cells that go into it --------------------------- */
+
+bool cells_open(Caches *caches);
+void cells_close(Caches *caches);
+/* Returns an empty cache to create this pipeline in; VK_NULL_HANDLE if the driver refuses. */
+VkPipelineCache cell_create(Caches *caches, const Element *element);
+/* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
+ * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. Returns false if the
+ * driver put nothing into it, or would find nothing in it. */
+bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about);
+/* Returns true of a fast-linked pipeline, once it is finished, that left nothing: its libraries have all that it needs. */
+bool cell_is_of_a_link(const PylayerCell *about);
+/* Merges the layer's cache into an application's. Returns false if that was not possible now. */
+bool cells_merge_all(Caches *caches, AppCache *app_cache);
+/* Returns true if the driver got this record from the store, where the layer reads it itself. */
+bool cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+/* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them into the layer's cache or, if given, an
+ * application's. Returns how many the driver accepted. */
+#define CELLS_MERGED_AT_ONCE 8
+uint64_t cells_merge_records(Caches *caches, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
+                             const uint64_t *sizes, const uint8_t *digests, uint32_t record_count);
+
+/* ---- driver_cache.c: VkPipelineCache objects of the layer's own ---------------------------------- */
+
+/* Creates a cache, from data if there is any. one_thread: one thread at a time uses it. Returns VK_NULL_HANDLE if the
+ * driver refuses. */
+VkPipelineCache driver_cache_create(const Driver *driver, const void *data, size_t size, bool one_thread);
+/* Returns all data of a cache, which the caller frees. Returns NULL, and a size of 0, if it cannot be read. */
+uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *size);
+
+/* ---- loading.c: merges stored records that policy hands over into the layer's cache ---------------------- */
+
+/* Merges records before it returns; abandoned ones are left out. Returns -1 if the device has no cache of the layer's. */
+int64_t loading_take(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                     const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count);
+/* No thread waits any longer: policy has nothing to hand over. */
+void loading_end(Caches *caches);
+/* Ends the load: no thread waits any longer. Returns how many records the driver accepted, or -1 if the device or the
+ * process is ending. */
+int64_t loading_done(Caches *caches);
+/* Abandons the remaining records: loading_done returns -1, and no thread waits any longer. */
+void loading_abandon(Caches *caches);
+/* Waits for the store, at most as long as the plan allows. Returns true if the whole store is merged. */
+bool loading_wait(Caches *caches);
+
+/* ---- stored.c: finds stored pipelines by their fingerprints and gives them to the driver when they are created --- */
+
+/* The layer does this itself where policy needs not be asked: kept_plans.h says for which devices. Then no pipeline
+ * waits for the interpreter, and what the program does not create is not read. */
+/* Reads the folder of a header's identity and program, obeys its verdicts, and makes the crash sentinel with that header.
+ * Returns false if policy must read the folder instead (index_read_folder), or if the layer is off (StoredFound::off,
+ * late). */
+bool stored_open(Caches *caches, const FileHeader *header, bool every_program, bool sentinel_outside,
+                 StoredFound *found);
+
+/* Gives the driver all stored cells with this fingerprint, and those behind them in their files, which a program
+ * usually creates next, by merging them into the layer's cache. Returns what is known of the fingerprint: enum Seen. */
+unsigned stored_fetch(Caches *caches, uint64_t fingerprint);
+/* Merges what is missing in an application's cache. Call it before a command that reads the cache. */
+void stored_settle(Caches *caches, AppCache *app_cache);
 
 #endif

@@ -8,9 +8,6 @@
 #include <string.h>
 
 #include "caches/caches.h"
-#include "caches/cells.h"
-#include "mailbox/mailbox.h"
-#include "caches/driver_cache.h"
 #include "crash/sentinel.h"
 
 bool cells_open(Caches *caches)
@@ -18,7 +15,7 @@ bool cells_open(Caches *caches)
     if (!caches->driver->create_pipeline_cache || !caches->driver->get_pipeline_cache_data ||
         !caches->driver->merge_pipeline_caches)
         return false;
-    caches->merged = driver_cache_create(caches->driver, false);
+    caches->merged = driver_cache_create(caches->driver, NULL, 0, false);
     if (caches->merged == VK_NULL_HANDLE)
         return false;
     caches->empty_data = driver_cache_read(caches->driver, caches->merged, &caches->empty_size);
@@ -27,7 +24,6 @@ bool cells_open(Caches *caches)
 
 void cells_close(Caches *caches)
 {
-    cache_drop_annex(caches, &caches->merged_use);
     if (caches->merged != VK_NULL_HANDLE)
         caches->driver->destroy_pipeline_cache(caches->driver->handle, caches->merged, NULL);
     caches->merged = VK_NULL_HANDLE;
@@ -35,29 +31,80 @@ void cells_close(Caches *caches)
     caches->empty_data = NULL;
 }
 
-/* The caller holds merge_mutex. */
-static bool merge_into_layer_locked(Caches *caches, uint32_t source_count, const VkPipelineCache *sources)
+/* ---- merging ------------------------------------------------------------------------------------ */
+
+/*
+ * Vulkan lets threads create pipelines with one cache, read it and merge out of it at the same time. Nobody else may
+ * use a cache that is merged into (vkMergePipelineCaches: dstCache is externally synchronized). An application that
+ * does not know of the layer's merges cannot ensure that, so the layer does. A lookup takes microseconds, so merges and
+ * lookups wait for each other. A compile takes up to seconds, and reading all data milliseconds. A merge that meets one
+ * of these is not made: the application's cache gets the pipeline later. Nobody compiles with the layer's cache.
+ *
+ * The caller holds merge_mutex, as for every merge of the device. So nobody merges into the sources meanwhile, and they
+ * need no lock. app_cache: NULL for the layer's cache. Returns false if the sources were not merged.
+ */
+static bool merge_locked(Caches *caches, AppCache *app_cache, uint32_t source_count, const VkPipelineCache *sources)
 {
-    VkResult result = cache_merge_locked(caches, &caches->merged_use, caches->merged, source_count, sources);
-    atomic_fetch_add(&caches->generation, 1);
-    return result == VK_SUCCESS;
+    SpreadLock *lock = app_cache ? &app_cache->lock : &caches->merged_lock;
+    bool locks = !app_cache || !app_cache->synchronized_merge, merged = false;
+    if (locks && !spread_try_write(lock))
+        return false;
+    if (!locks || !app_cache || !atomic_load(&app_cache->used_for_ever))
+        merged = caches->driver->merge_pipeline_caches(caches->driver->handle,
+                                                       app_cache ? atomic_load(&app_cache->handle) : caches->merged,
+                                                       source_count, sources) == VK_SUCCESS;
+    if (locks)
+        spread_unlock_write(lock);
+    return merged;
 }
 
-static void merge_cell(Caches *caches, VkPipelineCache cell, AppCache *app_cache)
+/* Some drivers move what they merge (Plan.merge_moves). Returns what to merge instead of a cache that must keep its
+ * content: a copy, or the cache itself. Give it to source_end. */
+static VkPipelineCache source_of(Caches *caches, VkPipelineCache cache)
+{
+    if (!caches->run->plan.merge_moves)
+        return cache;
+    size_t size = 0;
+    uint8_t *data = driver_cache_read(caches->driver, cache, &size);
+    VkPipelineCache copy = data ? driver_cache_create(caches->driver, data, size, true) : VK_NULL_HANDLE;
+    free(data);
+    return copy != VK_NULL_HANDLE ? copy : cache;
+}
+
+static void source_end(Caches *caches, VkPipelineCache cache, VkPipelineCache source)
+{
+    if (source != cache)
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, source, NULL);
+}
+
+static void merge_cell(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint64_t fingerprint)
 {
     if (!patient_lock(&caches->merge_mutex))
         return;
-    bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&caches->generation);
-    const VkPipelineCache source = app_cache ? cache_source(caches, cell) : cell;
-    merge_into_layer_locked(caches, 1, &source);
-    cache_source_end(caches, cell, source);
-    if (app_cache) {
-        cache_merge_locked(caches, &app_cache->use, atomic_load(&app_cache->handle), 1, &cell);
-        if (up_to_date)
-            atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
-    }
+    const VkPipelineCache source = app_cache ? source_of(caches, cell) : cell;
+    merge_locked(caches, NULL, 1, &source);
+    source_end(caches, cell, source);
+    if (app_cache && merge_locked(caches, app_cache, 1, &cell))
+        app_cache_holds(app_cache, fingerprint);
+    else if (app_cache)
+        atomic_store(&app_cache->owes_all, true);
     patient_unlock(&caches->merge_mutex);
 }
+
+bool cells_merge_all(Caches *caches, AppCache *app_cache)
+{
+    if (call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&caches->merge_mutex))
+        return false;
+    Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
+    const VkPipelineCache source = source_of(caches, caches->merged);
+    bool merged = merge_locked(caches, app_cache, 1, &source);
+    source_end(caches, caches->merged, source);
+    mark_end(mark);
+    patient_unlock(&caches->merge_mutex);
+    return merged;
+}
+
+/* ---- cells -------------------------------------------------------------------------------------- */
 
 /* The driver has these records from now on, by whatever fingerprints the store has them. */
 static void note_given(Caches *caches, const uint8_t *digests, uint32_t record_count)
@@ -104,7 +151,7 @@ static bool gives_back(Caches *caches, const uint8_t *data, size_t size)
         return known == GIVES_BACK;
     if (atomic_load_explicit(&caches->crash->suspects, memory_order_acquire))
         return true;
-    VkPipelineCache copy = driver_cache_create_from(caches->driver, data, size);
+    VkPipelineCache copy = driver_cache_create(caches->driver, data, size, true);
     if (copy == VK_NULL_HANDLE)
         return true;
     size_t content = 0;
@@ -117,27 +164,14 @@ static bool gives_back(Caches *caches, const uint8_t *data, size_t size)
     return gives;
 }
 
-VkPipelineCache cell_create(Caches *caches, const Element *element, bool one_thread)
+VkPipelineCache cell_create(Caches *caches, const Element *element)
 {
     Mark mark = mark_added(caches->crash, PYLAYER_MARK_CELL, element->kind, element->fingerprint);
-    VkPipelineCache cell = driver_cache_create(caches->driver, one_thread);
+    /* The threads that join a deferred operation use its cell together. */
+    bool one_thread = element->kind < PYLAYER_KIND_RAY_TRACING;
+    VkPipelineCache cell = driver_cache_create(caches->driver, NULL, 0, one_thread);
     mark_end(mark);
     return cell;
-}
-
-/* Sends a cell's data, which it owns, to policy. NULL: the driver put nothing into the cell. */
-static void send_cell(Caches *caches, PylayerCell *about, uint8_t *data, size_t size)
-{
-    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, caches->run->serial);
-    if (message) {
-        about->size = size;
-        about->data = data;
-        message->cell = *about;
-    } else {
-        free(data);
-    }
-    if (!mailbox_post_stored(message, QUEUE_BYTES, stored_wait_ns(caches->crash)))
-        count(&counters_of(caches->run)->totals.events_dropped, 1);
 }
 
 static void tell_unreadable(Caches *caches, const PylayerCell *about)
@@ -164,7 +198,7 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, Pyla
     if (full || !data) {
         fingerprints_note_merged(&caches->run->seen, about->fingerprint, 0);
         mark = mark_added(caches->crash, PYLAYER_MARK_CELL_MERGE, about->kind, about->fingerprint);
-        merge_cell(caches, cell, app_cache);
+        merge_cell(caches, cell, app_cache, about->fingerprint);
         mark_end(mark);
     }
     caches->driver->destroy_pipeline_cache(caches->driver->handle, cell, NULL);
@@ -174,37 +208,17 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, Pyla
         free(data);
         about->flags |= PYLAYER_CELL_EMPTY;
         if (!cell_is_of_a_link(about))
-            send_cell(caches, about, NULL, 0);
+            run_send_cell(caches->run, about, NULL, 0, stored_wait_ns(caches->crash));
     } else if (is_stored(caches, data, size, known)) {
         free(data);
         run_tell_creation(caches->run, about, PYLAYER_OUTCOME_COMPILED);
     } else {
-        send_cell(caches, about, data, size);
+        run_send_cell(caches->run, about, data, size, stored_wait_ns(caches->crash));
     }
     return full;
 }
 
-void cells_seed(Caches *caches, AppCache *app_cache)
-{
-    if (atomic_load(&app_cache->seeded) == atomic_load(&caches->generation))
-        return;
-    if (call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&caches->merge_mutex))
-        return;
-    /* Not while a thread compiles with the cache: the next miss tries again. */
-    if (cache_try_alone_locked(&app_cache->use)) {
-        Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
-        const VkPipelineCache annex = caches->merged_use.annex;
-        const VkPipelineCache sources[] = {cache_source(caches, caches->merged), cache_source(caches, annex)};
-        caches->driver->merge_pipeline_caches(caches->driver->handle, atomic_load(&app_cache->handle),
-                                              annex != VK_NULL_HANDLE ? 2 : 1, sources);
-        cache_source_end(caches, caches->merged, sources[0]);
-        cache_source_end(caches, annex, sources[1]);
-        mark_end(mark);
-        cache_alone_end_locked(&app_cache->use);
-        atomic_store(&app_cache->seeded, atomic_load(&caches->generation));
-    }
-    patient_unlock(&caches->merge_mutex);
-}
+/* ---- records ------------------------------------------------------------------------------------ */
 
 /* Returns how many caches the driver made of the records. */
 static uint32_t make_caches(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
@@ -213,33 +227,15 @@ static uint32_t make_caches(Caches *caches, const uint8_t *base, const uint64_t 
     uint32_t made = 0;
     const atomic_int *abandoned = &caches->loading.abandoned;
     for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(abandoned); i++) {
-        VkPipelineCache cache = driver_cache_create_from(caches->driver, base + offsets[i], sizes[i]);
+        VkPipelineCache cache = driver_cache_create(caches->driver, base + offsets[i], sizes[i], true);
         if (cache != VK_NULL_HANDLE)
             sources[made++] = cache;
     }
     return made;
 }
 
-bool cells_give(Caches *caches, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
-                const uint64_t *sizes, const uint8_t *digests, uint32_t record_count)
-{
-    VkPipelineCache sources[CELLS_MERGED_AT_ONCE];
-    Mark mark = mark_records(caches->crash, digests, record_count);
-    uint32_t made = make_caches(caches, base, offsets, sizes, record_count, sources);
-    bool given = false;
-    if (made && patient_lock(&caches->merge_mutex)) {
-        VkPipelineCache into = atomic_load(&app_cache->handle);
-        given = cache_merge_locked(caches, &app_cache->use, into, made, sources) == VK_SUCCESS;
-        patient_unlock(&caches->merge_mutex);
-    }
-    for (uint32_t i = 0; i < made; i++)
-        caches->driver->destroy_pipeline_cache(caches->driver->handle, sources[i], NULL);
-    mark_end(mark);
-    return given && made == record_count;
-}
-
-uint64_t cells_merge_records(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                             const uint8_t *digests, uint32_t record_count)
+uint64_t cells_merge_records(Caches *caches, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
+                             const uint64_t *sizes, const uint8_t *digests, uint32_t record_count)
 {
     Mark mark = mark_records(caches->crash, digests, record_count);
     VkPipelineCache sources[CELLS_MERGED_AT_ONCE];
@@ -247,14 +243,14 @@ uint64_t cells_merge_records(Caches *caches, const uint8_t *base, const uint64_t
     const atomic_int *abandoned = &caches->loading.abandoned;
     bool merged = false;
     if (made && !atomic_load(abandoned) && patient_lock(&caches->merge_mutex)) {
-        merged = merge_into_layer_locked(caches, made, sources);
+        merged = merge_locked(caches, app_cache, made, sources);
         patient_unlock(&caches->merge_mutex);
     }
     for (uint32_t i = 0; i < made; i++)
         caches->driver->destroy_pipeline_cache(caches->driver->handle, sources[i], NULL);
     mark_end(mark);
-    /* Also those that the driver refused: loading_refused keeps them from proving anything. */
-    if (atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed))
+    /* Also those that the driver refused. */
+    if (!app_cache && atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed))
         note_given(caches, digests, record_count);
     return merged ? made : 0;
 }

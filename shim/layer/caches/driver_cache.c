@@ -1,9 +1,9 @@
-/* driver_cache.c - see driver_cache.h */
-#include "caches/driver_cache.h"
-
+/* driver_cache.c - see caches.h */
 #include <stdlib.h>
 
-static VkPipelineCache create_cache(const Driver *driver, const void *data, size_t size, bool one_thread)
+#include "caches/caches.h"
+
+VkPipelineCache driver_cache_create(const Driver *driver, const void *data, size_t size, bool one_thread)
 {
     /* One thread at a time uses a cell, so the driver need not lock it. The flag needs the feature
      * (VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892). */
@@ -19,16 +19,6 @@ static VkPipelineCache create_cache(const Driver *driver, const void *data, size
     if (driver->create_pipeline_cache(driver->handle, &info, NULL, &cache) != VK_SUCCESS)
         return VK_NULL_HANDLE;
     return cache;
-}
-
-VkPipelineCache driver_cache_create(const Driver *driver, bool one_thread)
-{
-    return create_cache(driver, NULL, 0, one_thread);
-}
-
-VkPipelineCache driver_cache_create_from(const Driver *driver, const void *data, size_t size)
-{
-    return create_cache(driver, data, size, true);
 }
 
 /* The size may grow between the two calls (Vulkan, vkGetPipelineCacheData), hence the loop. */

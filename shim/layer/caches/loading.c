@@ -1,13 +1,12 @@
 /*
  * loading.c - merges stored records that policy hands over into the layer's cache.
  *
- * Only where the layer cannot read the store itself (caches/stored.h): in the first run after an update, with a policy
+ * Only where the layer cannot read the store itself (stored.c): in the first run after an update, with a policy
  * class.
  */
 #include "caches/caches.h"
 #include "frames/frames.h"
 #include "process/process.h"
-#include "caches/cells.h"
 
 int64_t loading_take(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                      const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count)
@@ -15,7 +14,6 @@ int64_t loading_take(Caches *caches, const uint8_t *base, const uint64_t *offset
     Loading *loading = &caches->loading;
     if (caches->merged == VK_NULL_HANDLE)
         return -1;
-    atomic_store(&loading->under_way, 1);
     if (record_count > 0)
         atomic_store(&caches->crash->holds_stored, true);
     for (uint64_t i = 0; i < record_count; i++)
@@ -23,8 +21,9 @@ int64_t loading_take(Caches *caches, const uint8_t *base, const uint64_t *offset
     loading->given += record_count;
     for (uint64_t i = 0; i < record_count && !atomic_load(&loading->abandoned); i += CELLS_MERGED_AT_ONCE) {
         uint64_t left = record_count - i;
-        loading->taken += cells_merge_records(caches, base, offsets + i, sizes + i, digests + i * PYLAYER_DIGEST_BYTES,
-                                              left < CELLS_MERGED_AT_ONCE ? (uint32_t)left : CELLS_MERGED_AT_ONCE);
+        loading->taken +=
+            cells_merge_records(caches, NULL, base, offsets + i, sizes + i, digests + i * PYLAYER_DIGEST_BYTES,
+                                left < CELLS_MERGED_AT_ONCE ? (uint32_t)left : CELLS_MERGED_AT_ONCE);
     }
     return 0;
 }
@@ -47,25 +46,11 @@ int64_t loading_done(Caches *caches)
     Loading *loading = &caches->loading;
     pthread_mutex_lock(&loading->mutex);
     int64_t taken = atomic_load(&loading->abandoned) ? -1 : (int64_t)loading->taken;
-    /* Before the load ends: threads read `refused` once they see that it is done. */
-    if (taken >= 0 && loading->taken < loading->given)
-        loading_refused(caches, loading->given - loading->taken);
-    atomic_store(&loading->under_way, 0);
+    if (taken >= 0)
+        count(&counters_of(caches->run)->totals.load_failed, loading->given - loading->taken);
     end_locked(loading);
     pthread_mutex_unlock(&loading->mutex);
     return taken;
-}
-
-void loading_refused(Caches *caches, uint64_t records)
-{
-    count(&counters_of(caches->run)->totals.load_failed, records);
-    atomic_store(&caches->loading.refused, true);
-}
-
-bool loading_is_under_way(const Caches *caches)
-{
-    return !atomic_load_explicit(&caches->loading.done, memory_order_relaxed) ||
-           atomic_load_explicit(&caches->loading.under_way, memory_order_relaxed);
 }
 
 void loading_abandon(Caches *caches)
@@ -77,14 +62,10 @@ void loading_abandon(Caches *caches)
     pthread_mutex_unlock(&loading->mutex);
 }
 
-/* Returns false if the driver refused a record: its pipeline is compiled again, and that miss says nothing about
- * probes. */
-static bool wholly_merged(Caches *caches)
+static bool wholly_merged(const Loading *loading)
 {
-    const Loading *loading = &caches->loading;
     return atomic_load_explicit(&loading->done, memory_order_acquire) &&
-           !atomic_load_explicit(&loading->abandoned, memory_order_relaxed) &&
-           !atomic_load_explicit(&loading->refused, memory_order_relaxed);
+           !atomic_load_explicit(&loading->abandoned, memory_order_relaxed);
 }
 
 /* Tells about a thread that waited for the store before it created a pipeline. */
@@ -101,7 +82,7 @@ bool loading_wait(Caches *caches)
 {
     Loading *loading = &caches->loading;
     if (atomic_load_explicit(&loading->done, memory_order_acquire))
-        return wholly_merged(caches);
+        return wholly_merged(loading);
     uint64_t give_up = atomic_load(&loading->begun_ns) + LOAD_WAIT_NS;
     uint64_t start = now_ns();
     if (start >= give_up)
@@ -116,5 +97,5 @@ bool loading_wait(Caches *caches)
     uint64_t duration = now_ns() - start;
     count(&counters_of(caches->run)->totals.load_wait_ns, duration);
     tell_wait(caches->run, duration);
-    return wholly_merged(caches);
+    return wholly_merged(loading);
 }

@@ -1,11 +1,9 @@
-/* own_data.c - see own_data.h */
+/* own_data.c - see caches.h */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
 #include "caches/caches.h"
-#include "caches/own_data.h"
-#include "caches/sketch.h"
 #include "crash/sentinel.h"
 #include "mailbox/mailbox.h"
 

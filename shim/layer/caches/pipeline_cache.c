@@ -2,12 +2,10 @@
  * pipeline_cache.c - the application's own VkPipelineCache objects. The application keeps the driver's handles. For
  * each, the layer keeps an AppCache with what merging into the cache needs.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
 #include "caches/caches.h"
-#include "caches/cells.h"
 
 static unsigned bucket_of(VkPipelineCache handle)
 {
@@ -28,14 +26,12 @@ AppCache *app_cache_find(Caches *caches, VkPipelineCache handle)
 static void describe_app_cache(AppCache *cache, CacheNumber number, VkPipelineCacheCreateFlags flags, bool from_data,
                                uint64_t data_id)
 {
-    cache->serial = number.serial;
-    cache->slot = number.slot;
-    cache->from_data = from_data;
+    cache->number = number;
     atomic_store(&cache->holds_unknown, from_data);
     cache->data_id = data_id;
-    cache->app_synchronized = flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT;
-    atomic_store(&cache->use.for_ever, false);
-    cache->use.synchronized_merge = flags & VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR;
+    atomic_store(&cache->owes_all, false);
+    atomic_store(&cache->used_for_ever, false);
+    cache->synchronized_merge = flags & VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR;
 }
 
 static AppCache *new_app_cache(void)
@@ -44,7 +40,7 @@ static AppCache *new_app_cache(void)
     if (!cache)
         return NULL;
     memset(cache, 0, sizeof *cache);
-    cache_use_init(&cache->use);
+    spread_lock_init(&cache->lock);
     shared_map_open(&cache->contents);
     return cache;
 }
@@ -60,7 +56,6 @@ void app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, V
         cache = cache->next;
     if (cache) {
         describe_app_cache(cache, number, flags, from_data, data_id);
-        atomic_store(&cache->seeded, 0);
         atomic_store_explicit(&cache->handle, handle, memory_order_release);
     } else if ((cache = new_app_cache())) {
         describe_app_cache(cache, number, flags, from_data, data_id);
@@ -71,17 +66,66 @@ void app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, V
     pthread_mutex_unlock(&caches->apps_mutex);
 }
 
+void app_cache_forget(AppCache *app_cache)
+{
+    if (spread_try_write(&app_cache->contents.lock)) {
+        number_map_free(&app_cache->contents.numbers);
+        spread_unlock_write(&app_cache->contents.lock);
+    }
+    atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
+}
+
 void app_caches_free(Caches *caches)
 {
     for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++) {
         AppCache *cache = atomic_load(&caches->apps[i]);
         while (cache) {
             AppCache *next = cache->next;
-            cache_drop_annex(caches, &cache->use);
-            cache_use_destroy(&cache->use);
+            spread_lock_destroy(&cache->lock);
             shared_map_close(&cache->contents);
             free(cache);
             cache = next;
         }
     }
+}
+
+/* ---- what belongs into them --------------------------------------------------------------------- */
+
+/* A cache with more gets all of the layer's when somebody looks. */
+#define MOST_CONTENTS 65536
+
+enum Content { ABSENT, OWED, THERE };
+
+bool app_cache_owes(AppCache *app_cache, uint64_t fingerprint)
+{
+    if (fingerprint && shared_map_find(&app_cache->contents, fingerprint) != ABSENT)
+        return true;
+    if (fingerprint)
+        shared_map_put(&app_cache->contents, fingerprint, OWED, MOST_CONTENTS);
+    if (!fingerprint || shared_map_find(&app_cache->contents, fingerprint) == ABSENT)
+        atomic_store(&app_cache->owes_all, true);
+    return false;
+}
+
+void app_cache_holds(AppCache *app_cache, uint64_t fingerprint)
+{
+    if (fingerprint)
+        shared_map_put(&app_cache->contents, fingerprint, THERE, MOST_CONTENTS);
+}
+
+uint64_t *app_cache_take_owed(AppCache *app_cache, size_t *count)
+{
+    SharedMap *contents = &app_cache->contents;
+    *count = 0;
+    if (!spread_try_write(&contents->lock))
+        return NULL;
+    NumberMap *numbers = &contents->numbers;
+    uint64_t *owed = numbers->used > 0 ? malloc(numbers->used * sizeof *owed) : NULL;
+    for (size_t i = 0; owed && i < numbers->capacity; i++)
+        if (numbers->slots[i].key && numbers->slots[i].value == OWED) {
+            numbers->slots[i].value = THERE;
+            owed[(*count)++] = numbers->slots[i].key;
+        }
+    spread_unlock_write(&contents->lock);
+    return owed;
 }

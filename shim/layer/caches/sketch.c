@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "caches/sketch.h"
+#include "caches/caches.h"
 
 #define FIRST_PIECE_BYTES 256u
 #define PIECES_PER_DOUBLING 64u

@@ -1,4 +1,4 @@
-/* stored.c - see stored.h */
+/* stored.c - see caches.h */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -9,16 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "caches/stored.h"
-#include "caches/cache_history.h"
 #include "caches/caches.h"
-#include "caches/cells.h"
-#include "crash/sentinel_file.h"
-#include "crash/suspects.h"
+#include "crash/sentinel.h"
+#include "crash/crash.h"
 #include "process/process.h"
 #include "process/trusted.h"
-#include "run/counters.h"
-#include "store/patient_read.h"
+#include "run/run.h"
+#include "store/store.h"
 
 /* What is read at once, from the record that is wanted: pipelines that were stored together are created together. A
  * read for few records means a merge for few, and nobody looks into the cache during a merge. Three records a read, of
@@ -109,17 +106,22 @@ typedef struct Chunk {
     bool damaged;    /* a record did not verify */
 } Chunk;
 
+/* Returns the bytes that so many records take on average, within limits. */
+static size_t bytes_of(const StoredFile *file, uint64_t records, size_t least)
+{
+    uint64_t bytes = file->entry_count ? file->size / file->entry_count * records : 0;
+    return bytes < least ? least : bytes < FETCH_BYTES_MOST ? bytes : FETCH_BYTES_MOST;
+}
+
 static size_t fetch_bytes(const StoredFile *file)
 {
-    uint64_t bytes = file->entry_count ? file->size / file->entry_count * FETCH_RECORDS : 0;
-    return bytes < FETCH_BYTES_LEAST ? FETCH_BYTES_LEAST : bytes < FETCH_BYTES_MOST ? bytes : FETCH_BYTES_MOST;
+    return bytes_of(file, FETCH_RECORDS, FETCH_BYTES_LEAST);
 }
 
 /* Half as much again as these records take on average: most need no second read. */
 static size_t record_bytes(const StoredFile *file, uint32_t records)
 {
-    uint64_t bytes = file->entry_count ? file->size / file->entry_count * records * 3 / 2 : 0;
-    return bytes < RECORD_BYTES_LEAST ? RECORD_BYTES_LEAST : bytes < FETCH_BYTES_MOST ? bytes : FETCH_BYTES_MOST;
+    return bytes_of(file, (records * 3 + 1) / 2, RECORD_BYTES_LEAST);
 }
 
 static Chunk chunk_at(Stored *stored, Place place)
@@ -293,13 +295,12 @@ static void give_slice(Caches *caches, const Chunk *chunk, const Slice *slice)
     PylayerCounters *totals = &counters_of(caches->run)->totals;
     atomic_store(&caches->crash->holds_stored, true);
     uint64_t taken =
-        cells_merge_records(caches, chunk->data, slice->offsets, slice->sizes, slice->digests, slice->count);
+        cells_merge_records(caches, NULL, chunk->data, slice->offsets, slice->sizes, slice->digests, slice->count);
     for (uint32_t i = 0; i < slice->count; i++) {
         fingerprints_note_merged(&caches->run->seen, slice->fingerprints[i], slice->known[i]);
         count(&totals->fetched_bytes, slice->sizes[i]);
     }
-    if (taken < slice->count)
-        loading_refused(caches, slice->count - taken);
+    count(&totals->load_failed, slice->count - taken);
     count(&totals->fetched, taken);
     count(&totals->fetched_compile_ns, slice->compile_ns);
     note_given(caches, slice->places, slice->count);
@@ -449,13 +450,16 @@ static size_t give_some(Caches *caches, AppCache *app_cache, const Place *places
             *all &= !is_cell;
         done++;
     }
-    *all &= done > 0 && (slice.count == 0 || cells_give(caches, app_cache, chunk.data, slice.offsets, slice.sizes,
-                                                        slice.digests, slice.count));
+    *all &=
+        done > 0 && (slice.count == 0 || cells_merge_records(caches, app_cache, chunk.data, slice.offsets, slice.sizes,
+                                                             slice.digests, slice.count) == slice.count);
     release_chunk(&caches->store->stored, &chunk);
     return done > 0 ? done : 1;
 }
 
-bool stored_give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerprints, size_t count)
+/* Gives an application's cache all stored cells with these fingerprints, and no others: the cache then holds what it would
+ * hold without the layer. Returns false if it lacks one of them. */
+static bool give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerprints, size_t count)
 {
     Stored *stored = &caches->store->stored;
     if (!atomic_load_explicit(&stored->open, memory_order_relaxed))
@@ -477,4 +481,15 @@ bool stored_give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerp
     free(found.places);
     cancellation_restore(cancellation);
     return all;
+}
+
+void stored_settle(Caches *caches, AppCache *app_cache)
+{
+    size_t count;
+    uint64_t *owed = app_cache_take_owed(app_cache, &count);
+    if (count > 0 && !give_to(caches, app_cache, owed, count))
+        atomic_store(&app_cache->owes_all, true);
+    free(owed);
+    if (atomic_exchange(&app_cache->owes_all, false) && !cells_merge_all(caches, app_cache))
+        atomic_store(&app_cache->owes_all, true);
 }

@@ -2,8 +2,30 @@
 #ifndef PYLAYER_CRASH_H
 #define PYLAYER_CRASH_H
 
-#include "crash/added_calls.h"
 #include "mailbox/mailbox.h"
+#include "store/verdicts.h"
+
+/*
+ * The calls to the driver that the layer adds to what the application asked for, and which of them are switched off on a
+ * device.
+ *
+ * Without the layer a program would not make them, so a driver's fault in one of them must not cost more than one
+ * crash: NVIDIA's driver (580.159.04) crashes in vkGetPipelineKeyKHR and in vkCreatePipelineBinariesKHR for some
+ * pipelines (measured). Each is marked in the crash sentinel. When a process dies in one, later processes switch it off
+ * for that kind of pipeline.
+ */
+typedef struct AddedCalls {
+    atomic_uint off[PYLAYER_MARK_END - PYLAYER_MARK_ADDED]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
+} AddedCalls;
+
+/* Returns false if the layer adds no such call, or if there is no such kind. */
+bool call_switch_off(AddedCalls *calls, unsigned call, unsigned kind);
+
+/* Of the calls that are switched off together (call_switch_off), ask for the first: KEY, CELL. */
+static inline bool call_is_off(const AddedCalls *calls, enum PylayerMarkedCall call, unsigned kind)
+{
+    return atomic_load_explicit(&calls->off[call - PYLAYER_MARK_ADDED], memory_order_relaxed) >> kind & 1;
+}
 
 typedef struct Crash {
     AddedCalls added_calls;              /* which of them are switched off */
@@ -22,5 +44,16 @@ static inline int64_t stored_wait_ns(const Crash *crash)
 {
     return crash->lost || atomic_load_explicit(&crash->suspects, memory_order_acquire) ? FLUSH_WAIT_NS : 0;
 }
+
+/* ---- suspects.c: stored records, and pipelines, over which an earlier process died ---------------- */
+
+/* Copies the list. Returns false if memory is short or a list was set before. */
+bool suspects_set(Crash *crash, const uint64_t *fingerprints, uint64_t count, uint32_t kinds);
+/* The same for what settled verdicts name, records included. Call it before any pipeline is created. */
+bool suspects_take(Crash *crash, const Verdicts *verdicts);
+bool suspects_find(const Crash *crash, uint64_t fingerprint, enum PylayerPipelineKind kind);
+/* Returns true if the driver must not get this record. */
+bool suspects_find_record(const Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+void suspects_free(Crash *crash);
 
 #endif

@@ -135,18 +135,15 @@ static PylayerMark *marks_of(Crash *crash)
 
 static Mark mark_ids(Crash *crash, uint32_t call, unsigned kind, const uint64_t *ids, unsigned id_count)
 {
-    Mark mark = {0};
-    PylayerMark *marks = marks_of(crash);
-    PylayerMark *taken = marks ? take_mark(marks) : NULL;
+    PylayerMark *marks = marks_of(crash), *taken = marks ? take_mark(marks) : NULL;
     if (!taken)
-        return mark;
+        return NULL;
     taken->kind = (uint16_t)kind;
     taken->cache = 0;
     taken->id_count = (uint16_t)id_count;
     memcpy(taken->ids, ids, id_count * sizeof *ids);
     set_call(taken, call);
-    mark.taken[0] = taken;
-    return mark;
+    return taken;
 }
 
 Mark mark_records(Crash *crash, const uint8_t *digests, uint32_t record_count)
@@ -158,14 +155,9 @@ Mark mark_records(Crash *crash, const uint8_t *digests, uint32_t record_count)
     return mark_ids(crash, PYLAYER_MARK_RECORDS, 0, ids, id_count);
 }
 
-Mark mark_application_data(Crash *crash, uint64_t data_id)
+Mark mark_application(Crash *crash, enum PylayerMarkedCall call, const uint64_t *data_ids, unsigned id_count)
 {
-    return data_id ? mark_ids(crash, PYLAYER_MARK_APPLICATION, 0, &data_id, 1) : (Mark){0};
-}
-
-Mark mark_merge(Crash *crash, const uint64_t *data_ids, unsigned id_count)
-{
-    return id_count ? mark_ids(crash, PYLAYER_MARK_MERGE, 0, data_ids, id_count) : (Mark){0};
+    return id_count ? mark_ids(crash, call, 0, data_ids, id_count) : NULL;
 }
 
 Mark mark_added(Crash *crash, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint)
@@ -176,38 +168,29 @@ Mark mark_added(Crash *crash, enum PylayerMarkedCall call, unsigned kind, uint64
 Mark mark_pipelines(Crash *crash, const Element *elements, uint32_t count, uint64_t data_id, bool foreign,
                     bool may_compile)
 {
-    Mark mark;
-    unsigned taken_count = 0;
     foreign = foreign && atomic_load_explicit(&crash->holds_stored, memory_order_relaxed);
-    PylayerMark *marks = foreign || data_id ? marks_of(crash) : NULL;
-    for (uint32_t first = 0; marks && first < count && taken_count < MARKS_PER_CALL; first += PYLAYER_MARK_IDS) {
-        PylayerMark *taken = take_mark(marks);
-        if (!taken)
-            break;
-        uint32_t left = count - first;
-        taken->kind = (uint16_t)(elements ? elements[first].kind : 0);
-        taken->id_count = (uint16_t)(!elements ? 0 : left < PYLAYER_MARK_IDS ? left : PYLAYER_MARK_IDS);
-        taken->cache = data_id;
-        for (unsigned i = 0; i < taken->id_count; i++)
-            taken->ids[i] = elements[first + i].fingerprint;
-        set_call(taken, may_compile ? PYLAYER_MARK_COMPILE : PYLAYER_MARK_PIPELINES);
-        mark.taken[taken_count++] = taken;
-    }
-    if (taken_count < MARKS_PER_CALL)
-        mark.taken[taken_count] = NULL;
-    return mark;
+    PylayerMark *marks = foreign || data_id ? marks_of(crash) : NULL, *taken = marks ? take_mark(marks) : NULL;
+    if (!taken)
+        return NULL;
+    taken->kind = (uint16_t)(elements ? elements->kind : 0);
+    taken->cache = data_id;
+    taken->id_count = (uint16_t)(!elements ? 0 : count < PYLAYER_MARK_IDS ? count : PYLAYER_MARK_IDS);
+    for (unsigned i = 0; i < taken->id_count; i++)
+        taken->ids[i] = elements[i].fingerprint;
+    set_call(taken, may_compile ? PYLAYER_MARK_COMPILE : PYLAYER_MARK_PIPELINES);
+    return taken;
 }
 
 void mark_end(Mark mark)
 {
-    for (unsigned i = 0; i < MARKS_PER_CALL && mark.taken[i]; i++)
-        set_call(mark.taken[i], PYLAYER_MARK_NONE);
+    if (mark)
+        set_call(mark, PYLAYER_MARK_NONE);
 }
 
 void mark_end_created(Mark mark)
 {
-    for (unsigned i = 0; i < MARKS_PER_CALL && mark.taken[i]; i++)
-        mark.taken[i]->used += mark.taken[i]->call == PYLAYER_MARK_PIPELINES;
+    if (mark)
+        mark->used += mark->call == PYLAYER_MARK_PIPELINES;
     mark_end(mark);
 }
 

@@ -16,13 +16,11 @@
 #define PYLAYER_SENTINEL_H
 
 #include "crash/crash.h"
+#include "store/store.h"
 #include "vulkan/create_info.h"
 
-/* The marks of one call. All NULL: the call is not watched. */
-#define MARKS_PER_CALL 8
-typedef struct Mark {
-    PylayerMark *taken[MARKS_PER_CALL];
-} Mark;
+/* The mark of one call. NULL: the call is not watched. */
+typedef PylayerMark *Mark;
 
 /* Returns 0 on success, -1 on failure, and -2 if writing to a mapped page may raise SIGBUS when the disk is full. */
 int sentinel_open(Crash *crash, int fd);
@@ -30,10 +28,9 @@ int sentinel_open(Crash *crash, int fd);
 void sentinel_close(Crash *crash);
 
 Mark mark_records(Crash *crash, const uint8_t *digests, uint32_t record_count);
-Mark mark_application_data(Crash *crash, uint64_t data_id);
-/* data_ids: AppCache::data_id of the merged caches, at most PYLAYER_MARK_IDS of them. */
-Mark mark_merge(Crash *crash, const uint64_t *data_ids, unsigned id_count);
-/* elements: those of one call; NULL if what the call creates is not known. data_id: of the application's cache.
+/* APPLICATION or MERGE. data_ids: AppCache::data_id of the caches, at most PYLAYER_MARK_IDS of them. */
+Mark mark_application(Crash *crash, enum PylayerMarkedCall call, const uint64_t *data_ids, unsigned id_count);
+/* elements: those of one call, of which the first are named; NULL if what the call creates is not known. data_id: of the application's cache.
  * foreign: the driver also probes stored data outside the application's cache. */
 Mark mark_pipelines(Crash *crash, const Element *elements, uint32_t count, uint64_t data_id, bool foreign,
                     bool may_compile);
@@ -51,5 +48,13 @@ void sentinel_forget(Crash *crash);
 
 /* Returns the beginning of a digest, which marks store. */
 uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+
+/* ---- sentinel_file.c: its file, where the layer makes it and not policy: pylayer/store/sentinel.py --- */
+
+/* Makes and maps the file in the device's folder, or in the runtime directory (Stored::outside): if `outside` is set, or if
+ * a write to a mapped page may fail in the folder. Returns false if neither can be done. */
+bool sentinel_create(Crash *crash, Store *store, const char *folder, FileHeader header, bool outside);
+/* Deletes the file if the layer made it. */
+void sentinel_remove(Crash *crash);
 
 #endif

@@ -1,7 +1,5 @@
-/* sentinel_file.c - see sentinel_file.h */
+/* sentinel_file.c - see sentinel.h */
 #define _GNU_SOURCE
-#include "crash/sentinel_file.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +8,13 @@
 #include "../../../build/driver_variables.h"
 #include "crash/sentinel.h"
 #include "process/process.h"
-#include "store/live_file.h"
-#include "store/own_file.h"
+#include "store/store.h"
 #include "store/run_file.h"
 
 static bool begins_with(const char *variable, const char *const *beginnings, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0)
+        if (name_begins(variable, beginnings[i]))
             return true;
     return false;
 }

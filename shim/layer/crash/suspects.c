@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "crash/sentinel.h"
-#include "crash/suspects.h"
 
 typedef struct Suspects {
     uint32_t kinds; /* bit mask of the kinds of suspects whose fingerprint is unknown */
@@ -93,4 +92,28 @@ bool suspects_find_record(const Crash *crash, const uint8_t digest[PYLAYER_DIGES
 void suspects_free(Crash *crash)
 {
     free(atomic_load(&crash->suspects));
+}
+
+/* ---- added calls --------------------------------------------------------------------------------- */
+
+/* One of them is useless without the others. */
+static unsigned first_of_its_group(unsigned call)
+{
+    switch (call) {
+    case PYLAYER_MARK_BINARIES:
+    case PYLAYER_MARK_BINARY_DATA:
+        return PYLAYER_MARK_KEY;
+    case PYLAYER_MARK_CELL_MERGE:
+        return PYLAYER_MARK_CELL;
+    default:
+        return call;
+    }
+}
+
+bool call_switch_off(AddedCalls *calls, unsigned call, unsigned kind)
+{
+    if (call < PYLAYER_MARK_ADDED || call >= PYLAYER_MARK_END || kind >= PYLAYER_KIND_COUNT)
+        return false;
+    atomic_fetch_or(&calls->off[first_of_its_group(call) - PYLAYER_MARK_ADDED], 1u << kind);
+    return true;
 }

@@ -5,15 +5,14 @@
 #include "binaries/binaries.h"
 #include "caches/caches.h"
 #include "crash/crash.h"
-#include "device/deferred_operations.h"
 #include "driver/driver.h"
 #include "run/run.h"
 #include "shaders/shaders.h"
 #include "state/state.h"
 #include "store/store.h"
-#include "vulkan/pnext.h"
 
 typedef struct Device {
+    struct Device *next; /* of all devices (devices.c) */
     Driver driver;
     struct Instance *instance;
     VkPhysicalDevice physical;
@@ -24,14 +23,12 @@ typedef struct Device {
     State state;
     Caches caches;
     Binaries binaries;
-    DeferredOperations deferred;
-    SaidUnknown said_unknown;
 
     /* Held while the policy thread runs a command on this device. vkDestroyDevice waits for it. */
     pthread_mutex_t command_mutex;
 } Device;
 
 /* The members of a PipelineCall (create_info.h) that are the device's. */
-#define CALL_OF(device_) .driver = &(device_)->driver, .said_unknown = &(device_)->said_unknown, .device = (device_)
+#define CALL_OF(device_) .driver = &(device_)->driver, .device = (device_)
 
 #endif

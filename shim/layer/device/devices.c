@@ -1,21 +1,14 @@
 /* devices.c - see devices.h */
 #include "device/devices.h"
 
-#include <stdlib.h>
-
 #include "crash/sentinel.h"
-#include "crash/sentinel_file.h"
-#include "device/device.h"
-#include "device/ending.h"
 #include "mailbox/mailbox.h"
-#include "process/patience.h"
+#include "process/spread_lock.h"
 #include "process/process.h"
+#include "store/run_file.h"
 
 static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct DeviceNode {
-    Device *device;
-    struct DeviceNode *next;
-} *devices;
+static Device *devices;
 static bool commands_ended;
 
 /* exit() waits no longer than this for a command. A command that takes longer hangs in the driver. */
@@ -25,9 +18,9 @@ Device *device_command_begin(uint64_t serial)
 {
     Device *found = NULL;
     pthread_mutex_lock(&devices_mutex);
-    for (struct DeviceNode *node = devices; node && !found && !commands_ended; node = node->next)
-        if (node->device->run.serial == serial)
-            found = node->device;
+    for (Device *device = devices; device && !found && !commands_ended; device = device->next)
+        if (device->run.serial == serial)
+            found = device;
     if (found)
         pthread_mutex_lock(&found->command_mutex);
     pthread_mutex_unlock(&devices_mutex);
@@ -55,8 +48,8 @@ bool devices_can_be_used(void)
         return false;
     bool free_ones = true;
     pthread_mutex_lock(&devices_mutex);
-    for (struct DeviceNode *node = devices; node && free_ones; node = node->next)
-        free_ones = locks_can_be_had(node->device);
+    for (Device *device = devices; device && free_ones; device = device->next)
+        free_ones = locks_can_be_had(device);
     pthread_mutex_unlock(&devices_mutex);
     return free_ones;
 }
@@ -67,10 +60,10 @@ void devices_exit_begins(void)
     if (!mutex_can_be_had(&devices_mutex))
         return;
     pthread_mutex_lock(&devices_mutex);
-    for (struct DeviceNode *node = devices; node; node = node->next)
-        if (pthread_mutex_trylock(&node->device->command_mutex) == 0) {
-            sentinel_forget(&node->device->crash);
-            pthread_mutex_unlock(&node->device->command_mutex);
+    for (Device *device = devices; device; device = device->next)
+        if (pthread_mutex_trylock(&device->command_mutex) == 0) {
+            sentinel_forget(&device->crash);
+            pthread_mutex_unlock(&device->command_mutex);
         }
     pthread_mutex_unlock(&devices_mutex);
 }
@@ -78,29 +71,42 @@ void devices_exit_begins(void)
 void devices_stop_loading(void)
 {
     pthread_mutex_lock(&devices_mutex);
-    for (struct DeviceNode *node = devices; node; node = node->next)
-        loading_abandon(&node->device->caches);
+    for (Device *device = devices; device; device = device->next)
+        loading_abandon(&device->caches);
     pthread_mutex_unlock(&devices_mutex);
 }
 
 void devices_policy_ended(void)
 {
     pthread_mutex_lock(&devices_mutex);
-    for (struct DeviceNode *node = devices; node; node = node->next) {
-        if (atomic_load(&node->device->store.stored.open))
-            loading_end(&node->device->caches); /* the layer goes on reading */
+    for (Device *device = devices; device; device = device->next) {
+        if (atomic_load(&device->store.stored.open))
+            loading_end(&device->caches); /* the layer goes on reading */
         else
-            loading_abandon(&node->device->caches);
+            loading_abandon(&device->caches);
     }
     pthread_mutex_unlock(&devices_mutex);
+}
+
+bool device_ends_quietly(Device *device)
+{
+    /* Policy asks the device what it counted, so it cannot wait until exit(). */
+    if (mailbox_is_open() && device->store.has_undecided)
+        return false;
+    if (!mailbox_withdraw(device->run.serial, device->store.wants_work))
+        return false;
+    if (!atomic_load(&device->run.written)) /* a program may destroy its devices after exit() has called the layer */
+        uses_write(&device->store);
+    run_file_write(&device->store);
+    return true;
 }
 
 bool devices_end_quietly(void)
 {
     bool all = true;
     pthread_mutex_lock(&devices_mutex);
-    for (struct DeviceNode *node = devices; node; node = node->next)
-        all &= !(node->device->store.wants_work && mailbox_is_open()) && device_ends_quietly(node->device);
+    for (Device *device = devices; device; device = device->next)
+        all &= !(device->store.wants_work && mailbox_is_open()) && device_ends_quietly(device);
     pthread_mutex_unlock(&devices_mutex);
     return all;
 }
@@ -110,28 +116,22 @@ void devices_end_commands(void)
     uint64_t end = now_ns() + COMMAND_END_NS;
     pthread_mutex_lock(&devices_mutex);
     commands_ended = true;
-    for (struct DeviceNode *node = devices; node; node = node->next) {
+    for (Device *device = devices; device; device = device->next) {
         uint64_t now = now_ns();
-        bool hangs = !mutex_lock_within(&node->device->command_mutex, now < end ? end - now : 0);
-        if (!hangs)
-            pthread_mutex_unlock(&node->device->command_mutex);
-        if (!hangs)
-            sentinel_remove(&node->device->crash);
+        if (!mutex_lock_within(&device->command_mutex, now < end ? end - now : 0))
+            continue; /* it hangs */
+        pthread_mutex_unlock(&device->command_mutex);
+        sentinel_remove(&device->crash);
     }
     pthread_mutex_unlock(&devices_mutex);
 }
 
-bool devices_add(Device *device)
+void devices_add(Device *device)
 {
-    struct DeviceNode *node = malloc(sizeof *node);
-    if (!node)
-        return false;
-    node->device = device;
     pthread_mutex_lock(&devices_mutex);
-    node->next = devices;
-    devices = node;
+    device->next = devices;
+    devices = device;
     pthread_mutex_unlock(&devices_mutex);
-    return true;
 }
 
 /* If policy's command on a device has not returned this long after vkDestroyDevice stopped loading, the driver
@@ -141,14 +141,11 @@ bool devices_add(Device *device)
 bool devices_remove(Device *device)
 {
     pthread_mutex_lock(&devices_mutex);
-    for (struct DeviceNode **at = &devices; *at; at = &(*at)->next) {
-        if ((*at)->device == device) {
-            struct DeviceNode *node = *at;
-            *at = node->next;
-            free(node);
-            break;
-        }
-    }
+    Device **link = &devices;
+    while (*link && *link != device)
+        link = &(*link)->next;
+    if (*link)
+        *link = device->next;
     pthread_mutex_unlock(&devices_mutex);
     if (!mutex_lock_within(&device->command_mutex, COMMAND_WAIT_NS))
         return false;

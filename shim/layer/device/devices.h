@@ -4,8 +4,7 @@
 
 #include "device/device.h"
 
-/* Returns false if memory is short. */
-bool devices_add(Device *device);
+void devices_add(Device *device);
 /* Removes the device from the list. Returns false if a command that began before is still in the driver. */
 bool devices_remove(Device *device);
 /* Returns the device with its command mutex held; NULL if it is gone. Policy thread only. */
@@ -20,6 +19,9 @@ void devices_exit_begins(void);
 void devices_stop_loading(void);
 /* Nobody waits any longer for what policy would hand over. */
 void devices_policy_ended(void);
+/* For a process in which policy never started: writes what a device leaves in the store. Returns false if policy has to do
+ * that, because it was started or may clear evidence about the driver. */
+bool device_ends_quietly(Device *device);
 /* At exit(): writes the runs' files of all devices and returns true, if none of them needs policy. */
 bool devices_end_quietly(void);
 void devices_end_commands(void);

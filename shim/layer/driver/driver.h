@@ -20,4 +20,7 @@ typedef struct Driver {
     PFN_vkGetShaderModuleCreateInfoIdentifierEXT get_code_identifier;
 } Driver;
 
+/* Returns the memory that the driver's device uses in place of the application's callbacks: allocator.c. */
+const VkAllocationCallbacks *own_allocator(void);
+
 #endif

@@ -14,49 +14,33 @@ static Device *find_device(VkDevice handle)
     return dispatch_find(&device_table, dispatch_key(handle));
 }
 
-/* Only the first call writes: threads that create pipelines read the flag. */
-static void note_use_of_binaries(Binaries *binaries)
-{
-    if (!atomic_load_explicit(&binaries->app_keeps, memory_order_relaxed))
-        atomic_store_explicit(&binaries->app_keeps, true, memory_order_relaxed);
-}
-
 /* ---- data -------------------------------------------------------------------------------------- */
 
 /* Has policy hand over what the program read in earlier runs, once, when the first data comes. */
 static void learn_history(Binaries *binaries)
 {
-    BinaryHistory *history = &binaries->history;
-    pthread_mutex_lock(&history->asking);
-    if (!history->asked) {
+    pthread_mutex_lock(&binaries->asking);
+    if (!binaries->asked) {
         binaries_global_key(binaries);
         PylayerMessage *message = message_new(PYLAYER_MSG_BINARIES_PASSED, binaries->run->serial);
         mailbox_request(message, LOAD_WAIT_NS);
         message_done(message);
-        history->asked = true;
+        binaries->asked = true;
     }
-    pthread_mutex_unlock(&history->asking);
+    pthread_mutex_unlock(&binaries->asking);
 }
 
 /* Returns true if the driver may get this data. */
 static bool admit(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, const VkPipelineBinaryDataKHR *data)
 {
-    count(&counters_of(binaries->run)->totals.application_binaries, 1);
-    switch (binary_history_judge(binaries, key, data)) {
-    case BINARY_ATTESTED:
-        count(&counters_of(binaries->run)->totals.binaries_attested, 1);
-        return true;
-    case BINARY_UNKNOWN:
-        /* No driver gives empty data, and RADV crashes on it (measured). */
-        return data->dataSize > 0 && data->pData;
-    case BINARY_STALE:
-        count(&counters_of(binaries->run)->totals.binaries_stale, 1);
-        return false;
-    case BINARY_ALTERED:
-        break;
-    }
-    count(&counters_of(binaries->run)->totals.binaries_altered, 1);
-    return false;
+    PylayerCounters *totals = &counters_of(binaries->run)->totals;
+    enum BinaryOutcome outcome = binary_history_judge(binaries, key, data);
+    count(&totals->application_binaries, 1);
+    count(&totals->binaries_attested, outcome == BINARY_ATTESTED);
+    count(&totals->binaries_stale, outcome == BINARY_STALE);
+    count(&totals->binaries_altered, outcome == BINARY_ALTERED);
+    /* No driver gives empty data, and RADV crashes on it (measured). */
+    return outcome == BINARY_ATTESTED || (outcome == BINARY_UNKNOWN && data->dataSize > 0 && data->pData);
 }
 
 /* Creates all binaries, or none if the driver must not get one of them. */
@@ -91,7 +75,7 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
 static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCreateInfoKHR *info,
                                         const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
 {
-    note_use_of_binaries(&device->binaries);
+    atomic_store_explicit(&device->binaries.app_keeps, true, memory_order_relaxed);
     /* VUID-VkPipelineBinaryCreateInfoKHR-device-09610: the layer may have switched the driver's internal cache off. */
     if (device->binaries.internal_cache)
         return device->driver.create_pipeline_binaries(device->driver.handle, info, allocator, out);
@@ -106,7 +90,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineKeyKHR(VkDevice handle, const Vk
 {
     Device *device = find_device(handle);
     if (info)
-        note_use_of_binaries(&device->binaries);
+        atomic_store_explicit(&device->binaries.app_keeps, true, memory_order_relaxed);
     return device->driver.get_pipeline_key(handle, info, key);
 }
 

@@ -1,8 +1,4 @@
 /* pipeline_caches.c - the hooks of the commands for VkPipelineCache */
-#include "caches/cells.h"
-#include "caches/contents.h"
-#include "caches/loading.h"
-#include "caches/own_data.h"
 #include "crash/sentinel.h"
 #include "device/device.h"
 #include "driver/dispatch.h"
@@ -32,7 +28,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     OwnData data;
     bool refused = own_data_is_refused(&device->caches, &data, number, info);
     bool mends = device->run.plan.check_caches && !device->run.plan.report_caches;
-    Mark mark = mark_application_data(&device->crash, data.id);
+    Mark mark = mark_application(&device->crash, PYLAYER_MARK_APPLICATION, &data.id, data.id != 0);
     VkResult result = device->driver.create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
     mark_end(mark);
     if (may_refuse_data(result) && !refused && info->initialDataSize > 0 && mends) {
@@ -58,9 +54,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
         /* Another thread may be merging into this cache: wait for its end. */
         if (!patient_lock(&device->caches.merge_mutex))
             return; /* a merge hangs, perhaps with this cache: the cache and its entry stay */
-        cache_drop_annex(&device->caches, &app_cache->use);
-        contents_forget(app_cache);
-        atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
+        app_cache_forget(app_cache);
         patient_unlock(&device->caches.merge_mutex);
     }
     device->driver.destroy_pipeline_cache(handle, cache, allocator);
@@ -72,14 +66,14 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(&device->caches, cache);
     if (app_cache)
-        contents_settle(&device->caches, app_cache);
-    if (app_cache && !cache_use_begin(&app_cache->use, true))
+        stored_settle(&device->caches, app_cache);
+    if (app_cache && !spread_lock_read(&app_cache->lock, true))
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result = device->driver.get_pipeline_cache_data(handle, cache, size, data);
     PylayerCacheRead read = {0};
     if (app_cache) {
-        read = (PylayerCacheRead){.cache = app_cache->serial, .slot = app_cache->slot};
-        cache_use_end(&device->caches, &app_cache->use, cache, true);
+        read = (PylayerCacheRead){.cache = app_cache->number.serial, .slot = app_cache->number.slot};
+        spread_unlock_read(&app_cache->lock, true);
     }
     if (app_cache && device->run.plan.check_caches && data && *size > 0 &&
         (result == VK_SUCCESS || result == VK_INCOMPLETE)) {
@@ -88,19 +82,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
         own_data_tell_read(&device->caches, read, data);
     }
     return result;
-}
-
-/* The source's annex has pipelines that the source lacks because another thread still compiles with the source. */
-static void merge_annex_of(Caches *caches, VkPipelineCache destination, VkPipelineCache source)
-{
-    AppCache *from = app_cache_find(caches, source);
-    if (!from || from->use.annex == VK_NULL_HANDLE || call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0))
-        return;
-    Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
-    const VkPipelineCache annex = cache_source(caches, from->use.annex);
-    caches->driver->merge_pipeline_caches(caches->driver->handle, destination, 1, &annex);
-    cache_source_end(caches, from->use.annex, annex);
-    mark_end(mark);
 }
 
 static Mark mark_merged_data(Caches *caches, VkPipelineCache destination, uint32_t source_count,
@@ -113,7 +94,7 @@ static Mark mark_merged_data(Caches *caches, VkPipelineCache destination, uint32
         if (cache && cache->data_id)
             data_ids[found++] = cache->data_id;
     }
-    return mark_merge(caches->crash, data_ids, found);
+    return mark_application(caches->crash, PYLAYER_MARK_MERGE, data_ids, found);
 }
 
 static void settle_sources(Caches *caches, uint32_t source_count, const VkPipelineCache *sources)
@@ -121,7 +102,7 @@ static void settle_sources(Caches *caches, uint32_t source_count, const VkPipeli
     for (uint32_t i = 0; i < source_count; i++) {
         AppCache *from = app_cache_find(caches, sources[i]);
         if (from)
-            contents_settle(caches, from);
+            stored_settle(caches, from);
     }
 }
 
@@ -142,8 +123,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipe
     Mark mark = mark_merged_data(&device->caches, destination, source_count, sources);
     VkResult result = device->driver.merge_pipeline_caches(handle, destination, source_count, sources);
     mark_end(mark);
-    for (uint32_t i = 0; i < source_count; i++)
-        merge_annex_of(&device->caches, destination, sources[i]);
     patient_unlock(&device->caches.merge_mutex);
     return result;
 }

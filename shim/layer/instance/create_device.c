@@ -3,34 +3,26 @@
  * limit, until policy has written what is queued.
  */
 #define _GNU_SOURCE /* dladdr */
-#include "instance/create_device.h"
-
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "caches/cells.h"
-#include "caches/stored.h"
 #include "crash/sentinel.h"
-#include "crash/sentinel_file.h"
-#include "crash/suspects.h"
+#include "crash/crash.h"
 #include "device/device.h"
 #include "device/devices.h"
-#include "device/ending.h"
-#include "driver/allocator.h"
+#include "driver/driver.h"
 #include "driver/dispatch.h"
 #include "frames/frames.h"
 #include "instance/features.h"
 #include "instance/instance.h"
 #include "mailbox/mailbox.h"
-#include "pipelines/deferred.h"
 #include "policy/kept_plans.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"
 #include "process/program_name.h"
-#include "shaders/identifiers.h"
-#include "store/own_file.h"
+#include "shaders/shaders.h"
 #include "store/run_file.h"
 
 /* Long enough for an interpreter that is still booting on a busy machine. A policy that hangs costs this wait once. */
@@ -49,15 +41,6 @@ static void leave_to_driver(Device *device)
     if (dladdr((void *)(uintptr_t)device->driver.create_pipeline_cache, &code) && code.dli_fname)
         dlopen(code.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     dispatch_remove(&device_table, dispatch_key(device->driver.handle));
-}
-
-static VkLayerDeviceCreateInfo *find_link(const VkDeviceCreateInfo *info)
-{
-    const VkLayerDeviceCreateInfo *node = info->pNext;
-    while (node &&
-           !(node->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && node->function == VK_LAYER_LINK_INFO))
-        node = node->pNext;
-    return (VkLayerDeviceCreateInfo *)(uintptr_t)node;
 }
 
 /* Fills in what Python computes the identity from. */
@@ -91,12 +74,12 @@ static void describe_device(PylayerDeviceInfo *out, const Instance *instance, Vk
     *support = features_query(instance, physical, info, out->api_version);
     const VkPhysicalDevicePipelineBinaryPropertiesKHR *binary = &support->binary_properties;
     const VkDevicePipelineBinaryInternalCacheControlKHR *control = support->internal_cache_control;
-    out->cache_control_supported = support->cache_control;
-    out->cache_control_requested = support->cache_control_requested;
-    out->feedback_supported = support->feedback;
+    out->cache_control_supported = support->supported[ADD_CACHE_CONTROL];
+    out->cache_control_requested = support->requested[ADD_CACHE_CONTROL];
+    out->feedback_supported = support->supported[ADD_FEEDBACK];
     out->binary_data_compressed = !!binary->pipelineBinaryCompressedData;
-    out->binaries_supported = support->binaries;
-    out->binaries_requested = support->binaries_requested;
+    out->binaries_supported = support->supported[ADD_BINARIES];
+    out->binaries_requested = support->requested[ADD_BINARIES];
     out->internal_cache = !!binary->pipelineBinaryInternalCache;
     out->internal_cache_control = !!binary->pipelineBinaryInternalCacheControl;
     out->prefers_internal_cache = !!binary->pipelineBinaryPrefersInternalCache;
@@ -108,12 +91,6 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
 {
     if (!mailbox_is_open())
         return;
-    if (features_partial_cache_data(info)) {
-        log_line(PYLAYER_LOG_INFO,
-                 "the program enables pipelineCacheIncrementalMode, so pipeline caches return parts of "
-                 "their data; the layer does nothing for the device");
-        return;
-    }
     PylayerMessage *message = message_new(PYLAYER_MSG_PLAN_DEVICE, device->run.serial);
     if (!message)
         return;
@@ -138,11 +115,8 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         device->run.plan = message->plan;
     device->state.wanted = message->record_now;
     if (!device->run.planned) {
-        if (process_links_late(0))
-            log_line(PYLAYER_LOG_WARN, "policy cannot start while the program loads a library, so it gave no plan for "
-                                       "the device; the device runs without the layer");
-        else
-            log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; the device runs without the layer");
+        log_line(PYLAYER_LOG_WARN, "policy %sgave no plan for the device; the device runs without the layer",
+                 process_links_late(0) ? "cannot start while the program loads a library, so it " : "");
         policy_flush_at_exit(); /* by then policy keeps the plan for the next run */
     }
     message_done(message);
@@ -154,7 +128,7 @@ static VkResult call_down(Device *device, VkLayerDeviceLink *mine, const VkDevic
     PFN_vkCreateDevice create =
         (PFN_vkCreateDevice)mine->pfnNextGetInstanceProcAddr(device->instance->handle, "vkCreateDevice");
     /* The link is in the chain that is passed down, which may hold our copy of the loader's node. */
-    VkLayerDeviceCreateInfo *link = find_link(info);
+    VkLayerDeviceCreateInfo *link = pnext_find_link(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
     link->u.pLayerInfo = mine->pNext;
     return create ? create(device->physical, info, allocator, handle) : VK_ERROR_INITIALIZATION_FAILED;
 }
@@ -162,13 +136,13 @@ static VkResult call_down(Device *device, VkLayerDeviceLink *mine, const VkDevic
 static void take_features(Device *device, const DeviceRequest *request, const FeatureSupport *support)
 {
     const VkPhysicalDevicePipelineBinaryPropertiesKHR *properties = &support->binary_properties;
-    device->driver.cache_control = request->cache_control;
-    device->driver.feedback = request->feedback;
-    device->binaries.enabled = request->binaries;
+    device->driver.cache_control = request->enabled[ADD_CACHE_CONTROL];
+    device->driver.feedback = request->enabled[ADD_FEEDBACK];
+    device->binaries.enabled = request->enabled[ADD_BINARIES];
     device->binaries.driver_cache_off = request->driver_cache_off;
-    device->binaries.app_enabled = support->binaries_requested;
-    device->binaries.app_extension = support->binary_extension;
-    device->binaries.app_maintenance5 = support->maintenance5_core || support->maintenance5_requested;
+    device->binaries.app_enabled = support->requested[ADD_BINARIES];
+    device->binaries.app_extension = support->named[ADD_BINARIES];
+    device->binaries.app_maintenance5 = support->core[ADD_MAINTENANCE5] || support->named[ADD_MAINTENANCE5];
     /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610 */
     device->binaries.internal_cache = properties->pipelineBinaryInternalCache && !request->driver_cache_off;
 }
@@ -177,37 +151,25 @@ static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, con
                              const FeatureSupport *support, VkLayerDeviceLink *mine, VkDevice *handle)
 {
     bool keeps = carrier_keeps(device->run.plan.carrier);
-    FeatureSupport wanted = *support;
-    wanted.feedback = keeps ? support->feedback : support->feedback_enabled;
     FeatureWishes wishes = {
-        .cache_control =
-            device->run.plan.carrier == PYLAYER_CARRIER_CELLS || device->run.plan.carrier == PYLAYER_CARRIER_BINARIES,
+        .keeps = keeps,
         .binaries = device->run.plan.carrier == PYLAYER_CARRIER_BINARIES,
         .driver_cache_off = keeps && device->run.plan.driver_cache_off,
     };
     DeviceRequest request;
     VkDevice untouched = *handle;
-    device_request_build(&request, info, &wanted, wishes);
-    if (request.changed) {
-        VkResult result = call_down(device, mine, &request.info, allocator, handle);
-        /* A failure that passes must not switch the layer off for this run. */
-        if (result != VK_SUCCESS) {
-            *handle = untouched;
-            result = call_down(device, mine, &request.info, allocator, handle);
-        }
-        device_request_free(&request);
-        if (result == VK_SUCCESS) {
-            take_features(device, &request, support);
-            return result;
-        }
+    device_request_build(&request, info, support, wishes);
+    VkResult result = call_down(device, mine, request.changed ? &request.info : info, allocator, handle);
+    device_request_free(&request);
+    if (result != VK_SUCCESS && request.changed) {
         log_line(PYLAYER_LOG_WARN,
-                 "vkCreateDevice failed twice (%d) with the layer's changes; the layer calls it again without them",
-                 result);
+                 "vkCreateDevice failed (%d) with the layer's changes; the layer calls it again without them", result);
         *handle = untouched;
         device_request_plain(&request, info, support);
+        result = call_down(device, mine, info, allocator, handle);
     }
     take_features(device, &request, support);
-    return call_down(device, mine, info, allocator, handle);
+    return result;
 }
 
 static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
@@ -231,7 +193,6 @@ static void device_free(Device *device)
     shaders_close(&device->shaders);
     state_close(&device->state);
     binaries_close(&device->binaries);
-    deferred_close(&device->deferred);
     sentinel_close(&device->crash);
     frames_free(&device->run);
     suspects_free(&device->crash);
@@ -255,7 +216,6 @@ static Device *device_new(Instance *instance, VkPhysicalDevice physical)
     state_open(&device->state, &device->run, &device->shaders);
     caches_open(&device->caches, &device->driver, &device->run, &device->store, &device->crash);
     binaries_open(&device->binaries, &device->driver, &device->run, &device->crash);
-    deferred_open(&device->deferred);
     pthread_mutex_init(&device->command_mutex, NULL);
     return device;
 }
@@ -364,11 +324,19 @@ static void tell_end(const Device *device)
         mailbox_post(message_new(PYLAYER_MSG_FLUSH_DEVICE, device->run.serial), UINT64_MAX);
 }
 
+/* Returns the result: there is no device. */
+static VkResult end_unmade(Device *device, VkResult result)
+{
+    tell_end(device);
+    device_end(device);
+    return result;
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                                   const VkAllocationCallbacks *allocator, VkDevice *handle)
 {
     Instance *instance = dispatch_find(&instance_table, dispatch_key(physical));
-    VkLayerDeviceCreateInfo *link = find_link(info);
+    VkLayerDeviceCreateInfo *link = pnext_find_link(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
     if (!instance || !link || !link->u.pLayerInfo)
         return VK_ERROR_INITIALIZATION_FAILED;
     VkLayerDeviceLink *mine = link->u.pLayerInfo;
@@ -383,24 +351,18 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         device->driver.own_allocator = own_allocator();
     const VkAllocationCallbacks *below = device->driver.own_allocator ? device->driver.own_allocator : allocator;
     VkResult result = create_below(device, info, below, &support, mine, handle);
-    if (result != VK_SUCCESS) {
-        tell_end(device);
-        device_end(device);
-        return result;
-    }
+    if (result != VK_SUCCESS)
+        return end_unmade(device, result);
     device->driver.handle = *handle;
     device->run.begun_ns = now_ns();
     atomic_store(&device->caches.loading.begun_ns, device->run.begun_ns);
     resolve(device, mine->pfnNextGetDeviceProcAddr);
     if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
         device->driver.destroy_device(*handle, below);
-        tell_end(device);
-        device_end(device);
-        return VK_ERROR_TOO_MANY_OBJECTS;
+        return end_unmade(device, VK_ERROR_TOO_MANY_OBJECTS);
     }
     if (is_watched(device)) {
-        if (!devices_add(device))
-            device->run.plan = (PylayerPlan){0};
+        devices_add(device);
         device->run.sees_frames =
             (device->run.plan.carrier != PYLAYER_CARRIER_OFF || device->run.plan.tell_creations) &&
             features_swapchain(info);

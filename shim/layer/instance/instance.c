@@ -16,15 +16,6 @@
 
 #define PROPERTIES2_EXTENSION VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME
 
-static VkLayerInstanceCreateInfo *find_link(const VkInstanceCreateInfo *info)
-{
-    const VkLayerInstanceCreateInfo *node = info->pNext;
-    while (node &&
-           !(node->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO && node->function == VK_LAYER_LINK_INFO))
-        node = node->pNext;
-    return (VkLayerInstanceCreateInfo *)(uintptr_t)node;
-}
-
 static void copy_name(char *to, const char *from)
 {
     snprintf(to, PYLAYER_NAME_BYTES, "%s", from ? from : "");
@@ -44,10 +35,10 @@ static void describe_program(PylayerInstanceInfo *out, const VkApplicationInfo *
     copy_name(out->engine_name, application->pEngineName);
 }
 
-static bool enables(const VkInstanceCreateInfo *info, const char *extension)
+bool is_named(size_t count, const char *const *names, const char *name)
 {
-    for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
-        if (strcmp(info->ppEnabledExtensionNames[i], extension) == 0)
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
             return true;
     return false;
 }
@@ -59,7 +50,8 @@ static bool enables(const VkInstanceCreateInfo *info, const char *extension)
  */
 static bool wants_properties2(const VkInstanceCreateInfo *info, uint32_t api_version)
 {
-    return api_version < VK_API_VERSION_1_1 && !enables(info, PROPERTIES2_EXTENSION);
+    return api_version < VK_API_VERSION_1_1 &&
+           !is_named(info->enabledExtensionCount, info->ppEnabledExtensionNames, PROPERTIES2_EXTENSION);
 }
 
 static VkResult create_with_properties2(PFN_vkCreateInstance create, const VkInstanceCreateInfo *info,
@@ -140,6 +132,22 @@ static void log_from_the_start(const PylayerInstanceInfo *program)
     mailbox_post(message, UINT64_MAX);
 }
 
+/* Returns true if the layer may do something in this process. *skip: what the skip rules say. */
+static bool is_active(const PylayerInstanceInfo *program, SkipDecision *skip, bool *built_in)
+{
+    /* The loader activates installed layers in setuid programs too, because it reads VK_INSTANCE_LAYERS with plain
+     * getenv. */
+    bool elevated = getauxval(AT_SECURE) != 0, forked = process_is_forked_child();
+    if (forked)
+        log_line(PYLAYER_LOG_INFO,
+                 "this process was forked from one that had an instance; the layer does nothing in it");
+    if (elevated || forked || switched_off())
+        return false;
+    environment_remember();
+    *skip = skip_decide(program, built_in);
+    return *skip != SKIP_YES && policy_prepare();
+}
+
 static void free_instance(Instance *instance)
 {
     free(instance->object.data);
@@ -149,28 +157,16 @@ static void free_instance(Instance *instance)
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *info,
                                                     const VkAllocationCallbacks *allocator, VkInstance *handle)
 {
-    VkLayerInstanceCreateInfo *link = find_link(info);
+    VkLayerInstanceCreateInfo *link = pnext_find_link(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
     if (!link || !link->u.pLayerInfo)
         return VK_ERROR_INITIALIZATION_FAILED;
     VkLayerInstanceLink *mine = link->u.pLayerInfo;
 
-    /* The loader activates installed layers in setuid programs too, because it reads VK_INSTANCE_LAYERS with plain
-     * getenv. */
-    bool elevated = getauxval(AT_SECURE) != 0;
     PylayerInstanceInfo program;
-    describe_program(&program, info->pApplicationInfo);
-    bool forked = process_is_forked_child();
     bool built_in = false;
     SkipDecision skip = SKIP_NO;
-    bool off = elevated || forked || switched_off();
-    if (!off) {
-        environment_remember();
-        skip = skip_decide(&program, &built_in);
-    }
-    bool active = !off && skip != SKIP_YES && policy_prepare();
-    if (forked)
-        log_line(PYLAYER_LOG_INFO,
-                 "this process was forked from one that had an instance; the layer does nothing in it");
+    describe_program(&program, info->pApplicationInfo);
+    bool active = is_active(&program, &skip, &built_in);
     if (active && log_enabled(PYLAYER_LOG_INFO))
         log_from_the_start(&program);
 
@@ -191,7 +187,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     if (skip == SKIP_UNDECIDED)
         instance->skip = built_in ? PYLAYER_SKIP_ASK_BUILT_IN : PYLAYER_SKIP_ASK;
     instance->application_allocates = allocator != NULL;
-    instance->debug_utils = enables(info, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    instance->debug_utils =
+        is_named(info->enabledExtensionCount, info->ppEnabledExtensionNames, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     resolve(instance, mine);
     if (!dispatch_insert(&instance_table, dispatch_key(*handle), instance)) {
         instance->destroy_instance(*handle, allocator);

@@ -1,4 +1,4 @@
-/* instance.h - vkCreateInstance, vkDestroyInstance */
+/* instance.h - vkCreateInstance, vkDestroyInstance, vkCreateDevice */
 #ifndef PYLAYER_INSTANCE_H
 #define PYLAYER_INSTANCE_H
 
@@ -21,6 +21,11 @@ typedef struct Instance {
     PFN_vkEnumerateDeviceExtensionProperties enumerate_device_extensions;
 } Instance;
 
+/* Returns true if the name is among these. */
+bool is_named(size_t count, const char *const *names, const char *name);
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice, const VkDeviceCreateInfo *,
+                                                  const VkAllocationCallbacks *, VkDevice *);
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *, const VkAllocationCallbacks *,
                                                     VkInstance *);
 VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance, const VkAllocationCallbacks *);

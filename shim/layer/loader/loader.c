@@ -8,16 +8,10 @@
 
 #include "device/device.h"
 #include "driver/dispatch.h"
-#include "instance/create_device.h"
 #include "instance/instance.h"
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance, const char *);
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice, const char *);
-
-typedef struct Hook {
-    const char *name;
-    PFN_vkVoidFunction function;
-} Hook;
 
 #define HOOK(name) {"vk" #name, (PFN_vkVoidFunction)layer_##name}
 
@@ -29,23 +23,15 @@ static const VkLayerProperties layer_properties = {
 };
 
 /* LLP_LAYER_15/16: a layer lists itself and its extensions. This one has no device extension. */
-static VkResult list_one_layer(uint32_t *property_count, VkLayerProperties *properties)
-{
-    if (!properties) {
-        *property_count = 1;
-        return VK_SUCCESS;
-    }
-    if (*property_count < 1)
-        return VK_INCOMPLETE;
-    *property_count = 1;
-    properties[0] = layer_properties;
-    return VK_SUCCESS;
-}
-
 static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceLayerProperties(uint32_t *property_count,
                                                                              VkLayerProperties *properties)
 {
-    return list_one_layer(property_count, properties);
+    if (properties && *property_count < 1)
+        return VK_INCOMPLETE;
+    *property_count = 1;
+    if (properties)
+        properties[0] = layer_properties;
+    return VK_SUCCESS;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateDeviceLayerProperties(VkPhysicalDevice physical,
@@ -53,7 +39,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateDeviceLayerProperties(VkPhy
                                                                            VkLayerProperties *properties)
 {
     (void)physical;
-    return list_one_layer(property_count, properties);
+    return layer_EnumerateInstanceLayerProperties(property_count, properties);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceExtensionProperties(const char *layer_name,
@@ -82,7 +68,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateDeviceExtensionProperties(V
     return instance->enumerate_device_extensions(physical, layer_name, property_count, properties);
 }
 
-static const Hook instance_hooks[] = {
+static const struct {
+    const char *name;
+    PFN_vkVoidFunction function;
+} instance_hooks[] = {
     HOOK(GetInstanceProcAddr),
     HOOK(CreateInstance),
     HOOK(DestroyInstance),
@@ -112,17 +101,11 @@ static const char *const maintenance5_commands[] = {
     "vkGetImageSubresourceLayout2KHR",
 };
 
-static bool is_of_maintenance5(const char *name)
-{
-    for (size_t i = 0; i < sizeof maintenance5_commands / sizeof maintenance5_commands[0]; i++)
-        if (strcmp(maintenance5_commands[i], name) == 0)
-            return true;
-    return false;
-}
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static const DeviceCommand *find_device_command(const char *name)
 {
-    for (size_t i = 0; i < sizeof device_commands / sizeof device_commands[0]; i++)
+    for (size_t i = 0; i < COUNT(device_commands); i++)
         if (strcmp(device_commands[i].name, name) == 0)
             return &device_commands[i];
     return NULL;
@@ -153,21 +136,11 @@ static bool is_hooked(const Device *device, enum CommandGroup group)
     return false;
 }
 
-static PFN_vkVoidFunction find_hook(const Hook *hooks, size_t hook_count, const char *name)
-{
-    for (size_t i = 0; i < hook_count; i++)
-        if (strcmp(hooks[i].name, name) == 0)
-            return hooks[i].function;
-    return NULL;
-}
-
-#define FIND(hooks, name) find_hook(hooks, sizeof(hooks) / sizeof(hooks)[0], name)
-
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance handle, const char *name)
 {
-    PFN_vkVoidFunction hook = FIND(instance_hooks, name);
-    if (hook)
-        return hook;
+    for (size_t i = 0; i < COUNT(instance_hooks); i++)
+        if (strcmp(instance_hooks[i].name, name) == 0)
+            return instance_hooks[i].function;
     Instance *instance = handle ? dispatch_find(&instance_table, dispatch_key(handle)) : NULL;
     if (!instance)
         return NULL;
@@ -200,7 +173,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
     if (carrier_keeps(device->run.plan.carrier)) {
         bool is_binary_command = command && command->group == COMMANDS_BINARIES;
         if ((is_binary_command && !device->binaries.app_extension) ||
-            (!device->binaries.app_maintenance5 && is_of_maintenance5(name)))
+            (!device->binaries.app_maintenance5 && is_named(COUNT(maintenance5_commands), maintenance5_commands, name)))
             return NULL;
     }
     bool hooked = command && command->hook && is_hooked(device, command->group);

@@ -1,35 +1,16 @@
-/* batch.c - see batch.h */
+/* batch.c - see pipelines.h */
+#include <stdlib.h>
 #include <string.h>
 
-#include "caches/stored.h"
-#include "device/device.h"
-#include "pipelines/batch.h"
-#include "crash/sentinel.h"
-#include "crash/suspects.h"
 #include "mailbox/mailbox.h"
-#include "shaders/fingerprints.h"
-
-void batch_find_suspects(Batch *batch)
-{
-    const PipelineCall *call = batch->call;
-    for (uint32_t i = 0; i < call->count; i++) {
-        Element *element = &batch->elements[i];
-        element->suspect = suspects_find(&call->device->crash, element->fingerprint, element->kind);
-    }
-}
-
-void batch_wait_for_load(Batch *batch)
-{
-    batch->after_load = loading_wait(&batch->call->device->caches);
-    batch_find_suspects(batch);
-}
+#include "pipelines/pipelines.h"
 
 /* Returns NULL for a cell, and for a cache that the layer does not merge into: its use needs no lock. */
-static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
+static SpreadLock *lock_of(Batch *batch, VkPipelineCache cache)
 {
     if (cache == batch->call->device->caches.merged)
-        return &batch->call->device->caches.merged_use;
-    return batch->app_cache && cache == batch->call->cache ? &batch->app_cache->use : NULL;
+        return &batch->call->device->caches.merged_lock;
+    return batch->app_cache && cache == batch->call->cache ? &batch->app_cache->lock : NULL;
 }
 
 /* Elements of the batch, from `first` on, as the driver gets them. */
@@ -49,7 +30,7 @@ static Mark mark_call(Batch *batch, VkPipelineCache cache, enum Purpose purpose,
     Mark mark = mark_pipelines(&device->crash, element, part->count,
                                cache == batch->call->cache ? app_cache_data_id(batch->app_cache) : 0,
                                cache != VK_NULL_HANDLE && purpose != CREATE_IN_CELL, part->may_compile);
-    if (mark.taken[0] || purpose != CREATE_BY_PROBE)
+    if (mark || purpose != CREATE_BY_PROBE)
         return mark;
     return mark_added(&device->crash, PYLAYER_MARK_PROBE, element->kind, element->fingerprint);
 }
@@ -86,18 +67,18 @@ static void note_harmless(Batch *batch, uint64_t again, unsigned known)
 static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose purpose, const Part *part,
                             uint64_t *duration_ns)
 {
-    CacheUse *use = use_of(batch, cache);
-    if (use && !cache_use_begin(use, part->may_compile)) {
+    SpreadLock *lock = lock_of(batch, cache);
+    if (lock && !spread_lock_read(lock, part->may_compile)) {
         if (!part->may_compile) {
             memset(part->pipelines, 0, part->count * sizeof *part->pipelines);
             return VK_PIPELINE_COMPILE_REQUIRED_EXT;
         }
-        use = NULL;
+        lock = NULL;
         cache = VK_NULL_HANDLE;
     }
     uint64_t again = number_again(batch, cache, purpose, part);
     unsigned known = again ? fingerprint_known(&batch->call->device->run.seen, again) : 0;
-    Mark mark = known & SEEN_HARMLESS_TWICE ? (Mark){0} : mark_call(batch, cache, purpose, part);
+    Mark mark = known & SEEN_HARMLESS_TWICE ? NULL : mark_call(batch, cache, purpose, part);
     uint64_t start = duration_ns ? now_ns() : 0;
     VkResult result = call_driver(batch->call, cache, part->count, part->infos, part->pipelines);
     if (duration_ns)
@@ -109,13 +90,13 @@ static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose pu
         mark_end(mark);
     if (again && created && !(known & SEEN_HARMLESS_TWICE))
         note_harmless(batch, again, known);
-    if (use)
-        cache_use_end(&batch->call->device->caches, use, cache, part->may_compile);
+    if (lock)
+        spread_unlock_read(lock, part->may_compile);
     return result;
 }
 
 VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, enum Purpose purpose,
-                          VkPipeline *pipeline, uint64_t *duration_ns)
+                          uint64_t *duration_ns)
 {
     PipelineCall *call = batch->call;
     Element *element = &batch->elements[index];
@@ -124,35 +105,27 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, e
     bool built = element_build(element, call, index, (Change){.set = set, .alone = true, .feedback = true}, &info);
     if (!built)
         return set ? VK_PIPELINE_COMPILE_REQUIRED_EXT : VK_ERROR_OUT_OF_HOST_MEMORY;
-    *pipeline = VK_NULL_HANDLE;
-    Part part = {index, 1, &info, pipeline, !((element->flags | set) & FAIL_ON_COMPILE)};
+    call->pipelines[index] = VK_NULL_HANDLE;
+    Part part = {index, 1, &info, &call->pipelines[index], !((element->flags | set) & FAIL_ON_COMPILE)};
     return create_part(batch, cache, purpose, &part, duration_ns);
 }
 
-VkResult batch_create_together(Batch *batch, VkPipelineCache cache, uint64_t *duration_ns)
+VkResult batch_create_together(Batch *batch, uint64_t *duration_ns)
 {
     PipelineCall *call = batch->call;
     size_t stride = create_info_size(call->point);
-    Part all = {0, call->count, batch->infos, call->pipelines, false};
+    char *infos = malloc(call->count * stride);
+    Part all = {0, call->count, infos ? infos : call->infos, call->pipelines, false};
     for (uint32_t i = 0; i < call->count; i++) {
         all.may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
         AnyCreateInfo changed;
         element_build(&batch->elements[i], call, i, (Change){.feedback = true}, &changed);
-        memcpy(batch->infos + i * stride, &changed, stride);
-        call->pipelines[i] = VK_NULL_HANDLE;
+        if (infos)
+            memcpy(infos + i * stride, &changed, stride);
     }
-    return create_part(batch, cache, CREATE_AS_ASKED, &all, duration_ns);
-}
-
-bool batch_fetch(Batch *batch, uint32_t index)
-{
-    Device *device = batch->call->device;
-    Element *element = &batch->elements[index];
-    element->known = stored_fetch(&device->caches, element->fingerprint);
-    /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
-    if (element->kind >= PYLAYER_KIND_RAY_TRACING)
-        stored_fetch(&device->caches, 0);
-    return !batch->after_load || fingerprint_may_be_merged(&device->run.seen, element->known);
+    VkResult result = create_part(batch, call->cache, CREATE_AS_ASKED, &all, duration_ns);
+    free(infos);
+    return result;
 }
 
 void batch_note_created(const Batch *batch, uint32_t index)
@@ -169,7 +142,7 @@ void batch_about_cell(const Batch *batch, uint32_t index, uint64_t create_ns, Py
     creation_describe(about, batch->call, index, &batch->elements[index], create_ns);
 }
 
-void batch_note_plain(Batch *batch, uint32_t index, uint64_t duration_ns)
+bool batch_note_plain(const Batch *batch, uint32_t index, uint64_t duration_ns)
 {
     Device *device = batch->call->device;
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
@@ -177,51 +150,16 @@ void batch_note_plain(Batch *batch, uint32_t index, uint64_t duration_ns)
     count(&counters_of(&device->run)->totals.plain, 1);
     count(&counters_of(&device->run)->totals.plain_ns, duration_ns);
     /* A driver that gives no feedback although it was asked may have compiled. Drivers give none about fast links. */
-    bool compiled = feedback
-                        ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
-                        : device->driver.feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
-    if (compiled) {
-        count(&counters_of(&device->run)->totals.plain_compiled, 1);
-        if (batch->plain_compiled++ == 0)
-            batch->first_compiled = index;
-    }
+    return feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
+                    : device->driver.feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
 }
 
-/* Several pipelines may fail in different ways. An error takes precedence over a success code such as
- * VK_PIPELINE_COMPILE_REQUIRED. */
-static VkResult worse(VkResult sofar, VkResult result)
+void batch_note_hit(const Batch *batch, uint32_t index, uint64_t duration_ns)
 {
-    if (result == VK_SUCCESS || (sofar < 0 && result > 0))
-        return sofar;
-    return result;
-}
-
-/* EARLY_RETURN_ON_FAILURE: this element and all later ones become VK_NULL_HANDLE, even those already created. */
-static void return_early(Batch *batch, uint32_t index)
-{
-    PipelineCall *call = batch->call;
-    for (uint32_t i = index; i < call->count; i++) {
-        if (call->pipelines[i] != VK_NULL_HANDLE)
-            call->device->driver.destroy_pipeline(call->device->driver.handle, call->pipelines[i], call->allocator);
-        call->pipelines[i] = VK_NULL_HANDLE;
-        element_clear_feedback(&batch->elements[i]);
-    }
-}
-
-void batch_create_each(Batch *batch, CreateFn create)
-{
-    PipelineCall *call = batch->call;
-    for (uint32_t i = 0; i < call->count; i++) {
-        if (call->pipelines[i] != VK_NULL_HANDLE)
-            continue;
-        VkResult result = create(batch, i);
-        batch->result = worse(batch->result, result);
-        if (result == VK_SUCCESS)
-            continue;
-        call->pipelines[i] = VK_NULL_HANDLE;
-        if (batch->elements[i].flags & EARLY_RETURN) {
-            return_early(batch, i);
-            return;
-        }
-    }
+    Counters *counters = counters_of(&batch->call->device->run);
+    batch_note_created(batch, index);
+    count(&counters->kind_hits[batch->elements[index].kind], 1);
+    count(&counters->totals.hit_ns, duration_ns);
+    if (duration_ns > PYLAYER_SLOW_NS)
+        creation_tell(batch, index, PYLAYER_OUTCOME_SLOW, duration_ns, 1);
 }

@@ -4,13 +4,9 @@
  */
 #include <string.h>
 
-#include "device/device.h"
 #include "frames/frames.h"
+#include "pipelines/pipelines.h"
 #include "process/process.h"
-#include "pipelines/batch.h"
-#include "pipelines/creations.h"
-#include "shaders/fingerprints.h"
-#include "shaders/shader_modules.h"
 
 /* Fills in what people recognize a pipeline by. */
 static void name(Device *device, PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages,
@@ -56,23 +52,6 @@ void creation_tell(const Batch *batch, uint32_t index, enum PylayerOutcome outco
     creation_describe(&about, batch->call, index, &batch->elements[index], create_ns);
     about.pipelines = pipelines;
     run_tell_creation(&device->run, &about, outcome);
-}
-
-void creation_tell_hit(const Batch *batch, uint32_t index, uint64_t create_ns)
-{
-    if (create_ns > PYLAYER_SLOW_NS)
-        creation_tell(batch, index, PYLAYER_OUTCOME_SLOW, create_ns, 1);
-}
-
-void creation_tell_plain(Batch *batch, uint64_t create_ns)
-{
-    /* Without creation feedback, only the duration suggests that the driver compiled. */
-    bool perhaps = !batch->call->device->driver.feedback && create_ns > PYLAYER_TOLD_NS;
-    if (batch->plain_compiled)
-        creation_tell(batch, batch->first_compiled, PYLAYER_OUTCOME_PLAIN, create_ns, batch->plain_compiled);
-    else if (perhaps)
-        creation_tell(batch, 0, PYLAYER_OUTCOME_PLAIN, create_ns, batch->call->count);
-    batch->plain_compiled = 0;
 }
 
 void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t create_ns)

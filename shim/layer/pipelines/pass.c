@@ -1,11 +1,6 @@
-/* pass.c - see pass.h */
-#include "device/device.h"
-#include "pipelines/pass.h"
-
-#include "pipelines/creations.h"
-#include "shaders/fingerprints.h"
+/* pass.c - see pipelines.h */
+#include "pipelines/pipelines.h"
 #include "process/process.h"
-#include "crash/suspects.h"
 
 PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred, bool suspected)
 {
@@ -16,24 +11,25 @@ PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_co
     /* The layer may merge into this cache for other calls, so the use is counted. */
     AppCache *app_cache = forked ? NULL : app_cache_find(&device->caches, cache);
     /* The driver gets no cache if its stored data would reach a suspect, or if a merge into it hangs. */
-    if (app_cache && (suspected || !cache_use_begin(&app_cache->use, true))) {
+    if (app_cache && (suspected || !spread_lock_read(&app_cache->lock, true))) {
         app_cache = NULL;
         cache = VK_NULL_HANDLE;
     }
     if (app_cache && deferred)
-        cache_use_for_ever(&app_cache->use);
+        atomic_store(&app_cache->used_for_ever, true);
     return (PassedUse){app_cache, cache,
                        mark_pipelines(&device->crash, NULL, 1, app_cache_data_id(app_cache), false, true)};
 }
 
-void pass_end(Device *device, const PassedUse *use)
+void pass_end(const PassedUse *use)
 {
     mark_end(use->mark);
     if (use->app_cache)
-        cache_use_end(&device->caches, &use->app_cache->use, use->cache, true);
+        spread_unlock_read(&use->app_cache->lock, true);
 }
 
-bool pass_has_suspects(const PipelineCall *call)
+/* Returns true if a process died while it created one of the call's pipelines (Element::suspect). */
+static bool has_suspects(const PipelineCall *call)
 {
     if (!atomic_load_explicit(&call->device->crash.suspects, memory_order_acquire))
         return false;
@@ -49,17 +45,17 @@ bool pass_has_suspects(const PipelineCall *call)
 
 VkResult pass_pipelines(const PipelineCall *call)
 {
-    if (call->extent == CREATE_FOUND)
+    if (call->probe)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     Device *device = call->device;
     bool forked = process_is_forked_child();
     bool told = (device->run.plan.tell_creations || device->run.sees_frames) && !forked;
     PassedUse use = pass_begin(device, call->cache, call->count, call->deferred != VK_NULL_HANDLE,
-                               call->cache != VK_NULL_HANDLE && !forked && pass_has_suspects(call));
+                               call->cache != VK_NULL_HANDLE && !forked && has_suspects(call));
     uint64_t start = told ? now_ns() : 0;
     VkResult result = call_driver(call, use.cache, call->count, call->infos, call->pipelines);
     uint64_t duration = told ? now_ns() - start : 0;
-    pass_end(device, &use);
+    pass_end(&use);
     creation_tell_passed(call, result, duration);
     return result;
 }

@@ -1,9 +1,6 @@
 /* pipelines.c - the hooks of all commands that create pipelines. */
-#include "device/device.h"
 #include "driver/dispatch.h"
-#include "pipelines/create.h"
-#include "pipelines/deferred.h"
-#include "pipelines/pass.h"
+#include "pipelines/pipelines.h"
 #include "process/process.h"
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice handle, VkPipelineCache cache,
@@ -54,7 +51,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handl
         Device *device = dispatch_find(&device_table, dispatch_key(handle));                                           \
         PassedUse use = pass_begin(device, cache, info_count, false, false);                                           \
         VkResult result = device->driver.member(handle, use.cache, info_count, infos, allocator, pipelines);           \
-        pass_end(device, &use);                                                                                        \
+        pass_end(&use);                                                                                                \
         return result;                                                                                                 \
     }
 UNKNOWN_PIPELINES(CREATE_UNKNOWN)
@@ -67,7 +64,7 @@ UNKNOWN_PIPELINES(CREATE_UNKNOWN)
         Device *device = dispatch_find(&device_table, dispatch_key(handle));                                           \
         PassedUse use = pass_begin(device, cache, info_count, deferred != VK_NULL_HANDLE, false);                      \
         VkResult result = device->driver.member(handle, deferred, use.cache, info_count, infos, allocator, pipelines); \
-        pass_end(device, &use);                                                                                        \
+        pass_end(&use);                                                                                                \
         return result;                                                                                                 \
     }
 UNKNOWN_PIPELINES_DEFERRED(CREATE_UNKNOWN_DEFERRED)

@@ -4,16 +4,15 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "caches/cells.h"
 #include "mailbox/mailbox.h"
-#include "run/counters.h"
+#include "run/run.h"
 #include "device/devices.h"
 #include "frames/frames.h"
 #include "policy/commands.h"
 #include "process/process.h"
 #include "process/program_name.h"
 #include "crash/sentinel.h"
-#include "crash/suspects.h"
+#include "crash/crash.h"
 
 static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                             const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count)

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "process/spread_lock.h"
+
 /* A `key` of 0 marks a free slot. */
 typedef struct NumberPair {
     uint64_t key, value;
@@ -27,5 +29,20 @@ uint64_t *number_map_at(NumberMap *map, uint64_t key);
 bool number_map_put(NumberMap *map, uint64_t key, uint64_t value);
 void number_map_remove(NumberMap *map, uint64_t key);
 void number_map_free(NumberMap *map);
+
+/* ---- shared_map.c: a map that many threads read at once and few ever write ------------------------- */
+
+typedef struct SharedMap {
+    SpreadLock lock;
+    NumberMap numbers;
+} SharedMap;
+
+void shared_map_open(SharedMap *map);
+void shared_map_close(SharedMap *map);
+/* Returns 0 if the key is not there. */
+uint64_t shared_map_find(SharedMap *map, uint64_t key);
+/* Adds or replaces a value. Does nothing if the map would hold more than `most` keys, or memory is short. */
+void shared_map_put(SharedMap *map, uint64_t key, uint64_t value, size_t most);
+void shared_map_remove(SharedMap *map, uint64_t key);
 
 #endif

@@ -6,7 +6,7 @@
  * without stored data.
  */
 #define _GNU_SOURCE
-#include "process/patience.h"
+#include "process/spread_lock.h"
 
 #include "process/clock.h"
 #include "process/log.h"

@@ -23,7 +23,7 @@
 
 #include "process/clock.h"
 #include "process/log.h"
-#include "process/patience.h"
+#include "process/spread_lock.h"
 #include "process/process.h"
 
 static char *nothing[] = {NULL};

@@ -16,20 +16,15 @@
 /* What the kernel writes behind the path of a file that was deleted or replaced. */
 #define DELETED " (deleted)"
 
-static bool starts_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 /* Interpreters that run a script or another program. A version may follow the name. */
 static bool runs_scripts(const char *executable)
 {
     static const char *const starts[] = {"python", "pypy", "ld-linux", "ld-musl"};
     static const char *const names[] = {"java", "javaw", "lua", "luajit", "node", "nodejs", "perl", "ruby"};
-    if (starts_with(executable, "qemu-"))
-        return !starts_with(executable, "qemu-system");
+    if (name_begins(executable, "qemu-"))
+        return !name_begins(executable, "qemu-system");
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
-        if (starts_with(executable, starts[i]))
+        if (name_begins(executable, starts[i]))
             return true;
     size_t length = strlen(executable);
     while (length && strchr("0123456789.-", executable[length - 1]))

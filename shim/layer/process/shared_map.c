@@ -1,5 +1,5 @@
-/* shared_map.c - see shared_map.h */
-#include "process/shared_map.h"
+/* shared_map.c - see number_map.h */
+#include "process/number_map.h"
 
 void shared_map_open(SharedMap *map)
 {

@@ -8,7 +8,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
 #define PATH_BYTES 4096
+
+static inline bool name_begins(const char *name, const char *beginning)
+{
+    return strncmp(name, beginning, strlen(beginning)) == 0;
+}
 
 /* The policy files, the weaker first: the keys of the user's override those of the system's. */
 enum { SYSTEM_POLICY, USER_POLICY, POLICY_FILES };

@@ -5,8 +5,22 @@
 #ifndef PYLAYER_RUN_H
 #define PYLAYER_RUN_H
 
-#include "run/counters.h"
 #include "run/seen.h"
+
+/* The counters of one group of threads. A hit writes to no cache line that another group writes to. */
+typedef struct Counters {
+    _Alignas(CACHE_LINE_BYTES) PylayerCounters totals; /* without hits, which are the sum of kind_hits */
+    uint64_t kind_hits[PYLAYER_KIND_COUNT];
+    uint64_t untold;
+} Counters;
+
+#define COUNTERS (sizeof(PylayerCounters) / sizeof(uint64_t))
+_Static_assert(sizeof(PylayerCounters) == COUNTERS * sizeof(uint64_t), "PylayerCounters is an array of uint64_t");
+
+/* counters: THREAD_SLOTS of them. */
+void counters_add_up(const Counters *counters, PylayerCounters *out);
+/* Adds up the activity of all groups. It does not include what waits in the mailbox's queue. */
+void activity_add_up(const Counters *counters, PylayerActivity *out);
 
 struct Frames;
 
@@ -51,5 +65,8 @@ static inline void note_created(Run *run, uint64_t fingerprint, unsigned known)
 
 /* Tells policy about a creation that left nothing to keep, or about a wait, if the plan asks for that. */
 void run_tell_creation(Run *run, const PylayerCell *about, enum PylayerOutcome outcome);
+/* Sends policy what the creation of a pipeline left, malloc'd data that is policy's from then on, and waits until that is
+ * stored. NULL: the driver put nothing into the cell. */
+void run_send_cell(Run *run, const PylayerCell *about, void *data, uint64_t size, int64_t wait_ns);
 
 #endif

@@ -39,11 +39,6 @@ unsigned fingerprint_known(SeenFingerprints *seen, uint64_t fingerprint)
     return (unsigned)known;
 }
 
-bool fingerprint_may_be_merged(SeenFingerprints *seen, unsigned known)
-{
-    return known & SEEN_MERGED || atomic_load_explicit(&seen->merged_unknown, memory_order_relaxed);
-}
-
 void fingerprints_note_merged(SeenFingerprints *seen, uint64_t fingerprint, unsigned more)
 {
     if (!fingerprints_note(seen, fingerprint, SEEN_MERGED | more))

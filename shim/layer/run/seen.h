@@ -37,8 +37,6 @@ void fingerprints_close(SeenFingerprints *seen);
 unsigned fingerprints_note(SeenFingerprints *seen, uint64_t fingerprint, unsigned what);
 /* Returns the bits of what is known of a fingerprint. */
 unsigned fingerprint_known(SeenFingerprints *seen, uint64_t fingerprint);
-/* Returns false if the layer's cache probably holds no pipeline of which this is known. */
-bool fingerprint_may_be_merged(SeenFingerprints *seen, unsigned known);
 /* Notes that the layer's cache gets a pipeline with this fingerprint, and what more is known of it. 0: it gets pipelines
  * that are not known. */
 void fingerprints_note_merged(SeenFingerprints *seen, uint64_t fingerprint, unsigned more);

@@ -10,12 +10,11 @@
  * shim/registry_rules.py says which members a fingerprint is made of, and which are ignored: those are not read, because
  * they may be invalid pointers.
  */
-#include "shaders/fingerprints.h"
+#include "shaders/shaders.h"
 
 #include <string.h>
 
-#include "shaders/shader_modules.h"
-#include "vulkan/pipeline_facts.h"
+#include "vulkan/create_info.h"
 
 /* Pipelines that are linked from further libraries have no fingerprint. */
 #define MAX_LIBRARIES 65536

@@ -1,5 +1,5 @@
 /*
- * object_names.c - see object_names.h. Policy learns the name of a shader with each pipeline that it is told of, and the
+ * object_names.c - see shaders.h. Policy learns the name of a shader with each pipeline that it is told of, and the
  * name of a pipeline if it was told of that before. So a run that only hits sends no message.
  */
 #define _GNU_SOURCE

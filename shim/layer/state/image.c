@@ -1,5 +1,5 @@
-/* image.c - see image.h */
-#include "state/image.h"
+/* image.c - see state.h */
+#include "state/state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,10 +6,8 @@
 
 #include "mailbox/mailbox.h"
 #include "process/process.h"
-#include "shaders/identifiers.h"
-#include "shaders/shader_modules.h"
-#include "state/image.h"
-#include "vulkan/pipeline_facts.h"
+#include "shaders/shaders.h"
+#include "vulkan/create_info.h"
 
 /* Handles that are known, and objects that are not sent again. What is beyond is not recorded, or sent again. */
 #define MOST_HANDLES (3u << 18)

@@ -2,14 +2,14 @@
  * state.h - records what a program's pipelines are made of, apart from any driver, so that `pylayer rebuild` can create
  * them again.
  *
- * While a run records, each create info becomes an object (image.h). Policy gets each object once, at once; those of the
+ * While a run records, each create info becomes an object (image.c). Policy gets each object once, at once; those of the
  * instance and the device come with the first pipeline. Of what a create info made, the layer keeps the object's digest,
  * by handle. Nothing is forgotten when a handle is destroyed: the next thing that gets the handle replaces it.
  */
 #ifndef PYLAYER_STATE_H
 #define PYLAYER_STATE_H
 
-#include "process/shared_map.h"
+#include "process/number_map.h"
 #include "run/run.h"
 #include "shaders/shaders.h"
 #include "state/object.h"
@@ -46,5 +46,33 @@ void state_note(State *state, enum StateKind kind, const void *info, uint64_t ma
 /* Notes a pipeline that was created. wait_ns: how long that took. */
 void state_note_pipeline(State *state, const PipelineCall *call, uint32_t index, const Element *element,
                          uint64_t wait_ns);
+
+/* ---- image.c: a create info with all that it points to, as one block that can be moved: an object (format.md, 'State').
+ * Results, callbacks and what Vulkan ignores are not in it. ---- */
+
+/* Larger ones are not recorded. */
+#define MAX_IMAGE_BYTES (64u << 20)
+
+typedef struct ImageArray {
+    void *items;
+    size_t count, room;
+} ImageArray;
+
+/* Before image_make only walk.facts, walk.dynamic and `name` are set; the rest is zero. */
+typedef struct Image {
+    Walk walk;                           /* the first member: its visitors get it */
+    ImageArray bytes, pointers, handles; /* of uint8_t, ObjectPointer, ObjectHandle */
+    enum PylayerUnrecorded failed;
+    /* Finds the digest of the object that made a handle. `structure` has the handle, or points to it. Returns false if
+     * there is no handle, or sets `failed` and returns false if its object is unknown. */
+    bool (*name)(struct Image *image, VkObjectType type, uint64_t handle, const void *structure,
+                 uint8_t digest[PYLAYER_DIGEST_BYTES]);
+} Image;
+
+/* Sets image->failed if the create info cannot be recorded. Free with image_free in any case. */
+void image_make(Image *image, enum StructureIndex index, const void *info);
+/* Returns the object in memory for free(); NULL if memory is short. */
+uint8_t *image_seal(Image *image, uint16_t kind, size_t *size);
+void image_free(Image *image);
 
 #endif

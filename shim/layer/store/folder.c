@@ -1,4 +1,4 @@
-/* folder.c - see folder.h */
+/* folder.c - see store_format.h */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -9,16 +9,11 @@
 #include <unistd.h>
 
 #include "process/trusted.h"
-#include "store/folder.h"
+#include "store/store_format.h"
 
 void program_prefix(char prefix[PROGRAM_PREFIX_BYTES], uint64_t program)
 {
     snprintf(prefix, PROGRAM_PREFIX_BYTES, "%016llx-", (unsigned long long)program);
-}
-
-bool name_begins(const char *name, const char *prefix)
-{
-    return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
 bool name_ends(const char *name, const char *suffix)

@@ -1,8 +1,7 @@
-/* live_file.c - see live_file.h */
+/* live_file.c - see store.h */
 #define _GNU_SOURCE
-#include "store/live_file.h"
+#include "store/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,9 +11,8 @@
 #include <unistd.h>
 
 #include "process/process.h"
-#include "run/counters.h"
-#include "store/folder.h"
-#include "store/owner.h"
+#include "run/run.h"
+#include "store/store_format.h"
 #include "store/run_file.h"
 
 void live_outside_name(const char *folder, char beginning[LIVE_OUTSIDE_BYTES])
@@ -109,22 +107,27 @@ bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ende
     return dead;
 }
 
+typedef struct Outside {
+    const char *beginning;
+    char own[PROGRAM_PREFIX_BYTES];
+    LiveEnded *ended;
+    bool dead;
+} Outside;
+
+static void look_outside(void *to, int directory, const char *name)
+{
+    Outside *outside = to;
+    if (!outside->dead && name_begins(name, outside->beginning))
+        outside->dead = live_may_be_dead(directory, name, name_begins(name + strlen(outside->beginning), outside->own),
+                                         outside->ended);
+}
+
 bool live_outside_may_be_dead(const char *beginning, uint64_t program, LiveEnded *ended)
 {
-    char path[PATH_BYTES], own[PROGRAM_PREFIX_BYTES];
-    program_prefix(own, program);
-    if (!*beginning || !live_outside_directory(path) || !is_own_directory(path))
-        return false;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *entry;
-    bool dead = false;
-    while (directory && !dead && (entry = readdir(directory)))
-        dead = name_begins(entry->d_name, beginning) &&
-               live_may_be_dead(fd, entry->d_name, name_begins(entry->d_name + strlen(beginning), own), ended);
-    if (directory)
-        closedir(directory);
-    else if (fd >= 0)
-        close(fd);
-    return dead;
+    char path[PATH_BYTES];
+    Outside outside = {.beginning = beginning, .ended = ended};
+    program_prefix(outside.own, program);
+    if (*beginning && live_outside_directory(path) && is_own_directory(path))
+        folder_names(path, look_outside, &outside);
+    return outside.dead;
 }

@@ -1,4 +1,4 @@
-/* own_file.c - see own_file.h */
+/* own_file.c - see run_file.h */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,11 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process/digest.h"
 #include "process/program_name.h"
 #include "process/process.h"
 #include "process/trusted.h"
-#include "store/own_file.h"
-#include "store/owner.h"
+#include "store/run_file.h"
+#include "store/store_format.h"
 
 bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns)
 {
@@ -54,6 +55,22 @@ size_t own_file_create(const char *directory, const char *name, const void *data
         return (size_t)written;
     unlink(path);
     return 0;
+}
+
+uint8_t *own_file_record(const FileHeader *file, uint64_t salt, RecordHeader record, const void *data, size_t *size)
+{
+    size_t head = file ? sizeof *file : 0;
+    digest128(data, record.size, record.digest);
+    record_header_seal(&record, salt);
+    *size = head + record_space(record.size);
+    uint8_t *bytes = calloc(1, *size);
+    if (!bytes)
+        return NULL;
+    if (file)
+        memcpy(bytes, file, sizeof *file);
+    memcpy(bytes + head, &record, sizeof record);
+    memcpy(bytes + head + sizeof record, data, record.size);
+    return bytes;
 }
 
 void own_file_write(const char *directory, const char *name, void *data, size_t size)

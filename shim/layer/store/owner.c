@@ -1,4 +1,4 @@
-/* owner.c - see owner.h */
+/* owner.c - see store_format.h */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "process/digest.h"
-#include "store/owner.h"
+#include "store/store_format.h"
 
 #define MACHINE_ID_DIGITS 32
 

@@ -1,4 +1,4 @@
-/* patient_read.c - see patient_read.h */
+/* patient_read.c - see store.h */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "run/counters.h"
-#include "store/patient_read.h"
+#include "run/run.h"
+#include "store/store.h"
 
 /* How long a pipeline waits for the disk while this run has compiled none, and how often it looks. */
 #define DISK_PATIENCE_NS 5000000ull

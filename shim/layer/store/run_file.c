@@ -1,4 +1,4 @@
-/* run_file.c - see run_file.h. Settings text, as pylayer/common/flat.py reads it. */
+/* run_file.c - see run_file.h. A run's file is settings text, as pylayer/common/flat.py reads it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,14 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "run/counters.h"
+#include "run/run.h"
 #include "process/program_name.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "../../../build/run_names.h"
-#include "store/folder.h"
-#include "store/own_file.h"
-#include "store/owner.h"
+#include "store/store_format.h"
 #include "store/run_file.h"
 
 #define SESSION_BYTES 64 /* of pylayer run --summary; a longer text is nobody's */
@@ -154,7 +152,7 @@ static void write_run(const char *run_name, const char *about, size_t size, cons
 void run_file_write(Store *store)
 {
     size_t size = 0;
-    if (atomic_exchange(&store->run->written, true) || !store_has_plan(store) ||
+    if (atomic_exchange(&store->run->written, true) || !*store->kept.reason || /* no kept plan: policy has written it */
         !(*store->run->name || unique_name(store->run->name, wall_clock_ns())))
         return;
     char *about = describe_run(store, &size);
@@ -216,6 +214,43 @@ bool run_has_compiled(const uint8_t live[PYLAYER_LIVE_BYTES])
     counters_add_up((const Counters *)(const void *)(live + COUNTERS_AT), &totals);
     return totals.compiled > 0;
 }
+
+/* ---- which stored pipelines the run used: a closed journal with one USED record, as policy writes it ------ */
+
+static void write_uses(const Store *store, const uint64_t *fingerprints, uint64_t count)
+{
+    char name[PYLAYER_STORE_NAME_BYTES];
+    FileHeader file;
+    memcpy(&file, store->kept.header, sizeof file);
+    memcpy(file.kind, "JRNL", sizeof file.kind);
+    file.program = store->stored.program;
+    if (!own_file_describe(store->run, &file, ".closed", name))
+        return;
+    size_t size = 0;
+    RecordHeader record = {
+        .magic = {'U', 'S', 'E', 'D'}, .size = count * sizeof *fingerprints, .last_used = file.created_ns / 1000000000};
+    /* Without disk space the end is missing. Then only the order of eviction suffers. */
+    uint8_t *journal = own_file_record(&file, file.salt, record, fingerprints, &size);
+    own_file_write(store->stored.directory, name, journal, size);
+}
+
+void uses_write(Store *store)
+{
+    PylayerCounters totals;
+    counters_add_up(store->run->counters, &totals);
+    uint64_t count = fingerprints_read(&store->run->seen, NULL, 0);
+    bool is_new = totals.pipelines > 0 && (count > 0 || !store->used_recently);
+    if (!is_new || !atomic_load(&store->stored.open) || store->kept.sentinel_outside)
+        return;
+    uint64_t *fingerprints = malloc((count + 1) * sizeof *fingerprints);
+    if (!fingerprints)
+        return;
+    uint64_t found = fingerprints_read(&store->run->seen, fingerprints, count);
+    write_uses(store, fingerprints, found < count ? found : count);
+    free(fingerprints);
+}
+
+/* ---- old runs ----------------------------------------------------------------------------------- */
 
 /* MAX_RUNS of pylayer/store/runs.py. */
 #define MOST_RUNS 2000

@@ -13,6 +13,10 @@
 /* Writes the run's file, for a device with a kept plan (docs/internals/format.md, 'Runs'). */
 void run_file_write(Store *store);
 
+/* Writes which stored pipelines the run used into the store, if no run did within a day, for a device with a kept plan. Without it, the store would evict
+ * first what is used most (pylayer/store/recency.py). */
+void uses_write(Store *store);
+
 /* Fills in a new sentinel's bytes in which the run will be counted. */
 void run_begin(const Store *store, uint8_t live[PYLAYER_LIVE_BYTES]);
 /* The device counts in this mapped sentinel from now on. */
@@ -24,5 +28,26 @@ bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_na
 bool run_has_compiled(const uint8_t live[PYLAYER_LIVE_BYTES]);
 /* Returns true if there are more files of runs than there should be, so that policy should delete the oldest. */
 bool run_files_are_many(void);
+
+/* ---- own_file.c: files that the layer itself makes in a folder of the store ------------------------------ */
+
+/* Fills in a name that no other process makes: files.unique_name of Python. Returns false if there are no random
+ * numbers. */
+bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns);
+
+/* Nanoseconds since 1970. */
+uint64_t wall_clock_ns(void);
+/* Fills in what of a new file's header is this process's, and the file's name. The header's kind, identity and program
+ * are set already, and created_ns may be. Returns false if there are no random numbers. */
+bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, char name[PYLAYER_STORE_NAME_BYTES]);
+/* Returns a record with its data, malloc'd, behind the file's header if that is given; NULL if memory is short. `record` has
+ * magic, size and times. salt: the file's. */
+uint8_t *own_file_record(const FileHeader *file, uint64_t salt, RecordHeader record, const void *data, size_t *size);
+/* Writes a file of this name that is not there yet. It gets its name when it is written, so that nobody, not even after
+ * a kill, finds one without its header. Returns how many bytes were written. */
+size_t own_file_create(const char *directory, const char *name, const void *data, size_t size);
+/* The same, in a folder that may be missing. `data`: malloc'd, and freed here; NULL: does nothing. Whoever reads it must
+ * take one whose end is missing. */
+void own_file_write(const char *directory, const char *name, void *data, size_t size);
 
 #endif

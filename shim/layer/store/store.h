@@ -3,10 +3,77 @@
 #define PYLAYER_STORE_H
 
 #include "driver/driver.h"
+#include "process/number_map.h"
+#include "process/trusted.h"
 #include "run/run.h"
-#include "store/store_index.h"
+#include "store/store_format.h"
+#include "store/verdicts.h"
 
-struct Store {
+#define LIVE_SUFFIX ".live"
+#define LIVE_OUTSIDE_BYTES 18 /* a hash of the folder, a hyphen */
+
+/* What sentinels say of runs whose process ended without a mark. */
+typedef struct LiveEnded {
+    bool written;                          /* the file of such a run was written */
+    bool unknown;                          /* of this program; what it compiled is not counted in its sentinel */
+    char compiled[PYLAYER_RUN_NAME_BYTES]; /* the newest of this program that compiled; empty: none */
+} LiveEnded;
+
+typedef struct StoredFile {
+    char name[PYLAYER_STORE_NAME_BYTES];
+    FileNumber number;
+    uint64_t salt;
+    uint64_t size; /* when it was indexed */
+    uint64_t entry_count;
+    bool damage_told;    /* policy knows that it has to read the file */
+    bool system;         /* in the system's store, of which policy repairs nothing */
+    uint64_t table;      /* where the entries begin in the file, if they are not in memory */
+    TableEntry *entries; /* in the order of fingerprints; NULL: they are in the file */
+} StoredFile;
+
+/* The files of one device's folder that hold pipelines of this program. */
+typedef struct Stored {
+    atomic_bool open;
+    atomic_bool unnamed_fetched; /* the driver has all that have no fingerprint */
+    atomic_bool behind;          /* a file is gone, or could not be opened at this moment: the folder may have more */
+    bool every_program;          /* not only this one's files */
+    uint8_t identity[PYLAYER_DIGEST_BYTES];
+    uint64_t program;
+    char *directory;
+    char *system; /* the same folder of the system's store; NULL if there is none that can be trusted */
+    char outside[LIVE_OUTSIDE_BYTES]; /* how the folder's sentinels in the runtime directory begin */
+    _Atomic(uint8_t *) buffer; /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
+    pthread_mutex_t mutex;     /* guards what follows */
+    pthread_cond_t given;
+    bool reading;      /* a thread reads the folder again */
+    StoredFile *files; /* one that is gone keeps its place, without a name and entries */
+    uint32_t file_count;
+    NumberMap places; /* of records: being given to the driver, or given */
+} Stored;
+
+/* What the folder says at the start. */
+typedef struct StoredFound {
+    uint64_t records;
+    bool used_recently;     /* a run said within a day what it used */
+    uint32_t without_table; /* journals */
+    bool undecided;         /* Verdicts::undecided */
+    bool work;              /* so many journals that policy should fold them */
+    LiveEnded ended;
+    char stored[PYLAYER_RUN_NAME_BYTES]; /* the name of this program's newest file of pipelines: when it was made */
+    uint8_t off;                         /* type of the verdict by which the layer is off; 0: it is on */
+    Verdicts verdicts;                   /* of this program and of all programs, as they were read */
+} StoredFound;
+
+/* A file's number and the offset of a record in it. */
+typedef uint64_t Place;
+#define PLACE_OFFSET_BITS 40
+
+typedef struct Places {
+    Place *places;
+    size_t count, room;
+} Places;
+
+typedef struct Store {
     const Driver *driver;
     Run *run;
     PylayerKept kept;       /* what policy kept of an earlier process; zero if nothing */
@@ -14,15 +81,82 @@ struct Store {
     bool has_undecided;     /* only policy can judge what this run shows about the driver (verdicts.h) */
     atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
     Stored stored;
-};
-
-/* Returns true if the device has a plan that policy kept, so an earlier run of the program had this device. */
-static inline bool store_has_plan(const Store *store)
-{
-    return *store->kept.reason != '\0';
-}
+} Store;
 
 void store_open(Store *store, const Driver *driver, Run *run);
 void store_close(Store *store);
+
+/* ---- patient_read.c: reads from a disk that may be slow: no pipeline waits for it longer than compiling would take --- */
+
+enum ReadResult {
+    READ_DONE,
+    READ_FAILED,  /* with an error */
+    READ_REFUSED, /* the file cannot be opened, and will not be: the disk fails, or the process is in a sandbox */
+    READ_GONE,    /* the file is */
+    READ_LATE,    /* the disk is slow, or the process has no descriptors: a later read may succeed */
+};
+
+/* How many records a read brings. */
+#define FETCH_RECORDS 12
+
+/* Fills in *give_up if it is 0. Returns until when a pipeline waits for the disk: no longer than compiling takes. */
+uint64_t read_deadline(const Run *run, uint64_t *give_up);
+
+/* What is read: of which file, from where, at most `size` bytes, of which `needed` must come. */
+typedef struct StoreRead {
+    const char *directory, *name;
+    FileNumber number;
+    uint64_t offset;
+    size_t size, needed;
+} StoreRead;
+
+/* *got says how many bytes came, *left how many the file has from there on. Waits for the disk until *give_up, which a
+ * pipeline sets to 0 and its first wait fills in. */
+enum ReadResult patient_read(const Run *run, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
+                             uint64_t *left);
+
+/* ---- store_index.c: which pipelines the files of a device's folder hold, by fingerprint ---------------
+ *
+ * A pack ends in a table of its records. Journals have none, so their headers are read once. An entry that is wrong
+ * costs time and nothing else: a record's header and data verify before the driver gets them, and the driver finds
+ * pipelines by keys of its own.
+ *
+ * A file is open during one read only. A program may close every descriptor that it finds.
+ */
+
+/* Reads what was not read yet. Returns false if policy must read the folder instead: a process died over something in it
+ * since the last start, or not all verdicts can be read at this moment. One thread at a time may call
+ * it, and frees found->verdicts. */
+bool index_read_folder(Store *store, StoredFound *found);
+/* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
+ * the pack's was listed. One thread reads, without Stored::mutex; others wait for it as for the disk. Returns false if
+ * it took too long, or the folder could not be read at this moment. */
+bool index_read_again(Store *store, uint64_t *give_up);
+void index_forget(Stored *stored);
+/* Returns a read of a file, of which the place and the sizes are missing. */
+StoreRead index_read_of(const Stored *stored, const StoredFile *file);
+/* Adds the places of all records with this fingerprint. Release them with free. */
+enum ReadResult index_look_up(Store *store, uint64_t fingerprint, Places *out, uint64_t *give_up);
+Place place_of(uint32_t file, uint64_t offset);
+/* If a read failed, has policy read the file, once, say what is wrong with it, and repair it when there is time. */
+void index_tell_damage(Store *store, uint32_t file, enum ReadResult result);
+/* The file is gone. */
+void index_forget_file(Stored *stored, uint32_t file);
+
+/* ---- live_file.c: files of crash sentinels (crash/sentinel.h): where they are, and what those of other processes say --- */
+
+/* Writes how the names of this folder's sentinels in the runtime directory begin. An empty string: there can be none. */
+void live_outside_name(const char *folder, char beginning[LIVE_OUTSIDE_BYTES]);
+/* Writes the runtime directory, whose files are in memory. Returns false if its path is too long. */
+bool live_outside_directory(char directory[PATH_BYTES]);
+/* Returns zeros with room for a sentinel; NULL if memory is short. */
+uint8_t *live_bytes(void);
+/* Returns the part of a sentinel's name that is the run's. */
+const char *live_run_name(char run_name[PYLAYER_RUN_NAME_BYTES], const char *name);
+/* Returns true if the process that made this sentinel may have died over what the driver was working on. own: it is the
+ * same program. Another's death matters only in a call that the layer adds. */
+bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ended);
+/* The same for all of a folder's sentinels in the runtime directory. */
+bool live_outside_may_be_dead(const char *beginning, uint64_t program, LiveEnded *ended);
 
 #endif

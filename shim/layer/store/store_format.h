@@ -11,7 +11,7 @@
 
 #include "../../../build/store_numbers.h"
 
-/* The process that wrote a file (owner.h). 0: unknown. */
+/* The process that wrote a file (owner.c). 0: unknown. */
 typedef struct Owner {
     uint64_t machine, boot;
     uint32_t pid, pid_namespace;
@@ -65,5 +65,35 @@ bool record_is_recent(const RecordHeader *header);
 bool record_is(const RecordHeader *header, const char magic[4]);
 /* Returns the bytes from a record's beginning to the next one's. */
 uint64_t record_space(uint64_t data_size);
+
+/* ---- owner.c: which process wrote a file of the store, and whether it lives: pylayer/common/owner.py in C --- */
+
+/* tests/unit/test_owner.py has one table of cases for both. */
+typedef enum OwnerState {
+    OWNER_ALIVE,
+    OWNER_DEAD,
+    OWNER_ELSEWHERE, /* on another machine or in another pid namespace, or /proc does not tell */
+} OwnerState;
+
+/* Describes this process. What /proc does not tell is 0. */
+void owner_write(Owner *owner);
+OwnerState owner_state(const Owner *owner);
+
+/* ---- folder.c: names in a device's folder of the store, and files in it that are read as a whole --------- */
+
+/* How the names of a program's files begin: format.md, 'Directories'. */
+#define PROGRAM_PREFIX_BYTES 18
+void program_prefix(char prefix[PROGRAM_PREFIX_BYTES], uint64_t program);
+bool name_ends(const char *name, const char *suffix);
+
+/* Calls `look` for each name in the folder, with the folder's descriptor. Returns false if the folder cannot be read. */
+bool folder_names(const char *directory, void (*look)(void *to, int fd, const char *name), void *to);
+
+/* Calls `take` for each record of a file of this identity and kind until one does not verify. A file of more than `most`
+ * bytes, or one that cannot be read, has none. Returns false if the file is gone or cannot be opened at this moment: its
+ * records may be in another file, or be there later. */
+bool folder_records(const char *directory, const char *name, const uint8_t identity[PYLAYER_DIGEST_BYTES],
+                    const char kind[4], size_t most,
+                    void (*take)(void *to, const RecordHeader *record, const uint8_t *data), void *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* store_index.c - see store_index.h */
+/* store_index.c - see store.h */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "mailbox/mailbox.h"
 #include "process/trusted.h"
-#include "store/folder.h"
+#include "store/store_format.h"
 #include "store/store.h"
 
 /* A larger table stays in its file, of which a lookup reads a page or two. */

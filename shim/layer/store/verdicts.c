@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/folder.h"
 #include "store/store_format.h"
 #include "store/verdicts.h"
 

@@ -32,7 +32,8 @@ static BasePipeline *base_of(enum BindPoint point, const void *info)
     return (BasePipeline *)((uintptr_t)info + create_info_size(point) - sizeof(BasePipeline));
 }
 
-bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags)
+/* Returns true if the pipeline derives from an earlier element of the call. */
+static bool derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags)
 {
     if (!(flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT))
         return false;
@@ -44,7 +45,7 @@ bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, u
 /* Replaces a parent within the call by its handle. Returns the flags to clear. */
 static uint64_t detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info)
 {
-    if (!create_info_derives_within_call(call, index, flags))
+    if (!derives_within_call(call, index, flags))
         return 0;
     BasePipeline *base = base_of(call->point, info);
     base->handle = call->pipelines[base->index];
@@ -58,7 +59,7 @@ bool element_flags_can_change(const Element *element, const PipelineCall *call, 
     const AnyCreateInfo *info = create_info_at(call, index);
     if (!element->flags2 || !pnext_unknown_until(info->head.pNext, element->flags2))
         return true;
-    pnext_say_unknown(call->said_unknown, info->head.pNext, element->flags2);
+    pnext_say_unknown(info->head.pNext, element->flags2);
     return false;
 }
 
@@ -66,8 +67,7 @@ bool element_flags_can_change(const Element *element, const PipelineCall *call, 
  * precedes it. */
 static bool is_inseparable(const Element *element, const PipelineCall *call, uint32_t index)
 {
-    return create_info_derives_within_call(call, index, element->flags) &&
-           !element_flags_can_change(element, call, index);
+    return derives_within_call(call, index, element->flags) && !element_flags_can_change(element, call, index);
 }
 
 /* ---- what the driver gets ------------------------------------------------------------------------ */
@@ -167,7 +167,7 @@ void element_clear_application_hit(const Element *element)
 
 /* Copies the chain up to the later of two structs that are to change, if there are any. A second struct of the same
  * type would be invalid (VUIDs sType-unique). */
-static bool copy_chain(Element *element, SaidUnknown *said, const void *one, const void *other, AnyCreateInfo *out)
+static bool copy_chain(Element *element, const void *one, const void *other, AnyCreateInfo *out)
 {
     const void *last = NULL;
     for (const VkBaseInStructure *node = one || other ? out->head.pNext : NULL; node; node = node->pNext)
@@ -184,7 +184,7 @@ static bool copy_chain(Element *element, SaidUnknown *said, const void *one, con
     if (element->copies)
         out->head.pNext = element->copies;
     else
-        pnext_say_unknown(said, out->head.pNext, last);
+        pnext_say_unknown(out->head.pNext, last);
     return element->copies;
 }
 
@@ -223,12 +223,11 @@ static void set_binaries(Element *element, const VkPipelineBinaryInfoKHR *binari
     own->pPipelineBinaries = binaries->pPipelineBinaries;
 }
 
-static bool change_chain(Element *element, SaidUnknown *said, uint64_t flags, const VkPipelineBinaryInfoKHR *binaries,
-                         AnyCreateInfo *out)
+static bool change_chain(Element *element, uint64_t flags, const VkPipelineBinaryInfoKHR *binaries, AnyCreateInfo *out)
 {
     bool other_flags = flags != element->flags;
     const void *changed_flags = other_flags ? element->flags2 : NULL;
-    if (!copy_chain(element, said, changed_flags, binaries ? element->app_binaries : NULL, out))
+    if (!copy_chain(element, changed_flags, binaries ? element->app_binaries : NULL, out))
         return false;
     if (other_flags)
         set_flags(element, flags, out);
@@ -258,8 +257,7 @@ bool element_build(Element *element, const PipelineCall *call, uint32_t index, C
     element_release(element);
     memcpy(out, create_info_at(call, index), create_info_size(call->point));
     uint64_t clear = change.clear | (change.alone ? detach(call, index, element->flags, out) : 0);
-    bool changed =
-        change_chain(element, call->said_unknown, (element->flags | change.set) & ~clear, change.binaries, out);
+    bool changed = change_chain(element, (element->flags | change.set) & ~clear, change.binaries, out);
     if (change.feedback)
         ask_for_feedback(element, call->driver, out);
     return changed;
@@ -276,31 +274,6 @@ const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element)
     const VkPipelineCreationFeedbackEXT *feedback =
         element->app_feedback ? element->app_feedback->pPipelineCreationFeedback : &element->feedback;
     return feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT ? feedback : NULL;
-}
-
-bool feedback_save(SavedFeedback *saved, const Element *element)
-{
-    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
-    uint32_t stage_count = info ? info->pipelineStageCreationFeedbackCount : 0;
-    saved->stages = stage_count > FEW_STAGES ? malloc(stage_count * sizeof *saved->stages) : saved->few;
-    if (!saved->stages)
-        return false;
-    if (info)
-        saved->whole = *info->pPipelineCreationFeedback;
-    for (uint32_t i = 0; i < stage_count; i++)
-        saved->stages[i] = info->pPipelineStageCreationFeedbacks[i];
-    return true;
-}
-
-void feedback_restore(SavedFeedback *saved, const Element *element)
-{
-    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
-    if (info)
-        *info->pPipelineCreationFeedback = saved->whole;
-    for (uint32_t i = 0; info && i < info->pipelineStageCreationFeedbackCount; i++)
-        info->pPipelineStageCreationFeedbacks[i] = saved->stages[i];
-    if (saved->stages != saved->few)
-        free(saved->stages);
 }
 
 void element_fill_feedback(const Element *element, uint64_t duration_ns)

@@ -9,6 +9,7 @@
 
 #include "driver/driver.h"
 #include "vulkan/pnext.h"
+#include "vulkan/walk.h"
 
 enum BindPoint { BIND_GRAPHICS, BIND_COMPUTE, BIND_RAY_TRACING };
 
@@ -29,7 +30,6 @@ typedef union AnyCreateInfo {
 /* One call of the application. */
 typedef struct PipelineCall {
     const Driver *driver;
-    SaidUnknown *said_unknown;
     struct Device *device; /* for pipelines/, which uses all that is held for a device. Nobody below does */
     enum BindPoint point;
     VkDeferredOperationKHR deferred;
@@ -38,11 +38,7 @@ typedef struct PipelineCall {
     const void *infos;
     const VkAllocationCallbacks *allocator;
     VkPipeline *pipelines;
-    enum Extent {
-        CREATE_ALL,
-        CREATE_FOUND,  /* what the caches have: nothing is compiled */
-        CREATE_MISSING /* of which no pipeline exists yet */
-    } extent;
+    bool probe; /* creates only what the caches have */
 } PipelineCall;
 
 /* What one create info asks for, read once, and the storage that a changed copy needs. */
@@ -111,15 +107,6 @@ bool element_flags_can_change(const Element *element, const PipelineCall *call, 
 void element_release(Element *element);
 /* Returns the driver's feedback on the pipeline; NULL if none was requested or the driver gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
-/* The application's feedback on one pipeline, kept while the driver gets the create info for something else. */
-#define FEW_STAGES 16
-typedef struct SavedFeedback {
-    VkPipelineCreationFeedbackEXT whole, few[FEW_STAGES], *stages;
-} SavedFeedback;
-/* Returns false if memory is short; then nothing is saved. */
-bool feedback_save(SavedFeedback *saved, const Element *element);
-/* Restores and frees it. */
-void feedback_restore(SavedFeedback *saved, const Element *element);
 /* Clears the application cache hit bit in the application's feedback, for a pipeline that was not found in a cache
  * that the application passed. The bit means only that (Vulkan,
  * VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT). */
@@ -137,12 +124,18 @@ const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *ca
 /* Returns false if a stage has no code: neither a module, nor a chained module create info, nor a module
  * identifier. */
 bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind);
-/* Returns true if the pipeline derives from an earlier element of the call. */
-bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags);
 
 /* Calls the next layer's vkCreate*Pipelines. infos points to count create infos in the call's own layout. */
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
                      VkPipeline *pipelines);
 size_t create_info_size(enum BindPoint point);
+
+/* ---- pipeline_facts.c: what a walk has to know of a pipeline: which members count, and which pointers are valid --- */
+
+/* Adds to walk->facts and walk->dynamic. FACT_LINKED must be in walk->facts before, if it is to count, and so must what
+ * else is known of the pipeline's libraries. */
+void pipeline_learn(Walk *walk, const VkGraphicsPipelineCreateInfo *info, uint32_t subsets, uint32_t stage_count);
+/* Returns whether the pipeline is linked from libraries. */
+bool pipeline_is_linked(const PipelineCall *call, const AnyCreateInfo *info);
 
 #endif

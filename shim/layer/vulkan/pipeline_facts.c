@@ -1,5 +1,5 @@
-/* pipeline_facts.c - see pipeline_facts.h */
-#include "vulkan/pipeline_facts.h"
+/* pipeline_facts.c - see create_info.h */
+#include "vulkan/create_info.h"
 
 /* Which attachments there are. With a render pass that is unknown. */
 static void learn_formats(Walk *walk, const VkGraphicsPipelineCreateInfo *info)

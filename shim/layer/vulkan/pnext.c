@@ -51,14 +51,15 @@ VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last)
     return (VkBaseOutStructure *)(void *)copies;
 }
 
-void pnext_say_unknown(SaidUnknown *said, const void *chain, const void *last)
+void pnext_say_unknown(const void *chain, const void *last)
 {
+    static atomic_uint types[16]; /* that the log has named; 0: free */
     const VkBaseInStructure *unknown = pnext_unknown_until(chain, last);
     if (!unknown) /* memory was short */
         return;
-    for (size_t i = 0; i < sizeof said->types / sizeof said->types[0]; i++) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         unsigned type = 0;
-        if (atomic_compare_exchange_strong(&said->types[i], &type, (unsigned)unknown->sType)) {
+        if (atomic_compare_exchange_strong(&types[i], &type, (unsigned)unknown->sType)) {
             log_line(
                 PYLAYER_LOG_WARN,
                 "the pNext chain of a pipeline's create info has a structure that the layer does not know (sType %u). "

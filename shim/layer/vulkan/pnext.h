@@ -17,6 +17,15 @@ static inline const VkBaseInStructure *pnext_find(const void *chain, VkStructure
     return node;
 }
 
+/* Returns the loader's link in the chain of a VkInstanceCreateInfo or VkDeviceCreateInfo: their structs begin alike. */
+static inline void *pnext_find_link(const void *chain, VkStructureType type)
+{
+    const VkLayerDeviceCreateInfo *node = chain;
+    while (node && !(node->sType == type && node->function == VK_LAYER_LINK_INFO))
+        node = node->pNext;
+    return (void *)(uintptr_t)node;
+}
+
 /* Returns the size of a struct that may be in the chain of a VkDeviceCreateInfo or of a pipeline's create info; 0
  * if it is unknown, so it cannot be copied. */
 size_t pnext_struct_size(VkStructureType type);
@@ -30,13 +39,8 @@ const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last
  */
 VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last);
 
-/* The unknown sTypes that the log has named, for a device; 0: free. */
-typedef struct SaidUnknown {
-    atomic_uint types[16];
-} SaidUnknown;
-
 /* Logs that a struct in a pipeline's chain had to change and could not: one line for each sType that the layer does
  * not know. */
-void pnext_say_unknown(SaidUnknown *said, const void *chain, const void *last);
+void pnext_say_unknown(const void *chain, const void *last);
 
 #endif

@@ -12,31 +12,6 @@
 
 #ifndef VK_VERSION_1_4
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES ((VkStructureType)55)
-typedef struct VkPhysicalDeviceVulkan14Features {
-    VkStructureType sType;
-    void *pNext;
-    VkBool32 globalPriorityQuery;
-    VkBool32 shaderSubgroupRotate;
-    VkBool32 shaderSubgroupRotateClustered;
-    VkBool32 shaderFloatControls2;
-    VkBool32 shaderExpectAssume;
-    VkBool32 rectangularLines;
-    VkBool32 bresenhamLines;
-    VkBool32 smoothLines;
-    VkBool32 stippledRectangularLines;
-    VkBool32 stippledBresenhamLines;
-    VkBool32 stippledSmoothLines;
-    VkBool32 vertexAttributeInstanceRateDivisor;
-    VkBool32 vertexAttributeInstanceRateZeroDivisor;
-    VkBool32 indexTypeUint8;
-    VkBool32 dynamicRenderingLocalRead;
-    VkBool32 maintenance5;
-    VkBool32 maintenance6;
-    VkBool32 pipelineProtectedAccess;
-    VkBool32 pipelineRobustness;
-    VkBool32 hostImageCopy;
-    VkBool32 pushDescriptor;
-} VkPhysicalDeviceVulkan14Features;
 #endif
 
 #ifndef VK_KHR_maintenance5
@@ -71,11 +46,6 @@ typedef struct VkPipelineCreateFlags2CreateInfoKHR {
 #define VK_PIPELINE_BINARY_MISSING_KHR ((VkResult)1000483000)
 #define VK_ERROR_NOT_ENOUGH_SPACE_KHR ((VkResult)-1000483000)
 #define VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR 0x80000000ull
-typedef struct VkPhysicalDevicePipelineBinaryFeaturesKHR {
-    VkStructureType sType;
-    void *pNext;
-    VkBool32 pipelineBinaries;
-} VkPhysicalDevicePipelineBinaryFeaturesKHR;
 typedef struct VkPhysicalDevicePipelineBinaryPropertiesKHR {
     VkStructureType sType;
     void *pNext;
@@ -144,15 +114,6 @@ typedef void (VKAPI_PTR *PFN_vkDestroyPipelineBinaryKHR)(VkDevice device, VkPipe
 typedef VkResult (VKAPI_PTR *PFN_vkGetPipelineKeyKHR)(VkDevice device, const VkPipelineCreateInfoKHR *pPipelineCreateInfo, VkPipelineBinaryKeyKHR *pPipelineKey);
 typedef VkResult (VKAPI_PTR *PFN_vkGetPipelineBinaryDataKHR)(VkDevice device, const VkPipelineBinaryDataInfoKHR *pInfo, VkPipelineBinaryKeyKHR *pPipelineBinaryKey, size_t *pPipelineBinaryDataSize, void *pPipelineBinaryData);
 typedef VkResult (VKAPI_PTR *PFN_vkReleaseCapturedPipelineDataKHR)(VkDevice device, const VkReleaseCapturedPipelineDataInfoKHR *pInfo, const VkAllocationCallbacks *pAllocator);
-#endif
-
-#ifndef VK_SEC_pipeline_cache_incremental_mode
-#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CACHE_INCREMENTAL_MODE_FEATURES_SEC ((VkStructureType)1000637000)
-typedef struct VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC {
-    VkStructureType sType;
-    void *pNext;
-    VkBool32 pipelineCacheIncrementalMode;
-} VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC;
 #endif
 
 #endif
