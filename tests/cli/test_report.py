@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,19 @@ def test_page_without_its_packages(user: User) -> None:
     assert "pip install jinja2" in done.stderr
     assert not (user.directory / "page.html").exists()
     assert user.pylayer("report", "--trace", "trace.json", **hidden).returncode == 0
+
+
+def test_text_of_a_real_program(user: User) -> None:
+    """The text names the run, what it compared with, and every number of the JSON. No table is
+    wider than a narrow terminal."""
+    user.demo(12)
+    user.demo(16)
+    (run,) = user.json("report", "--against", "previous")["runs"]
+    said = user.pylayer("report", "--against", "previous", COLUMNS="10000").stdout
+    slowest = run["slowest"][0]["fingerprint"]
+    for text in (run["run"], f"process {run['pid']}", run["device"], slowest, "Against the run of"):
+        assert text in said
+    facts = {line[2:22].strip(): line[22:].partition(";")[0] for line in said.splitlines()[:12]}
+    assert [facts[key] for key in ("pipelines created", "hits", "compiled")] == ["16", "12", "4"]
+    status, narrow = user.terminal("report", columns=70)
+    assert status == 0 and max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in narrow.splitlines()[:-1]) <= 70

@@ -360,3 +360,14 @@ def test_damage_is_told(export: Path, elsewhere: User) -> None:
     done = elsewhere.pylayer("import", export)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "was refused and nothing was imported" in done.stderr and "at byte" in done.stderr
+
+
+def test_nothing_but_suspects(user: User) -> None:
+    """If a process died over everything that a program has stored, no file is written and one line says why."""
+    store = Store(user.store)
+    store.journal(GAME, *(cell(number) for number in (1, 2)))
+    store.suspects(GAME, *(xxhash.xxh3_128_digest(stores.cell_data(number)) for number in (1, 2)))
+    done = user.pylayer("export", "x.pylayer", "--app", "game*")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "only 2 records set aside after a crash (pylayer ls)" in done.stderr
+    assert list(user.directory.iterdir()) == []

@@ -12,6 +12,7 @@ from typing import Any
 
 import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
+from report import made_up
 
 from pylayer.report import figures, page, page_data, recorded
 from pylayer.store.frames import Present
@@ -112,3 +113,9 @@ def test_frames_are_told_in_few_numbers(tmp_path: Path) -> None:
     assert data["start_us"] == [0, 10_000, 40_000, 40_000]
     assert data["numbers"] == [[0, 3, 2], [2, 3, 8]]
     assert data["durations"] == [[1, 10_000], [3, 10_000]] and data["late"] == [[2, 30_000, 1]]
+
+
+def test_page_is_small(tmp_path: Path) -> None:
+    """With 125 pipelines and 5,000 frames, of which some are late, the page has less than 0.25 MB."""
+    made_up.write_page(tmp_path / "short.html", 125, 60, 5000)
+    assert (tmp_path / "short.html").stat().st_size < 250_000

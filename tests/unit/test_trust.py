@@ -248,3 +248,14 @@ def test_policy_is_source_code(tmp_path: Path) -> None:
     py_compile.compile(str(path), kept, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     path.write_text(POLICY)
     assert type(user_policy.load("trust_cached:Mine", f"{tmp_path}/policy.yaml")).__name__ == "Mine"
+
+
+@pytest.mark.parametrize("class_name", ["Absent", "Other", "Failing"])
+def test_policy_class_that_cannot_be_used(tmp_path: Path, class_name: str) -> None:
+    """If the class cannot be used, its directory is not a place for later imports."""
+    text = "class Other:\n    pass\nclass Failing:\n    def __init__(self):\n        raise ValueError\n"
+    (tmp_path / f"trust_{class_name}.py").write_text(text)
+    before = list(sys.path)
+    with pytest.raises((AttributeError, TypeError, ValueError)):
+        user_policy.load(f"trust_{class_name}:{class_name}", f"{tmp_path}/policy.yaml")
+    assert sys.path == before

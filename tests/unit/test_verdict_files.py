@@ -247,3 +247,14 @@ def test_entries_are_bounded(folder: Folder) -> None:
     assert verdict_files.read(folder, PROGRAM).fingerprints == list(range(5, verdicts.MAX_ENTRIES + 5))
     (path,) = map(Path, folder.files(None, (file_kinds.VERDICT,)))
     assert path.stat().st_size < verdict_files.MAX_BYTES
+
+
+def test_application_data(folder: Folder) -> None:
+    """An application's data is identified by the beginning of its digest, even if pipelines were created with it."""
+    digest = xxhash.xxh3_128_digest(b"a cache file")
+    death(folder, mark(marks.APPLICATION, number(digest)))
+    assert reviewed(folder).takes_application_data(digest)
+    verdict_files.forget(folder)
+    death(folder, mark(marks.PIPELINES, 11, cache=number(digest)))
+    found = reviewed(folder)
+    assert found.takes_application_data(digest) and found.holds(PIPELINE, 0, 11)
