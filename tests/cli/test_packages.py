@@ -14,7 +14,6 @@ import others
 from cli.user import User
 from world import ROOT
 
-from pylayer.cli.uninstall import remover
 from pylayer.common import config
 
 MANIFEST = "vulkan/{}_layer.d/VkLayer_pylayer_pipeline_cache.json"
@@ -76,10 +75,3 @@ def test_stage(user: User, tmp_path: Path) -> None:
     for path in (path for path in root.rglob("*") if not path.is_symlink()):
         assert path.stat().st_mode & 0o777 in (0o755, 0o644), path
         assert path.is_dir() or str(root).encode() not in path.read_bytes(), path
-
-
-def test_uninstall_leads_to_the_package() -> None:
-    """`pylayer uninstall` says who removes the manifest of a package."""
-    assert "apt purge vk-pylayer" in remover(Path("/usr/share", MANIFEST.format("explicit")))
-    assert "uninstall --system" in remover(Path("/usr/local/share", MANIFEST.format("explicit")))
-    assert "does not remove" in remover(Path("/etc", MANIFEST.format("explicit")))

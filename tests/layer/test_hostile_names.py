@@ -81,9 +81,7 @@ def test_names(world: World) -> None:
     numbers = sorted({path.name[:16] for path in world.stored_files()})
     commands = [*COMMANDS, *(("ls", number) for number in numbers)]
     for arguments in commands:
-        for more in ((), ("--json",)):
-            if arguments[0] == "export":
-                Path(world.directory, "out").unlink(missing_ok=True)
+        for more in ((), ("--json",)) if arguments[0] not in ("export", "import") else ((),):
             told = world.pylayer(*arguments, *more)
             assert_harmless(told.stdout + told.stderr)
 

@@ -42,7 +42,7 @@ def write_page(store: Path, file: Path) -> Path:
         own = figures.of_run(str(store), found, run)
         before = recorded.earlier(found, run)
         if before is not None:
-            own["against"] = compare.against(str(store), run, before, figures.FRAME_NS)
+            own["against"] = compare.against(str(store), run, before)
         numbers.append((run, own))
     file.write_text(page.render(str(store), numbers, figures.FRAME_NS))
     return file
@@ -230,20 +230,12 @@ def test_keys(browser: Browser, frames: Path) -> None:
         page.locator(".panel li button").first.click()
         pipeline = title.inner_text()
         said = page.locator(".panel").inner_text()
-        for name in (
-            "Took",
-            "Thread\nrender (101)",
-            "Stages",
-            "Shaders",
-            "Held up\nFrame ",
-            "First created",
-            "Stalled in",
-        ):
+        for name in ("Took", "Thread\nrender (101)", "Stages", "Shaders", "Held up\nFrame "):
             assert name in said
-        fingerprint = page.locator(".panel code").filter(has_text=FINGERPRINT).inner_text()
+        fingerprint = page.locator(".panel code").filter(has_text=FINGERPRINT).last.inner_text()
         assert len(fingerprint) == 16
         keys(page, "ArrowRight")
-        assert page.locator(".panel code").filter(has_text=FINGERPRINT).inner_text() != fingerprint
+        assert page.locator(".panel code").filter(has_text=FINGERPRINT).last.inner_text() != fingerprint
         keys(page, "ArrowLeft")
         assert title.inner_text() == pipeline
         keys(page, "ArrowUp")
@@ -268,7 +260,7 @@ def test_search(browser: Browser, frames: Path) -> None:
         search.press("Enter")
         assert "Thread\nloader (105)" in page.locator(".panel").inner_text()
         assert page.locator(".result").inner_text().startswith("1 of ")
-        fingerprint = page.locator(".panel code").filter(has_text=FINGERPRINT).inner_text()
+        fingerprint = page.locator(".panel code").filter(has_text=FINGERPRINT).last.inner_text()
         search.fill(fingerprint[:10])
         assert page.locator(".result").inner_text() == "1 found"
         search.fill("no such thing")

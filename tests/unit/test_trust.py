@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import py_compile
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
