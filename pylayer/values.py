@@ -21,7 +21,7 @@ CARRIER_NAMES = ("off", "cells", "binaries", "observe")
 #: Carriers that store pipelines and use stored ones.
 CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_BINARIES)
 
-VERDICT_PASS, VERDICT_EMPTY, VERDICT_SKETCH = 1, 2, 3
+VERDICT_PASS, VERDICT_EMPTY = 1, 2
 
 CELL_EMPTY = 1
 READS_NOTHING, READS_PROGRAM, READS_ALL = 0, 1, 2
@@ -184,34 +184,24 @@ class Plan(Value):
 
 
 class CacheData(Value):
-    """Initial data that the program gave to vkCreatePipelineCache. ``header`` holds at most 32 bytes of it.
+    """Data that the program gave to vkCreatePipelineCache, of which ``header`` holds at most 32 bytes, or that it got
+    from vkGetPipelineCacheData.
 
     ``digest`` is the XXH3-128 of the whole data, zero without data. ``slot`` counts the device's caches from 0.
-    ``history`` is what is known of the data from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
-    (docs/internals/architecture.md, 'Application caches'). ``sketch`` is empty until policy has asked for it.
-    ``damage`` describes the damage of altered data.
+    ``history`` is what is known of given data from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
+    (docs/internals/architecture.md, 'Application caches'). ``damage`` describes the damage of altered data. ``sketch``
+    (pylayer/store/sketch.py) is empty if not all data was read (``incomplete``). ``result``: with what VkResult the
+    driver failed on it, or 0.
     """
 
-    cache: int
     damage: str
     data_is_null: bool
     data_size: int
     digest: bytes
     header: bytes
     history: str
-    result: int
-    sketch: bytes
-    slot: int
-
-
-class CacheRead(Value):
-    """What vkGetPipelineCacheData gave to the program. ``sketch`` (pylayer/store/sketch.py) is empty if the program's
-    buffer was too small (``incomplete``)."""
-
-    cache: int
-    digest: bytes
     incomplete: bool
-    size: int
+    result: int
     sketch: bytes
     slot: int
 

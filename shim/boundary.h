@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 29
+#define PYLAYER_BOUNDARY_VERSION 30
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -75,20 +75,18 @@ enum PylayerPipelineKind {
 #define PYLAYER_KIND_COUNT 8
 
 enum PylayerMessageType {
-    PYLAYER_MSG_CREATE_INSTANCE = 1, /* event: instance; sent if the log is to have policy's lines */
-    PYLAYER_MSG_PLAN_DEVICE = 2,     /* request: device -> plan */
-    PYLAYER_MSG_DEVICE_CREATED = 3,  /* event: created */
-    PYLAYER_MSG_ADMIT_CACHE = 4,     /* request: cache -> verdict; an event if the plan sets report_caches */
-    PYLAYER_MSG_CACHE_REFUSED = 5,   /* event: cache; the driver failed on data that policy had passed */
-    PYLAYER_MSG_CELL = 6,            /* event: cell */
-    PYLAYER_MSG_FLUSH_DEVICE = 7,    /* request: vkDestroyDevice waits; event: vkCreateDevice failed after its plan */
-    PYLAYER_MSG_FLUSH_PROCESS = 8,   /* request: exit() waits */
-    PYLAYER_MSG_CACHE_READ = 9,      /* event: read; vkGetPipelineCacheData wrote into the application's buffer */
-    PYLAYER_MSG_BINARY_READ = 10,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
-    PYLAYER_MSG_STORE_DAMAGED = 11,  /* event: file; the layer could not use all of it */
-    PYLAYER_MSG_STATE = 12,          /* event: state */
+    PYLAYER_MSG_PLAN_DEVICE = 1,    /* request: device -> plan */
+    PYLAYER_MSG_DEVICE_CREATED = 2, /* event: created */
+    PYLAYER_MSG_ADMIT_CACHE = 3,    /* request: cache -> verdict; an event if the plan sets report_caches */
+    PYLAYER_MSG_CACHE_USED = 4,     /* event: cache; the program read it, or the driver failed on data that passed */
+    PYLAYER_MSG_CELL = 5,           /* event: cell */
+    PYLAYER_MSG_STATE = 6,          /* event: state */
+    PYLAYER_MSG_BINARY_READ = 7,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
     /* request: the program passes data of binaries. Policy hands over what it read of them in earlier runs. */
-    PYLAYER_MSG_BINARIES_PASSED = 13,
+    PYLAYER_MSG_BINARIES_PASSED = 8,
+    PYLAYER_MSG_STORE_DAMAGED = 9, /* event: file; the layer could not use all of it */
+    /* request: vkDestroyDevice waits, or exit(), without a device. Event: vkCreateDevice failed after its plan */
+    PYLAYER_MSG_FLUSH = 10,
 };
 
 /* Whether policy must decide if a rule skips this process. The layer decides where it can
@@ -183,39 +181,25 @@ typedef struct PylayerDeviceCreated {
     char run_name[PYLAYER_RUN_NAME_BYTES]; /* the run that the layer has begun to record; empty: none */
 } PylayerDeviceCreated;
 
-/* vkCreatePipelineCache. The layer copies the header, never the whole data. */
+/* Data that the program gave to vkCreatePipelineCache, or got from vkGetPipelineCacheData. */
 typedef struct PylayerCacheInfo {
-    uint64_t cache;       /* serial number of the vkCreatePipelineCache call, from 1 */
-    uint64_t data_size;   /* VkPipelineCacheCreateInfo::initialDataSize */
-    uint32_t header_size; /* bytes copied to header[]; less than its size if data_size is */
-    int32_t result;       /* CACHE_REFUSED: the driver's VkResult */
+    uint32_t slot;        /* n-th vkCreatePipelineCache of the device, from 0 */
+    int32_t result;       /* CACHE_USED: the VkResult with which the driver failed on the data; 0: the program read it */
+    uint64_t data_size;   /* bytes of the data */
     uint8_t data_is_null; /* pInitialData was NULL */
+    uint8_t incomplete;   /* of what was read: VK_INCOMPLETE, the buffer was too small for all data */
+    uint32_t header_size; /* of what was given, the bytes copied to header[]; less than its size if data_size is */
     uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
-    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all initial data; zero if there is none */
-    uint32_t slot;                        /* n-th vkCreatePipelineCache of the device, from 0 */
-    /* Owned by the message. Set in each ADMIT_CACHE from the first VERDICT_SKETCH on, and in those that are events
-     * (report_caches); otherwise NULL. */
+    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all data; zero if there is none */
+    /* Owned by the message. NULL if there is no whole data, or if policy does not use sketches (strict_caches). */
     uint64_t sketch_size;
     const uint8_t *sketch;
 } PylayerCacheInfo;
 
-/* What vkGetPipelineCacheData gave to the application. */
-typedef struct PylayerCacheRead {
-    uint64_t cache; /* serial number and slot as in PylayerCacheInfo */
-    uint64_t size;  /* bytes written */
-    uint32_t slot;
-    uint8_t incomplete;                   /* VK_INCOMPLETE: the buffer was too small for all data */
-    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the bytes written */
-    /* Owned by the message. NULL if the read is incomplete, or policy does not use sketches (strict_caches). */
-    uint64_t sketch_size;
-    const uint8_t *sketch;
-} PylayerCacheRead;
-
 enum PylayerVerdict {
     PYLAYER_VERDICT_NONE = 0, /* no answer: the call stays as the application made it */
     PYLAYER_VERDICT_PASS = 1,
-    PYLAYER_VERDICT_EMPTY = 2,  /* create the cache with no initial data */
-    PYLAYER_VERDICT_SKETCH = 3, /* no verdict yet: ask again with a sketch of the data */
+    PYLAYER_VERDICT_EMPTY = 2, /* create the cache with no initial data */
 };
 
 enum PylayerCellFlags {
@@ -316,11 +300,9 @@ typedef struct PylayerMessage {
     uint64_t device;  /* serial number of the device in this process, from 1; 0: none */
     uint64_t time_ns; /* CLOCK_MONOTONIC when it was sent */
     union {
-        PylayerInstanceInfo instance;
         PylayerDeviceInfo info;
         PylayerDeviceCreated created;
         PylayerCacheInfo cache;
-        PylayerCacheRead read;
         PylayerCell cell;
         PylayerAttested binary;
         PylayerState state;

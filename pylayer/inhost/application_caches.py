@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ..store.cache_history import Attestations
     from ..store.format import Damage
-    from ..values import CacheData, CacheRead
+    from ..values import CacheData
     from .device import Device
     from .journal_writer import JournalWriter
     from .learning import Learning
@@ -60,11 +60,6 @@ class ApplicationCaches:
         outcome, data.damage = self.attestations.outcome(data.digest, data.data_size, data.sketch)
         return outcome
 
-    def wants_sketch(self, data: CacheData) -> bool:
-        """Returns whether a sketch of the data could give a better outcome than 'unknown'."""
-        attests = self._setting != "strict" and self.attestations is not None
-        return attests and data.history == "unknown" and not data.sketch and not data.data_is_null
-
     def note_load(self, data: CacheData, passed: bool) -> None:
         """Records that the program gave initial data to vkCreatePipelineCache, and that it passed, so that nobody asks
         about it again. Compacts a scattered history: a program that is killed each time never gets to ``close``."""
@@ -101,14 +96,14 @@ class ApplicationCaches:
             f"application cache of {data.data_size} bytes: {self.describe(data, outcome)}{passed}",
         )
 
-    def read(self, read: CacheRead) -> None:
+    def read(self, read: CacheData) -> None:
         """Records what the program read from one of its caches, so that data it loads later can be compared."""
         self._learning.note_returned(read.digest)
         attestations = self.attestations
         if attestations is None or self._writer.paused or self._device.read_only:
             return
         try:
-            attestations.attest(read.digest, read.size, read.slot, read.incomplete, read.sketch)
+            attestations.attest(read.digest, read.data_size, read.slot, read.incomplete, read.sketch)
         except OSError as error:
             self._writer.failed(error)
 

@@ -12,7 +12,6 @@ from ..values import (
     Activity,
     Attested,
     CacheData,
-    CacheRead,
     Cell,
     DeviceFacts,
     DeviceState,
@@ -31,19 +30,16 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound=Value)
 
-CREATE_INSTANCE = lib.PYLAYER_MSG_CREATE_INSTANCE
 PLAN_DEVICE = lib.PYLAYER_MSG_PLAN_DEVICE
 DEVICE_CREATED = lib.PYLAYER_MSG_DEVICE_CREATED
 ADMIT_CACHE = lib.PYLAYER_MSG_ADMIT_CACHE
-CACHE_REFUSED = lib.PYLAYER_MSG_CACHE_REFUSED
-STORE_DAMAGED = lib.PYLAYER_MSG_STORE_DAMAGED
+CACHE_USED = lib.PYLAYER_MSG_CACHE_USED
 CELL = lib.PYLAYER_MSG_CELL
-FLUSH_DEVICE = lib.PYLAYER_MSG_FLUSH_DEVICE
-FLUSH_PROCESS = lib.PYLAYER_MSG_FLUSH_PROCESS
-CACHE_READ = lib.PYLAYER_MSG_CACHE_READ
+STATE = lib.PYLAYER_MSG_STATE
 BINARY_READ = lib.PYLAYER_MSG_BINARY_READ
 BINARIES_PASSED = lib.PYLAYER_MSG_BINARIES_PASSED
-STATE = lib.PYLAYER_MSG_STATE
+STORE_DAMAGED = lib.PYLAYER_MSG_STORE_DAMAGED
+FLUSH = lib.PYLAYER_MSG_FLUSH
 
 COUNTER_NAMES = tuple(name for name, _ in ffi.typeof("PylayerCounters").fields)
 
@@ -86,8 +82,8 @@ class Message:
         _shim.release(self._c)
 
     def program(self, executable: str) -> Program:
-        """Returns the program that CREATE_INSTANCE or PLAN_DEVICE describes."""
-        c = self._c.instance if self.type == CREATE_INSTANCE else self._c.info.instance
+        """Returns the program that PLAN_DEVICE describes."""
+        c = self._c.info.instance
         return _plain(
             Program, c, application=_text(c.application_name), engine=_text(c.engine_name), executable=executable
         )
@@ -147,7 +143,7 @@ class Message:
         return _text(self._c.created.run_name)
 
     def cache_data(self) -> CacheData:
-        """Returns what ADMIT_CACHE or CACHE_REFUSED says of initial data."""
+        """Returns what ADMIT_CACHE or CACHE_USED says of data."""
         c = self._c.cache
         return _plain(
             CacheData,
@@ -155,15 +151,6 @@ class Message:
             damage="",
             header=bytes(ffi.buffer(c.header, c.header_size)),
             history="unknown",
-            sketch=bytes(ffi.buffer(c.sketch, c.sketch_size)) if c.sketch else b"",
-        )
-
-    def cache_read(self) -> CacheRead:
-        """Returns what the program read from a cache (CACHE_READ)."""
-        c = self._c.read
-        return _plain(
-            CacheRead,
-            c,
             sketch=bytes(ffi.buffer(c.sketch, c.sketch_size)) if c.sketch else b"",
         )
 

@@ -28,7 +28,6 @@ from ..values import (
     READS_PROGRAM,
     UNIT_NONE,
     VERDICT_EMPTY,
-    VERDICT_SKETCH,
 )
 
 # Import only what the first plan needs: a program waits for it in vkCreateDevice. Session and store are imported later.
@@ -292,8 +291,6 @@ class Host:
             return
         data = message.cache_data()
         data.history = session.caches.history(data)
-        if session.caches.wants_sketch(data) and message.answer_verdict(VERDICT_SKETCH):
-            return  # the layer asks again, with a sketch
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if session.caches.reports:  # the message is an event: the program does not wait
             session.caches.note_load(data, passed=False)
@@ -319,21 +316,18 @@ class Host:
             refused=int(refused),
         )
 
-    def cache_read(self, message: boundary.Message) -> None:
-        """CACHE_READ: records what the program read from a cache, because it may load that data later."""
+    def cache_used(self, message: boundary.Message) -> None:
+        """CACHE_USED: the program read data, which it may load later, or the driver failed on data that passed."""
         session = self.sessions.get(message.device)
         if session is None:
             return
-        session.caches.read(message.cache_read())
-
-    def cache_refused(self, message: boundary.Message) -> None:
-        """CACHE_REFUSED: the driver failed on initial data that policy had let pass."""
         data = message.cache_data()
-        session = self.sessions.get(message.device)
-        if session is not None:
-            session.caches.count("driver-error", refused=True)
-            if session.run_log is not None:
-                session.run_log.cache(message.sent_ns, "refused", data.slot, data.data_size, "driver-error")
+        if not data.result:
+            session.caches.read(data)
+            return
+        session.caches.count("driver-error", refused=True)
+        if session.run_log is not None:
+            session.run_log.cache(message.sent_ns, "refused", data.slot, data.data_size, "driver-error")
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
@@ -413,8 +407,12 @@ class Host:
                 session.run_log.creation(cell, len(cell.data) if new else 0)
         return new
 
-    def flush_device(self, message: boundary.Message) -> None:
-        """FLUSH_DEVICE: the device is about to be destroyed. All its earlier messages were taken from the queue."""
+    def flush(self, message: boundary.Message) -> None:
+        """FLUSH: the device is about to be destroyed, and all its earlier messages were taken from the queue. Without a
+        device, the program called exit() with devices alive, and waits."""
+        if not message.device:
+            self._flush_process(message)
+            return
         session = self.sessions.pop(message.device, None)
         if self.loading.pop(message.device, None) is not None:
             boundary.load_done(message.device)  # releases the memory that was published last
@@ -429,8 +427,7 @@ class Host:
         if session.state is not None:
             self.maintaining.after(session)
 
-    def flush_process(self, message: boundary.Message) -> None:
-        """FLUSH_PROCESS: the program called exit() with devices alive, and waits."""
+    def _flush_process(self, message: boundary.Message) -> None:
         for session in self.sessions.values():
             self._guard(self._settle, session, message.sent_ns)
         for session in self.sessions.values():
@@ -460,10 +457,6 @@ class Host:
             session.write_run()
             session.warn(counters)
         return counters
-
-    def create_instance(self, message: boundary.Message) -> None:
-        """CREATE_INSTANCE: policy started early, because somebody wants to see its log."""
-        boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
 
     def handle(self, message: boundary.Message) -> None:
         """Handles one message of any type that is not in ``BRINGS_DATA``."""
@@ -588,16 +581,13 @@ class Host:
 #: The methods of ``Message`` that return what a message with data to store brings. ``HANDLERS`` has the other messages.
 BRINGS_DATA = {boundary.CELL: "cell", boundary.BINARY_READ: "binary_read", boundary.STATE: "recorded"}
 HANDLERS = {
-    boundary.CREATE_INSTANCE: Host.create_instance,
     boundary.PLAN_DEVICE: Host.plan_device,
     boundary.DEVICE_CREATED: Host.device_created,
     boundary.ADMIT_CACHE: Host.admit_cache,
     boundary.STORE_DAMAGED: Host.store_damaged,
-    boundary.CACHE_REFUSED: Host.cache_refused,
-    boundary.CACHE_READ: Host.cache_read,
+    boundary.CACHE_USED: Host.cache_used,
     boundary.BINARIES_PASSED: Host.binaries_passed,
-    boundary.FLUSH_DEVICE: Host.flush_device,
-    boundary.FLUSH_PROCESS: Host.flush_process,
+    boundary.FLUSH: Host.flush,
 }
 
 

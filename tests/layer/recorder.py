@@ -43,7 +43,7 @@ class Recorder(Policy):
         write("created")
 
     def admit_cache(self, data, facts, settings):
-        write("admit", size=data.data_size, digest=data.digest.hex(), slot=data.slot, cache=data.cache)
+        write("admit", size=data.data_size, digest=data.digest.hex(), slot=data.slot)
         return super().admit_cache(data, facts, settings)
 
     def keep_cell(self, cell, program, settings):
@@ -59,9 +59,9 @@ handle = host.Host.handle
 
 
 def handle_and_record(self, message):
-    if message.type == boundary.CACHE_READ:
-        read = message.cache_read()
-        write("read", **dict(read.as_dict(), digest=read.digest.hex(), sketch=read.sketch.hex()))
+    if message.type == boundary.CACHE_USED:
+        read = message.cache_data()
+        write("read", size=read.data_size, slot=read.slot, incomplete=read.incomplete, digest=read.digest.hex(), sketch=read.sketch.hex())
     handle(self, message)
 
 

@@ -126,10 +126,10 @@ def test_without_a_plan_it_starts_with_the_device(world: World) -> None:
     assert starts(world, "instance", "device")
 
 
-def test_logs_begin_in_the_instance(world: World) -> None:
-    """If the log is to have policy's lines, the interpreter starts in vkCreateInstance."""
+def test_logs_begin_with_the_device(world: World) -> None:
+    """If the log is to have policy's lines, the interpreter starts in vkCreateDevice."""
     world.environment["PYLAYER_LOG"] = "info"
-    assert starts(world, "instance")
+    assert starts(world, "instance", "device")
 
 
 @pytest.mark.usefixtures("needs_binaries")

@@ -99,13 +99,13 @@ def sketch_of(data: bytes) -> bytes:
 def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
     """Returns what a program gave to its first vkCreatePipelineCache."""
     values: dict[str, Any] = {
-        "cache": 1,
         "damage": "",
         "data_is_null": not data,
         "data_size": len(data),
         "digest": xxhash.xxh3_128_digest(data) if data else bytes(16),
         "header": data[:32],
         "history": "unknown",
+        "incomplete": False,
         "result": 0,
         "sketch": sketch_of(data),
         "slot": 0,

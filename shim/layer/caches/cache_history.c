@@ -242,7 +242,7 @@ bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info, 
 
 /* ---- data that the program reads --------------------------------------------------------------- */
 
-bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data)
+bool cache_history_note(Caches *caches, const PylayerCacheInfo *read, const void *data)
 {
     CacheHistory *history = &caches->history;
     if (!is_usable(caches) || is_suspected(history, read->digest) || mailbox_has_policy())
@@ -252,13 +252,13 @@ bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);
     read_locked(caches);
-    int bits = find(history, read->digest, read->size);
+    int bits = find(history, read->digest, read->data_size);
     bool known = bits >= 0 && bits & KNOWN_READ;
-    Attestation new = {.size = read->size, .slot = read->slot, .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
+    Attestation new = {.size = read->data_size, .slot = read->slot, .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
     const void *sketched = caches->run->plan.strict_caches ? NULL : data;
     bool done = known || write_locked(caches, read->digest, new, sketched);
     if (done && !known)
-        add(history, read->digest, read->size, KNOWN_READ);
+        add(history, read->digest, read->data_size, KNOWN_READ);
     pthread_mutex_unlock(&history->mutex);
     cancellation_restore(cancellation);
     return done;

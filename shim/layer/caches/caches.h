@@ -7,17 +7,11 @@
 #include "store/store.h"
 #include "vulkan/create_info.h"
 
-/* Number of a vkCreatePipelineCache call: `serial` in the process, `slot` in the device. */
-typedef struct CacheNumber {
-    uint64_t serial;
-    uint32_t slot;
-} CacheNumber;
-
 /* What the layer knows of an application's VkPipelineCache. The application uses the driver's handle. */
 typedef struct AppCache {
     _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: the entry is free and may be reused */
     struct AppCache *next;           /* same bucket; never unlinked before the device is destroyed */
-    CacheNumber number;
+    uint32_t slot;                   /* PylayerCacheInfo::slot */
     SpreadLock lock;           /* held for reading by all that use the cache, by merges for writing (cells.c) */
     atomic_bool used_for_ever; /* a deferred operation may use it until an unknown end: never merged into */
     bool synchronized_merge;   /* the driver lets others use the cache during a merge */
@@ -80,7 +74,6 @@ typedef struct Caches {
     pthread_mutex_t given_mutex;
     NumberMap given; /* digest_id of the stored records that the driver got; not of those from policy */
     Loading loading;
-    atomic_bool sends_sketches; /* with the first question about the program's data */
 
     pthread_mutex_t apps_mutex; /* writers only */
     _Atomic(AppCache *) apps[APP_CACHE_BUCKETS];
@@ -102,7 +95,7 @@ static inline uint64_t app_cache_data_id(const AppCache *app_cache)
 
 AppCache *app_cache_find(Caches *caches, VkPipelineCache handle);
 /* Without memory for it the cache is used as it is, and never merged into. */
-void app_cache_add(Caches *caches, VkPipelineCache handle, CacheNumber number, VkPipelineCacheCreateFlags flags,
+void app_cache_add(Caches *caches, VkPipelineCache handle, uint32_t slot, VkPipelineCacheCreateFlags flags,
                    bool from_data, uint64_t data_id);
 /* The application destroys the cache. */
 void app_cache_forget(AppCache *app_cache);
@@ -119,18 +112,18 @@ uint64_t *app_cache_take_owed(AppCache *app_cache, size_t *count);
 
 /* Initial data of one vkCreatePipelineCache. */
 typedef struct OwnData {
-    CacheNumber number;
+    uint32_t slot;
     const VkPipelineCacheCreateInfo *info;
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* zero if it was not needed */
     uint64_t id;                          /* of the digest, for marks; 0: no data, or refused */
 } OwnData;
 
 /* Fills in *data. Returns true if the driver must not get it: the history or policy says so. */
-bool own_data_is_refused(Caches *caches, OwnData *data, CacheNumber number, const VkPipelineCacheCreateInfo *info);
+bool own_data_is_refused(Caches *caches, OwnData *data, uint32_t slot, const VkPipelineCacheCreateInfo *info);
 /* Tells policy that the driver failed on the program's data with `result`, so that the program's cache begins empty. */
 void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result);
-/* Notes what the program has read. Tells policy if policy has something to do about it. */
-void own_data_tell_read(Caches *caches, PylayerCacheRead read, const void *data);
+/* Notes what the program has read of a cache. Tells policy if policy has something to do about it. */
+void own_data_tell_read(Caches *caches, uint32_t slot, const void *data, size_t size, bool incomplete);
 
 /* ---- sketch.c: recognising a damaged copy --------------------------------------------------------- */
 
@@ -151,7 +144,7 @@ bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info, 
                          const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* Adds what vkGetPipelineCacheData returned, unless policy runs or has something to do about it. Returns false if policy
  * must be told. */
-bool cache_history_note(Caches *caches, const PylayerCacheRead *read, const void *data);
+bool cache_history_note(Caches *caches, const PylayerCacheInfo *read, const void *data);
 
 /* ---- cells.c: the layer's merged VkPipelineCache and the cells that go into it --------------------------- */
 

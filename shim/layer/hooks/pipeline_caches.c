@@ -4,8 +4,6 @@
 #include "driver/dispatch.h"
 #include "process/process.h"
 
-static atomic_ullong next_cache_serial = 1;
-
 /* Returns true if the driver may have failed because of the program's data. Without memory, or on a lost device, it fails
  * with any data. An empty cache would then hide the failure and lose the data, which the program may save over. */
 static bool may_refuse_data(VkResult result)
@@ -20,13 +18,12 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (process_is_forked_child())
         return device->driver.create_pipeline_cache(handle, info, allocator, cache);
-    CacheNumber number = {atomic_fetch_add_explicit(&next_cache_serial, 1, memory_order_relaxed),
-                          atomic_fetch_add_explicit(&device->caches.next_slot, 1, memory_order_relaxed)};
+    uint32_t slot = atomic_fetch_add_explicit(&device->caches.next_slot, 1, memory_order_relaxed);
     VkPipelineCacheCreateInfo empty = *info;
     empty.initialDataSize = 0;
     empty.pInitialData = NULL;
     OwnData data;
-    bool refused = own_data_is_refused(&device->caches, &data, number, info);
+    bool refused = own_data_is_refused(&device->caches, &data, slot, info);
     bool mends = device->run.plan.check_caches && !device->run.plan.report_caches;
     Mark mark = mark_application(&device->crash, PYLAYER_MARK_APPLICATION, &data.id, data.id != 0);
     VkResult result = device->driver.create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
@@ -41,7 +38,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         count(&counters_of(&device->run)->totals.caches_emptied, 1);
     if (result != VK_SUCCESS)
         return result;
-    app_cache_add(&device->caches, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data.id);
+    app_cache_add(&device->caches, *cache, slot, info->flags, info->initialDataSize > 0 && !refused, data.id);
     return VK_SUCCESS;
 }
 
@@ -70,17 +67,12 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
     if (app_cache && !spread_lock_read(&app_cache->lock, true))
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result = device->driver.get_pipeline_cache_data(handle, cache, size, data);
-    PylayerCacheRead read = {0};
-    if (app_cache) {
-        read = (PylayerCacheRead){.cache = app_cache->number.serial, .slot = app_cache->number.slot};
+    uint32_t slot = app_cache ? app_cache->slot : 0;
+    if (app_cache)
         spread_unlock_read(&app_cache->lock, true);
-    }
     if (app_cache && device->run.plan.check_caches && data && *size > 0 &&
-        (result == VK_SUCCESS || result == VK_INCOMPLETE)) {
-        read.size = *size;
-        read.incomplete = result == VK_INCOMPLETE;
-        own_data_tell_read(&device->caches, read, data);
-    }
+        (result == VK_SUCCESS || result == VK_INCOMPLETE))
+        own_data_tell_read(&device->caches, slot, data, *size, result == VK_INCOMPLETE);
     return result;
 }
 

@@ -321,7 +321,7 @@ static void device_end(Device *device)
 static void tell_end(const Device *device)
 {
     if (device->run.planned && !process_is_forked_child() && !mailbox_withdraw(device->run.serial, false))
-        mailbox_post(message_new(PYLAYER_MSG_FLUSH_DEVICE, device->run.serial), UINT64_MAX);
+        mailbox_post(message_new(PYLAYER_MSG_FLUSH, device->run.serial), UINT64_MAX);
 }
 
 /* Returns the result: there is no device. */
@@ -376,7 +376,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
 
 static void wait_for_policy(Device *device)
 {
-    PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->run.serial);
+    PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH, device->run.serial);
     if (!mailbox_request(message, FLUSH_WAIT_NS))
         log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
     /* It will store what the messages hold, but what was counted ends with the device. */

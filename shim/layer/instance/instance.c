@@ -123,15 +123,6 @@ static bool switched_off(void)
     return true;
 }
 
-/* With lines to write about what policy does, policy starts here, so that none is missing. */
-static void log_from_the_start(const PylayerInstanceInfo *program)
-{
-    PylayerMessage *message = message_new(PYLAYER_MSG_CREATE_INSTANCE, 0);
-    if (message)
-        message->instance = *program;
-    mailbox_post(message, UINT64_MAX);
-}
-
 /* Returns true if the layer may do something in this process. *skip: what the skip rules say. */
 static bool is_active(const PylayerInstanceInfo *program, SkipDecision *skip, bool *built_in)
 {
@@ -167,8 +158,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     SkipDecision skip = SKIP_NO;
     describe_program(&program, info->pApplicationInfo);
     bool active = is_active(&program, &skip, &built_in);
-    if (active && log_enabled(PYLAYER_LOG_INFO))
-        log_from_the_start(&program);
 
     Instance *instance = calloc(1, sizeof *instance);
     if (!instance)

@@ -144,6 +144,9 @@ static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
     } else if (message->type == PYLAYER_MSG_STATE) {
         data = message->state.data;
         *size = message->state.size;
+    } else if (message->type == PYLAYER_MSG_ADMIT_CACHE || message->type == PYLAYER_MSG_CACHE_USED) {
+        data = message->cache.sketch;
+        *size = message->cache.sketch_size;
     }
     return data;
 }
@@ -152,10 +155,6 @@ static void free_envelope(Envelope *envelope)
 {
     uint64_t size;
     free((void *)(uintptr_t)data_of(&envelope->message, &size));
-    if (envelope->message.type == PYLAYER_MSG_ADMIT_CACHE)
-        free((void *)(uintptr_t)envelope->message.cache.sketch);
-    else if (envelope->message.type == PYLAYER_MSG_CACHE_READ)
-        free((void *)(uintptr_t)envelope->message.read.sketch);
     free(envelope);
 }
 
@@ -222,10 +221,10 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
 static bool needs_policy_locked(const PylayerMessage *message)
 {
     switch (message->type) {
-    case PYLAYER_MSG_FLUSH_DEVICE:
+    case PYLAYER_MSG_FLUSH:
         return false;
     case PYLAYER_MSG_PLAN_DEVICE:
-        return !message->kept;
+        return !message->kept || log_enabled(PYLAYER_LOG_INFO); /* somebody wants to see what policy does */
     case PYLAYER_MSG_DEVICE_CREATED:
         return !message->created.needs_nothing;
     case PYLAYER_MSG_CELL:
@@ -299,7 +298,7 @@ static void start(void)
 
 bool mailbox_withdraw(uint64_t device, bool at_exit)
 {
-    PylayerMessage *end = at_exit ? message_new(PYLAYER_MSG_FLUSH_DEVICE, device) : NULL;
+    PylayerMessage *end = at_exit ? message_new(PYLAYER_MSG_FLUSH, device) : NULL;
     pthread_mutex_lock(&mutex);
     if (open_ && start_failed && claim_start_locked()) {
         start_failed = false;
@@ -342,13 +341,18 @@ bool mailbox_has_policy(void)
     return result;
 }
 
+static bool is_exit(const PylayerMessage *message)
+{
+    return message->type == PYLAYER_MSG_FLUSH && message->device == 0;
+}
+
 /* The envelope has a holder for the sender, who starts policy first if it claimed that. Returns whether policy answered. */
 static bool await_answer_locked(Envelope *envelope, bool starts, bool wait, int64_t timeout_ns)
 {
     uint64_t begin = now_ns(), give_up = begin + (uint64_t)timeout_ns;
     /* One wait for a dlopen of the program's is enough. But if that dlopen has just ended, and the process ends too,
      * policy has not run yet. */
-    uint64_t linking_since = envelope->message.type == PYLAYER_MSG_FLUSH_PROCESS ? begin : 0;
+    uint64_t linking_since = is_exit(&envelope->message) ? begin : 0;
     if (starts) {
         pthread_mutex_unlock(&mutex);
         start();
@@ -417,7 +421,7 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
     bool wait = taken != stalled_at && timeout_ns > 0;
     /* The end of a device is sent even if nobody can wait for it, so that policy frees what it holds for the
      * device. */
-    if (open_ && (wait || message->type == PYLAYER_MSG_FLUSH_DEVICE)) {
+    if (open_ && (wait || message->type == PYLAYER_MSG_FLUSH)) {
         envelope->holders++;
         envelope->awaited = wait;
         push_locked(envelope);
@@ -454,7 +458,7 @@ static uint64_t ready_at_locked(void)
 static PylayerMessage *end_of_process(void)
 {
     over = true;
-    return message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
+    return message_new(PYLAYER_MSG_FLUSH, 0);
 }
 
 /* Releases the mutex while it checks. Returns true if the program's last thread has ended. */

@@ -273,7 +273,7 @@ static void flush_at_exit(void)
         return;
     devices_stop_loading();
     if (!devices_end_quietly() || mailbox_tells_exit()) {
-        PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
+        PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH, 0);
         mailbox_request(message, EXIT_FLUSH_NS);
         message_done(message);
     }

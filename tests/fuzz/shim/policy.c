@@ -78,10 +78,8 @@ void message_done(PylayerMessage *message)
         return;
     uint64_t size;
     free((void *)(uintptr_t)data_of(message, &size));
-    if (message->type == PYLAYER_MSG_ADMIT_CACHE)
+    if (message->type == PYLAYER_MSG_ADMIT_CACHE || message->type == PYLAYER_MSG_CACHE_USED)
         free((void *)(uintptr_t)message->cache.sketch);
-    else if (message->type == PYLAYER_MSG_CACHE_READ)
-        free((void *)(uintptr_t)message->read.sketch);
     free(message);
 }
 
