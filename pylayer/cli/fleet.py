@@ -223,7 +223,7 @@ def publish_command(exports: tuple[str, ...], key: str) -> None:
     Example:
       pylayer fleet publish builder-1.pylayer builder-2.pylayer --key builder.key
     """
-    from ..fleet.folder import scratch
+    from ..common.files import Scratch
     from ..fleet.publishing import only_publisher, publish
     from ..fleet.signatures import public_of
     from ..fleet.storage import open_to_write
@@ -233,7 +233,7 @@ def publish_command(exports: tuple[str, ...], key: str) -> None:
     keys = {**found.keys, **own}, {**found.export_keys, **own}
     with _failing("nothing more was published"), ending_by_exception():
         storage = open_to_write(found.url)
-        with only_publisher(storage), scratch(store.root, found.url) as root, progress("publishing", None) as advance:
+        with only_publisher(storage), Scratch(store.root) as root, progress("publishing", None) as advance:
             results, refused = publish(storage, root, private, keys, exports, advance)
     for text in refused:
         fail(text)

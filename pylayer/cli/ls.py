@@ -184,7 +184,7 @@ def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) ->
     used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
 
     With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
-    is damaged, keeps the rest, and moves the file to quarantine. Files of newer versions of pylayer are listed, but are
+    is damaged, keeps the rest, and moves the file to quarantine. Files of other versions of pylayer are listed, but are
     not a problem. Neither is a file that ends inside a record, because a program is writing it or was killed.
 
     \b

@@ -95,9 +95,9 @@ def prewarm(recordings: tuple[str, ...], app: str) -> None:
     store = require_store()
     recipient = recipient_of(store, app, "nothing was replayed")
     names = Names(store.root)
-    with room(store, "nothing was stored") as (scratch, manifests):
+    with room(store, "nothing was stored") as scratch:
         root = os.path.join(scratch, "store")
-        environment = scratch_environment(root, manifests)
+        environment = scratch_environment(root)
         if not _uses_identifiers(store, recipient[0]):
             environment["PYLAYER_SHADER_IDENTIFIERS"] = "ignore"
         command = [tool, "--progress", *(os.path.abspath(path) for path in recordings)]  # goes on after a crash

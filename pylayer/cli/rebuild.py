@@ -109,12 +109,12 @@ def _perform(store: Store, works: list[Rebuild], effort: Effort) -> None:
     total = sum(len(work.wanted) for work in works)
     try:
         with (
-            room(store, "the rest was not rebuilt") as (scratch, manifests),
+            room(store, "the rest was not rebuilt") as scratch,
             progress("rebuilding", total, remaining=True) as advance,
         ):
             for work in works:
                 if work.wanted:
-                    work.run(effort, scratch, manifests, advance)
+                    work.run(effort, scratch, advance)
     except Refused as error:
         raise Failure(f"what was compiled is no data of this driver: {error}; the rest was not rebuilt") from error
 

@@ -52,7 +52,7 @@ KINDS = {
 OTHERS = {
     "history": "recorded runs and timelines",
     "recordings": "recordings for pylayer rebuild",
-    "leftovers": "folders of an older pylayer, kept plans and compiled policy files",
+    "leftovers": "kept plans and compiled policy files",
 }
 
 
@@ -187,7 +187,7 @@ class Removing:
         for plan in self.plans:
             plan.remove()
         paths = [path for found in self.others.values() for path in found]
-        paths += [path for item in self.damaged for path in (item.reason_path, item.path)]
+        paths += [item.path for item in self.damaged]
         for path in paths:
             shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else remove(path)
         self.store.forget(self.blocks)

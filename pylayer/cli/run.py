@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from ..common.files import unique_name
-from ..common.paths import require_own, store_root
-from . import installed, layer_files
+from ..common.paths import make_private, require_own, store_root
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
 from .output import Failure, WrongUse, fail, files
@@ -39,18 +37,6 @@ def _policy(path: str | None) -> dict[str, Any]:
     return document
 
 
-def _manifest_directory(root: str, environment: Mapping[str, str]) -> str:
-    """Returns the directory to add to those that the loader searches. Returns empty text if it needs none.
-
-    Steam's containers show a package in /usr at another path. They rewrite the manifests that they find in the loader's
-    own directories, and leave VK_ADD_LAYER_PATH as it is. Loaders since about 1.4.309 would use the manifest there,
-    which leads to nothing. Raises Failure and OSError.
-    """
-    if "VK_LAYER_PATH" not in environment and installed.is_installed_in_usr():
-        return ""
-    return str(layer_files.run_directory(root))
-
-
 def _environment(root: str | None) -> tuple[dict[str, str], bool]:
     """Returns the program's environment, and whether the program runs under the layer. If the layer cannot be used, the
     program still starts, and one line says why."""
@@ -65,7 +51,8 @@ def _environment(root: str | None) -> tuple[dict[str, str], bool]:
             raise Failure(f"{DISABLE} is set; unset it to use the layer")
         if root is None:
             raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set; set one")
-        return with_layer(environment, _manifest_directory(root, environment)), True
+        make_private(root)
+        return with_layer(environment), True
     except Failure as failure:
         problem = failure.message
     except OSError as error:

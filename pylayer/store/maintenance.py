@@ -11,7 +11,7 @@ import time
 
 from ..common import compiled, file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import names_in, remove, remove_left_temporaries, remove_tree
+from ..common.files import SCRATCH, names_in, remove_left_temporaries, remove_tree
 from . import binary_history, bounds, ended, fold, plans, quarantine, runs, state, timeline
 from .folder import Folder, identity_names
 from .format import Damage
@@ -139,15 +139,11 @@ def prune(root: str) -> None:
     plans.prune(root)
     compiled.prune(root)
     _prune_fleets(root)
-    remove_left_temporaries(root, "doctor.")  # whose directory may hold files of others
+    remove_left_temporaries(root, SCRATCH)  # whose directory may hold files of others
     for directory in file_kinds.BESIDE:
         remove_left_temporaries(os.path.join(root, directory))
     for name in identity_names(root):
-        directory = os.path.join(root, "store", name)
-        remove_left_temporaries(directory)
-        for file in names_in(directory):
-            if file.endswith(".blob"):  # an earlier pylayer copied the data of programs' own caches
-                remove(os.path.join(directory, file))
+        remove_left_temporaries(os.path.join(root, "store", name))
 
 
 def _prune_fleets(root: str) -> None:

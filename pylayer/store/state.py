@@ -195,8 +195,8 @@ def removable(root: str, program: int | None = None) -> list[str]:
     return [*unused_files(root, program), *marks]
 
 
-def _is_newer(path: str) -> bool:
-    """Returns whether a newer version wrote a file. Raises OSError."""
+def _has_another_version(path: str) -> bool:
+    """Returns whether another version of pylayer wrote a file. Raises OSError."""
     return Reader(path).header()[1] == "foreign-version"
 
 
@@ -347,7 +347,7 @@ def fold(root: str, program: int, limit: int, everything: bool = False) -> Itera
     work. Raises OSError; nothing is lost then.
 
     Two processes may fold at once: both files have everything then."""
-    sources = [path for path in unused_files(root, program) if not _is_newer(path)]
+    sources = [path for path in unused_files(root, program) if not _has_another_version(path)]
     size = sum(os.stat(path).st_size for path in sources)
     if len(sources) < (2 if everything else WORTH_FILES) and size <= limit:
         return

@@ -104,7 +104,7 @@ def test_another_card(player: User) -> None:
     assert (one["wanted"], one["rebuilt"], one["not_rebuilt"]) == (ALL, ALL, {})
     assert play(player, **NEW_CARD) == (ALL, 0)
     assert rebuilt(player, **NEW_CARD)["wanted"] == 0
-    assert not (player.store / "prewarm").exists()
+    assert not list(player.store.glob("scratch.*"))
     rebuilt_ones = [one["rebuilt_pipelines"] for shelf in player.json("ls")["identities"] for one in shelf["programs"]]
     assert sorted(rebuilt_ones)[-1] == ALL
 
@@ -225,7 +225,7 @@ def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch:
     slow = driver("pipeline=slow:250?compile")
     process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **slow), start_new_session=True)
     end = time.monotonic() + 60
-    while not list(updater.store.glob("prewarm/*/*.store/store/*/*.journal")) and time.monotonic() < end:
+    while not list(updater.store.glob("scratch.*/*.store/store/*/*.journal")) and time.monotonic() < end:
         time.sleep(0.02)
     os.kill(process.pid, number)
     assert process.wait(60) == -number
@@ -234,14 +234,14 @@ def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch:
     assert wanted == done and (0 < wanted < COUNT if number == signal.SIGINT else wanted == COUNT)
     assert play(updater, "plain", **driver()) == (COUNT, 0)
     assert updater.pylayer("trim").returncode == 0
-    assert not list(updater.store.glob("prewarm/*"))
+    assert not list(updater.store.glob("scratch.*"))
 
 
 def test_killed_from_outside(updater: User) -> None:
     """Who kills a replayer says nothing about its pipeline: the next rebuild tries it again."""
     process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **driver("pipeline=slow:250?compile")))
     end = time.monotonic() + 60
-    while not list(updater.store.glob("prewarm/*/*.store/store/*/*.journal")) and time.monotonic() < end:
+    while not list(updater.store.glob("scratch.*/*.store/store/*/*.journal")) and time.monotonic() < end:
         time.sleep(0.02)
     tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
     (replayer,) = (int(child) for task in tasks for child in task.read_text().split())

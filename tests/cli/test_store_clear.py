@@ -195,19 +195,6 @@ def test_stale_keeps_what_it_does_not_know(user: User, store: Store) -> None:
     assert small.path.exists() and store.path.exists()
 
 
-@pytest.mark.parametrize("words", ["--stale", "--all"])
-def test_folders_of_an_older_pylayer(user: User, store: Store, words: str) -> None:
-    """--stale and --all remove folders that an older pylayer wrote, and --dry-run says so."""
-    older = Path(f"{store.path}.old")
-    older.mkdir()
-    (older / "1.pack").write_bytes(bytes(100))
-    done = user.json("rm", "--pipelines", words, "--dry-run")
-    assert done["others"]["leftovers"] == 1 and older.exists()
-    assert "folders of an older pylayer" in user.pylayer("rm", "--pipelines", words, "--dry-run").stdout
-    assert user.pylayer("rm", "--pipelines", words, "--yes").returncode == 0
-    assert not older.exists()
-
-
 def test_stale_without_drivers(user: User, store: Store) -> None:
     """If the drivers cannot be asked, one line says so and nothing is removed."""
     before = store.sizes()

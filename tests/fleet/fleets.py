@@ -17,9 +17,10 @@ from cli.stores import GAME, IDENTITY, Store, cell, name_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from world import ROOT
 
+from pylayer.common.files import Scratch
 from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import Limits
-from pylayer.fleet.folder import make_folder, scratch
+from pylayer.fleet.folder import make_folder
 from pylayer.fleet.index import Index, parse
 from pylayer.fleet.publishing import Published, publish
 from pylayer.fleet.pulling import Pull, Pulled
@@ -71,7 +72,7 @@ class Builder:
         """Publishes the exports, and deletes those that were not refused."""
         trusted = self.keys if keys is None else keys, self.keys if export_keys is None else export_keys
         exports = sorted(map(str, self.exports.iterdir()))
-        with scratch(str(self.store.root), self.url) as work:
+        with Scratch(str(self.store.root)) as work:
             results, self.refused = publish(self.storage, work, self.key, trusted, exports)
         for path in exports:
             if not any(text.startswith(path) for text in self.refused):
