@@ -11,23 +11,9 @@ from ..report.words import printable
 if TYPE_CHECKING:
     from ..common.identity import Identity
 
-#: Makers of devices, by the number that their devices report.
-VENDORS = {
-    0x1002: "AMD",
-    0x1010: "Imagination",
-    0x106B: "Apple",
-    0x10DE: "NVIDIA",
-    0x13B5: "Arm",
-    0x14E4: "Broadcom",
-    0x5143: "Qualcomm",
-    0x8086: "Intel",
-}
-
-
 def numbered(fields: dict[str, Any]) -> str:
     """Returns what an identity's numbers say of its device."""
-    vendor, device = (int(fields.get(key, 0)) for key in ("vendor_id", "device_id"))
-    return f"{VENDORS.get(vendor, f'vendor {vendor:#06x}')} device {device:#06x}"
+    return f"vendor {int(fields.get('vendor_id', 0)):#06x} device {int(fields.get('device_id', 0)):#06x}"
 
 
 class Names:

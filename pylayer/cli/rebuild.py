@@ -84,7 +84,6 @@ class Plan:
         for shelf in self._shelves:
             if program in shelf.holdings:
                 state.note_uses(shelf.holdings[program].created)
-                state.note_stalls(shelf.holdings[program].fingerprints)
         found = []
         for facts in self._devices(program):
             stored = self._stored(program, facts)

@@ -74,14 +74,6 @@ def held(root: str, identity: Identity, listed: set[str]) -> set[str]:
     return found
 
 
-def mark_in_use(root: str, identity: str) -> None:
-    """Notes that somebody pulls for an identity now: what was pulled for it is evicted after that for others."""
-    try:
-        os.utime(os.path.join(root, "store", identity, "identity"))
-    except OSError:
-        pass  # nothing was pulled yet
-
-
 def _verify(path: str, identity: Identity, program: int) -> int:
     """Returns the number of pipelines. Raises Refused unless every record is one that a publisher writes for this
     identity and program."""

@@ -84,14 +84,13 @@ def maintain(
     yield
     yield from binary_history.compact(folder)
     yield from state.maintain(folder.root, limits.state)
-    if bounds.is_exceeded(folder.root, limits.max_store, limits.max_program):
-        trimmed = bounds.Trimmed()
-        yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed)
-        if trimmed.bytes_after < trimmed.bytes_before:
-            say(
-                f"the store was {trimmed.bytes_before} bytes and is {trimmed.bytes_after}: "
-                "the least recently used pipelines were evicted"
-            )
+    eviction = bounds.Eviction(folder.root, limits.max_store)
+    yield from eviction.steps()
+    if eviction.bytes_after < eviction.bytes_before:
+        say(
+            f"the store was {eviction.bytes_before} bytes and is {eviction.bytes_after}: "
+            "the least recently used pipelines were evicted"
+        )
     prune(folder.root)
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .portable import Export as Export
     from .portable import Import as Import
     from .portable import Moved as Moved
-    from .room import Room as Room
     from .timeline import Event as Event
     from .timeline import Timeline as Timeline
     from .verdict_words import VerdictText as VerdictText

@@ -27,7 +27,6 @@ from pylayer.fleet.pulling import Pull, Pulled
 from pylayer.fleet.signatures import append_signature, index_payload, public_of, signed_index
 from pylayer.fleet.storage import Objects, open_to_read, open_to_write
 from pylayer.fleet.trust import Untrusted
-from pylayer.store.room import Room
 from pylayer.store.store import Store as Face
 
 
@@ -111,10 +110,8 @@ class Machine:
     def pull(self, url: str, limits: Limits | None = None) -> Pulled:
         make_folder(str(self.root), url)
         work = Pull(open_to_read(url), Face(str(self.root)), self.identity.name, self.keys)
-        room = Room(str(self.root), limits or Limits(1 << 40, 1 << 40))
-        list(room.trim())
-        list(room.make(work.plan(), {self.identity.name}))
-        list(work.steps(room))
+        work.plan()
+        list(work.steps(1 << 40 if limits is None else limits.max_store))
         return work.result
 
     def numbers(self, program: tuple[str, str] = GAME) -> list[int]:

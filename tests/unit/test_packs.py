@@ -177,7 +177,7 @@ def test_quarantine_from_the_future(folder: Folder, monkeypatch: pytest.MonkeyPa
 def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one pass moves to quarantine is still there after it, even beyond the bounds. A later pass deletes it."""
     monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
-    limits = Limits(1 << 30, 1 << 30, True)
+    limits = Limits(1 << 30)
     damage = []
     for number in range(2):
         path = os.path.join(folder.path, f"{number}.attest")
