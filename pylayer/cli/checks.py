@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import LAYER_NAME
+from ..common.config import sources
 from ..common.files import Scratch, replace_file
-from ..common.paths import store_root, system_store_root
+from ..common.paths import config_files, store_root, system_store_root
 from ..report import recorded
 from ..report.recorded import Run
 from ..store.store import Store
@@ -23,8 +24,7 @@ from .children import Outcome, probe
 from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
 from .output import human_bytes, one_line, plural
 from .policy_explain import class_problem
-from .policy_file import sources
-from .policy_in_force import no_policy_file, policies_in_force, read_policy
+from .policy_in_force import no_policy_file, read_policy
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
@@ -155,7 +155,7 @@ def try_layer(number: int, scratch: str) -> tuple[Check, list[Run], str]:
 
 def check_policy() -> Check:
     """Checks the policy files. The layer ignores a policy file that is not valid."""
-    system, user = policies_in_force()
+    system, user = config_files()
     document, problem = read_policy()
     if problem:
         named = "PYLAYER_CONFIG names the file. " if os.environ.get("PYLAYER_CONFIG") else ""

@@ -68,7 +68,7 @@ def manifest_directory() -> str:
         if not path.is_file():
             raise Failure(f"{path} is missing, so there is no layer to load; install vk-pylayer again")
     if ":" in str(directory):
-        raise Failure(f"{directory} has a colon in its name, which separates paths for the loader; install it elsewhere")
+        raise Failure(f"{directory} has a colon in its name, which separates paths for the loader; move it")
     return str(directory)
 
 

@@ -11,10 +11,6 @@ from ..report.words import printable
 if TYPE_CHECKING:
     from ..common.identity import Identity
 
-def numbered(fields: dict[str, Any]) -> str:
-    """Returns what an identity's numbers say of its device."""
-    return f"vendor {int(fields.get('vendor_id', 0)):#06x} device {int(fields.get('device_id', 0)):#06x}"
-
 
 class Names:
     """Names of programs, from recorded runs and from the files of the store."""
@@ -53,7 +49,8 @@ class Names:
         fields: dict[str, Any] = identity.fields if identity is not None else {}
         device, known = self.recorded(name)
         if not device and fields:
-            device = numbered(fields)
+            vendor, number = (int(fields.get(key, 0)) for key in ("vendor_id", "device_id"))
+            device = f"vendor {vendor:#06x} device {number:#06x}"
         driver = ", ".join(printable(str(fields[key])) for key in ("driver_name", "driver_info") if fields.get(key))
         if str(fields.get("abi", "")).startswith("32"):
             driver += " (32-bit)"

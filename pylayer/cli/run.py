@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from ..common.files import unique_name
-from ..common.paths import make_private, require_own, store_root
+from ..common.paths import config_files, make_private, require_own, store_root
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
 from .output import Failure, WrongUse, fail, files
-from .policy_in_force import compile_policy, policies_in_force, read_policies
+from .policy_in_force import compile_policy, read_policies
 from .process import program_argument, replace_by, wait_for
 
 
@@ -31,7 +31,7 @@ def _check_policy(path: str) -> None:
 def _policy(path: str | None) -> dict[str, Any]:
     """Returns the policy document in force with this file of the user's. Prints a line for each file that the layer
     cannot use."""
-    document, problems = read_policies(policies_in_force()[0], path)
+    document, problems = read_policies(config_files()[0], path)
     for problem in problems:
         fail(problem)
     return document
@@ -110,15 +110,17 @@ def run(
     if policy and preset:
         raise WrongUse(f"--policy and --preset are both given; write 'preset: {preset}' into {policy} to have both")
     if preset:
-        from .policy_file import preset_file
+        from ..common.config import preset_names, preset_path
 
-        policy = preset_file(preset)
+        if preset not in preset_names():
+            raise WrongUse(f"there is no preset {preset}; the presets are {', '.join(preset_names())}")
+        policy = preset_path(preset)
     policy = os.path.abspath(policy) if policy else None
     if policy:
         _check_policy(policy)
     given = {"PYLAYER_CONFIG": policy, "PYLAYER_LOG": log}
     os.environ.update({variable: value for variable, value in given.items() if value})
-    in_force, root = policies_in_force()[1], store_root()
+    in_force, root = config_files()[1], store_root()
     document = _policy(in_force)
     environment, is_on = _environment(root)
     if root is not None and is_on:

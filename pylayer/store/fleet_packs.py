@@ -17,7 +17,7 @@ from ..common.file_kinds import FileName
 from ..common.files import sync_file
 from . import checking, format, judging
 from .fold import Fold
-from .folder import Folder
+from .folder import Folder as Folder
 from .format import NEVER_USED as NEVER_USED
 from .format import PULLED as PULLED
 from .format import Refused
@@ -105,8 +105,3 @@ def merge(root: str, identity: Identity, most: int, merged: int) -> None:
             smallest = frozenset(sorted(paths, key=os.path.getsize)[:merged])
             for _ in Fold(folder, program, must=smallest).steps():
                 pass
-
-
-def packs_of(root: str, identity: Identity) -> dict[int, list[str]]:
-    """Returns the paths of the packs under one identity, by program."""
-    return Folder(root, identity).files_by_program((file_kinds.PACK,))

@@ -21,6 +21,7 @@ from .reader import Reader
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
     from .reader import Part
     from .verdicts import Verdicts
 

@@ -436,9 +436,7 @@ def foreign(path: str) -> State | None:
     return State("", header.program, path)
 
 
-def take_over(
-    state: State, root: str, recipient: tuple[int, str] | None = None, whole: bool = True
-) -> Iterator[None]:
+def take_over(state: State, root: str, recipient: tuple[int, str] | None = None, whole: bool = True) -> Iterator[None]:
     """Adds what ``foreign`` returned to a root. ``recipient``: number and name of the program that gets it. ``whole``:
     nothing of it if a part is damaged or missing. Raises Refused and OSError."""
     yield from state.reading()

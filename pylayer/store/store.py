@@ -99,15 +99,13 @@ class Store:
 
         return Export(Folder(self.root, identity), programs, device)
 
-    def import_from(
-        self, path: str, recipient: tuple[int, str] | None, sync: bool = True, rebuilt: bool = False
-    ) -> Import:
+    def import_from(self, path: str, recipient: tuple[int, str] | None, rebuilt: bool = False) -> Import:
         """Returns an import, of which only the identity was read. ``rebuilt``: of what ``pylayer rebuild`` compiled.
         Raises Refused and OSError."""
         from .format import REBUILT
         from .portable import Import
 
-        return Import(path, recipient, sync, REBUILT if rebuilt else 0)
+        return Import(path, recipient, flags=REBUILT if rebuilt else 0)
 
     # ---- what is set aside -------------------------------------------------------------------------------
 

@@ -206,18 +206,6 @@ def test_nothing_is_stored(updater: User) -> None:
     assert numbers(rebuilt(updater, **driver())) == (COUNT, COUNT)
 
 
-def test_order_of_pipelines_that_were_stored_before(user: User) -> None:
-    """A run that recorded what it found in the store knows how long its compiles took, from the store."""
-    slow = {"PYLAYER_TEST_DRIVER": "pipeline=slow:40?compile"}
-    user.policy_file.write_text("settings: {record_state: false}\n")
-    user.demo(COUNT, **slow)
-    user.policy_file.unlink()
-    user.demo(COUNT, **slow)
-    assert user.json("stats", "--last")["programs"][0]["compiled"] == 0
-    found = re.search(rf"{COUNT} pipelines .* once waited (\d+) ms", user.pylayer("rebuild", **driver()).stdout)
-    assert found and int(found[1]) >= 40 * COUNT
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     """After Ctrl-C, what was compiled until then is stored. A kill loses a slice. The next rebuild does the rest, and
