@@ -183,9 +183,9 @@ class World:
         }
 
     def install_manifest(self, package: Path) -> None:
-        template = (PACKAGE / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json.in").read_text()
+        template = (PACKAGE / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json").read_text()
         library = package / "libVkLayer_pylayer_pipeline_cache.so"
-        text = template.replace("@LIBRARY_PATH@", str(library))
+        text = template.replace("../../libVkLayer_pylayer_pipeline_cache.so", str(library))
         (self.manifests / "VkLayer_pylayer_pipeline_cache.json").write_text(text)
 
     def configure(self, **settings: Any) -> None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import LAYER_NAME
-from ..common.files import create_temporary, write_all
-from ..common.paths import make_private, store_root, system_store_root
+from ..common.config import sources
+from ..common.files import Scratch, replace_file
+from ..common.paths import config_files, store_root, system_store_root
 from ..report import recorded
 from ..report.recorded import Run
 from ..store.store import Store
@@ -23,8 +24,7 @@ from .children import Outcome, probe
 from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
 from .output import human_bytes, one_line, plural
 from .policy_explain import class_problem
-from .policy_file import sources
-from .policy_in_force import no_policy_file, policies_in_force, read_policy
+from .policy_in_force import no_policy_file, read_policy
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
@@ -122,7 +122,7 @@ def _not_started(layers: list[str], failure: str, complaints: list[str]) -> Chec
     return Check("layer", PROBLEM, f"the layer did not start: {reason}", "Programs run without it.")
 
 
-def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Run], str]:
+def try_layer(number: int, scratch: str) -> tuple[Check, list[Run], str]:
     """Runs a program with one pipeline on a device twice, in the environment that ``pylayer run`` makes. The program
     uses the user's policy file but a store in ``scratch``, so it leaves no statistics behind. Returns the check of the
     layer, the runs that the layer recorded, and how the program failed (empty text if it did not)."""
@@ -136,7 +136,7 @@ def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Ru
     }
     # Unset DISABLE, or the layer would not start. check_environment reports that variable.
     switched_on = {variable: value for variable, value in os.environ.items() if variable != DISABLE}
-    environment = with_layer({**switched_on, **changes}, manifests)
+    environment = with_layer({**switched_on, **changes})
     for _ in range(2):
         outcome = probe("start", str(number), str(log), environment=environment)
         if outcome.failure:
@@ -155,7 +155,7 @@ def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Ru
 
 def check_policy() -> Check:
     """Checks the policy files. The layer ignores a policy file that is not valid."""
-    system, user = policies_in_force()
+    system, user = config_files()
     document, problem = read_policy()
     if problem:
         named = "PYLAYER_CONFIG names the file. " if os.environ.get("PYLAYER_CONFIG") else ""
@@ -189,14 +189,8 @@ def check_installed() -> Check:
 
 def _try_writing(root: str) -> None:
     """Writes a file, flushes it to the disk and deletes it. Raises OSError."""
-    make_private(root)
-    fd, path = create_temporary(os.path.join(root, "doctor"))
-    try:
-        write_all(fd, [bytes(TRIAL_BYTES)])
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-        os.unlink(path)
+    with Scratch(root) as place:
+        replace_file(os.path.join(place, "trial"), bytes(TRIAL_BYTES), sync=True)
 
 
 def check_store() -> Check:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from .. import LAYER_NAME
+from . import installed, layer_files
 
 #: Keeps the layer out of a program and takes precedence over everything that switches it on. The loader checks it for
 #: an implicit layer, the layer itself for an explicit one. Any value counts.
@@ -20,18 +21,23 @@ def _without_layer(names: str, separator: str) -> list[str]:
     return [name for name in names.split(separator) if name and name != LAYER_NAME]
 
 
-def with_layer(environment: Mapping[str, str], manifest_directory: str) -> dict[str, str]:
-    """Returns ``environment`` with the layer in front of the layers that it already switches on.
+def with_layer(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns ``environment`` with the layer in front of the layers that it already switches on. Raises Failure if the
+    installation is not complete.
 
     VK_ADD_LAYER_PATH adds to the loader's own directories. If VK_LAYER_PATH is set, even to nothing, the loader
-    searches only there and ignores VK_ADD_LAYER_PATH, so the manifest's directory is added to VK_LAYER_PATH. An empty
-    ``manifest_directory`` adds none.
+    searches only there and ignores VK_ADD_LAYER_PATH, so the manifest's directory is added to VK_LAYER_PATH.
+
+    Steam's containers show a package in /usr at another path. They rewrite the manifests that they find in the loader's
+    own directories, and leave VK_ADD_LAYER_PATH as it is. Loaders since about 1.4.309 would use the manifest there,
+    which leads to nothing. So such a package needs no directory.
     """
     result = dict(environment)
     variable = "VK_LAYER_PATH" if "VK_LAYER_PATH" in environment else "VK_ADD_LAYER_PATH"
-    places = [place for place in environment.get(variable, "").split(":") if place and place != manifest_directory]
-    if manifest_directory:
-        result[variable] = ":".join([manifest_directory, *places])
+    if variable == "VK_LAYER_PATH" or not installed.is_installed_in_usr():
+        own = layer_files.manifest_directory()
+        places = [place for place in environment.get(variable, "").split(":") if place and place != own]
+        result[variable] = ":".join([own, *places])
     others = _without_layer(environment.get("VK_INSTANCE_LAYERS", ""), ":")
     result["VK_INSTANCE_LAYERS"] = ":".join([LAYER_NAME, *others])
     return result

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from ..common.paths import store_root
 from ..report.recorded import Run
 from ..values import CARRIER_NAMES, CARRIERS_THAT_KEEP, DeviceFacts
-from . import checks, layer_files
+from . import checks
 from .checks import OK, PROBLEM, SKIPPED, WARNING, Check, skipped, try_layer
 from .children import Outcome, probe
 from .containers import check_containers
@@ -58,17 +58,16 @@ def _judged(number: int, facts: DeviceFacts, runs: list[Run], failure: str) -> T
     return device
 
 
-def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[TriedDevice]]:
+def _try_devices(present: Outcome) -> tuple[Check, list[TriedDevice]]:
     """Tries the layer on each device of ``probe("devices")``. Returns one check of the layer, a bad one if any device
     had one, and the devices."""
     layer, devices = None, []
     with TemporaryDirectory(prefix="pylayer-doctor-") as scratch:
-        try:
-            manifests = str(layer_files.run_directory(root or scratch))
-        except Failure as failure:
-            return Check("layer", PROBLEM, failure.message, "pylayer run starts programs without the layer."), []
         for number, facts in enumerate(facts_of(present.found)):
-            found, runs, problem = try_layer(number, manifests, scratch)
+            try:
+                found, runs, problem = try_layer(number, scratch)
+            except Failure as failure:
+                return Check("layer", PROBLEM, failure.message, "pylayer run starts programs without the layer."), []
             devices.append(_judged(number, facts, runs, problem))
             layer = found if layer is None or layer.status == OK else layer
     assert layer is not None  # there is at least one device
@@ -99,8 +98,7 @@ def examine() -> tuple[list[Check], list[TriedDevice]]:
     elif present.failure or not present.found["devices"]:
         layer, listed = skipped("layer", "a driver must work first"), _summary(present, devices)
     else:
-        # Try the layer even if the store cannot be written to.
-        layer, devices = _try_devices(present, store_root() if store.status != PROBLEM else None)
+        layer, devices = _try_devices(present)
         listed = skipped("devices", "the layer must start first")
         if layer.status != PROBLEM:
             listed = _summary(present, devices)

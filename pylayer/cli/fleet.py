@@ -127,24 +127,15 @@ def _pull_all(found: Fleet, store: Store, pulls: list[Pull]) -> list[Pulled]:
     """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled. If
     another process pulls, waits for it; what it pulled is not missing then."""
     from ..fleet.folder import turn
-    from ..store.room import Room
 
-    room, keep = Room(store.root, found.limits), {pull.result.identity for pull in pulls}
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(PULL_SECONDS)
     with _failing("nothing more was pulled"), turn(store.root, found.url):
-        for _ in room.trim():
-            pass
         size = sum(pull.plan() for pull in pulls)
-        for _ in room.make(size, keep):
-            pass
         with progress("pulling", size) as advance:
             for pull in pulls:
-                for amount in pull.steps(room):
+                for amount in pull.steps(found.limits.max_store):
                     advance(amount)
-    if room.evicted:
-        limit = human_bytes(found.limits.max_store)
-        say(f"Evicted: {plural(room.evicted, 'record')}, because the store may have {limit} (max_store_mib)")
     return [pull.result for pull in pulls]
 
 
@@ -223,7 +214,7 @@ def publish_command(exports: tuple[str, ...], key: str) -> None:
     Example:
       pylayer fleet publish builder-1.pylayer builder-2.pylayer --key builder.key
     """
-    from ..fleet.folder import scratch
+    from ..common.files import Scratch
     from ..fleet.publishing import only_publisher, publish
     from ..fleet.signatures import public_of
     from ..fleet.storage import open_to_write
@@ -233,7 +224,7 @@ def publish_command(exports: tuple[str, ...], key: str) -> None:
     keys = {**found.keys, **own}, {**found.export_keys, **own}
     with _failing("nothing more was published"), ending_by_exception():
         storage = open_to_write(found.url)
-        with only_publisher(storage), scratch(store.root, found.url) as root, progress("publishing", None) as advance:
+        with only_publisher(storage), Scratch(store.root) as root, progress("publishing", None) as advance:
             results, refused = publish(storage, root, private, keys, exports, advance)
     for text in refused:
         fail(text)

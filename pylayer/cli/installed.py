@@ -23,7 +23,7 @@ EXPLICIT, IMPLICIT = KINDS = ("explicit", "implicit")
 
 #: ``--system`` installs below this directory. A loader searches it after the user's own directories, so a user's choice
 #: takes precedence. /etc/vulkan would be searched first; /usr/share is for the distribution's packages.
-SYSTEM_PREFIX, PACKAGES_PREFIX = Path("/usr/local"), Path("/usr")
+SYSTEM_PREFIX = Path("/usr/local")
 #: The loader's own defaults, and the directory that it was built with (SYSCONFDIR).
 SYSTEM_CONFIG, SYSTEM_DATA, SYSCONFDIR = "/etc/xdg", "/usr/local/share:/usr/share", "/etc"
 

@@ -6,12 +6,9 @@ import json
 import re
 from pathlib import Path
 
-import xxhash
-
 import pylayer
 
 from ..common.files import replace_file
-from ..common.paths import make_private
 from .output import Failure
 
 MANIFEST_NAME = "VkLayer_pylayer_pipeline_cache.json"
@@ -63,6 +60,18 @@ def policy_library() -> Path | None:
 SWITCHES = {"enable_environment": {"ENABLE_PYLAYER": "1"}, "disable_environment": {"DISABLE_PYLAYER": "1"}}
 
 
+def manifest_directory() -> str:
+    """Returns the directory with this installation's own manifest, for one ``pylayer run``. Raises Failure if no loader
+    could use it."""
+    directory = package_directory() / "data" / "manifests"
+    for path in (library_path(), directory / MANIFEST_NAME):
+        if not path.is_file():
+            raise Failure(f"{path} is missing, so there is no layer to load; install vk-pylayer again")
+    if ":" in str(directory):
+        raise Failure(f"{directory} has a colon in its name, which separates paths for the loader; move it")
+    return str(directory)
+
+
 def manifest_text(kind: str = "explicit") -> str:
     """Returns the manifest of an "explicit" or "implicit" layer, with the absolute path of this installation's library.
 
@@ -70,50 +79,18 @@ def manifest_text(kind: str = "explicit") -> str:
     without a message. Steam's containers skip layers of a later version (pressure-vessel, graphics-drivers-vulkan.c;
     1.2.1 since 0.20230418). Raises Failure if the installation is not complete.
     """
-    if not library_path().is_file():
-        raise Failure(f"{library_path()} is missing, so there is no layer to load; install vk-pylayer again")
-    template = package_directory() / "data" / "manifests" / f"{MANIFEST_NAME}.in"
-    try:
-        text = template.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Failure(f"{template} cannot be read ({error.strerror}); install vk-pylayer again") from error
-    text = text.replace("@LIBRARY_PATH@", json.dumps(str(library_path()))[1:-1])
-    if kind == "explicit":
-        return text
-    document = json.loads(text)
-    document["layer"] |= SWITCHES
+    document = json.loads(Path(manifest_directory(), MANIFEST_NAME).read_text(encoding="utf-8"))
+    document["layer"]["library_path"] = str(library_path())
+    document["layer"] |= SWITCHES if kind == "implicit" else {}
     return json.dumps(document, indent=4) + "\n"
 
 
-def write_manifest(path: Path, text: str, in_store: bool = False) -> bool:
-    """Writes ``text`` to ``path`` atomically. Returns false if the file already held it. Only manifests ``in_store``
-    need a directory that nobody else may write to: the others' directories are the loader's.
-
-    Raises OSError.
-    """
+def write_manifest(path: Path, text: str) -> bool:
+    """Writes ``text`` to ``path`` atomically. Returns false if the file already held it. Raises OSError."""
     try:
         if path.read_bytes() == text.encode():
             return False
     except OSError:
         pass  # missing or unreadable: write it
-    replace_file(str(path), text.encode(), anywhere=not in_store)
+    replace_file(str(path), text.encode(), anywhere=True)
     return True
-
-
-def run_directory(root: str) -> Path:
-    """Creates a private directory in the store with the manifest for one ``pylayer run`` and returns its path. The
-    directory is named by a hash of the manifest, so that installations and versions side by side do not disturb each
-    other.
-
-    Raises Failure and OSError.
-    """
-    text = manifest_text()
-    directory = Path(root, "manifests", xxhash.xxh3_128_hexdigest(text.encode()))
-    if ":" in str(directory):
-        raise Failure(
-            f"{root} has a colon in its name, which separates paths for the loader; set PYLAYER_STORE to another"
-        )
-    for place in (Path(root), directory.parent, directory):
-        make_private(str(place))
-    write_manifest(directory / MANIFEST_NAME, text, in_store=True)
-    return directory

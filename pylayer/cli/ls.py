@@ -87,8 +87,7 @@ def _print_program(out: Console, names: Names, holding: Holding) -> None:
 def _print_totals(store: Store, beside: dict[str, tuple[int, int]]) -> None:
     limits, problem = read_limits()
     size = store.total_bytes()
-    text = f"\n{human_bytes(size)} of at most {human_bytes(limits.max_store)} are used"
-    print_total(f"{text}; a program may have {human_bytes(limits.max_program)}.")
+    print_total(f"\n{human_bytes(size)} of at most {human_bytes(limits.max_store)} are used.")
     if decided := store.verdicts():
         print_total("\nSet aside or switched off:")
         blocks.print_blocks(decided)
@@ -143,7 +142,6 @@ def _json(store: Store, names: Names, chosen: Chosen, beside: dict[str, tuple[in
         "store_bytes": store.total_bytes(),
         **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
         "max_store_bytes": limits.max_store,
-        "max_program_bytes": limits.max_program,
         **blocks.as_json(store.verdicts(), items(store.root)),
     }
 
@@ -184,7 +182,7 @@ def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) ->
     used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
 
     With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
-    is damaged, keeps the rest, and moves the file to quarantine. Files of newer versions of pylayer are listed, but are
+    is damaged, keeps the rest, and moves the file to quarantine. Files of other versions of pylayer are listed, but are
     not a problem. Neither is a file that ends inside a record, because a program is writing it or was killed.
 
     \b

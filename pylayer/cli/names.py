@@ -11,24 +11,6 @@ from ..report.words import printable
 if TYPE_CHECKING:
     from ..common.identity import Identity
 
-#: Makers of devices, by the number that their devices report.
-VENDORS = {
-    0x1002: "AMD",
-    0x1010: "Imagination",
-    0x106B: "Apple",
-    0x10DE: "NVIDIA",
-    0x13B5: "Arm",
-    0x14E4: "Broadcom",
-    0x5143: "Qualcomm",
-    0x8086: "Intel",
-}
-
-
-def numbered(fields: dict[str, Any]) -> str:
-    """Returns what an identity's numbers say of its device."""
-    vendor, device = (int(fields.get(key, 0)) for key in ("vendor_id", "device_id"))
-    return f"{VENDORS.get(vendor, f'vendor {vendor:#06x}')} device {device:#06x}"
-
 
 class Names:
     """Names of programs, from recorded runs and from the files of the store."""
@@ -67,7 +49,8 @@ class Names:
         fields: dict[str, Any] = identity.fields if identity is not None else {}
         device, known = self.recorded(name)
         if not device and fields:
-            device = numbered(fields)
+            vendor, number = (int(fields.get(key, 0)) for key in ("vendor_id", "device_id"))
+            device = f"vendor {vendor:#06x} device {number:#06x}"
         driver = ", ".join(printable(str(fields[key])) for key in ("driver_name", "driver_info") if fields.get(key))
         if str(fields.get("abi", "")).startswith("32"):
             driver += " (32-bit)"

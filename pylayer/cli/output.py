@@ -227,31 +227,29 @@ def program_table(
     names: list[str],
     rows: list[list[str]],
     first: str = "program",
-    styles: list[str] | None = None,
 ) -> Table:
     """Returns a table that fits the terminal. The programs are the first column, cut to the width that is left, before
-    the numbers. If the numbers do not fit, they are printed below each program. ``styles``: of each program."""
+    the numbers. If the numbers do not fit, they are printed below each program."""
     from rich.padding import Padding
     from rich.table import Table
 
-    styles = styles or [""] * len(names)
     widths = [max(len(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
     gap = 2 if sum(widths) + 2 * len(widths) + LEAST_NAME <= out.width else 1
     if sum(widths) + len(widths) + LEAST_NAME > out.width:
         table = Table(box=None, show_header=False, pad_edge=False)
         table.add_column()
-        for name, row, style in zip(names, rows, styles, strict=True):
+        for name, row in zip(names, rows, strict=True):
             numbers = ", ".join(f"{heading} {cell}" for heading, cell in zip(headings, row, strict=True))
-            table.add_row(shorten(name, out.width), style=style)
-            table.add_row(Padding(numbers, (0, 0, 0, 2)), style=style)
+            table.add_row(shorten(name, out.width))
+            table.add_row(Padding(numbers, (0, 0, 0, 2)))
         return table
     table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
     table.add_column(first, no_wrap=True)
     for heading, width in zip(headings, widths, strict=True):
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     room = max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))
-    for name, row, style in zip(names, rows, styles, strict=True):
-        table.add_row(shorten(name, room), *row, style=style)
+    for name, row in zip(names, rows, strict=True):
+        table.add_row(shorten(name, room), *row)
     return table
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ..common.config import PolicyFileError
-from ..common.paths import store_root
+from ..common.config import PolicyFileError, sources
+from ..common.paths import config_files, store_root
 from ..common.policy_errors import Problem
 from .output import (
     EXIT_PROBLEM,
@@ -21,8 +21,7 @@ from .output import (
     say,
 )
 from .policy_explain import class_problem, explain
-from .policy_file import sources
-from .policy_in_force import compile_policy, no_policy_file, policies_in_force
+from .policy_in_force import compile_policy, no_policy_file
 
 
 @click.group
@@ -97,12 +96,12 @@ def check(file: str | None, as_json: bool) -> None:
       pylayer policy check
       pylayer policy check new-policy.yaml
     """
-    system, user = policies_in_force() if file is None else (None, os.path.abspath(file))
+    system, user = config_files() if file is None else (None, os.path.abspath(file))
     checked = [_Checked(path, shown) for path, shown in ((system, system), (user, file or user)) if path and shown]
     if naming := [one for one in checked if "policy" in one.document]:
         naming[-1].try_class()
     wrong = any(each.problems for each in checked)
-    if checked and not wrong and user == policies_in_force()[1]:
+    if checked and not wrong and user == config_files()[1]:
         compile_policy(user, store_root())
     if as_json:
         print_json(_json(user, system, checked))

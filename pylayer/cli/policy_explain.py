@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common import user_policy
-from ..common.config import PolicyFileError, Source, merged, read_preset
-from ..common.paths import store_root, system_config_file
+from ..common.config import PolicyFileError, Source, merged, read_preset, sources
+from ..common.paths import config_files, store_root, system_config_file
 from ..common.policy_errors import yaml_word
 from ..common.program_name import without_loader
 from ..common.settings import TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
@@ -22,8 +22,6 @@ from ..report import recorded
 from ..values import CARRIER_NAMES, DeviceFacts, Plan, Program
 from .devices import present_facts
 from .output import Failure, console, files, json_option, one_line, print_facts, print_json, printable
-from .policy_file import sources
-from .policy_in_force import policies_in_force
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -286,7 +284,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
       pylayer policy explain blender
       pylayer policy explain blender --device "*RTX 4090*" --all
     """
-    system, user = policies_in_force()
+    system, user = config_files()
     path = os.path.abspath(policy) if policy else user
     try:
         found_sources = sources(system, path)

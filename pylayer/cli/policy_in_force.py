@@ -11,19 +11,6 @@ from ..common.settings import Limits
 from .output import Failure, write_whole
 
 
-def policy_in_force() -> str | None:
-    """Returns the path of the user's policy file that programs started from here would use; None without one. A file
-    that PYLAYER_CONFIG names is in force even if it does not exist; reading it is then an error."""
-    path = config_file()
-    named = bool(os.environ.get("PYLAYER_CONFIG"))
-    return path if path is not None and (named or os.path.lexists(path)) else None
-
-
-def policies_in_force() -> tuple[str | None, str | None]:
-    """Returns the paths of the system's and the user's policy file, each None without one."""
-    return config_files()[0], policy_in_force()
-
-
 def no_policy_file() -> str:
     """Returns a sentence that says where programs started from here look for a policy file and find none."""
     path = config_file()
@@ -43,7 +30,7 @@ def read_policies(system: str | None, user: str | None) -> tuple[dict[str, Any],
 def read_policy() -> tuple[dict[str, Any], str]:
     """Returns the document in force. If a policy file cannot be used, the text says why and what is in force instead;
     otherwise it is empty."""
-    document, problems = read_policies(*policies_in_force())
+    document, problems = read_policies(*config_files())
     return document, "; ".join(problems)
 
 
@@ -70,5 +57,5 @@ def write_policy(path: str, text: str) -> None:
     except OSError as error:
         raise Failure(f"{path} was not written: {error.strerror or error}") from error
     write_whole(os.path.realpath(path), text)
-    if path == policy_in_force():
+    if path == config_files()[1]:
         compile_policy(path, store_root())

@@ -10,6 +10,7 @@ import subprocess
 import click
 
 from ..report import recorded
+from ..store import state as states
 from ..store.store import Store
 from .output import EXIT_PROBLEM, Failure, files, one_line, plural, progress, say
 from .replaying import give, room, scratch_environment
@@ -95,14 +96,17 @@ def prewarm(recordings: tuple[str, ...], app: str) -> None:
     store = require_store()
     recipient = recipient_of(store, app, "nothing was replayed")
     names = Names(store.root)
-    with room(store, "nothing was stored") as (scratch, manifests):
+    with room(store, "nothing was stored") as scratch:
         root = os.path.join(scratch, "store")
-        environment = scratch_environment(root, manifests)
+        environment = scratch_environment(root)
         if not _uses_identifiers(store, recipient[0]):
             environment["PYLAYER_SHADER_IDENTIFIERS"] = "ignore"
         command = [tool, "--progress", *(os.path.abspath(path) for path in recordings)]  # goes on after a crash
         status, said, interrupted = _replay(command, environment)
         imports, _ = give(root, store, recipient, REPLAYER)
+        for program in states.programs(root):
+            for _ in states.take_over(states.State(root, program), store.root, recipient, whole=False):
+                pass
     for work in imports:
         known = f", {plural(work.result.known, 'record')} already in the store" if work.result.known else ""
         say(f"Stored: {plural(work.result.pipelines, 'pipeline')} for {recipient[1]}{known}")

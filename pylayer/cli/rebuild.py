@@ -84,7 +84,6 @@ class Plan:
         for shelf in self._shelves:
             if program in shelf.holdings:
                 state.note_uses(shelf.holdings[program].created)
-                state.note_stalls(shelf.holdings[program].fingerprints)
         found = []
         for facts in self._devices(program):
             stored = self._stored(program, facts)
@@ -109,12 +108,12 @@ def _perform(store: Store, works: list[Rebuild], effort: Effort) -> None:
     total = sum(len(work.wanted) for work in works)
     try:
         with (
-            room(store, "the rest was not rebuilt") as (scratch, manifests),
+            room(store, "the rest was not rebuilt") as scratch,
             progress("rebuilding", total, remaining=True) as advance,
         ):
             for work in works:
                 if work.wanted:
-                    work.run(effort, scratch, manifests, advance)
+                    work.run(effort, scratch, advance)
     except Refused as error:
         raise Failure(f"what was compiled is no data of this driver: {error}; the rest was not rebuilt") from error
 

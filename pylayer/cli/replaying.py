@@ -22,7 +22,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..common.file_kinds import PREWARM
 from ..common.files import Scratch, remove_tree
 from ..common.identity import Identity
 from ..common.program_name import without_loader
@@ -61,26 +60,25 @@ KEEPS_NOTHING = "the layer stores nothing for this device (pylayer doctor)"
 
 
 @contextlib.contextmanager
-def room(store: Store, undone: str) -> Iterator[tuple[str, str]]:
-    """Yields a directory for the stores of replayers, and that of the layer's manifest. Raises Failure if the layer is
+def room(store: Store, undone: str) -> Iterator[str]:
+    """Yields a directory for the stores of replayers. Raises Failure if the layer is
     kept out, or if the store cannot be used; ``undone`` says what was not done then."""
     if DISABLE in os.environ:
         raise Failure(f"{DISABLE} is set, which keeps the layer out of every program; unset it")
     try:
-        manifests = str(layer_files.run_directory(store.root))
-        with Scratch(store.root, PREWARM.place, parent_too=True) as scratch:
-            yield scratch, manifests
+        with Scratch(store.root) as scratch:
+            yield scratch
     except OSError as error:
         raise Failure(f"{store.root} cannot be used: {error.strerror or error}; {undone}") from error
 
 
-def scratch_environment(root: str, manifests: str) -> dict[str, str]:
+def scratch_environment(root: str) -> dict[str, str]:
     """Returns the environment of a program that runs under the layer with the store ``root`` and no other."""
     own = {
         "PYLAYER_STORE": root,
         "PYLAYER_SYSTEM_STORE": os.path.join(root, "none"),
     }
-    return with_layer({**os.environ, **own}, manifests)
+    return with_layer({**os.environ, **own})
 
 
 def shelves_of(root: str) -> list[Shelf]:
@@ -302,7 +300,7 @@ class Rebuild:
         """The identity of the device, as far as it does not depend on what a program enables."""
         return Identity.of(self.facts)
 
-    def run(self, effort: Effort, scratch: str, manifests: str, advance: Callable[..., None]) -> None:
+    def run(self, effort: Effort, scratch: str, advance: Callable[..., None]) -> None:
         """Rebuilds until all is done or Ctrl-C was typed, and imports what there is. Raises OSError and Refused."""
         path = os.path.join(scratch, _file_name(self.state.executable) or REPLAYER)
         if not os.path.exists(path):  # drivers and policy rules know programs by the names of their files
@@ -312,21 +310,21 @@ class Rebuild:
             self._groups.setdefault((created.instance, created.device), deque()).append(created)
         self._advance = advance
         with ThreadPoolExecutor(effort.jobs) as pool:
-            works = [pool.submit(self._work, effort, path, manifests) for _ in range(effort.jobs)]
+            works = [pool.submit(self._work, effort, path) for _ in range(effort.jobs)]
             try:
                 for work in works:
                     work.result()
             finally:
                 self.stop.set()
 
-    def _work(self, effort: Effort, path: str, manifests: str) -> None:
+    def _work(self, effort: Effort, path: str) -> None:
         try:
             while not self.stop.is_set() and (group := self._next_group()):
                 with self._lock:
                     self._number += 1
                     root = f"{path}.{self._number}.store"
                 try:
-                    self._slice(group, effort, path, scratch_environment(root, manifests))
+                    self._slice(group, effort, path, scratch_environment(root))
                 finally:
                     remove_tree(root)
         except BaseException:

@@ -49,36 +49,19 @@ def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str
         raise click.BadParameter(str(error)) from error
 
 
-def _choose(found: list[Run], word: str, root: str) -> list[Run]:
-    """Returns the runs of the process that a word names. Raises Failure or WrongUse if there is none."""
-    try:
-        return recorded.choose(found, word, root)
-    except recorded.NoSuchRun as error:
-        raise Failure(str(error)) from error
-    except ValueError as error:
-        raise WrongUse(str(error)) from error
-
-
 def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
+    """Returns the runs of the processes that words name. Raises Failure or WrongUse."""
     chosen: list[Run] = []
     for word in words or ("last",):
-        chosen += [run for run in _choose(found, word, root) if run not in chosen]
+        try:
+            chosen += [run for run in recorded.choose(found, word, root) if run not in chosen]
+        except recorded.NoSuchRun as error:
+            raise Failure(str(error)) from error
+        except ValueError as error:
+            raise WrongUse(str(error)) from error
     if len(chosen) > MOST_RUNS:
         raise WrongUse(f"these are {len(chosen)} runs, but a report can have at most {MOST_RUNS}; name fewer")
     return chosen
-
-
-def _compared(found: list[Run], word: str, chosen: list[Run], root: str) -> dict[str, Run]:
-    """Returns the run to compare with each chosen run, by name. A run without an earlier run is left out. Raises
-    Failure if no run has one."""
-    if word != "previous":
-        group = _choose(found, word, root)
-        return {run.name: recorded.counterpart(group, run) for run in chosen}
-    before = {run.name: recorded.earlier(found, run) for run in chosen}
-    having = {name: other for name, other in before.items() if other is not None}
-    if not having:
-        raise Failure(f"{chosen[0].title} has no earlier run to compare with in {root}; run it once more")
-    return having
 
 
 def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
@@ -132,11 +115,6 @@ def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) 
     help="Write a trace for Perfetto and others that read Chrome's JSON format.",
 )
 @click.option(
-    "--against",
-    metavar="RUN",
-    help="Compare with this run; 'previous' is the program's previous run.",
-)
-@click.option(
     "--frame-ms", type=click.FloatRange(0.1, 10_000), default=16.7, show_default=True, metavar="MS",
     help="The length of a frame. Only a frame that takes longer is late.",
 )  # fmt: skip
@@ -153,7 +131,6 @@ def report(
     runs: tuple[str, ...],
     html: str | None,
     trace: str | None,
-    against: str | None,
     frame_ms: float,
     fail_on: list[limits.Limit],
     as_json: bool,
@@ -171,12 +148,10 @@ def report(
     \b
     Example:
       pylayer report
-      pylayer report "blender*" --against previous --html report.html
+      pylayer report "blender*" --html report.html
       pylayer report last~1 --trace trace.json
       pylayer report game --fail-on 'late-frames>0'
     """
-    from ..report import compare
-
     if [html, trace].count("-") + as_json > 1:
         raise WrongUse("only one of --html -, --trace - and --json can use standard output")
     page = _page() if html else None
@@ -185,17 +160,13 @@ def report(
     if not found:
         raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")
     chosen = _chosen(found, runs, root)
-    compared = {} if against is None else _compared(found, against, chosen, root)
     frame_ns = round(frame_ms * 1e6)
     said = []
     names = ", ".join(f"{run.title} of {figures.moment(run.started)}" for run in chosen)
     with progress("reading runs", len(chosen) * (2 if html else 1), quiet=False) as advance:
         numbers: list[tuple[Run, dict[str, Any]]] = []
         for run in chosen:
-            own = figures.of_run(root, found, run, frame_ns)
-            if run.name in compared:
-                own["against"] = compare.against(root, run, compared[run.name])
-            numbers.append((run, own))
+            numbers.append((run, figures.of_run(root, found, run, frame_ns)))
             advance(1)
         if html and page:
             size = _write(html, page.render(root, numbers, frame_ns, advance))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROWS = 10
 
 
-def _table(out: Console, title: str, found: tuple[list[Any], list[Any]], there: int = 0, most: int = ROWS) -> None:
+def _table(out: Console, title: str, found: tuple[list[Any], list[Any]], there: int = 0) -> None:
     """Prints a table under its title, which says how many rows it has if not all ``there`` are shown."""
     from rich.table import Table
 
@@ -24,10 +24,10 @@ def _table(out: Console, title: str, found: tuple[list[Any], list[Any]], there: 
     table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=True)
     for column in columns:
         table.add_column(column["name"].lower(), justify="right" if column["number"] else "left", overflow="fold")
-    for row in rows[:most]:
+    for row in rows[:ROWS]:
         table.add_row(*(cell["text"] for cell in row["cells"]))
     out.print()
-    out.print(f"{title}: {most} of {there:,}" if there > most else title, style="bold")
+    out.print(f"{title}: {ROWS} of {there:,}" if there > ROWS else title, style="bold")
     out.print(table)
 
 
@@ -61,8 +61,3 @@ def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_
     refused = [verdict for verdict in own["verdicts"] if verdict["verdict"] != "passed"]
     if refused:
         _table(out, "Refused cache data of the program", view.verdicts(refused))
-    against = own.get("against")
-    if against:
-        found = view.against(against, own, threads)
-        _table(out, f"Against the run of {found['when']}", (found["columns"], found["rows"]), most=len(found["rows"]))
-        print_facts(out, [("compared", " ".join(text for text in (found["what"], found["sets"]) if text))])

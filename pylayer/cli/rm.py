@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from ..report.recorded import is_pattern
 from ..store import state
 from ..store.quarantine import items
 from ..store.removal import Removal, leftovers
-from .blocks import print_blocks, print_quarantined
+from .blocks import print_blocks
 from .devices import described, is_of, present_facts
 from .output import EXIT_PROBLEM, Failure, WrongUse, human_bytes, json_option, picked, plural, print_json, say
 from .selection import (
@@ -36,7 +35,6 @@ from .selection import (
 )
 
 if TYPE_CHECKING:
-    from ..store.quarantine import QuarantinedFile
     from ..store.store import Shelf, Store, VerdictText
 
 #: What can be removed, and what the help says of it.
@@ -52,7 +50,8 @@ KINDS = {
 OTHERS = {
     "history": "recorded runs and timelines",
     "recordings": "recordings for pylayer rebuild",
-    "leftovers": "folders of an older pylayer, kept plans and compiled policy files",
+    "leftovers": "kept plans and compiled policy files",
+    "damaged": "damaged files in quarantine",
 }
 
 
@@ -67,7 +66,6 @@ class Removing:
     kept: list[dict[str, str]] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
     blocks: list[VerdictText] = field(default_factory=list)
-    damaged: list[QuarantinedFile] = field(default_factory=list)
     #: Paths of other files and folders, by their key in OTHERS.
     others: dict[str, list[str]] = field(default_factory=dict)
     #: Runs of programs that are running, which are kept.
@@ -142,21 +140,16 @@ class Removing:
     @property
     def is_empty(self) -> bool:
         """Returns whether there is nothing to remove."""
-        return not (self.plans or self.blocks or self.damaged or any(self.others.values()))
+        return not (self.plans or self.blocks or any(self.others.values()))
 
     def size(self, what: str) -> int:
         """Returns the bytes of one entry of ``others``."""
-        total = 0
-        for path in self.others[what]:
-            inside = os.path.relpath(path, self.store.root)
-            total += self.store.tree_bytes(inside)[0] if os.path.isdir(path) else _size(path)
-        return total
+        return sum(map(_size, self.others[what]))
 
     @property
     def bytes(self) -> int:
         """Returns the bytes of all of it."""
-        others = sum(map(self.size, self.others))
-        return sum(plan.bytes for plan in self.plans) + others + sum(item.size for item in self.damaged)
+        return sum(plan.bytes for plan in self.plans) + sum(map(self.size, self.others))
 
     def print_plan(self, dry_run: bool, yes: bool) -> None:
         """Prints what is removed."""
@@ -178,18 +171,14 @@ class Removing:
         if self.blocks:
             say(f"{verb.capitalize()} {plural(len(self.blocks), 'block')}:", asks=not yes)
             print_blocks(self.blocks)
-        if self.damaged:
-            say(f"{verb.capitalize()} {plural(len(self.damaged), 'file')} in quarantine:", asks=not yes)
-            print_quarantined(self.damaged)
 
     def remove(self) -> list[str]:
         """Removes it. Returns what is left of it without a reason of its own."""
         for plan in self.plans:
             plan.remove()
         paths = [path for found in self.others.values() for path in found]
-        paths += [path for item in self.damaged for path in (item.reason_path, item.path)]
         for path in paths:
-            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else remove(path)
+            remove(path)
         self.store.forget(self.blocks)
         return [path for path in paths if os.path.lexists(path)]
 
@@ -211,7 +200,6 @@ class Removing:
             ],
             "others": {what: len(paths) for what, paths in self.others.items()},
             "blocks": len(self.blocks),
-            "quarantined": len(self.damaged),
             "left": left,
             **picked(self, "running", "kept", "devices"),
             "bytes_before": before,
@@ -245,7 +233,7 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     if "blocks" in kinds:
         work.add_blocks(selection)
         if everything:
-            work.damaged = items(store.root)
+            work.others["damaged"] = [item.path for item in items(store.root)]
     if selection.app:
         work.programs = {number: work.names.of(number) for number in work.names.known(selection.app)}
         require_one(selection.app, work.programs, "nothing was deleted")

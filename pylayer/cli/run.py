@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from ..common.files import unique_name
-from ..common.paths import require_own, store_root
-from . import installed, layer_files
+from ..common.paths import config_files, make_private, require_own, store_root
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
 from .output import Failure, WrongUse, fail, files
-from .policy_in_force import compile_policy, policies_in_force, read_policies
+from .policy_in_force import compile_policy, read_policies
 from .process import program_argument, replace_by, wait_for
 
 
@@ -33,22 +31,10 @@ def _check_policy(path: str) -> None:
 def _policy(path: str | None) -> dict[str, Any]:
     """Returns the policy document in force with this file of the user's. Prints a line for each file that the layer
     cannot use."""
-    document, problems = read_policies(policies_in_force()[0], path)
+    document, problems = read_policies(config_files()[0], path)
     for problem in problems:
         fail(problem)
     return document
-
-
-def _manifest_directory(root: str, environment: Mapping[str, str]) -> str:
-    """Returns the directory to add to those that the loader searches. Returns empty text if it needs none.
-
-    Steam's containers show a package in /usr at another path. They rewrite the manifests that they find in the loader's
-    own directories, and leave VK_ADD_LAYER_PATH as it is. Loaders since about 1.4.309 would use the manifest there,
-    which leads to nothing. Raises Failure and OSError.
-    """
-    if "VK_LAYER_PATH" not in environment and installed.is_installed_in_usr():
-        return ""
-    return str(layer_files.run_directory(root))
 
 
 def _environment(root: str | None) -> tuple[dict[str, str], bool]:
@@ -65,7 +51,8 @@ def _environment(root: str | None) -> tuple[dict[str, str], bool]:
             raise Failure(f"{DISABLE} is set; unset it to use the layer")
         if root is None:
             raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set; set one")
-        return with_layer(environment, _manifest_directory(root, environment)), True
+        make_private(root)
+        return with_layer(environment), True
     except Failure as failure:
         problem = failure.message
     except OSError as error:
@@ -123,15 +110,17 @@ def run(
     if policy and preset:
         raise WrongUse(f"--policy and --preset are both given; write 'preset: {preset}' into {policy} to have both")
     if preset:
-        from .policy_file import preset_file
+        from ..common.config import preset_names, preset_path
 
-        policy = preset_file(preset)
+        if preset not in preset_names():
+            raise WrongUse(f"there is no preset {preset}; the presets are {', '.join(preset_names())}")
+        policy = preset_path(preset)
     policy = os.path.abspath(policy) if policy else None
     if policy:
         _check_policy(policy)
     given = {"PYLAYER_CONFIG": policy, "PYLAYER_LOG": log}
     os.environ.update({variable: value for variable, value in given.items() if value})
-    in_force, root = policies_in_force()[1], store_root()
+    in_force, root = config_files()[1], store_root()
     document = _policy(in_force)
     environment, is_on = _environment(root)
     if root is not None and is_on:

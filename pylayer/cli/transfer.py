@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ..common.files import TEMPORARY, remove, rename_to_new, unique_name
+from ..common.paths import config_files
 from ..common.settings import top_setting
 from ..store import state as states
 from ..store.store import Refused
 from .devices import is_of, present_facts
 from .key import read_key
 from .output import Failure, WrongUse, files, human_bytes, plural, printable, progress, reason, say, usual_mode
-from .policy_in_force import policies_in_force, read_policy
+from .policy_in_force import read_policy
 from .selection import NAMES, Names, Selection, identity_option, require_one, require_store, with_recordings
 
 if TYPE_CHECKING:
@@ -249,5 +250,5 @@ def _trust() -> tuple[dict[str, str], str]:
         raise Failure(f"nothing was imported, because the policy file may require signatures: {problem}")
     trusted = {entry["key"]: entry["name"] for entry in top_setting(document, "trusted_keys")}
     required = top_setting(document, "import")["require_signature"]
-    files = " over ".join(file for file in reversed(policies_in_force()) if file)
+    files = " over ".join(file for file in reversed(config_files()) if file)
     return trusted, f"{files} requires a signature" if required else ""

@@ -92,7 +92,6 @@ def _as_json(root: str, work: Trim, limits: Limits) -> dict[str, Any]:
     return {
         "store": root,
         "max_store_bytes": limits.max_store,
-        "max_program_bytes": limits.max_program,
         **picked(work, "bytes_before", "bytes_after"),
         "records_removed": work.evicted.records,
         "files_removed": work.evicted.files,

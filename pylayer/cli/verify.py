@@ -76,8 +76,8 @@ def _print(root: str, report: Verification) -> None:
         f"{plural(report.files, 'file')} ({human_bytes(report.file_bytes)})."
     )
     if report.other_versions:
-        newer = plural(len(report.other_versions), "file")
-        out.print(f"{newer} of a newer version, left alone.", style="dim")
+        others = plural(len(report.other_versions), "file")
+        out.print(f"{others} of another version, left alone.", style="dim")
     if not report.damage:
         out.print("Everything is fine.", style="bold green")
         return

@@ -101,6 +101,11 @@ def with_presets(files: list[Source]) -> list[Source]:
     return found
 
 
+def sources(*paths: str | None) -> list[Source]:
+    """Returns what decides, the weaker first: these policy files, each after its preset. Raises PolicyFileError."""
+    return with_presets([Source(path, read_text(path)) for path in paths if path])
+
+
 def _over(above: Any, below: Any) -> Any:
     """Returns a value laid over another one. Mappings are combined key by key. Lists are appended to the lists below,
     so that the rules above win. Any other value replaces the one below."""

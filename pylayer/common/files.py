@@ -24,6 +24,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Clocks of machines that share a store differ by less.
 AHEAD_SECONDS = 300
 
+#: How names of directories for the work of commands begin, in the store's root.
+SCRATCH = "scratch."
+
 _FILE_TYPE, _PLAIN_FILE = 0o170000, 0o100000  # stat.S_IFMT, stat.S_IFREG
 
 
@@ -213,27 +216,20 @@ def remove_tree(path: str) -> bool:
 
 
 class Scratch:
-    """A directory for one command's work, for ``with``, which gives its path. It is made in the nested directories
-    ``names`` below a store's root. If this process is killed, ``remove_left_temporaries`` deletes it: the name says
-    whose it is. ``parent_too``: the directory that holds it goes with the last of them. Raises OSError."""
+    """A directory for one command's work in a store's root, for ``with``, which gives its path. If this process is
+    killed, maintenance and the next such command delete it: the name says whose it is. Raises OSError."""
 
-    def __init__(self, root: str, *names: str, parent_too: bool = False) -> None:
+    def __init__(self, root: str) -> None:
         self._root = root
-        self._names = (*names, owner.maker() + TEMPORARY)
-        self._parent_too = parent_too
+        self._name = f"{SCRATCH}{owner.maker()}{TEMPORARY}"
 
     def __enter__(self) -> str:
-        make_private_below(self._root, *self._names)
-        return os.path.join(self._root, *self._names)
+        make_private_below(self._root, self._name)
+        remove_left_temporaries(self._root, SCRATCH)
+        return os.path.join(self._root, self._name)
 
     def __exit__(self, *_: object) -> None:
-        path = os.path.join(self._root, *self._names)
-        remove_tree(path)
-        if self._parent_too:
-            try:
-                os.rmdir(os.path.dirname(path))
-            except OSError:
-                pass  # another process has one
+        remove_tree(os.path.join(self._root, self._name))
 
 
 def prune_oldest(directory: str, kind: Kind, most: int, dated: bool = False) -> int:

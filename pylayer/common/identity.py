@@ -49,11 +49,6 @@ class Identity:
             }
         )
 
-    def is_same_driver(self, other: Identity) -> bool:
-        """Returns whether both are of one driver build. Identities of an earlier pylayer may have the global key of
-        VK_KHR_pipeline_binary as a field; what a program read under one of them is not stale."""
-        return {**self.fields, "global_key": ""} == {**other.fields, "global_key": ""}
-
 
 def program_id(executable: str, application: str) -> int:
     """Returns the XXH3-64 that identifies a program in the store. Names of programs never become paths."""

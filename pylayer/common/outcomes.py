@@ -37,7 +37,7 @@ STORE = {
     "extended": "bytes after the end",
     "damaged-header": "a header that does not match its hash",
     "damaged-data": "data that does not match its hash",
-    "foreign-version": "a newer version of the format",
+    "foreign-version": "another version of the format",
     "foreign-identity": "another driver or device than the folder is for",
     "not-a-store-file": "not a file of this store",
     "impossible": "impossible lengths or offsets, under a valid hash",

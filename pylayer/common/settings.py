@@ -99,18 +99,15 @@ def top_setting(document: dict[str, Any], key: str) -> Any:
 
 
 class Limits:
-    """The most bytes that the store, one program, and its state may take."""
+    """The most bytes that the store, and the state of one program, may take."""
 
-    __slots__ = ("max_program", "max_store", "state")
+    __slots__ = ("max_store", "state")
 
-    def __init__(self, max_store: int, max_program: int, state: int = 256 << 20) -> None:
+    def __init__(self, max_store: int, state: int = 256 << 20) -> None:
         self.state = state
         self.max_store = max_store
-        self.max_program = max_program
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Limits:
-        """Returns the limits of the store, of a program and of its state in a policy document. A program may have a
-        quarter of a store, and as much of a small one as of one of 4 GiB."""
-        store, state = (int(top_setting(document, key)) << 20 for key in ("max_store_mib", "state_mib"))
-        return cls(store, max(store // 4, min(store, 1 << 30)), state)
+        """Returns the limits in a policy document."""
+        return cls(*(int(top_setting(document, key)) << 20 for key in ("max_store_mib", "state_mib")))

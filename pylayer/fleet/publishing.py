@@ -20,8 +20,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..common.file_kinds import PACK
 from ..store import fleet_packs
-from ..store.fleet_packs import NEVER_USED, PULLED, Import
+from ..store.fleet_packs import NEVER_USED, PULLED, Folder, Import
 from ..store.store import Refused
 from .index import MAX_INDEX_BYTES, Index, Pack, is_hex
 from .pulling import fetch
@@ -158,7 +159,7 @@ class Publication:
 
     def _upload(self, identity: Identity) -> None:
         known, self._packs = {pack.sha256 for pack in self._packs}, []
-        for program, paths in fleet_packs.packs_of(self._root, identity).items():
+        for program, paths in Folder(self._root, identity).files_by_program((PACK,)).items():
             for path in paths:
                 pack = Pack(sha256_of(path), os.path.getsize(path), f"{program:016x}")
                 self._packs.append(pack)

@@ -23,7 +23,6 @@ from .trust import Arriving, Older, Trust, Untrusted
 
 if TYPE_CHECKING:
     from ..common.identity import Identity
-    from ..store.store import Room
 
 
 def fetch(storage: Storage, folder: str, root: str, identity: Identity, pack: Pack) -> Generator[int, None, int]:
@@ -88,7 +87,6 @@ class Pull:
         except (Unavailable, Untrusted) as error:
             self.result.problem = str(error)
         if self._index is not None:
-            fleet_packs.mark_in_use(self._root, self.result.identity)
             held = fleet_packs.held(self._root, self._index.identity, {pack.sha256 for pack in self._index.packs})
             # The smallest come first: there may be no room for all, and the pull may be ended.
             missing = (pack for pack in self._index.packs if pack.sha256 not in held)
@@ -113,16 +111,17 @@ class Pull:
             replace_file(self._last, data, sync=True)
         return index
 
-    def steps(self, room: Room) -> Iterator[int]:
-        """Fetches the packs, as far as there is room; yields the number of bytes that arrived. A pack that cannot be
-        had does not keep the others from being pulled. The first problem is in the result."""
-        result = self.result
+    def steps(self, most_bytes: int) -> Iterator[int]:
+        """Fetches the packs, as long as the store has no more than ``most_bytes``; yields the number of bytes that
+        arrived. A pack that cannot be had does not keep the others from being pulled. The first problem is in the
+        result."""
+        result, room = self.result, most_bytes - Store(self._root).total_bytes()
         for pack in self._packs:
             try:
-                if problem := room.problem(int(pack.program, 16), pack.bytes):
-                    raise Denied(problem)
+                if pack.bytes > room:
+                    raise Denied("the store has no room for it (max_store_mib); see pylayer rm --stale")
                 yield from self._fetch(pack)
-                room.take(int(pack.program, 16), pack.bytes)
+                room -= pack.bytes
             except Unavailable as error:
                 result.problem = result.problem or str(error)
                 if not isinstance(error, Denied):

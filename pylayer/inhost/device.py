@@ -49,13 +49,6 @@ class Device:
         folder = Folder(root, self.identity)
         if self.read_only:
             return folder
-        older = folder.set_aside_older()
-        if older is not None:
-            self.log(
-                LOG_WARN,
-                f"an older pylayer wrote {folder.path} in a format that this one does not read. It was renamed to "
-                f"{older}, and its pipelines are compiled again; pylayer rm --stale deletes it",
-            )
         try:
             folder.mend_description()
         except OSError as error:

@@ -47,8 +47,6 @@ class StoreLoad:
         self.layer_may_read = False
         #: The driver took all records that were handed over.
         self.whole = False
-        #: All records were handed over.
-        self.over = False
         #: Number of binaries records that the layer's index took.
         self.indexed = 0
         self._handed_over = 0
@@ -81,7 +79,7 @@ class StoreLoad:
         pipelines."""
         device = self._device
         self.abandon()
-        self.over = self.whole = True
+        self.whole = True
         self.loaded.stored_cells = state.stored_cells
         if state.used_recently:
             self.loaded.last_run = self.loaded.now
@@ -137,7 +135,6 @@ class StoreLoad:
     def finish(self) -> None:
         """Ends the load after everything was handed over: waiting pipeline creations go on."""
         device = self._device
-        self.over = True
         start = time.monotonic_ns()
         taken = device.commands.load_done(device.serial)
         self.load_ns += time.monotonic_ns() - start

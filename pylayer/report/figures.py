@@ -17,12 +17,10 @@ from .totals import Total, mean_compile_ns
 from .words import FRAME_NS, local_time, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..store.store import Event, Timeline
 
-#: Most rows of the tables that could have any length.
-SLOWEST, NEW_PIPELINES = 50, 50
+#: Most rows of the table of pipelines.
+SLOWEST = 50
 
 #: VkShaderStageFlagBits, in the order of a pipeline.
 STAGES = (
@@ -67,11 +65,6 @@ def stages_of(bits: int) -> list[str]:
 def kind_name(kind: int) -> str:
     """Returns the name of a kind of pipeline, for people."""
     return KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
-
-
-def compiles(events: Iterable[Event]) -> list[Event]:
-    """Returns the events that are compilations."""
-    return [event for event in events if event.is_compile]
 
 
 def origin(run: Run, line: Timeline | None) -> int:

@@ -61,7 +61,6 @@ def _run(number: int, root: str, run: Run, own: dict[str, Any], frame_ns: int) -
         "cards": view.cards(own, frame_ns),
         "late_more": _of(len(own["late"]), own["late_frames"] or 0),
         "slow_more": _of(len(own["slowest"]), own["compiled"] or 0),
-        "against": view.against(own["against"], own, names) if own.get("against") else None,
         "timeline_note": view.timeline_note(own),
         "timeline": None,
         "frames": own["frames"],

@@ -267,25 +267,3 @@ def choose(found: list[Run], word: str, root: str) -> list[Run]:
         count = "only one run" if len(listed) == 1 else f"only {len(listed)} runs"
         raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer stats --runs shows them")
     return listed[before]
-
-
-def earlier(found: list[Run], run: Run) -> Run | None:
-    """Returns the previous run of the same program, on the same device if there is one; None if there is none."""
-    before = [
-        other
-        for other in found
-        if other.program == run.program and other.date < run.date and other.process_key != run.process_key
-    ]
-    used = [other for other in before if other.pipelines] or before
-    same = [other for other in used if other.texts["device"] == run.texts["device"]]
-    listed = same or used
-    return listed[-1] if listed else None
-
-
-def counterpart(group: list[Run], run: Run) -> Run:
-    """Returns the run of a process that compares with ``run``: one with the same driver, else the same device, else the
-    last."""
-    for other in group:
-        if other.identity == run.identity:
-            return other
-    return next((other for other in group if other.texts["device"] == run.texts["device"]), group[-1])

@@ -80,6 +80,13 @@ def _counter(event: Event, totals: dict[str, int]) -> tuple[str, int]:
     return name, totals[name]
 
 
+def _slice(
+    pid: int, tid: int, kind: str, name: str, start_ns: int, took_ns: int, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    own = {"ph": "X", "pid": pid, "tid": tid, "cat": f"pylayer,{kind}", "name": name, "args": arguments}
+    return {**own, "ts": _microseconds(start_ns), "dur": _microseconds(took_ns)}
+
+
 def _metadata(pid: int, tid: int | None, what: str, **arguments: Any) -> dict[str, Any]:
     return {"ph": "M", "pid": pid, **({"tid": tid} if tid is not None else {}), "name": what, "args": arguments}
 
@@ -95,16 +102,9 @@ def _frames(line: Timeline, pid: int, first: int, frame_ns: int) -> Iterator[dic
         if own is not None:
             arguments |= {"pipelines_ms": own.pipelines_ns / 1e6, "what": late_frames.sentence(own, line)}
         row = rows.setdefault(frame.swapchain, first + len(rows))
-        yield {
-            "ph": "X",
-            "pid": pid,
-            "tid": row,
-            "cat": "pylayer,frame" if own is None else "pylayer,late frame",
-            "name": "frame" if own is None else "late frame, pipelines" if own.by_pipelines else "late frame",
-            "ts": _microseconds(frame.start_ns),
-            "dur": _microseconds(frame.took_ns),
-            "args": arguments,
-        }
+        kind = "frame" if own is None else "late frame"
+        name = f"{kind}, pipelines" if own is not None and own.by_pipelines else kind
+        yield _slice(pid, row, kind, name, frame.start_ns, frame.took_ns, arguments)
     for swapchain, row in rows.items():
         name = "frames" if len(rows) == 1 else f"frames of swapchain {swapchain}"
         yield _metadata(pid, row, "thread_name", name=name)
@@ -129,16 +129,8 @@ def _of_device(run: Run, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
         else:
             tid = ROWS.get(event.type, OTHER_ROW)
             rows[tid] = ROW_NAMES.get(event.type, "pylayer")
-        yield {
-            "ph": "X",
-            "pid": pid,
-            "tid": tid,
-            "cat": f"pylayer,{event.type}",
-            "name": _name(event, line),
-            "ts": _microseconds(event.start_ns),
-            "dur": _microseconds(event.duration_ns),
-            "args": {**_arguments(event, line), "device": device},
-        }
+        arguments = {**_arguments(event, line), "device": device}
+        yield _slice(pid, tid, event.type, _name(event, line), event.start_ns, event.duration_ns, arguments)
     for number, (tid, name) in enumerate(rows.items()):
         if name:
             yield _metadata(pid, tid, "thread_name", name=name)
@@ -179,20 +171,5 @@ class Trace:
 
 
 def _about(chosen: list[tuple[Run, Timeline]]) -> dict[str, Any]:
-    return {
-        "program": "pylayer",
-        "version": __version__,
-        "clock": "CLOCK_MONOTONIC, in microseconds",
-        "runs": [
-            {
-                "run": run.name,
-                "pid": run.pid,
-                "program": run.title,
-                "device": run.texts["device"],
-                "identity": run.identity,
-                "started_s": run.started,
-                "started_monotonic_us": _microseconds(run.started_ns),
-            }
-            for run, _ in chosen
-        ],
-    }
+    runs = [{"run": run.name, "started_monotonic_us": _microseconds(run.started_ns)} for run, _ in chosen]
+    return {"program": "pylayer", "version": __version__, "clock": "CLOCK_MONOTONIC, in microseconds", "runs": runs}

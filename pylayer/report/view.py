@@ -189,65 +189,6 @@ def verdicts(found: list[dict[str, Any]]) -> Table:
     )
 
 
-#: The rows of a comparison: the key, its name, and the function that formats it.
-COMPARED = (
-    ("pipelines", "Pipelines created", _count),
-    ("hits", "Hits", _count),
-    ("compiled", "Compiled", _count),
-    ("compile_ns", "Compiling took", _time),
-    ("spent_ns", "Creating pipelines took", _time),
-    ("loaded_records", "Loaded from the store", _count),
-    ("fetch_ns", "Loading took", _time),
-    ("stored_records", "Stored", _count),
-    ("stored_bytes", "Stored, size", _size),
-)
-
-
-def _difference(write: Any, now: int | None, then: int | None) -> dict[str, Any]:
-    if now is None or then is None:
-        return _cell("?", 0)
-    less = now - then
-    sign = "+" if less > 0 else "−" if less < 0 else ""
-    return {**write(abs(less)), "text": sign + write(abs(less))["text"], "by": less}
-
-
-def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
-    """Returns a comparison for the template."""
-    this, then = found["this"], found["earlier"]
-    columns, rows = _table(
-        COMPARED,
-        ("What", lambda row: _cell(row[1])),
-        ("#This run", lambda row: row[2](this[row[0]])),
-        ("#The other", lambda row: row[2](then[row[0]])),
-        ("#Difference", lambda row: _difference(row[2], this[row[0]], then[row[0]])),
-    )
-    driver = "the same driver and device" if found["same_identity"] else (
-        f"another driver or device: {then['driver'] or 'unknown driver'}, {then['device'] or 'unknown device'}"
-    )  # fmt: skip
-    what = f"Process {found['pid']}, {then['program']}, with {driver}."
-    if not found["same_identity"]:
-        what += " What was compiled for one of them is of no use for the other."
-    sets = ""
-    if found["only_now"] is not None:
-        sets = (
-            f"Of the pipelines that were compiled, by their fingerprints, {found['only_now']:,} were compiled in this "
-            f"run only, {found['again']:,} in both, and {found['only_then']:,} in the other only."
-        )
-    parts = []
-    for key, title in (("new_pipelines", "Compiled in this run only"), ("compiled_again", "Compiled in both")):
-        if found[key]:
-            own_columns, lines = pipelines(found[key], names)
-            parts.append({"title": f"{title}, the slowest first", "columns": own_columns, "rows": lines})
-    return {
-        "when": moment(then["last_started_s"]),
-        "what": what,
-        "sets": sets,
-        "columns": columns,
-        "rows": rows,
-        "parts": parts,
-    }
-
-
 def timeline_note(run: dict[str, Any]) -> str:
     """Returns what is missing on the timeline, and why; empty if nothing is."""
     line = run["timeline"]

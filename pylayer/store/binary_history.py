@@ -142,7 +142,7 @@ class BinaryHistory:
         paths = [
             path
             for other in folders(self._folder.root)
-            if not other.identity.is_same_driver(self._folder.identity)
+            if other.identity.name != self._folder.identity.name
             for path in _files(other.path, self._program)
         ]
         for path in sorted(paths, key=os.path.basename, reverse=True):

@@ -1,6 +1,6 @@
 """Limits on the store's size on disk. The least recently used records are evicted first.
 
-The whole store has a limit, and so has each program in it. Records are evicted by time of last use over all identities,
+The whole store has a limit. Records are evicted by time of last use over all identities,
 so those of a driver that is no longer installed go before those of today's. Files that hold nothing else are deleted;
 packs and journals are rewritten without the evicted records.
 """
@@ -13,7 +13,7 @@ from .ended import close_ended_journals
 from .fold import Fold
 from .folder import Folder, folders, identity_names, read_identity
 from .format import Damage
-from .survey import DOWN_TO, UNKNOWN, Ages, Survey, all_files, files_of
+from .survey import DOWN_TO, Ages, Survey, all_files, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,24 +23,9 @@ if TYPE_CHECKING:
     from .survey import SurveyedFile
 
 
-def sizes(root: str) -> dict[int | None, int]:
-    """Returns the number of bytes in all identities' folders, by program; with None that of files of no program."""
-    found: dict[int | None, int] = {}
-    for file in all_files(root):
-        found[file.program] = found.get(file.program, 0) + file.size
-    return found
-
-
 def total_bytes(root: str) -> int:
     """Returns the number of bytes in all identities' folders."""
-    return sum(sizes(root).values())
-
-
-def is_exceeded(root: str, max_store: int, max_program: int) -> bool:
-    """Returns whether the store or a program in it has more bytes than its limit."""
-    found = sizes(root)
-    largest = max((size for program, size in found.items() if program is not None), default=0)
-    return sum(found.values()) > max_store or largest > max_program
+    return sum(file.size for file in all_files(root))
 
 
 class _Cut:
@@ -57,76 +42,41 @@ class _Cut:
             return True
         return False
 
-    def end_at(self, when: int) -> None:
-        """Evicts nothing that was used at a time or later."""
-        if self.before >= when:
-            self.before, self.more = when, 0
-
     def __bool__(self) -> bool:
         return self.before > 0 or self.more > 0
 
 
-class Trimmed:
-    """What a trim evicted, or would evict."""
-
-    def __init__(self) -> None:
-        self.bytes_before = 0
-        self.bytes_after = 0
-        self.records = 0
-        self.files = 0
-        self.damage: list[Damage] = []
-
-
-def enforce(
-    root: str,
-    max_store: int,
-    max_program: int,
-    trimmed: Trimmed,
-    by_files: bool = False,
-    keep: set[str] | None = None,
-) -> Iterator[None]:
-    """Brings a store within its limits, which are in bytes, in steps of about a millisecond. Files from which
+class Eviction:
+    """Brings a store within its limit, which is in bytes, in steps of about a millisecond. Files from which
     everything is evicted are deleted first, because that frees space on a full disk too. Then packs and journals are
     rewritten without the evicted records, one after the other, so that memory does not grow with the store. Raises
     OSError; nothing is half done then.
 
-    ``by_files``: a file that cannot be rewritten because the disk is full is deleted as a whole. ``keep``: evicts only
-    what came from a fleet and was never used here, and nothing under these identities, for which somebody pulls.
+    ``by_files``: a file that cannot be rewritten because the disk is full is deleted as a whole. What was evicted is in
+    ``records``, ``files`` and the sizes.
     """
-    return _Eviction(root, (max_store, max_program), trimmed, by_files, keep).steps()
 
-
-class _Eviction:
-    """What ``enforce`` does."""
-
-    def __init__(
-        self, root: str, limits: tuple[int, int], trimmed: Trimmed, by_files: bool, keep: set[str] | None
-    ) -> None:
+    def __init__(self, root: str, limit: int, by_files: bool = False) -> None:
+        self.bytes_before = self.bytes_after = 0
+        self.records = self.files = 0
+        self.damage: list[Damage] = []
         self._root = root
-        self._keep = keep
-        self._limits = limits
-        self._trimmed = trimmed
+        self._limit = limit
         self._by_files = by_files
         self._survey = Survey(root)
-        self._whole = _Cut(Ages(), 0)
-        self._cuts: dict[int, _Cut] = {}
+        self._cut = _Cut(Ages(), 0)
 
     def steps(self) -> Iterator[None]:
         """Does it."""
-        trimmed, survey = self._trimmed, self._survey
-        trimmed.bytes_before = trimmed.bytes_after = total_bytes(self._root)
-        if not is_exceeded(self._root, *self._limits):
+        survey = self._survey = Survey(self._root)
+        self.bytes_before = self.bytes_after = total_bytes(self._root)
+        if self.bytes_before <= self._limit:
             return
         for folder in folders(self._root):
             close_ended_journals(folder, None)
         yield from survey.read()
-        self._whole = _Cut(survey.ages, self._limits[0])
-        if self._keep is not None:
-            kept = (rank for name, rank in survey.ranks.items() if name in self._keep)
-            self._whole.end_at(min(kept, default=UNKNOWN))
-        cuts = {program: _Cut(ages, self._limits[1]) for program, ages in survey.by_program.items()}
-        self._cuts = {program: cut for program, cut in cuts.items() if cut}
-        if not self._whole and not self._cuts:
+        self._cut = _Cut(survey.ages, self._limit)
+        if not self._cut:
             return
         rest = []
         for name in identity_names(self._root):
@@ -136,33 +86,28 @@ class _Eviction:
         for name, source in sorted(rest, key=lambda item: (not self._goes_whole(item[1]), item[1].bytes)):
             if self._has_evicted(source):
                 yield from self._rewrite(name, source)
-        trimmed.bytes_after = total_bytes(self._root)
-
-    def _cuts_of(self, program: int | None) -> list[_Cut]:
-        own = self._cuts.get(program) if program is not None else None
-        return [self._whole] if own is None else [self._whole, own]
+        self.bytes_after = total_bytes(self._root)
 
     def _goes_whole(self, source: SurveyedFile) -> bool:
-        return any(source.oldest <= source.newest < cut.before for cut in self._cuts_of(source.program))
+        return source.oldest <= source.newest < self._cut.before
 
     def _has_evicted(self, source: SurveyedFile) -> bool:
-        when = source.oldest
-        return any(when < cut.before or (when == cut.before and cut.more > 0) for cut in self._cuts_of(source.program))
+        return source.oldest < self._cut.before or (source.oldest == self._cut.before and self._cut.more > 0)
 
     def _evict_files(self, name: str) -> None:
         """Deletes files that are not folded, and are evicted as a whole."""
         for file in files_of(self._root, name):
             if file.kind is None or not file.kind.evicted or file.kind.folded:
                 continue
-            if any(cut.takes(file.date, file.size) for cut in self._cuts_of(file.program)):
-                self._trimmed.files += 1
+            if self._cut.takes(file.date, file.size):
+                self.files += 1
                 remove(file.path)
 
     def _evict_source(self, source: SurveyedFile) -> bool:
         """Deletes a file of records if it holds only evicted pipelines. Returns False if it stays."""
         if not self._goes_whole(source) or not source.only_pipelines:
             return False
-        self._trimmed.records += source.records
+        self.records += source.records
         remove(source.path)
         return True
 
@@ -171,11 +116,11 @@ class _Eviction:
         identity = read_identity(self._root, name)
         if identity is None:
             return  # a later trim does it: the next run on that driver writes the identity anew
-        uses, cuts = self._survey.uses[name, source.program], self._cuts_of(source.program)
+        uses = self._survey.uses[name, source.program]
 
         def drop(planned: Planned) -> bool:
             when, size = uses.last_use(planned.fingerprint, planned.last_used), format.record_size(planned.size)
-            return any(cut.takes(when, size) for cut in cuts)
+            return self._cut.takes(when, size)
 
         fold = Fold(Folder(self._root, identity), source.program, drop=drop, only=source.path)
         try:
@@ -183,11 +128,11 @@ class _Eviction:
         except OSError as error:
             if not self._by_files or error.errno not in FULL:
                 raise
-            self._trimmed.records += source.records
+            self.records += source.records
             remove(source.path)
             return
-        self._trimmed.records += fold.result.dropped
-        self._trimmed.damage += fold.result.damage
+        self.records += fold.result.dropped
+        self.damage += fold.result.damage
 
 
 #: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it deletes whole files.

@@ -180,21 +180,12 @@ class Attestations:
         self.history.refresh(self.damage, self._journal.path)  # other processes may have added records since
         if self.history.has(data_digest, size):
             return "attested", ""
-        elsewhere = self._outcome_elsewhere(data_digest, size)
-        if elsewhere:
-            return elsewhere, ""
-        damage = self.history.sketches.damage(size, data_sketch)
-        return ("altered", damage) if damage else ("unknown", "")
-
-    def _outcome_elsewhere(self, data_digest: bytes, size: int) -> str:
-        """Returns ``attested`` if the program read the data from the same driver under an identity of an earlier
-        pylayer, ``stale`` if it read the data from another driver, else an empty string."""
         if self._others is None:
             self._others = list(self._read_others())
-        found = [other.folder.identity for other in self._others if other.has(data_digest, size)]
-        if any(identity.is_same_driver(self.folder.identity) for identity in found):
-            return "attested"
-        return "stale" if found else ""
+        if any(other.has(data_digest, size) for other in self._others):
+            return "stale", ""
+        damage = self.history.sketches.damage(size, data_sketch)
+        return ("altered", damage) if damage else ("unknown", "")
 
     def _read_others(self) -> Iterator[History]:
         for name in identity_names(self.folder.root):

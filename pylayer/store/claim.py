@@ -14,7 +14,7 @@ import os
 import time
 
 from ..common import owner
-from ..common.files import TEMPORARY, remove, remove_tree
+from ..common.files import TEMPORARY, remove_tree
 from .folder import Folder
 
 #: A claim of a process elsewhere, such as in a container that was killed, is abandoned after this many seconds. A fold
@@ -53,8 +53,6 @@ class Claim:
             names = os.listdir(self._path)
         except FileNotFoundError:
             return True
-        except NotADirectoryError:
-            return remove(self._path)  # an earlier pylayer made it a file
         for name in names:
             path = os.path.join(self._path, name)
             try:

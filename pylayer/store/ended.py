@@ -13,7 +13,7 @@ from .reader import Reader
 
 def has_writer(path: str) -> bool:
     """Returns whether a process may still append to a file. Returns False if the header cannot be read, because a file
-    gets its header before its name; a recently written file of a newer version is the exception. Raises OSError."""
+    gets its header before its name; a recently written file of another version is the exception. Raises OSError."""
     header, outcome = Reader(path).header()
     idle = time.time() - os.stat(path).st_mtime
     if header is None:

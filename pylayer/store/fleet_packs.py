@@ -17,7 +17,7 @@ from ..common.file_kinds import FileName
 from ..common.files import sync_file
 from . import checking, format, judging
 from .fold import Fold
-from .folder import Folder
+from .folder import Folder as Folder
 from .format import NEVER_USED as NEVER_USED
 from .format import PULLED as PULLED
 from .format import Refused
@@ -74,14 +74,6 @@ def held(root: str, identity: Identity, listed: set[str]) -> set[str]:
     return found
 
 
-def mark_in_use(root: str, identity: str) -> None:
-    """Notes that somebody pulls for an identity now: what was pulled for it is evicted after that for others."""
-    try:
-        os.utime(os.path.join(root, "store", identity, "identity"))
-    except OSError:
-        pass  # nothing was pulled yet
-
-
 def _verify(path: str, identity: Identity, program: int) -> int:
     """Returns the number of pipelines. Raises Refused unless every record is one that a publisher writes for this
     identity and program."""
@@ -113,8 +105,3 @@ def merge(root: str, identity: Identity, most: int, merged: int) -> None:
             smallest = frozenset(sorted(paths, key=os.path.getsize)[:merged])
             for _ in Fold(folder, program, must=smallest).steps():
                 pass
-
-
-def packs_of(root: str, identity: Identity) -> dict[int, list[str]]:
-    """Returns the paths of the packs under one identity, by program."""
-    return Folder(root, identity).files_by_program((file_kinds.PACK,))

@@ -229,8 +229,8 @@ class Fold:
         self.result.damage += damage
 
     def _whole_file(self, index: int, outcome: str) -> None:
-        """Records damage because nothing in a file can be used. A file of a newer pylayer is kept instead."""
-        if outcome == "foreign-version":  # written by a newer pylayer
+        """Records damage because nothing in a file can be used. A file of another version is kept instead."""
+        if outcome == "foreign-version":
             self._kept_sources.add(index)
             return
         self._damage[index].append(Damage(self._sources[index].path, outcome))

@@ -21,7 +21,6 @@ from .reader import Reader
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from .reader import Part
     from .verdicts import Verdicts
@@ -113,28 +112,11 @@ class Folder:
         """Writes the description anew if it is damaged, for instance empty after a power cut. Raises OSError if that
         fails."""
         try:
-            damaged = _version(self.root, self.identity.name) is None
+            damaged = described_identity(self.root, self.identity.name) is None
         except OSError:
             return  # it is missing, and ``prepare`` makes it; or whoever reads the folder says what is wrong
         if damaged:
             self._describe()
-
-    def set_aside_older(self) -> str | None:
-        """Renames the folder if an older pylayer made it; returns its new path. Returns None if there is nothing to
-        rename, or if another process did it."""
-        try:
-            version = _version(self.root, self.identity.name)
-        except OSError:
-            return None
-        if version is None or version >= format.VERSION:
-            return None
-        try:
-            # The name never varies: a process that comes late cannot rename the new folder that took this one's place,
-            # because a rename onto a directory that is not empty fails.
-            os.rename(self.path, self.path + file_kinds.OLDER)
-        except OSError:
-            return None
-        return self.path + file_kinds.OLDER
 
     def check(self) -> None:
         """Raises OSError if the folder is missing or somebody else could have written to it."""
@@ -318,22 +300,6 @@ def identity_names(root: str) -> list[str]:
     return [name for name in names if len(name) == 32 and all(c in "0123456789abcdef" for c in name)]
 
 
-def _version(root: str, name: str) -> int | None:
-    """Returns the format's version in the description of an identity's folder, 0 if it says none. Returns None if the
-    description is damaged: the fields of another folder, or none at all, say nothing about the age of this one. Raises
-    OSError."""
-    try:
-        values = _description(root, name)
-        version = values.pop("format", 0)
-    except ValueError:
-        return None
-    if type(version) is not int:
-        return None
-    if version > format.VERSION:  # what a newer pylayer makes the name of is unknown
-        return version
-    return version if Identity(values).name == name else None
-
-
 def read_identity(root: str, name: str) -> Identity | None:
     """Returns the identity of a folder; None if its description is missing, unreadable, or of another folder."""
     try:
@@ -345,11 +311,11 @@ def read_identity(root: str, name: str) -> Identity | None:
 def described_identity(root: str, name: str) -> Identity | None:
     """Returns the identity of a folder; None if its description is damaged or of another folder. Raises OSError."""
     try:
-        values = _description(root, name)
-        values.pop("format", None)
-        identity = Identity(values)
+        fields = flat.loads(read_small(os.path.join(root, "store", name, "identity"), 1 << 16).decode())
     except ValueError:
         return None
+    fields.pop("format", None)
+    identity = Identity(fields)
     return identity if identity.name == name else None
 
 
@@ -359,8 +325,3 @@ def folders(root: str) -> Iterator[Folder]:
         identity = read_identity(root, name)
         if identity is not None:
             yield Folder(root, identity)
-
-
-def _description(root: str, name: str) -> dict[str, Any]:
-    """Returns the fields of the description in an identity's folder. Raises OSError and ValueError."""
-    return flat.loads(read_small(os.path.join(root, "store", name, "identity"), 1 << 16).decode())

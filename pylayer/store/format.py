@@ -208,8 +208,8 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
     fields = FILE_HEADER.unpack_from(data)
     if fields[0] != MAGIC:
         return None, "not-a-store-file"
-    # A newer version may hash another part of the header, but its magic and version are at the same place.
-    if VERSION < fields[1] < 1000:
+    # Another version may hash another part of the header, but its magic and version are at the same place.
+    if fields[1] != VERSION and 0 < fields[1] < 1000:
         return None, "foreign-version"
     if xxhash.xxh3_64_intdigest(data[:HASHED_FILE_HEADER]) != fields[-1]:
         return None, "damaged-header"

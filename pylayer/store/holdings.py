@@ -40,8 +40,8 @@ class Holding:
         self.rebuilt: set[bytes] = set()
         #: Fingerprints of the pipelines that runs on this machine created, and when, as far as records do not say it.
         self.created: dict[int, int] = {}
-        #: Fingerprints of the pipelines, and the most nanoseconds that a compile took. 0: one without a fingerprint.
-        self.fingerprints: dict[int, int] = {}
+        #: Fingerprints of the pipelines. 0: one without a fingerprint.
+        self.fingerprints: set[int] = set()
         #: Number of files by kind.
         self.files: dict[Kind, int] = {}
         #: When a pipeline was last used or stored here, in seconds since 1970; 0: nothing is recorded of it.
@@ -60,7 +60,7 @@ class Holding:
     def add_pipeline(self, record: Record) -> None:
         """Counts the record of one pipeline."""
         digest = record.digest
-        self.fingerprints[record.fingerprint] = max(record.create_ns, self.fingerprints.get(record.fingerprint, 0))
+        self.fingerprints.add(record.fingerprint)
         if record.flags & format.REBUILT:
             self.rebuilt.add(digest)
         if not record.is_pulled:

@@ -11,7 +11,7 @@ import time
 
 from ..common import compiled, file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import names_in, remove, remove_left_temporaries, remove_tree
+from ..common.files import SCRATCH, names_in, remove_left_temporaries, remove_tree
 from . import binary_history, bounds, ended, fold, plans, quarantine, runs, state, timeline
 from .folder import Folder, identity_names
 from .format import Damage
@@ -84,14 +84,13 @@ def maintain(
     yield
     yield from binary_history.compact(folder)
     yield from state.maintain(folder.root, limits.state)
-    if bounds.is_exceeded(folder.root, limits.max_store, limits.max_program):
-        trimmed = bounds.Trimmed()
-        yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed)
-        if trimmed.bytes_after < trimmed.bytes_before:
-            say(
-                f"the store was {trimmed.bytes_before} bytes and is {trimmed.bytes_after}: "
-                "the least recently used pipelines were evicted"
-            )
+    eviction = bounds.Eviction(folder.root, limits.max_store)
+    yield from eviction.steps()
+    if eviction.bytes_after < eviction.bytes_before:
+        say(
+            f"the store was {eviction.bytes_before} bytes and is {eviction.bytes_after}: "
+            "the least recently used pipelines were evicted"
+        )
     prune(folder.root)
 
 
@@ -139,15 +138,11 @@ def prune(root: str) -> None:
     plans.prune(root)
     compiled.prune(root)
     _prune_fleets(root)
-    remove_left_temporaries(root, "doctor.")  # whose directory may hold files of others
+    remove_left_temporaries(root, SCRATCH)  # whose directory may hold files of others
     for directory in file_kinds.BESIDE:
         remove_left_temporaries(os.path.join(root, directory))
     for name in identity_names(root):
-        directory = os.path.join(root, "store", name)
-        remove_left_temporaries(directory)
-        for file in names_in(directory):
-            if file.endswith(".blob"):  # an earlier pylayer copied the data of programs' own caches
-                remove(os.path.join(directory, file))
+        remove_left_temporaries(os.path.join(root, "store", name))
 
 
 def _prune_fleets(root: str) -> None:

@@ -17,10 +17,6 @@ import time
 from ..common.files import AHEAD_SECONDS
 from . import format
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
 #: A use is recorded once in this many seconds.
 RECENT_SECONDS = 24 * 3600
 
@@ -39,20 +35,11 @@ def fingerprints_of(data: bytes | memoryview) -> tuple[int, ...]:
     return struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
 
 
-def missing(created: Collection[int], stored: Collection[int], elsewhere: set[int]) -> int | None:
-    """Returns how many pipelines that runs of a program created are stored neither for it nor ``elsewhere``, where
-    other programs' pipelines are, by fingerprints. Returns None if that cannot be known: a record without a fingerprint
-    may hold any of them."""
-    return None if 0 in stored else len(set(created).difference(stored, elsewhere))
-
-
 class Uses:
-    """The contents of one program's USED records. ``last_run`` is 0 if there are none. ``never``: what counts as last
-    use of a record that came from a fleet and was not used here. ``unknown``: what counts as that of a record of which
-    nothing is known."""
+    """The contents of one program's USED records. ``last_run`` is 0 if there are none. ``unknown``: what counts as last
+    use of a record of which nothing is known."""
 
-    def __init__(self, never: int = format.NEVER_USED, unknown: int = 0) -> None:
-        self._never = never
+    def __init__(self, unknown: int = 0) -> None:
         self._unknown = unknown
         self.by_fingerprint: dict[int, int] = {}
         self.last_run = 0
@@ -71,4 +58,4 @@ class Uses:
         """Returns when a record was last used, in seconds since 1970."""
         own_time = own_time if own_time <= self._latest else 0
         when = max(own_time, self.by_fingerprint.get(fingerprint, 0) if fingerprint else self.last_run)
-        return self._never if when == format.NEVER_USED else when or self._unknown
+        return when or self._unknown

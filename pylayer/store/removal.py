@@ -123,10 +123,10 @@ class Removal:
 
 
 def leftovers(root: str) -> list[str]:
-    """Returns the paths of what belongs to no program: folders that an older pylayer wrote and this version renamed,
-    and kept plans and compiled policy files, which are made again when they are needed."""
+    """Returns the paths of what belongs to no program: kept plans and compiled policy files, which are made again when
+    they are needed."""
     found = []
-    for place, kind in (("store", file_kinds.OLDER), ("plans", file_kinds.PLAN), ("policy", file_kinds.FLAT)):
+    for place, kind in (("plans", file_kinds.PLAN), ("policy", file_kinds.FLAT)):
         directory = os.path.join(root, place)
         found += [os.path.join(directory, name) for name in names_in(directory) if name.endswith(kind)]
     return found

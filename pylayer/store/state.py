@@ -195,8 +195,8 @@ def removable(root: str, program: int | None = None) -> list[str]:
     return [*unused_files(root, program), *marks]
 
 
-def _is_newer(path: str) -> bool:
-    """Returns whether a newer version wrote a file. Raises OSError."""
+def _has_another_version(path: str) -> bool:
+    """Returns whether another version of pylayer wrote a file. Raises OSError."""
     return Reader(path).header()[1] == "foreign-version"
 
 
@@ -310,11 +310,6 @@ class State:
         for created in self.created.values():
             created.last_use = max(created.last_use, uses.get(created.fingerprint, 0))
 
-    def note_stalls(self, stalls: dict[int, int]) -> None:
-        """Takes over how long compiling took that was stored before state was recorded, by fingerprint."""
-        for created in self.created.values():
-            created.stall_ns = max(created.stall_ns, stalls.get(created.fingerprint, 0))
-
 
 def read(root: str, program: int) -> State:
     """Returns a program's state."""
@@ -347,7 +342,7 @@ def fold(root: str, program: int, limit: int, everything: bool = False) -> Itera
     work. Raises OSError; nothing is lost then.
 
     Two processes may fold at once: both files have everything then."""
-    sources = [path for path in unused_files(root, program) if not _is_newer(path)]
+    sources = [path for path in unused_files(root, program) if not _has_another_version(path)]
     size = sum(os.stat(path).st_size for path in sources)
     if len(sources) < (2 if everything else WORTH_FILES) and size <= limit:
         return
@@ -441,13 +436,14 @@ def foreign(path: str) -> State | None:
     return State("", header.program, path)
 
 
-def take_over(state: State, root: str, recipient: tuple[int, str] | None = None) -> Iterator[None]:
-    """Adds what ``foreign`` returned to a root, whole or not at all. ``recipient``: number and name of the program that
-    gets it. Raises Refused and OSError."""
+def take_over(state: State, root: str, recipient: tuple[int, str] | None = None, whole: bool = True) -> Iterator[None]:
+    """Adds what ``foreign`` returned to a root. ``recipient``: number and name of the program that gets it. ``whole``:
+    nothing of it if a part is damaged or missing. Raises Refused and OSError."""
     yield from state.reading()
-    if state.damage:
+    if whole and state.damage:
         raise Refused(outcomes.STORE[state.damage[0].outcome])
-    state.program, state.application = recipient or (state.program, state.application)
+    if recipient is not None:
+        (state.program, state.application), state.executable = recipient, ""  # the recipient's runs note their own
     state.failed.clear()
     make_private_below(root, PLACE)
-    yield from _write_file(state, _new_path(root, state.program), ALL, whole=True)
+    yield from _write_file(state, _new_path(root, state.program), ALL, whole=whole)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .portable import Export as Export
     from .portable import Import as Import
     from .portable import Moved as Moved
-    from .room import Room as Room
     from .timeline import Event as Event
     from .timeline import Timeline as Timeline
     from .verdict_words import VerdictText as VerdictText
@@ -100,15 +99,13 @@ class Store:
 
         return Export(Folder(self.root, identity), programs, device)
 
-    def import_from(
-        self, path: str, recipient: tuple[int, str] | None, sync: bool = True, rebuilt: bool = False
-    ) -> Import:
+    def import_from(self, path: str, recipient: tuple[int, str] | None, rebuilt: bool = False) -> Import:
         """Returns an import, of which only the identity was read. ``rebuilt``: of what ``pylayer rebuild`` compiled.
         Raises Refused and OSError."""
         from .format import REBUILT
         from .portable import Import
 
-        return Import(path, recipient, sync, REBUILT if rebuilt else 0)
+        return Import(path, recipient, flags=REBUILT if rebuilt else 0)
 
     # ---- what is set aside -------------------------------------------------------------------------------
 

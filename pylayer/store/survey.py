@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Time of last use of what is never evicted.
 NEVER = 1 << 62
-#: Time of last use of what has none, or one in the future: after what came from a fleet and was never used (``ranks``).
+#: Time of last use of what has none, or one in the future: after what came from a fleet and was never used.
 UNKNOWN = 1 << 20
 #: Eviction goes down to this fraction of a limit, so that the next record does not exceed it again.
 DOWN_TO = 0.9
@@ -106,26 +106,14 @@ class Survey:
     def __init__(self, root: str) -> None:
         self.root = root
         self.ages = Ages()
-        self.by_program: dict[int, Ages] = {}
         #: The contents of USED records, by identity and program.
         self.uses: dict[tuple[str, int], Uses] = {}
         #: By identity.
         self.sources: dict[str, list[SurveyedFile]] = {}
-        #: By identity, the time that counts as last use of what came from a fleet and was never used here: before all
-        #: times, and in the order in which somebody last pulled for these identities.
-        self.ranks: dict[str, int] = {}
-
-    def _add(self, program: int | None, when: int, size: int) -> None:
-        self.ages.add(when, size)
-        if program is not None:
-            self.by_program.setdefault(program, Ages()).add(when, size)
 
     def read(self) -> Iterator[None]:
         """Reads every pack and every journal that nobody appends to."""
-        names = identity_names(self.root)
-        in_order = sorted((_changed(os.path.join(self.root, "store", name, "identity")), name) for name in names)
-        self.ranks = {name: rank for rank, (_, name) in enumerate(in_order, format.NEVER_USED)}
-        for name in names:
+        for name in identity_names(self.root):
             self.sources[name] = []
             by_program: dict[int, list[StoreFile]] = {}
             for file in files_of(self.root, name):
@@ -133,13 +121,13 @@ class Survey:
                     by_program.setdefault(file.program, []).append(file)
                 else:
                     evicted = file.kind is not None and file.kind.evicted
-                    self._add(file.program, file.date if evicted else NEVER, file.size)
+                    self.ages.add(file.date if evicted else NEVER, file.size)
             for program, files in by_program.items():
                 yield from self._read_program(name, program, files)
 
     def _read_program(self, name: str, program: int, files: list[StoreFile]) -> Iterator[None]:
         """Reads all of a program's files together, because a use may be recorded in another file than its record."""
-        uses = self.uses[name, program] = Uses(self.ranks[name], UNKNOWN)
+        uses = self.uses[name, program] = Uses(UNKNOWN)
         found: list[tuple[StoreFile, SurveyedFile, bytearray]] = []
         for file in files:
             source, records = SurveyedFile(file.path, program), bytearray()
@@ -147,24 +135,17 @@ class Survey:
             found.append((file, source, records))
         for file, source, records in found:
             if source.is_readable and not records:
-                self._add(program, NEVER, file.size)
+                self.ages.add(NEVER, file.size)
             elif not records:
-                self._add(program, file.date, file.size)
+                self.ages.add(file.date, file.size)
                 source.add(file.date, file.size, 0)
             for number, (fingerprint, own_time, size) in enumerate(RECORD.iter_unpack(records)):
                 when = uses.last_use(fingerprint, own_time)
                 source.add(when, size)
-                self._add(program, when, size)
+                self.ages.add(when, size)
                 if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                     yield
             self.sources[name].append(source)
-
-
-def _changed(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _may_be_folded(file: StoreFile) -> bool:

@@ -19,7 +19,7 @@ class Trim:
     def __init__(self, root: str, limits: Limits) -> None:
         self.bytes_before = self.bytes_after = bounds.total_bytes(root)
         self.journals = self.packs = 0
-        self.evicted = bounds.Trimmed()
+        self.evicted = bounds.Eviction(root, limits.max_store, by_files=True)
         #: Damaged parts that folds left out.
         self.damaged = 0
         #: Identities that could not be folded, by name, each with the reason.
@@ -68,9 +68,8 @@ class Trim:
     def evict_steps(self) -> Iterator[None]:
         """Evicts what was used least recently until the store is within its limits. If the disk was too full to fold,
         folds again afterwards. Raises OSError; nothing is half done then."""
-        limits = self._limits
-        yield from bounds.enforce(self._root, limits.max_store, limits.max_program, self.evicted, True)
+        yield from self.evicted.steps()
         if self._is_full:
             yield from self._fold_all()
-            yield from bounds.enforce(self._root, limits.max_store, limits.max_program, self.evicted, True)
+            yield from self.evicted.steps()
         self.bytes_after = bounds.total_bytes(self._root)

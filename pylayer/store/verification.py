@@ -29,7 +29,7 @@ class Verification:
         self.damage: list[Damage] = []
         #: Incomplete ends of files that a process appends to, or appended to when it was killed. They are harmless.
         self.torn_ends: list[Damage] = []
-        #: Files of a newer version of the format. They are harmless but cannot be used.
+        #: Files of another version of the format. They are harmless but cannot be used.
         self.other_versions: list[Damage] = []
 
     def steps(self, takes_identity: TakesIdentity, takes: Takes | None) -> Iterator[int]:

@@ -116,7 +116,6 @@ COMMANDS = (
     "doctor game",
     "stats --watch",
     "stats --runs",
-    "report recorded --against previous",
     "report pipelines",
     "ls --verify",
     "ls",

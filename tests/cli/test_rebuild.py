@@ -104,7 +104,7 @@ def test_another_card(player: User) -> None:
     assert (one["wanted"], one["rebuilt"], one["not_rebuilt"]) == (ALL, ALL, {})
     assert play(player, **NEW_CARD) == (ALL, 0)
     assert rebuilt(player, **NEW_CARD)["wanted"] == 0
-    assert not (player.store / "prewarm").exists()
+    assert not list(player.store.glob("scratch.*"))
     rebuilt_ones = [one["rebuilt_pipelines"] for shelf in player.json("ls")["identities"] for one in shelf["programs"]]
     assert sorted(rebuilt_ones)[-1] == ALL
 
@@ -206,18 +206,6 @@ def test_nothing_is_stored(updater: User) -> None:
     assert numbers(rebuilt(updater, **driver())) == (COUNT, COUNT)
 
 
-def test_order_of_pipelines_that_were_stored_before(user: User) -> None:
-    """A run that recorded what it found in the store knows how long its compiles took, from the store."""
-    slow = {"PYLAYER_TEST_DRIVER": "pipeline=slow:40?compile"}
-    user.policy_file.write_text("settings: {record_state: false}\n")
-    user.demo(COUNT, **slow)
-    user.policy_file.unlink()
-    user.demo(COUNT, **slow)
-    assert user.json("stats", "--last")["programs"][0]["compiled"] == 0
-    found = re.search(rf"{COUNT} pipelines .* once waited (\d+) ms", user.pylayer("rebuild", **driver()).stdout)
-    assert found and int(found[1]) >= 40 * COUNT
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     """After Ctrl-C, what was compiled until then is stored. A kill loses a slice. The next rebuild does the rest, and
@@ -225,7 +213,7 @@ def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch:
     slow = driver("pipeline=slow:250?compile")
     process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **slow), start_new_session=True)
     end = time.monotonic() + 60
-    while not list(updater.store.glob("prewarm/*/*.store/store/*/*.journal")) and time.monotonic() < end:
+    while not list(updater.store.glob("scratch.*/*.store/store/*/*.journal")) and time.monotonic() < end:
         time.sleep(0.02)
     os.kill(process.pid, number)
     assert process.wait(60) == -number
@@ -234,14 +222,14 @@ def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch:
     assert wanted == done and (0 < wanted < COUNT if number == signal.SIGINT else wanted == COUNT)
     assert play(updater, "plain", **driver()) == (COUNT, 0)
     assert updater.pylayer("trim").returncode == 0
-    assert not list(updater.store.glob("prewarm/*"))
+    assert not list(updater.store.glob("scratch.*"))
 
 
 def test_killed_from_outside(updater: User) -> None:
     """Who kills a replayer says nothing about its pipeline: the next rebuild tries it again."""
     process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **driver("pipeline=slow:250?compile")))
     end = time.monotonic() + 60
-    while not list(updater.store.glob("prewarm/*/*.store/store/*/*.journal")) and time.monotonic() < end:
+    while not list(updater.store.glob("scratch.*/*.store/store/*/*.journal")) and time.monotonic() < end:
         time.sleep(0.02)
     tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
     (replayer,) = (int(child) for task in tasks for child in task.read_text().split())

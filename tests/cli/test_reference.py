@@ -92,7 +92,7 @@ def literals() -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value, str(path.relative_to(ROOT))
-    for path in sorted([*(ROOT / "shim").rglob("*.[ch]"), *(ROOT / "manifests").glob("*.in")]):
+    for path in sorted([*(ROOT / "shim").rglob("*.[ch]"), *(ROOT / "manifests").glob("*.json")]):
         text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.S)
         for value in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text):
             yield value, str(path.relative_to(ROOT))

@@ -30,12 +30,11 @@ def slices(path: Path) -> list[dict[str, Any]]:
 
 
 def test_two_runs_of_a_program(user: User) -> None:
-    """The first run compiled each pipeline once, at its own time. The second compiled none, and is compared with the
-    first."""
+    """The first run compiled each pipeline once, at its own time. The second compiled none."""
     user.demo(20)
     user.demo(20)
     (first,) = user.json("report", "last~1")["runs"]
-    (second,) = user.json("report", "--against", "previous")["runs"]
+    (second,) = user.json("report")["runs"]
     assert (first["compiled"], first["hits"], second["compiled"], second["hits"]) == (20, 0, 0, 20)
     assert first["state"] == second["state"] == "ended"
     assert sum(kind["compiled"] for kind in first["kinds"]) == 20
@@ -45,10 +44,7 @@ def test_two_runs_of_a_program(user: User) -> None:
         assert 0 < own["at_ns"] < first["duration_ns"] and 0 < own["duration_ns"] <= first["compile_ns"] * 1.5
         assert own["outcome"] == "compiled" and own["kept_bytes"] > 0 and own["stages"]
     assert second["saved_estimate_ns"] > 0
-    against = second["against"]
-    assert (against["pid"], against["same_identity"]) == (first["pid"], True)
-    assert (against["only_now"], against["again"], against["only_then"]) == (0, 0, 20)
-    assert against["this"]["loaded_records"] == 20 and against["this"]["fetch_ns"] > 0
+    assert second["loaded_records"] == 20 and second["fetch_ns"] > 0
 
 
 def test_page_and_trace_in_one_go(user: User) -> None:
@@ -171,8 +167,7 @@ def test_trace_without_timeline(user: User) -> None:
     [
         (("--html", "-", "--json"), 2, "standard output"),
         (("--html", "-", "--trace", "-"), 2, "standard output"), (("nothing", "--json"), 1, "no run of nothing"),
-        (("last~7", "--json"), 1, "too far back"), (("--against", "previous", "--json"), 1, "no earlier run"),
-        (("--against", "nothing", "--json"), 1, "no run of nothing"), (("--frame-ms", "0", "--json"), 2, "--frame-ms"),
+        (("last~7", "--json"), 1, "too far back"), (("--frame-ms", "0", "--json"), 2, "--frame-ms"),
     ],
 )  # fmt: skip
 def test_wrong_use(user: User, arguments: tuple[str, ...], status: int, says: str) -> None:
@@ -202,14 +197,13 @@ def test_page_without_its_packages(user: User) -> None:
 
 
 def test_text_of_a_real_program(user: User) -> None:
-    """The text names the run, what it compared with, and every number of the JSON. No table is
-    wider than a narrow terminal."""
+    """The text names the run, and has every number of the JSON. No table is wider than a narrow terminal."""
     user.demo(12)
     user.demo(16)
-    (run,) = user.json("report", "--against", "previous")["runs"]
-    said = user.pylayer("report", "--against", "previous", COLUMNS="10000").stdout
+    (run,) = user.json("report")["runs"]
+    said = user.pylayer("report", COLUMNS="10000").stdout
     slowest = run["slowest"][0]["fingerprint"]
-    for text in (run["run"], f"process {run['pid']}", run["device"], slowest, "Against the run of"):
+    for text in (run["run"], f"process {run['pid']}", run["device"], slowest):
         assert text in said
     facts = {line[2:22].strip(): line[22:].partition(";")[0] for line in said.splitlines()[:12]}
     assert [facts[key] for key in ("pipelines created", "hits", "compiled")] == ["16", "12", "4"]

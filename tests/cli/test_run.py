@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from cli.user import DEMO, User
+from world import PACKAGE
 
 from pylayer import LAYER_NAME
+from pylayer.cli.layer_files import LIBRARY_NAME
+from pylayer.cli.layer_files import MANIFEST_NAME as MANIFEST
 from pylayer.store.runs import read_all
-
-MANIFEST = "VkLayer_pylayer_pipeline_cache.json"
 
 
 def program_environment(user: User, *options: str, **environment: str) -> dict[str, str]:
@@ -24,10 +25,6 @@ def program_environment(user: User, *options: str, **environment: str) -> dict[s
     done = user.pylayer("run", *options, "--", "env", "-0", **environment)
     assert done.returncode == 0 and done.stderr == ""
     return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
-
-
-def manifests(user: User) -> list[Path]:
-    return sorted(user.store.glob(f"manifests/*/{MANIFEST}"))
 
 
 # ---- the end of the program ------------------------------------------------------------------------
@@ -119,9 +116,8 @@ def test_arguments_are_the_programs(user: User, separator: list[str]) -> None:
 def test_environment(user: User) -> None:
     """Where nothing is set, the layer is asked for, and its manifest's directory added to the loader's own."""
     environment = program_environment(user)
-    (manifest,) = manifests(user)
     assert environment["VK_INSTANCE_LAYERS"] == LAYER_NAME
-    assert environment["VK_ADD_LAYER_PATH"] == str(manifest.parent)
+    assert environment["VK_ADD_LAYER_PATH"] == str(PACKAGE / "data" / "manifests")
     new = {"VK_INSTANCE_LAYERS", "VK_ADD_LAYER_PATH", "PYLAYER_STDERR", "_"}
     assert {key: value for key, value in environment.items() if key not in new} == {
         key: value for key, value in user.environment.items() if key not in new
@@ -129,24 +125,18 @@ def test_environment(user: User) -> None:
 
 
 def test_manifest(user: User) -> None:
-    """The manifest is private, names an existing library by an absolute path, and is not written again."""
-    program_environment(user)
-    (manifest,) = manifests(user)
-    library = Path(json.loads(manifest.read_text())["layer"]["library_path"])
-    assert library.is_absolute() and library.is_file()
-    for directory in (manifest.parent, manifest.parent.parent, user.store):
-        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    before = manifest.stat()
-    program_environment(user)
-    assert manifests(user) == [manifest]
-    assert (manifest.stat().st_ino, manifest.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    """The manifest is the installation's own, and leads to its library."""
+    directory = Path(program_environment(user)["VK_ADD_LAYER_PATH"])
+    library = json.loads((directory / MANIFEST).read_text())["layer"]["library_path"]
+    assert (directory / library).resolve() == (PACKAGE / LIBRARY_NAME).resolve()
+    assert os.listdir(directory) == [MANIFEST] and stat.S_IMODE(user.store.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("value", ["/one:/two", ""])
 def test_layer_path(user: User, value: str) -> None:
     """Where VK_LAYER_PATH is set, even to nothing, the loader ignores VK_ADD_LAYER_PATH, so ours is put there."""
     environment = program_environment(user, VK_LAYER_PATH=value)
-    ours = str(manifests(user)[0].parent)
+    ours = str(PACKAGE / "data" / "manifests")
     assert environment["VK_LAYER_PATH"] == (f"{ours}:{value}" if value else ours)
     assert "VK_ADD_LAYER_PATH" not in environment
 

@@ -41,7 +41,7 @@ def mend(store: Store) -> None:
     """Repairs what is damaged, as a run does while it is idle."""
     report = Verification(str(store.root))
     assert [*report.steps(lambda name: name == store.path.name, None)]
-    assert [*maintain(store.folder, report.damage, Limits(1 << 40, 1 << 40), lambda text: None)]
+    assert [*maintain(store.folder, report.damage, Limits(1 << 40), lambda text: None)]
 
 
 # ---- verify ----------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_newer_version(user: User, store: Store) -> None:
     found = user.json("ls", "--verify")
     mend(store)
     assert found["fine"] and [what["file"] for what in found["other_versions"]] == [str(new)]
-    assert "1 file of a newer version" in user.pylayer("ls", "--verify").stdout
+    assert "1 file of another version" in user.pylayer("ls", "--verify").stdout
     assert new.exists()
 
 
@@ -204,7 +204,7 @@ def test_quarantine_ls(user: User, store: Store) -> None:
     size = path.stat().st_size
     mend(store)
     (item,) = user.json("ls")["quarantined"]
-    assert item["reason"].startswith(f"{path.relative_to(user.store)}: damaged-data at byte 256")
+    assert item["reason"] == "damaged-data: data that does not match its hash" and path.name in item["path"]
     assert item["bytes"] == size == Path(item["path"]).stat().st_size and item["time_s"] > time.time() - 60
     text = user.pylayer("ls").stdout
     assert path.name in text and "data that does not match its hash" in text

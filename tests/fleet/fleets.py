@@ -17,16 +17,16 @@ from cli.stores import GAME, IDENTITY, Store, cell, name_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from world import ROOT
 
+from pylayer.common.files import Scratch
 from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import Limits
-from pylayer.fleet.folder import make_folder, scratch
+from pylayer.fleet.folder import make_folder
 from pylayer.fleet.index import Index, parse
 from pylayer.fleet.publishing import Published, publish
 from pylayer.fleet.pulling import Pull, Pulled
 from pylayer.fleet.signatures import append_signature, index_payload, public_of, signed_index
 from pylayer.fleet.storage import Objects, open_to_read, open_to_write
 from pylayer.fleet.trust import Untrusted
-from pylayer.store.room import Room
 from pylayer.store.store import Store as Face
 
 
@@ -71,7 +71,7 @@ class Builder:
         """Publishes the exports, and deletes those that were not refused."""
         trusted = self.keys if keys is None else keys, self.keys if export_keys is None else export_keys
         exports = sorted(map(str, self.exports.iterdir()))
-        with scratch(str(self.store.root), self.url) as work:
+        with Scratch(str(self.store.root)) as work:
             results, self.refused = publish(self.storage, work, self.key, trusted, exports)
         for path in exports:
             if not any(text.startswith(path) for text in self.refused):
@@ -110,10 +110,8 @@ class Machine:
     def pull(self, url: str, limits: Limits | None = None) -> Pulled:
         make_folder(str(self.root), url)
         work = Pull(open_to_read(url), Face(str(self.root)), self.identity.name, self.keys)
-        room = Room(str(self.root), limits or Limits(1 << 40, 1 << 40))
-        list(room.trim())
-        list(room.make(work.plan(), {self.identity.name}))
-        list(work.steps(room))
+        work.plan()
+        list(work.steps(1 << 40 if limits is None else limits.max_store))
         return work.result
 
     def numbers(self, program: tuple[str, str] = GAME) -> list[int]:

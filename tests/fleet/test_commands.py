@@ -238,8 +238,8 @@ def test_run_pulls_once_in_a_while(user: User, served: tuple[Faulty, Builder]) -
     user.pylayer("fleet", "pull")
     server.requests.clear()
     assert user.pylayer("run", "--", "true").returncode == 0
-    (lock,) = user.store.glob("fleet/*/lock")
-    os.utime(lock, (1, 1))
+    (folder,) = user.store.glob("fleet/*")
+    os.utime(folder, (1, 1))
     write_policy(user, server.url, "pylayer-ed25519:" + "A" * 43 + "=", more=", pull_on_run_seconds: 0")
     assert user.pylayer("run", "--", "true").returncode == 0
     assert server.requests == []

@@ -68,7 +68,7 @@ def test_two_names(builder: Builder, machine: Machine) -> None:
     assert builder.publish().records == 1
     machine.pull(builder.url)
     (shelf,) = Face(str(machine.root)).shelves(lambda name: True, lambda number, name: None)
-    assert shelf.holdings[program_id(*GAME)].fingerprints.keys() == {1, 77}
+    assert shelf.holdings[program_id(*GAME)].fingerprints == {1, 77}
 
 
 # ---- what is not published ---------------------------------------------------------------------------

@@ -117,12 +117,12 @@ def damage_packs(machine: Machine) -> None:
     report = Verification(machine.root)
     list(report.steps(lambda name: True, None))
     folder = Folder(str(machine.root), machine.identity)
-    list(maintain(folder, report.damage, Limits(1 << 40, 1 << 40), lambda text: None))
+    list(maintain(folder, report.damage, Limits(1 << 40), lambda text: None))
 
 
 def evict(machine: Machine) -> None:
     """Of a pack, a part is evicted, and the rest is in another file."""
-    list(bounds.enforce(str(machine.root), 5000, 1 << 40, bounds.Trimmed()))
+    list(bounds.Eviction(str(machine.root), 5000).steps())
 
 
 @pytest.mark.parametrize("lose", [delete_packs, damage_packs, evict])
@@ -157,12 +157,12 @@ def test_folds_leave_pulled_packs(builder: Builder, machine: Machine) -> None:
     store = Store(machine.root)
     before = machine.files()
     store.journal(GAME, cell(3))
-    list(Trim(machine.root, Limits(1 << 40, 1 << 40)).fold_steps())
+    list(Trim(machine.root, Limits(1 << 40)).fold_steps())
     assert before.items() <= machine.files().items() and machine.pull(builder.url).packs == 0
     data = dataclasses.replace(builder.index, packs=(), number=builder.index.number + 1)
     builder.replace_index(data)
     machine.pull(builder.url)
-    list(Trim(machine.root, Limits(1 << 40, 1 << 40)).fold_steps())
+    list(Trim(machine.root, Limits(1 << 40)).fold_steps())
     assert len(list(machine.root.glob("store/*/*.pack"))) == 1 and machine.numbers() == [1, 2, 3]
 
 
@@ -172,7 +172,7 @@ def test_folds_leave_pulled_packs(builder: Builder, machine: Machine) -> None:
 def test_store_limit(builder: Builder, machine: Machine) -> None:
     """A pull adds no more than the store may have, and says what has no room. It does not pull that each time to evict
     it again."""
-    limits = Limits(30_000, 1 << 40)
+    limits = Limits(30_000)
     for first in range(0, 60, 10):
         builder.publish(*range(first, first + 10))
     result = machine.pull(builder.url, limits=limits)
@@ -180,46 +180,6 @@ def test_store_limit(builder: Builder, machine: Machine) -> None:
     assert 0 < Store(machine.root).sizes() <= 30_000
     before = machine.files()
     assert machine.pull(builder.url, limits=limits).packs == 0 and machine.files() == before
-
-
-def test_program_limit(builder: Builder, machine: Machine) -> None:
-    """A pull adds no more to a program than it may have. Others get theirs."""
-    builder.publish(*range(40))
-    builder.publish(50, program=TOOL)
-    result = machine.pull(builder.url, limits=Limits(1 << 40, 20_000))
-    assert "for more of its program" in result.problem and machine.numbers() == [] and machine.numbers(TOOL) == [50]
-
-
-def test_new_driver(tmp_path: Path, builder: Builder, machine: Machine) -> None:
-    """After an update of the driver, what was pulled for the old one and not used makes room, and what this machine
-    compiled stays."""
-    old = Builder(tmp_path / "old", builder.www, OLD_DRIVER)
-    old.key, old.keys = builder.key, builder.keys
-    old.publish(*range(20))
-    builder.publish(*range(20))
-    limits = Limits(30_000, 1 << 40)
-    before = Machine(machine.root, machine.keys, OLD_DRIVER)
-    assert before.pull(builder.url, limits=limits).problem == ""
-    Store(machine.root, OLD_DRIVER).journal(GAME, cell(99, identity=OLD_DRIVER))
-    assert machine.pull(builder.url, limits=limits).problem == ""
-    assert machine.numbers() == list(range(20)) and 99 in before.numbers()
-    assert Store(machine.root).sizes() <= 30_000
-
-
-def test_trim_evicts_by_last_pull(tmp_path: Path, builder: Builder, machine: Machine) -> None:
-    """A trim evicts what was pulled for the driver that nobody pulled for since, whichever identity sorts first."""
-    old = Builder(tmp_path / "old", builder.www, OLD_DRIVER)
-    old.key, old.keys = builder.key, builder.keys
-    old.publish(*range(20))
-    builder.publish(*range(20))
-    both = [machine, Machine(machine.root, machine.keys, OLD_DRIVER)]
-    for newest in (0, 1):
-        for one in (both[1 - newest], both[newest]):
-            assert one.pull(builder.url).problem == ""
-        work = Trim(machine.root, Limits(30_000, 1 << 40))
-        list(work.fold_steps())
-        list(work.evict_steps())
-        assert both[newest].numbers() == list(range(20)) and len(both[1 - newest].numbers()) < 20
 
 
 def test_own_and_pulled_are_told_apart(builder: Builder, machine: Machine) -> None:
@@ -251,16 +211,14 @@ def test_pulled_records(builder: Builder, machine: Machine) -> None:
 
 @pytest.mark.parametrize("last_used", [0, 1 << 40])
 def test_pulled_goes_before_unknown(builder: Builder, machine: Machine, last_used: int) -> None:
-    """What this machine compiled while its clock was wrong is evicted after what was pulled and not used. A pull that
-    needs room does not evict it."""
+    """What this machine compiled while its clock was wrong is evicted after what was pulled and not used."""
     builder.publish(*range(20))
     machine.pull(builder.url)
     store = Store(machine.root)
     store.journal(GAME, *(cell(number, last_used=last_used) for number in range(100, 110)))
     store.pack()
-    for keep in (None, {IDENTITY.name}, {"another"}):
-        list(bounds.enforce(str(machine.root), 20_000, 1 << 40, bounds.Trimmed(), keep=keep))
-        assert set(range(100, 110)) <= set(machine.numbers())
+    list(bounds.Eviction(str(machine.root), 20_000).steps())
+    assert set(range(100, 110)) <= set(machine.numbers())
     assert len(machine.numbers()) < 30
 
 

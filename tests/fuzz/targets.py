@@ -467,16 +467,6 @@ def compiled_copy(data: bytes) -> None:
         require(value is None or isinstance(value, dict), "neither a document nor None")
 
 
-def reasons(data: bytes) -> None:
-    """quarantine.items with the input as a file's reason, and prune."""
-    write("quarantine/0001-x.data", b"12345")
-    write("quarantine/0001-x.reason", data)
-    found = quarantine.items(Place.root())
-    require(len(found) == 1 and found[0].size == 5, "an item is missing")
-    require("\n" not in found[0].reason and len(found[0].reason) <= 1024, "a reason that is no line")
-    quarantine.prune(Place.root())
-
-
 def run_files(data: bytes) -> None:
     """runs.read_all: the good file is read, the input too or not."""
     write("runs/0001.run", data)
@@ -659,7 +649,6 @@ TARGETS = {
     "notes": Target(notes, _flat, 1),
     "flat": Target(flat_text, _flat, 1, "flat", MEMORY_OF_TEXT),
     "compiled": Target(compiled_copy, _flat, 4, "flat", MEMORY_OF_TEXT),
-    "quarantine": Target(reasons, _flat, 4, "flat", MEMORY_OF_TEXT),
     "runs": Target(run_files, _flat, 4, "flat", MEMORY_OF_TEXT),
     "timeline": Target(timelines, shapes.mutate_store, 8, "store"),
     "export": Target(imports, exports.mutate(shapes.mutate_store), 40, "store"),

@@ -137,7 +137,7 @@ class Bench:
         self.below = [below] if below else []
         self.layer_paths = [str(directory / "layers"), *filter(None, [os.environ.get("VK_LAYER_PATH")])]
         self.command = program
-        template = package / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json.in"
+        template = package / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json"
         manifest = json.loads(template.read_text())
         manifest["layer"]["library_path"] = str(package.resolve() / "libVkLayer_pylayer_pipeline_cache.so")
         (directory / "layers").mkdir()

@@ -107,8 +107,8 @@ def test_layer_by_a_relative_path(world: World, library: Path) -> None:
     shutil.copytree(PACKAGE, world.directory / "site" / "pylayer")
     manifest = world.directory / "layers" / "layer.json"
     manifest.parent.mkdir()
-    template = (PACKAGE / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json.in").read_text()
-    manifest.write_text(template.replace("@LIBRARY_PATH@", "../site/pylayer/libVkLayer_pylayer_pipeline_cache.so"))
+    template = (PACKAGE / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json").read_text()
+    manifest.write_text(template.replace("../../lib", "../site/pylayer/lib"))
     evil = world.directory / "evil"
     (evil / "layers").mkdir(parents=True)
     ran = f"open({str(library.parent / 'mark')!r}, 'w').close()\n"

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.fleets import Machine
 from world import BUILD
 
-from pylayer.fleet.folder import scratch
+from pylayer.common.files import Scratch
 from pylayer.fleet.publishing import publish as publish_exports
 from pylayer.fleet.signatures import append_signature, public_of
 from pylayer.fleet.storage import open_to_write
@@ -41,7 +41,7 @@ def publish(store: Path, www: Path) -> None:
     assert identity is not None
     storage = open_to_write(f"file://{www}")
     programs = {int(path.name[:16], 16): "pipelines" for path in store.glob("store/*/*.closed")}
-    with scratch(str(store), storage.url) as work:
+    with Scratch(str(store)) as work:
         export = f"{work}/all.pylayer"
         list(face.export(identity, programs, "A device").steps(export))
         append_signature(export, KEY)

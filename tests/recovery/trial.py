@@ -105,7 +105,7 @@ class Outcome:
 def kind_of(path: Path) -> str:
     """What sort of file of the store or beside it this is."""
     of_a_run = path.suffix in (".run", ".events", ".tmp")
-    if path.suffix == ".old" or ".old" in path.parts[-2] or (not path.stat().st_size and not of_a_run):
+    if not path.stat().st_size and not of_a_run:
         return f"useless {path.suffix or path.name}"
     return path.suffix[1:] or path.name
 

@@ -18,7 +18,7 @@ from report import made_up
 from report.browser import DESKTOP, PHONE, launch, opened, overflow, pixels, ready, until
 from world import ROOT, World
 
-from pylayer.report import compare, figures, page, recorded
+from pylayer.report import figures, page, recorded
 
 #: How the page shows one.
 FINGERPRINT = re.compile("^[0-9a-f]{16}$")
@@ -35,15 +35,11 @@ def browser() -> Iterator[Browser]:
 
 
 def write_page(store: Path, file: Path) -> Path:
-    """The page of all runs of a store, each compared with the one before it."""
+    """The page of all runs of a store."""
     found = recorded.read(str(store))
     numbers: list[tuple[recorded.Run, dict[str, Any]]] = []
     for run in found:
-        own = figures.of_run(str(store), found, run)
-        before = recorded.earlier(found, run)
-        if before is not None:
-            own["against"] = compare.against(str(store), run, before)
-        numbers.append((run, own))
+        numbers.append((run, figures.of_run(str(store), found, run)))
     file.write_text(page.render(str(store), numbers, figures.FRAME_NS))
     return file
 
@@ -384,4 +380,3 @@ def test_real_programs(browser: Browser, world: World, tmp_path: Path) -> None:
         assert rows == [run["counters"]["compiled"] for run in world.runs()] and rows[:2] == [10, 5]
         for run in (1, 2, 3):
             assert sum(pixels(page, f"#run-{run} .timeline", f"c{level}") for level in range(4))
-        assert page.locator("#run-2-against").is_visible()

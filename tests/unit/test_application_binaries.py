@@ -226,16 +226,14 @@ def test_damaged_file_is_left(make: Make, root: str, ended_writers: None) -> Non
 # ---- the store's limits ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("whole_store", [True, False])
-def test_oldest_files_leave(make: Make, root: str, whole_store: bool) -> None:
-    """Beyond the limit of the store or of the program, the program's own binaries are evicted, oldest files first."""
+def test_oldest_files_leave(make: Make, root: str) -> None:
+    """Beyond the limit of the store, the program's own binaries are evicted, oldest files first."""
     for number in range(3):
         session = make()
         read(session, *(binary_read(b"%d of %d" % (one, number)) for one in range(50)))
         os.utime(files(root)[-1], (1000 + number, 1000 + number))
-    limits = (19_000, 1 << 40) if whole_store else (1 << 40, 19_000)
-    trimmed = bounds.Trimmed()
-    list(bounds.enforce(root, *limits, trimmed))
+    trimmed = bounds.Eviction(root, 19_000)
+    list(trimmed.steps())
     assert trimmed.files == 1
     assert sorted(told(make())) == sorted(known(b"%d of %d" % (one, number)) for one in range(50) for number in (1, 2))
 

@@ -130,12 +130,12 @@ def test_impossible_binaries_in_a_pack(folder: Folder) -> None:
 
 
 def test_least_recently_used_leave(folder: Folder) -> None:
-    """Beyond a program's limit, binaries are evicted by their last use, like cells."""
+    """Beyond the limit, binaries are evicted by their last use, like cells."""
     put_binaries(folder, 1, *HARD[:10], last_used=1000)
     put_binaries(folder, 1, *HARD[10:20], last_used=2000)
     run(fold.Fold(folder, 1, everything=True))
-    trimmed = bounds.Trimmed()
-    list(bounds.enforce(folder.root, 1 << 40, 700_000, trimmed))
+    trimmed = bounds.Eviction(folder.root, 700_000)
+    list(trimmed.steps())
     left = binaries_in(folder, 1)
     assert trimmed.records == 20 - len(left) and 8 <= len(left) <= 10
     assert {binaries(one) for one in HARD[10:20]} >= set(left)

@@ -27,9 +27,9 @@ def numbers_left(folder: Folder, program: int) -> list[int]:
     return [number for number in range(1000) if data_of(number) in left]
 
 
-def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40) -> bounds.Trimmed:
-    trimmed = bounds.Trimmed()
-    list(bounds.enforce(folder.root, max_store, max_program, trimmed))
+def enforce(folder: Folder, max_store: int) -> bounds.Eviction:
+    trimmed = bounds.Eviction(folder.root, max_store)
+    list(trimmed.steps())
     return trimmed
 
 

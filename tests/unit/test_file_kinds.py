@@ -12,7 +12,7 @@ from pylayer.common import file_kinds
 from pylayer.common.file_kinds import FileName
 
 ROOT = Path(__file__).resolve().parents[2]
-SUFFIXES = {str(kind) for kind in file_kinds.TABLE if kind and kind != file_kinds.MANIFEST}
+SUFFIXES = {str(kind) for kind in file_kinds.TABLE if kind}
 
 
 def test_no_other_list() -> None:

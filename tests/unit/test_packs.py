@@ -128,7 +128,7 @@ def test_damaged_pack(folder: Folder, change: object, outcome: str) -> None:
     items = quarantine.items(folder.root)
     assert len(items) == (outcome != "empty")
     for item in items:
-        assert f"{os.path.relpath(path, folder.root)}: {outcome}" in item.reason
+        assert item.reason.startswith(f"{outcome}: ") and os.path.basename(path) in item.name
         assert Path(item.path).read_bytes() == hurt
 
 
@@ -146,8 +146,7 @@ def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
 
 
 def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If quarantine has too many files or bytes, the oldest files are deleted with their reasons. The newest stays
-    whatever its size."""
+    """If quarantine has too many files or bytes, the oldest files are deleted. The newest stays whatever its size."""
     for number in range(6):
         path = os.path.join(folder.path, f"{number}.pack")
         Path(path).write_bytes(b"0123456789")
@@ -156,8 +155,8 @@ def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
     assert quarantine.prune(folder.root) == 2
     monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
     assert quarantine.prune(folder.root) == 2
-    names = [item.name.rpartition("-")[2] for item in quarantine.items(folder.root)]
-    assert names == ["4.pack", "5.pack"] and len(os.listdir(Path(folder.root, "quarantine"))) == 4
+    names = [item.name.split("-")[2][:6] for item in quarantine.items(folder.root)]
+    assert names == ["4.pack", "5.pack"] and len(os.listdir(Path(folder.root, "quarantine"))) == 2
     monkeypatch.setattr(quarantine, "MAX_BYTES", 5)
     assert quarantine.prune(folder.root) == 1 and len(quarantine.items(folder.root)) == 1
 
@@ -172,17 +171,14 @@ def test_quarantine_from_the_future(folder: Folder, monkeypatch: pytest.MonkeyPa
         Path(path).write_bytes(b"0123456789")
         quarantine.move_file(folder.root, path, [format.Damage(path, "damaged-data", number)])
     assert quarantine.prune(folder.root) == 1
-    assert sorted(item.name.rpartition("-")[2] for item in quarantine.items(folder.root)) == [
-        "1.pack",
-        "2.pack",
-        "3.pack",
-    ]
+    names = [item.name.split("-")[2][:6] for item in quarantine.items(folder.root)]
+    assert sorted(names) == ["1.pack", "2.pack", "3.pack"]
 
 
 def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one pass moves to quarantine is still there after it, even beyond the bounds. A later pass deletes it."""
     monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
-    limits = Limits(1 << 30, 1 << 30, True)
+    limits = Limits(1 << 30)
     damage = []
     for number in range(2):
         path = os.path.join(folder.path, f"{number}.attest")

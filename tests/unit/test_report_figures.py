@@ -11,7 +11,7 @@ import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, hits, pipeline
 
 from pylayer.common.identity import program_id
-from pylayer.report import compare, figures, recorded
+from pylayer.report import figures, recorded
 from pylayer.store.frames import Present
 
 
@@ -66,12 +66,6 @@ def test_no_such_run(several: list[recorded.Run], word: str, error: type[Excepti
     """If a word selects no run, the error says what to do."""
     with pytest.raises(error, match=says):
         recorded.choose(several, word, "/store")
-
-
-def test_earlier_run_is_of_the_same_program_and_device(several: list[recorded.Run]) -> None:
-    """'previous' skips other programs. The first run has no previous one."""
-    assert recorded.earlier(several, several[2]) is several[0]
-    assert recorded.earlier(several, several[0]) is None
 
 
 def test_state(tmp_path: Path) -> None:
@@ -157,21 +151,6 @@ def test_run_without_timeline(tmp_path: Path) -> None:
     assert [(own["reason"], own["verdict"], own["count"]) for own in run["verdicts"]] == [
         ("attested", "passed", 2), ("altered", "emptied", 1),
     ]  # fmt: skip
-
-
-def test_against_an_earlier_run(tmp_path: Path) -> None:
-    """Fingerprints tell which pipelines were compiled only now, in both runs, or only earlier."""
-    recorded_runs.write(tmp_path, [pipeline(0, 5, fingerprint=1), pipeline(5, 30, fingerprint=2)], started=1.0)
-    recorded_runs.write(
-        tmp_path, [pipeline(0, 5, fingerprint=2), pipeline(5, 6, fingerprint=3)], started=2.0, start_ticks=2,
-        counters={"pipelines": 2, "compiled": 2},
-    )  # fmt: skip
-    then, now = recorded.read(str(tmp_path))
-    found = compare.against(str(tmp_path), now, then)
-    assert (found["only_now"], found["again"], found["only_then"]) == (1, 1, 1)
-    assert [own["fingerprint"] for own in found["new_pipelines"]] == [f"{3:016x}"]
-    assert [own["fingerprint"] for own in found["compiled_again"]] == [f"{2:016x}"]
-    assert (found["this"]["compiled"], found["earlier"]["compiled"]) == (2, 1)
 
 
 HOSTILE = [

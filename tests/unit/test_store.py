@@ -73,35 +73,27 @@ def test_prepare(folder: Folder) -> None:
         assert os.stat(level).st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("version", [None, 0, "x", True, format.VERSION + 1])
-def test_folder_of_an_older_pylayer(folder: Folder, version: int | str | None) -> None:
-    """A folder that an older pylayer described is renamed once, and the new one is not, whoever is slower. One that a
-    newer pylayer or nobody described stays where it is."""
-    fields = IDENTITY.fields if version is None else {**IDENTITY.fields, "format": version}
-    description = Path(folder.path, "identity")
-    description.write_text(flat.dumps(fields))
-    journal_in(folder, "0000000000000007-1.closed", record(b"old"))
-    if version not in (None, 0):
-        assert folder.set_aside_older() is None and os.path.isdir(folder.path)
-        return
-    assert folder.set_aside_older() == folder.path + ".old"
-    assert folder.set_aside_older() is None
-    folder.prepare()
-    journal_in(folder, "0000000000000007-1.closed", record(b"new"))
-    description.write_text(flat.dumps(fields))  # as a process that is slower saw it
-    assert folder.set_aside_older() is None
+def test_folder_of_an_older_pylayer(folder: Folder) -> None:
+    """What an older pylayer wrote stays where it is and is not used, and what this one writes is stored beside it."""
+    older = Path(journal_in(folder, f"{7:016x}-1.closed", record(b"old")))
+    data = bytearray(older.read_bytes())
+    data[8:12] = (format.VERSION - 1).to_bytes(4, "little")
+    older.write_bytes(data)
+    fields = {**IDENTITY.fields, "format": format.VERSION - 1}
+    Path(folder.path, "identity").write_text(flat.dumps(fields))
+    folder.mend_description()
+    journal_in(folder, f"{7:016x}-2.closed", record(b"new"))
     assert cells(folder) == [b"new"]
-    assert Path(folder.path + ".old", "0000000000000007-1.closed").exists()
+    list(fold.Fold(folder, 7, must=frozenset([str(older)])).steps())
+    assert cells(folder) == [b"new"] and older.read_bytes() == data
 
 
 @pytest.mark.parametrize("damage", [b"", b"\n", bytes(300), b"format=i:1\n", b"abi=s:64-bit\nformat=i:2\n"])
 def test_damaged_description(folder: Folder, damage: bytes) -> None:
-    """A description that is empty after a power cut, or describes another folder, is no older pylayer's. The folder
-    stays, and the description is written anew."""
+    """A description that is empty after a power cut, or describes another folder, is written anew. The folder stays."""
     journal_in(folder, f"{7:016x}-1.closed", record(b"kept"))
     description = Path(folder.path, "identity")
     description.write_bytes(damage)
-    assert folder.set_aside_older() is None
     folder.mend_description()
     found = read_identity(folder.root, IDENTITY.name)
     assert found is not None and found.fields == IDENTITY.fields

@@ -80,16 +80,14 @@ def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> Non
     assert run_fold(folder, must=frozenset([path])).records == (size > 336)
 
 
-@pytest.mark.parametrize("name", ["x", "-", "f" * 40 + "-x", "\x1b[31m-x.pack", "zz-1-x"])
-@pytest.mark.parametrize("reason", [b"", bytes(5000), b"\xff\xfe\n\n", b"a\nb"])
-def test_quarantine_with_anything_in_it(tmp_path: Path, name: str, reason: bytes) -> None:
-    """A file in quarantine is listed and pruned, whatever its name and reason are."""
+@pytest.mark.parametrize("name", ["x", "-", "f" * 40 + "-x", "\x1b[31m-x.pack", "zz-1-x", "x.empty", ".", "x.\n"])
+def test_quarantine_with_anything_in_it(tmp_path: Path, name: str) -> None:
+    """A file in quarantine is listed and pruned, whatever its name is."""
     directory = tmp_path / "quarantine"
     directory.mkdir(mode=0o700)
     (directory / f"{name}.data").write_bytes(b"data")
-    (directory / f"{name}.reason").write_bytes(reason)
     (item,) = quarantine.items(str(tmp_path))
-    assert (item.size, "\n" in item.reason, len(item.reason) <= 1024) == (4, False, True)
+    assert (item.size, item.reason) == (4, "empty: the file is empty" if name == "x.empty" else "")
     assert quarantine.prune(str(tmp_path)) == 0
 
 
@@ -129,7 +127,7 @@ def test_shattered_file_is_one_file_in_quarantine(folder: Folder) -> None:
     assert result.records == 2000
     assert len(cells(folder)) == 2000
     (item,) = quarantine.items(folder.root)
-    assert Path(item.path).read_bytes() == data and "1999 more places" in item.reason
+    assert Path(item.path).read_bytes() == data
     assert name not in os.listdir(folder.path)
 
 

@@ -126,16 +126,11 @@ def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
     compiled.write_copy(f"{root}/policy/real", {"share": "all"})
     runs.RunFile(folder.root).write({"a": 1})
     next((root / "runs").iterdir()).rename(root / "runs" / "real")
-    paths.make_private_below(folder.root, "quarantine")
-    for name in ("real", "1-x.data"):
-        (root / "quarantine" / name).write_bytes(b"why")
     for place in (f"{folder.path}/{7:016x}-1.journal", f"{root}/policy/1.flat", f"{root}/runs/1.run"):
         make(place)
-    make(f"{root}/quarantine/1-x.reason")
     count, why = loaded(folder)
     assert count == 0 and len(why) == 1
     assert list(runs.read_all(folder.root)) == []
-    assert [item.reason for item in quarantine.items(folder.root)] == [""]
     assert compiled.read_copy(f"{root}/policy/1.flat") is None
     assert compiled.read_copy(f"{root}/policy/real") is not None
 
