@@ -11,7 +11,7 @@ import click
 from .. import LAYER_NAME
 from . import installed, layer_files, units
 from .installed import EXPLICIT, IMPLICIT
-from .output import Failure, say
+from .output import Failure, json_option, print_json, say
 
 SWITCH_ON = {
     EXPLICIT: f"VK_INSTANCE_LAYERS={LAYER_NAME} APP",
@@ -67,7 +67,8 @@ def _write(path: Path, kind: str, system: bool) -> bool:
 @click.option(
     "--rebuild-when-idle", "rebuilds", is_flag=True, help="Also run pylayer rebuild every day, by a timer of systemd."
 )
-def install(implicit: bool, system: bool, rebuilds: bool) -> None:
+@json_option
+def install(implicit: bool, system: bool, rebuilds: bool, as_json: bool) -> None:
     """Register the layer where it is, for this user.
 
     This writes manifests, which tell the loader where the layer is. They lead to the environment that this command runs
@@ -100,6 +101,9 @@ def install(implicit: bool, system: bool, rebuilds: bool) -> None:
         instead = "run this command as root" if system else "pylayer run works without it"
         where = error.filename2 or error.filename or base
         raise Failure(f"{where} cannot be written ({error.strerror or error}); {instead}") from error
+    if as_json:
+        print_json({"kind": kind, "changed": any(changed), "written": [str(path) for path in (*paths, *timer)]})
+        return
     for path, is_new in zip(paths, changed, strict=True):
         say(f"{'Installed' if is_new else 'Installed already'}: {path}")
     for path in timer:

@@ -16,7 +16,20 @@ from ..store import state as states
 from ..store.store import Refused
 from .devices import is_of, present_facts
 from .key import read_key
-from .output import Failure, WrongUse, files, human_bytes, plural, printable, progress, reason, say, usual_mode
+from .output import (
+    Failure,
+    WrongUse,
+    files,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    printable,
+    progress,
+    reason,
+    say,
+    usual_mode,
+)
 from .policy_in_force import read_policy
 from .selection import NAMES, Names, Selection, identity_option, require_one, require_store, with_recordings
 
@@ -65,7 +78,10 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
 @click.option(
     "--recordings", is_flag=True, help="Instead, what the program asked for, with its shaders (pylayer rebuild)."
 )
-def export_command(file: str, app: str, identity: str | None, sign: str | None, recordings: bool) -> None:
+@json_option
+def export_command(
+    file: str, app: str, identity: str | None, sign: str | None, recordings: bool, as_json: bool
+) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
     FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It holds
@@ -89,7 +105,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     final, write = os.path.abspath(file), _export_recordings if recordings else _export_pipelines
     path = f"{final}.{unique_name()}{TEMPORARY}"  # a file with its final name is always complete and signed
     try:
-        lines = write(store, app, identity, path)
+        count, lines = write(store, app, identity, path)
         if not os.path.lexists(path):
             raise Failure(f"{file} was not written: {lines[0]}")
         signed = [] if private is None else [f"signed by {append_signature(path, private)}"]
@@ -102,12 +118,20 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         remove(path)
     what, *more = lines
     into = f"into {final}, {human_bytes(os.stat(file).st_size)}"
-    say("\n  ".join([f"Exported: {what}", into, *signed, *more]))
+    _tell("Exported", final, count, [what, into, *signed, *more], as_json)
 
 
-def _export_pipelines(store: Store, app: str, identity: str | None, path: str) -> list[str]:
-    """Exports what the store has of a program under one identity. Returns what was exported, and more to say; or why
-    nothing was. Raises Failure and OSError."""
+def _tell(done: str, file: str, count: int, lines: list[str], as_json: bool) -> None:
+    """Prints what was done with a file and so many pipelines."""
+    if as_json:
+        print_json({"file": file, "pipelines": count, "text": lines})
+    else:
+        say("\n  ".join([f"{done}: {lines[0]}", *lines[1:]]))
+
+
+def _export_pipelines(store: Store, app: str, identity: str | None, path: str) -> tuple[int, list[str]]:
+    """Exports what the store has of a program under one identity. Returns how many pipelines were exported, and what to
+    say of them; or why none were. Raises Failure and OSError."""
     names = Names(store.root)
     shelf, programs = _one_shelf(store, names, app, identity)
     assert shelf.identity is not None
@@ -118,17 +142,17 @@ def _export_pipelines(store: Store, app: str, identity: str | None, path: str) -
     result = export.result
     suspects = f"{plural(result.suspects, 'record')} set aside after a crash (pylayer ls)"
     if not result.paths:
-        return [f"{app} has {f'only {suspects}' if result.suspects else 'no pipelines'}"]
+        return 0, [f"{app} has {f'only {suspects}' if result.suspects else 'no pipelines'}"]
     lines = [f"{plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}"]
     lines.append(f"for {names.target(shelf.identity, shelf.name)}")
     if result.suspects:
         lines.append(f"without {suspects}")
     if result.damage:
         lines.append(f"without {plural(len(result.damage), 'damaged part')} (pylayer ls --verify)")
-    return lines
+    return result.pipelines, lines
 
 
-def _export_recordings(store: Store, app: str, identity: str | None, path: str) -> list[str]:
+def _export_recordings(store: Store, app: str, identity: str | None, path: str) -> tuple[int, list[str]]:
     """As ``_export_pipelines``, for what a program asked for."""
     names = Names(store.root)
     found = {number: names.of(number) for number in with_recordings(store, names, app)}
@@ -141,12 +165,13 @@ def _export_recordings(store: Store, app: str, identity: str | None, path: str) 
         for _ in itertools.chain(recorded.reading(), states.export(recorded, path)):
             pass
     if not os.path.lexists(path):
-        return [f"no recording of {name} is complete (pylayer ls --verify)"]
-    lines = [f"the recordings of {plural(len(recorded.created) - recorded.gaps, 'pipeline')} of {name}"]
+        return 0, [f"no recording of {name} is complete (pylayer ls --verify)"]
+    count = len(recorded.created) - recorded.gaps
+    lines = [f"the recordings of {plural(count, 'pipeline')} of {name}"]
     if recorded.gaps:
         pipelines = plural(recorded.gaps, "pipeline")
         lines.append(f"without {pipelines} that lacks something or is damaged (pylayer ls --verify)")
-    return lines
+    return count, lines
 
 
 @click.command("import")
@@ -157,7 +182,8 @@ def _export_recordings(store: Store, app: str, identity: str | None, path: str) 
     metavar="NAME",
     help=f"Give the pipelines to this program, {NAMES}, instead of the one that compiled them.",
 )
-def import_command(file: str, app: str | None) -> None:
+@json_option
+def import_command(file: str, app: str | None, as_json: bool) -> None:
     """Import pipelines or recordings that pylayer export wrote on another machine.
 
     Before anything is stored, every record is verified, and each pipeline's header must name the device and driver that
@@ -184,9 +210,9 @@ def import_command(file: str, app: str | None) -> None:
         with verified(os.path.realpath(file), *_trust()) as (content, signature):
             found = states.foreign(content)
             if found is not None:
-                lines = _import_recordings(store, found, recipient)
+                count, lines = _import_recordings(store, found, recipient)
             else:
-                lines = _import_pipelines(store, content, recipient)
+                count, lines = _import_pipelines(store, content, recipient)
     except Refused as error:
         raise Failure(f"{file} was refused and nothing was imported: {error}") from error
     except OSError as error:
@@ -197,11 +223,11 @@ def import_command(file: str, app: str | None) -> None:
     if signature is not None:
         name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
         signed = [f"signed by {name}"]
-    say("\n  ".join([f"Imported: {what}", *given, *signed, *more]))
+    _tell("Imported", os.path.realpath(file), count, [what, *given, *signed, *more], as_json)
 
 
-def _import_pipelines(store: Store, content: str, recipient: tuple[int, str] | None) -> list[str]:
-    """Imports pipelines. Returns what was imported, and more to say. Raises Failure, Refused and OSError."""
+def _import_pipelines(store: Store, content: str, recipient: tuple[int, str] | None) -> tuple[int, list[str]]:
+    """Imports pipelines. Returns how many were new, and what to say of them. Raises Failure, Refused and OSError."""
     work = store.import_from(content, recipient)
     with progress("importing", os.stat(content).st_size) as advance:
         for amount in work.steps(store.root):
@@ -210,21 +236,22 @@ def _import_pipelines(store: Store, content: str, recipient: tuple[int, str] | N
     known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
     device, driver = names.device_and_driver(work.identity, work.identity.name)
     device = names.recorded(work.identity.name)[0] or printable(work.device) or device
-    return [
+    return result.pipelines, [
         f"{plural(result.pipelines, 'pipeline')}{known}",
         f"of {printable(', '.join(result.programs.values()))}",
         f"for {device}, {driver}; identity {work.identity.name}",
     ]
 
 
-def _import_recordings(store: Store, found: states.State, recipient: tuple[int, str] | None) -> list[str]:
+def _import_recordings(store: Store, found: states.State, recipient: tuple[int, str] | None) -> tuple[int, list[str]]:
     """As ``_import_pipelines``, for what a program asked for."""
     program = found.program
     with progress("importing", None):
         for _ in states.take_over(found, store.root, recipient):
             pass
     name = printable(found.application) or f"{program:016x}"
-    return [f"the recordings of {plural(len(found.created), 'pipeline')} of {name}", "pylayer rebuild compiles them"]
+    count = len(found.created)
+    return count, [f"the recordings of {plural(count, 'pipeline')} of {name}", "pylayer rebuild compiles them"]
 
 
 def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
