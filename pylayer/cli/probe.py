@@ -179,7 +179,7 @@ def probe_devices() -> None:
 
 
 def has_policy() -> bool:
-    """Returns whether vkCreateInstance started the policy thread in this process (shim/layer/process/process.h)."""
+    """Returns whether vkCreateDevice started the policy thread in this process (shim/layer/process/process.h)."""
     return any(path.read_text() == "pylayer-policy\n" for path in Path("/proc/self/task").glob("*/comm"))
 
 
@@ -200,8 +200,8 @@ def probe_start(number: str, log: str) -> None:
     vk = load_vulkan()
     tell(layers=[layer.layerName for layer in vk.vkEnumerateInstanceLayerProperties()])
     instance = create_instance(vk)
-    wait_for_log(Path(log), "vkCreateInstance by")
     device = create_device(vk, vk.vkEnumeratePhysicalDevices(instance)[int(number)])
+    wait_for_log(Path(log), ": carrier ")
     create_pipeline(vk, device)
     vk.vkDestroyDevice(device, None)
 

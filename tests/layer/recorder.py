@@ -61,7 +61,8 @@ handle = host.Host.handle
 def handle_and_record(self, message):
     if message.type == boundary.CACHE_USED:
         read = message.cache_data()
-        write("read", size=read.data_size, slot=read.slot, incomplete=read.incomplete, digest=read.digest.hex(), sketch=read.sketch.hex())
+        digest, sketch = read.digest.hex(), read.sketch.hex()
+        write("read", size=read.data_size, slot=read.slot, incomplete=read.incomplete, digest=digest, sketch=sketch)
     handle(self, message)
 
 

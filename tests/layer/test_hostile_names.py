@@ -63,7 +63,7 @@ def run_evil_program(world: World, name: str) -> None:
     log = done.stderr.decode("utf-8", "replace")
     assert done.returncode == 0, log
     lines = [line for line in log.split("\n") if line and "pci bus info" not in line]  # RADV's own
-    assert len(lines) >= 3 and all(line.startswith("pylayer: ") for line in lines)
+    assert len(lines) >= 2 and all(line.startswith("pylayer: ") for line in lines)
     assert_harmless(log)
 
 
