@@ -183,9 +183,9 @@ typedef struct PylayerDeviceCreated {
 
 /* Data that the program gave to vkCreatePipelineCache, or got from vkGetPipelineCacheData. */
 typedef struct PylayerCacheInfo {
-    uint32_t slot;        /* n-th vkCreatePipelineCache of the device, from 0 */
-    int32_t result;       /* CACHE_USED: the VkResult with which the driver failed on the data; 0: the program read it */
-    uint64_t data_size;   /* bytes of the data */
+    uint32_t slot;      /* n-th vkCreatePipelineCache of the device, from 0 */
+    int32_t result;     /* CACHE_USED: the VkResult with which the driver failed on the data; 0: the program read it */
+    uint64_t data_size; /* bytes of the data */
     uint8_t data_is_null; /* pInitialData was NULL */
     uint8_t incomplete;   /* of what was read: VK_INCOMPLETE, the buffer was too small for all data */
     uint32_t header_size; /* of what was given, the bytes copied to header[]; less than its size if data_size is */

@@ -254,7 +254,8 @@ bool cache_history_note(Caches *caches, const PylayerCacheInfo *read, const void
     read_locked(caches);
     int bits = find(history, read->digest, read->data_size);
     bool known = bits >= 0 && bits & KNOWN_READ;
-    Attestation new = {.size = read->data_size, .slot = read->slot, .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
+    Attestation new = {
+        .size = read->data_size, .slot = read->slot, .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
     const void *sketched = caches->run->plan.strict_caches ? NULL : data;
     bool done = known || write_locked(caches, read->digest, new, sketched);
     if (done && !known)

@@ -12,11 +12,11 @@ typedef struct AppCache {
     _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: the entry is free and may be reused */
     struct AppCache *next;           /* same bucket; never unlinked before the device is destroyed */
     uint32_t slot;                   /* PylayerCacheInfo::slot */
-    SpreadLock lock;           /* held for reading by all that use the cache, by merges for writing (cells.c) */
-    atomic_bool used_for_ever; /* a deferred operation may use it until an unknown end: never merged into */
-    bool synchronized_merge;   /* the driver lets others use the cache during a merge */
-    uint64_t data_id;          /* first bytes of the initial data's digest; 0: no data, or not known */
-    atomic_bool holds_unknown; /* it may hold pipelines that this run did not create with it: data, merges */
+    SpreadLock lock;                 /* held for reading by all that use the cache, by merges for writing (cells.c) */
+    atomic_bool used_for_ever;       /* a deferred operation may use it until an unknown end: never merged into */
+    bool synchronized_merge;         /* the driver lets others use the cache during a merge */
+    uint64_t data_id;                /* first bytes of the initial data's digest; 0: no data, or not known */
+    atomic_bool holds_unknown;       /* it may hold pipelines that this run did not create with it: data, merges */
     /* What the cache would hold without the layer, by fingerprint. A stored pipeline that the program creates with a
      * cache of its own belongs into that cache. It is merged later, when somebody can look into the cache, and all at
      * once: most programs never look. */
