@@ -36,19 +36,20 @@ def _require_recording(path: str) -> None:
 def _replay(command: list[str], environment: dict[str, str]) -> tuple[int, str, bool]:
     """Runs fossilize-replay. Returns its exit status, what it said, and whether Ctrl-C ended it."""
     no = subprocess.DEVNULL
-    try:
-        process = subprocess.Popen(
-            command, env=environment, stdin=no, stdout=no, stderr=subprocess.PIPE, text=True, errors="replace"
-        )
-    except OSError as error:
-        raise Failure(f"{command[0]} was not started: {error.strerror or error}") from error
-    with process, progress("replaying", None):
-        said, interrupted = "", False
+    with progress("replaying", None):  # first, because rich takes long to import: Ctrl-C must not find a process
         try:
-            said = process.communicate()[1]
-        except KeyboardInterrupt:  # the terminal interrupts fossilize-replay too
-            interrupted = True
-            process.terminate()
+            process = subprocess.Popen(
+                command, env=environment, stdin=no, stdout=no, stderr=subprocess.PIPE, text=True, errors="replace"
+            )
+        except OSError as error:
+            raise Failure(f"{command[0]} was not started: {error.strerror or error}") from error
+        with process:
+            said, interrupted = "", False
+            try:
+                said = process.communicate()[1]
+            except KeyboardInterrupt:  # the terminal interrupts fossilize-replay too
+                interrupted = True
+                process.terminate()
     return process.returncode, said, interrupted
 
 
