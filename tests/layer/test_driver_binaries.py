@@ -31,6 +31,7 @@ FAULTS = [
     "get-key=long",
     "internal-cache=no;release-captured=error:out-of-host-memory",
     "internal-cache=no;pipeline=error:out-of-device-memory?capture",
+    "internal-cache=no;pipeline=null?capture",
     "create-binaries=missing?from-create-info;pipeline=error:unknown?capture",
     "create-binaries=missing?from-create-info;create-binaries=error:out-of-host-memory?from-pipeline",
     "create-binaries=missing?from-create-info;create-binaries=partial:1?from-pipeline@3",

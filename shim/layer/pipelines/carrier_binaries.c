@@ -209,7 +209,8 @@ static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *
     uint64_t duration = 0;
     if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_CAPTURE, element->kind))
         return false;
-    if (create(batch, index, NULL, &duration) != VK_SUCCESS) {
+    /* A pipeline that a driver reports and does not return has no binaries to be asked for. */
+    if (create(batch, index, NULL, &duration) != VK_SUCCESS || call->pipelines[index] == VK_NULL_HANDLE) {
         call->pipelines[index] = VK_NULL_HANDLE;
         return false;
     }
