@@ -68,8 +68,9 @@ typedef struct Caches {
     PatientMutex merge_mutex;
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache, to recognise that nothing was kept */
     size_t empty_size;
-    atomic_int said_unreadable; /* the log has said that the driver does not return data */
-    atomic_int gives_back;      /* cells.c: whether the driver finds what it put into a cell */
+    atomic_int said_unreadable;  /* the log has said that the driver does not return data */
+    atomic_int gives_back;       /* cells.c: whether the driver finds what it put into a cell */
+    atomic_bool links_are_empty; /* a fast-linked pipeline left nothing: its libraries have all that it needs */
 
     pthread_mutex_t given_mutex;
     NumberMap given; /* digest_id of the stored records that the driver got; not of those from policy */

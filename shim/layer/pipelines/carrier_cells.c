@@ -17,6 +17,7 @@ NOT_INLINED static void keep_cell(Batch *batch, uint32_t index, VkPipelineCache 
     batch_about_cell(batch, index, create_ns, &about);
     bool kept = cell_finish(&batch->call->device->caches, cell, batch->app_cache, &about);
     if (cell_is_of_a_link(&about)) {
+        atomic_store_explicit(&batch->call->device->caches.links_are_empty, true, memory_order_relaxed);
         batch_note_hit(batch, index, create_ns);
         return;
     }
@@ -85,6 +86,16 @@ static bool may_be_the_stores_doing(const Batch *batch, VkPipelineCache cache, V
     return result == VK_SUCCESS ? pipeline == VK_NULL_HANDLE : result < 0 && result != VK_ERROR_DEVICE_LOST;
 }
 
+/* Returns true of libraries without shaders, and of fast-linked pipelines once one of them has left nothing: with a disk
+ * cache that is on, RADV takes four times as long with a VkPipelineCache in which it looks for them in vain. */
+static bool compiles_nothing(const Batch *batch, uint32_t index)
+{
+    const Element *element = &batch->elements[index];
+    return element->without_shaders ||
+           (element->kind == PYLAYER_KIND_GRAPHICS_FAST_LINKED &&
+            atomic_load_explicit(&batch->call->device->caches.links_are_empty, memory_order_relaxed));
+}
+
 /* Creates the pipeline exactly as the application asked, in a call of its own. A suspect gets no cache, because stored
  * data was merged into the application's. */
 static VkResult create_as_asked(Batch *batch, uint32_t index)
@@ -102,7 +113,7 @@ static VkResult create_as_asked(Batch *batch, uint32_t index)
     } else if (result != VK_SUCCESS) {
         count(&totals->failed, 1);
         creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);
-    } else if (batch->elements[index].without_shaders) {
+    } else if (compiles_nothing(batch, index)) {
         batch_note_hit(batch, index, duration);
     } else if (batch_note_plain(batch, index, duration) || (!device->driver.feedback && duration > PYLAYER_TOLD_NS)) {
         creation_tell(batch, index, PYLAYER_OUTCOME_PLAIN, duration, 1);
@@ -135,7 +146,7 @@ static VkResult create_in_cell(Batch *batch, uint32_t index)
 static bool is_beyond_probes(const Batch *batch, uint32_t index)
 {
     const Element *element = &batch->elements[index];
-    return element->without_shaders ||
+    return compiles_nothing(batch, index) ||
            call_is_off(&batch->call->device->crash.added_calls, PYLAYER_MARK_PROBE, element->kind) ||
            !element_flags_can_change(element, batch->call, index);
 }
