@@ -1,7 +1,7 @@
 """Verifies whole files: every record, and whether a file of that kind may hold it.
 
-Only the command line uses this. Loading verifies what it hands over and nothing else. Nobody checks the padding between
-records, which nothing reads.
+Only the command line uses this. Loading verifies what it hands over and nothing else. Only ``unclean_padding`` checks
+the padding between records, which nothing reads.
 """
 
 from __future__ import annotations
@@ -102,3 +102,21 @@ def _is_impossible(part: Part, record: Record, result: Checked) -> bool:
     if what:
         result.wrong(what, part.place(record), format.record_size(record.size))
     return bool(what)
+
+
+def unclean_padding(path: str) -> int | None:
+    """Returns the offset at which padding after a record is not zero; None if all padding is zero. The file has been
+    verified, but may belong to anybody and lie anywhere. Raises OSError."""
+    reader = Reader(path, foreign=True)
+    at = format.FILE_HEADER.size
+    while at < reader.size:
+        head = reader.bytes_at(at, format.RECORD_HEADER.size)
+        if len(head) < format.RECORD_HEADER.size:
+            return at
+        size: int = format.RECORD_HEADER.unpack(head)[3]
+        zeros = format.padding(size)
+        end = at + format.RECORD_HEADER.size + size
+        if end + len(zeros) > reader.size or reader.bytes_at(end, len(zeros)) != zeros:
+            return end
+        at = end + len(zeros)
+    return None

@@ -262,6 +262,9 @@ class Import:
                     if record.is_pipeline:
                         self._take(section, record, data, place)
         checked.require_sound()
+        unclean = checking.unclean_padding(self.path)
+        if unclean is not None:
+            raise self._refuse("bytes between the records", unclean)
 
     def _program_of(self, data: memoryview, place: int) -> tuple[int, str] | None:
         """Returns number and name of the program whose section a NOTE record begins; None if it is another note."""

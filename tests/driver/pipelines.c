@@ -62,8 +62,7 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
     }
     if (device->internal_cache)
         found = cache_find(&device->internal, &request->key);
-    bool without_shaders = (request->flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR) && !request->stage_count;
-    if (!found && !without_shaders)
+    if (!found)
         *traits |= request->flags & FAIL_ON_COMPILE ? TRAIT_PROBE : TRAIT_COMPILE;
     return found;
 }

@@ -103,7 +103,7 @@ def test_page(browser: Browser, report: Path, look: dict[str, Any]) -> None:
         assert page.locator("#run-1 .timeline").bounding_box() and page.get_by_text("No frames: this run").count() == 2
         script = "[...document.querySelectorAll('.scroll')].map((own) => own.scrollWidth - own.clientWidth)"
         hidden = page.evaluate(script)
-        assert len(hidden) > 4 and set(hidden) == {0}
+        assert len(hidden) == 5 and set(hidden) == {0}
         row = page.locator("#run-2-slow ~ .scroll tbody tr").first
         said = row.locator("td").first.evaluate("(cell) => getComputedStyle(cell, '::before').content")
         phone = "is_mobile" in look
@@ -363,7 +363,7 @@ def test_without_javascript(browser: Browser, report: Path) -> None:
     """The tables are there, a line says what is not, and no control that would do nothing."""
     with opened(browser, report, java_script_enabled=False) as page:
         assert page.get_by_text("draws its charts with JavaScript").is_visible()
-        assert page.locator("table").count() > 4 and page.locator("button:visible, select:visible").count() == 0
+        assert page.locator("table").count() == 5 and page.locator("button:visible, select:visible").count() == 0
         assert page.locator(".no-js", has_text="0.950 s").first.is_visible()
 
 

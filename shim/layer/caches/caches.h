@@ -68,9 +68,9 @@ typedef struct Caches {
     PatientMutex merge_mutex;
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache, to recognise that nothing was kept */
     size_t empty_size;
-    atomic_int said_unreadable;  /* the log has said that the driver does not return data */
-    atomic_int gives_back;       /* cells.c: whether the driver finds what it put into a cell */
-    atomic_bool links_are_empty; /* a fast-linked pipeline left nothing: its libraries have all that it needs */
+    atomic_int said_unreadable; /* the log has said that the driver does not return data */
+    atomic_int gives_back;      /* cells.c: whether the driver finds what it put into a cell */
+    atomic_uint left_nothing;   /* Element::codeless of pipelines of which one left nothing in its cell */
 
     pthread_mutex_t given_mutex;
     NumberMap given; /* digest_id of the stored records that the driver got; not of those from policy */
@@ -155,10 +155,8 @@ void cells_close(Caches *caches);
 VkPipelineCache cell_create(Caches *caches, const Element *element);
 /* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
  * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. Returns false if the
- * driver put nothing into it, or would find nothing in it. */
-bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about);
-/* Returns true of a fast-linked pipeline, once it is finished, that left nothing: its libraries have all that it needs. */
-bool cell_is_of_a_link(const PylayerCell *about);
+ * driver put nothing into it, or would find nothing in it. codeless: of the element. */
+bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint32_t codeless, PylayerCell *about);
 /* Merges the layer's cache into an application's. Returns false if that was not possible now. */
 bool cells_merge_all(Caches *caches, AppCache *app_cache);
 /* Returns true if the driver got this record from the store, where the layer reads it itself. */

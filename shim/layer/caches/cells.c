@@ -182,12 +182,7 @@ static void tell_unreadable(Caches *caches, const PylayerCell *about)
     run_tell_creation(caches->run, about, PYLAYER_OUTCOME_UNCACHEABLE);
 }
 
-bool cell_is_of_a_link(const PylayerCell *about)
-{
-    return about->flags & PYLAYER_CELL_EMPTY && about->kind == PYLAYER_KIND_GRAPHICS_FAST_LINKED;
-}
-
-bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about)
+bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint32_t codeless, PylayerCell *about)
 {
     size_t size = 0;
     Mark mark = mark_added(caches->crash, PYLAYER_MARK_CELL, about->kind, about->fingerprint);
@@ -207,7 +202,8 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, Pyla
     } else if (!full) {
         free(data);
         about->flags |= PYLAYER_CELL_EMPTY;
-        if (!cell_is_of_a_link(about))
+        atomic_fetch_or_explicit(&caches->left_nothing, codeless, memory_order_relaxed);
+        if (!codeless)
             run_send_cell(caches->run, about, NULL, 0, stored_wait_ns(caches->crash));
     } else if (is_stored(caches, data, size, known)) {
         free(data);

@@ -32,8 +32,8 @@ static bool is_bypassed(const Batch *batch, uint32_t index)
     case PYLAYER_KIND_RAY_TRACING_LIBRARY:
         return true;
     default:
-        return element->flags & VK_PIPELINE_CREATE_RETAIN_LINK_TIME_OPTIMIZATION_INFO_BIT_EXT ||
-               element->without_shaders || !create_info_has_code(call, index, element->kind) ||
+        return element->flags & VK_PIPELINE_CREATE_RETAIN_LINK_TIME_OPTIMIZATION_INFO_BIT_EXT || element->codeless ||
+               !create_info_has_code(call, index, element->kind) ||
                (call->device->run.info.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY && call->point == BIND_GRAPHICS);
     }
 }

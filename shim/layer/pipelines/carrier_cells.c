@@ -15,9 +15,9 @@ NOT_INLINED static void keep_cell(Batch *batch, uint32_t index, VkPipelineCache 
     PylayerCounters *totals = &counters_of(&batch->call->device->run)->totals;
     PylayerCell about;
     batch_about_cell(batch, index, create_ns, &about);
-    bool kept = cell_finish(&batch->call->device->caches, cell, batch->app_cache, &about);
-    if (cell_is_of_a_link(&about)) {
-        atomic_store_explicit(&batch->call->device->caches.links_are_empty, true, memory_order_relaxed);
+    uint32_t codeless = batch->elements[index].codeless;
+    bool kept = cell_finish(&batch->call->device->caches, cell, batch->app_cache, codeless, &about);
+    if (codeless && about.flags & PYLAYER_CELL_EMPTY) {
         batch_note_hit(batch, index, create_ns);
         return;
     }
@@ -86,14 +86,12 @@ static bool may_be_the_stores_doing(const Batch *batch, VkPipelineCache cache, V
     return result == VK_SUCCESS ? pipeline == VK_NULL_HANDLE : result < 0 && result != VK_ERROR_DEVICE_LOST;
 }
 
-/* Returns true of libraries without shaders, and of fast-linked pipelines once one of them has left nothing: with a disk
- * cache that is on, RADV takes four times as long with a VkPipelineCache in which it looks for them in vain. */
+/* Returns true of a pipeline without shaders of its own, once another one like it has left nothing in its cell. Drivers
+ * differ: RADV has an entry for some libraries without shaders, and searches its disk cache if its cache lacks that. */
 static bool compiles_nothing(const Batch *batch, uint32_t index)
 {
-    const Element *element = &batch->elements[index];
-    return element->without_shaders ||
-           (element->kind == PYLAYER_KIND_GRAPHICS_FAST_LINKED &&
-            atomic_load_explicit(&batch->call->device->caches.links_are_empty, memory_order_relaxed));
+    return batch->elements[index].codeless &
+           atomic_load_explicit(&batch->call->device->caches.left_nothing, memory_order_relaxed);
 }
 
 /* Creates the pipeline exactly as the application asked, in a call of its own. A suspect gets no cache, because stored

@@ -120,7 +120,7 @@ static void finish(const DeferredOperation *operation)
     }
     PylayerCell about = about_cell(operation);
     count(&totals->compile_ns, about.create_ns);
-    bool kept = cell_finish(&device->caches, operation->cell, operation->app_cache, &about);
+    bool kept = cell_finish(&device->caches, operation->cell, operation->app_cache, 0, &about);
     for (uint32_t i = 0; kept && i < operation->call.count; i++)
         if (operation->call.pipelines[i] != VK_NULL_HANDLE)
             fingerprints_note_merged(&device->run.seen, operation->elements[i].fingerprint, 0);

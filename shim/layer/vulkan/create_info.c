@@ -110,6 +110,22 @@ static bool is_left_alone(const Element *element)
            (element->flags & VK_PIPELINE_CREATE_DISABLE_OPTIMIZATION_BIT);
 }
 
+#define ALL_SUBSETS                                                                                                    \
+    (VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT |                                                     \
+     VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT |                                                  \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT |                                                            \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT)
+
+static uint32_t codeless_of(const AnyCreateInfo *info, enum PylayerPipelineKind kind, bool chains_libraries)
+{
+    if (kind == PYLAYER_KIND_GRAPHICS_FAST_LINKED)
+        return 1;
+    if (kind != PYLAYER_KIND_GRAPHICS_LIBRARY || chains_libraries)
+        return 0;
+    uint32_t subsets = graphics_subsets(&info->graphics, kind) & ALL_SUBSETS;
+    return subsets & SUBSETS_WITH_STAGES ? 0 : 1u << subsets;
+}
+
 void element_read(Element *element, const PipelineCall *call, uint32_t index)
 {
     const AnyCreateInfo *info = create_info_at(call, index);
@@ -138,8 +154,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->captures = element->flags2 && (element->flags & CAPTURE_DATA);
     element->from_binaries = element->app_binaries && element->app_binaries->binaryCount > 0;
     element->kind = kind_of(call, info, element->flags, chains_libraries);
-    element->without_shaders = element->kind == PYLAYER_KIND_GRAPHICS_LIBRARY && !chains_libraries &&
-                               !(graphics_subsets(&info->graphics, element->kind) & SUBSETS_WITH_STAGES);
+    element->codeless = codeless_of(info, element->kind, chains_libraries);
     element->left_alone = is_left_alone(element) || is_inseparable(element, call, index);
 }
 
@@ -284,12 +299,6 @@ void element_fill_feedback(const Element *element, uint64_t duration_ns)
             .flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT, .duration = duration_ns};
     element_clear_application_hit(element);
 }
-
-#define ALL_SUBSETS                                                                                                    \
-    (VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT |                                                     \
-     VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT |                                                  \
-     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT |                                                            \
-     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT)
 
 uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind)
 {

@@ -53,8 +53,10 @@ typedef struct Element {
     bool from_binaries;   /* the application passes binaries */
     bool captures;        /* the application sets CAPTURE_DATA */
     bool left_alone;      /* drivers do not or must not find it in a cache, or it cannot be created alone */
-    bool without_shaders; /* a library of nothing but vertex input and outputs: nothing to compile */
-    bool suspect;         /* a process died while creating it: no stored data is used */
+    /* A bit that tells apart pipelines without shaders of their own: libraries of vertex input, of outputs, of both, and
+     * fast-linked pipelines. 0: it has shaders. */
+    uint32_t codeless;
+    bool suspect; /* a process died while creating it: no stored data is used */
     VkPipelineCreateFlags2CreateInfoKHR own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;
