@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ from ..report import recorded
 from ..store import state as states
 from ..store.store import Store
 from .output import EXIT_PROBLEM, Failure, files, one_line, plural, progress, say
-from .replaying import give, room, scratch_environment
+from .replaying import LOOK_SECONDS, give, room, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
 
@@ -44,13 +45,16 @@ def _replay(command: list[str], environment: dict[str, str]) -> tuple[int, str, 
         except OSError as error:
             raise Failure(f"{command[0]} was not started: {error.strerror or error}") from error
         with process:
-            said, interrupted = "", False
+            said, interrupted = None, False
             try:
-                said = process.communicate()[1]
+                while said is None:
+                    # Not without a limit: a signal right before a read of the pipe begins does not end that read.
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        said = process.communicate(timeout=LOOK_SECONDS)[1]
             except KeyboardInterrupt:  # the terminal interrupts fossilize-replay too
                 interrupted = True
                 process.terminate()
-    return process.returncode, said, interrupted
+    return process.returncode, said or "", interrupted
 
 
 def _uses_identifiers(store: Store, program_id: int) -> bool:
