@@ -30,7 +30,7 @@ READS_NOTHING, READS_PROGRAM, READS_ALL = 0, 1, 2
 UNIT_CELL, UNIT_BINARIES, UNIT_NONE = 0, 1, 2
 
 #: Names of PylayerOutcome, by number. For 0, the cell's unit and flags say more.
-OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "waited", "named")
+OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "named")
 
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 
@@ -128,8 +128,8 @@ class Program(Value):
 class DeviceFacts(Value):
     """A physical device and what can be enabled on it.
 
-    ``internal_cache``, ``internal_cache_control``, ``precompiled_internal_cache`` and ``prefers_internal_cache`` are
-    the driver's values in VkPhysicalDevicePipelineBinaryPropertiesKHR. ``internal_cache_disabled``: the program wants
+    ``internal_cache`` and ``internal_cache_control`` are the driver's values in
+    VkPhysicalDevicePipelineBinaryPropertiesKHR. ``internal_cache_disabled``: the program wants
     no cache that it does not hold itself.
     """
 
@@ -147,13 +147,10 @@ class DeviceFacts(Value):
     vendor_id: int
     # Commands do not ask for what no carrier depends on, and only a program can supply the rest.
     binaries_requested: bool = False
-    binary_data_compressed: bool = False
     cache_control_requested: bool = False
     internal_cache: bool = False
     internal_cache_control: bool = False
     internal_cache_disabled: bool = False
-    precompiled_internal_cache: bool = False
-    prefers_internal_cache: bool = False
 
 
 class Plan(Value):
@@ -260,20 +257,15 @@ class Cell(Value):
 
 
 class Activity(Value):
-    """The present state of a device and of the process's queue. ``kind_hits``: hits by pipeline kind. ``untold``:
-    creations that policy was not told of. ``queued``: messages that wait for policy; ``queued_bytes`` and
-    ``queued_bytes_most``: their bytes now, and the most there ever were."""
+    """The present state of a device. ``kind_hits``: hits by pipeline kind. ``untold``: creations that policy was not
+    told of."""
 
     kind_hits: list[int]
-    queued: int
-    queued_bytes: int
-    queued_bytes_most: int
     untold: int
 
 
 class DeviceState(Value):
-    """The outcome of a plan. ``carrier`` is the one in force. ``empty_cache_bytes``: the size of an empty
-    VkPipelineCache's data in bytes.
+    """The outcome of a plan. ``carrier`` is the one in force.
 
     ``binaries``: pipelineBinaries is enabled, by the program or by the layer. ``driver_cache_off``: the driver's own
     cache is switched off.
@@ -287,7 +279,6 @@ class DeviceState(Value):
     cache_control: bool
     carrier: int
     driver_cache_off: bool
-    empty_cache_bytes: int
     feedback: bool
     off_by: int
     reads_store: bool

@@ -121,14 +121,11 @@ typedef struct PylayerDeviceInfo {
     uint8_t cache_control_supported; /* pipelineCreationCacheControl */
     uint8_t cache_control_requested; /* the application enables it itself */
     uint8_t feedback_supported;      /* VK_EXT_pipeline_creation_feedback or Vulkan 1.3 */
-    uint8_t binary_data_compressed;  /* pipelineBinaryCompressedData; 0 without VK_KHR_pipeline_binary */
     uint8_t binaries_supported;      /* pipelineBinaries can be enabled, with the maintenance5 that it requires */
     uint8_t binaries_requested;      /* the application enables it itself */
     /* VkPhysicalDevicePipelineBinaryPropertiesKHR as the driver reports it; 0 without VK_KHR_pipeline_binary. */
-    uint8_t internal_cache;             /* pipelineBinaryInternalCache */
-    uint8_t internal_cache_control;     /* pipelineBinaryInternalCacheControl */
-    uint8_t prefers_internal_cache;     /* pipelineBinaryPrefersInternalCache */
-    uint8_t precompiled_internal_cache; /* pipelineBinaryPrecompiledInternalCache */
+    uint8_t internal_cache;         /* pipelineBinaryInternalCache */
+    uint8_t internal_cache_control; /* pipelineBinaryInternalCacheControl */
     /* VkDevicePipelineBinaryInternalCacheControlKHR::disableInternalCache: the application wants no cache but those
      * that it holds itself. That excludes the layer's caches too. */
     uint8_t internal_cache_disabled;
@@ -166,18 +163,17 @@ typedef struct PylayerKept {
 } PylayerKept;
 
 typedef struct PylayerDeviceCreated {
-    uint8_t carrier;            /* PylayerCarrier in force */
-    uint8_t cache_control;      /* enabled, by the application or by the layer */
-    uint8_t feedback;           /* VkPipelineCreationFeedback can be asked for */
-    uint64_t empty_cache_bytes; /* size of vkGetPipelineCacheData of an empty VkPipelineCache */
-    uint8_t binaries;           /* pipelineBinaries is enabled, by the application or by the layer */
-    uint8_t driver_cache_off;   /* the driver's own cache is disabled, by the application or by the layer */
-    uint8_t reads_store;        /* the layer reads the stored cells itself, and has made the sentinel's file */
-    uint8_t needs_nothing;      /* policy may see to the device later */
-    uint8_t records_state;      /* STATE messages follow */
-    uint8_t used_recently;      /* with reads_store: a run said within a day what it used */
-    uint64_t stored_cells;      /* with reads_store: how many there are */
-    uint8_t off_by;             /* the type of the verdict by which the layer is off (store/verdicts.h); 0: it is on */
+    uint8_t carrier;          /* PylayerCarrier in force */
+    uint8_t cache_control;    /* enabled, by the application or by the layer */
+    uint8_t feedback;         /* VkPipelineCreationFeedback can be asked for */
+    uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
+    uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
+    uint8_t reads_store;      /* the layer reads the stored cells itself, and has made the sentinel's file */
+    uint8_t needs_nothing;    /* policy may see to the device later */
+    uint8_t records_state;    /* STATE messages follow */
+    uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
+    uint64_t stored_cells;    /* with reads_store: how many there are */
+    uint8_t off_by;           /* the type of the verdict by which the layer is off (store/verdicts.h); 0: it is on */
     char run_name[PYLAYER_RUN_NAME_BYTES]; /* the run that the layer has begun to record; empty: none */
 } PylayerDeviceCreated;
 
@@ -222,8 +218,7 @@ enum PylayerOutcome {
     PYLAYER_OUTCOME_PASSED = 4,      /* the layer did nothing; it took over PYLAYER_TOLD_NS */
     PYLAYER_OUTCOME_SLOW = 5,        /* a hit that took over PYLAYER_SLOW_NS */
     PYLAYER_OUTCOME_FAILED = 6,      /* the driver returned an error */
-    PYLAYER_OUTCOME_WAITED = 7,      /* no pipeline: a thread waited over PYLAYER_TOLD_NS for the load of the store */
-    PYLAYER_OUTCOME_NAMED = 8,       /* no pipeline: the program named the one with this fingerprint shaders[0].name */
+    PYLAYER_OUTCOME_NAMED = 7,       /* no pipeline: the program named the one with this fingerprint shaders[0].name */
 };
 
 /* A faster creation was a hit somewhere (docs/internals/performance.md: 8 to 70 us), or too short to be noticed. */
@@ -391,9 +386,7 @@ typedef struct PylayerCounters {
     uint64_t fingerprints_dropped; /* creations whose fingerprint was dropped because the set was full */
     uint64_t binary_hits;          /* hits that were created from binaries */
     uint64_t binaries_kept;        /* pipelines whose binaries were read and sent to policy */
-    uint64_t binaries_missing;     /* compiled pipelines whose binaries the driver did not return */
     uint64_t binaries_evicted;     /* evicted because the driver failed to create a pipeline from them */
-    uint64_t binaries_unindexed;   /* pipelines whose binaries did not fit into memory */
     uint64_t application_binaries; /* binaries that the application passed to vkCreatePipelineBinariesKHR as data */
     uint64_t binaries_attested;    /* of these, equal to what it read in an earlier run; the rest is unknown */
     uint64_t binaries_altered;     /* of these, with a known key but other data */
@@ -422,13 +415,10 @@ typedef struct PylayerFrame {
     uint32_t swapchain; /* in order of their first presents, from 1; one that replaces another has its number */
 } PylayerFrame;
 
-/* Values that are not totals, of one device and of the process's queue. */
+/* Values of one device that are not totals. */
 typedef struct PylayerActivity {
     uint64_t kind_hits[PYLAYER_KIND_COUNT]; /* PylayerCounters::hits by PylayerPipelineKind */
     uint64_t untold;                        /* creations not reported to policy because the queue was full */
-    uint64_t queued;                        /* messages in the queue */
-    uint64_t queued_bytes;                  /* their bytes */
-    uint64_t queued_bytes_most;             /* highest queued_bytes so far */
 } PylayerActivity;
 
 /*

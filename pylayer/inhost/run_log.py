@@ -45,7 +45,7 @@ OF_FRAMES = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns", "
 
 
 def _outcome(cell: Cell) -> str:
-    """Returns one of ``timeline.OUTCOMES``, or ``waited``."""
+    """Returns one of ``timeline.OUTCOMES``, or ``named``."""
     if cell.unit == UNIT_NONE:
         return OUTCOME_NAMES[cell.outcome] if cell.outcome < len(OUTCOME_NAMES) else "compiled"
     return "uncacheable" if cell.flags & CELL_EMPTY else "compiled"
@@ -92,7 +92,7 @@ class RunLog:
         self._frames_lost = 0
         #: What ``write`` wrote last, without what each frame changes.
         self._lasting: dict[str, Any] = {}
-        self._activity: dict[str, int] = {"queued": 0, "queued_bytes": 0, "queued_bytes_most": 0, "untold": 0}
+        self._untold = 0
         #: When the plan was asked for.
         self.planned_ns = self.started_ns
 
@@ -109,11 +109,8 @@ class RunLog:
     # ---- events ----------------------------------------------------------------------------------
 
     def creation(self, cell: Cell, kept_bytes: int = 0) -> None:
-        """Records a pipeline creation that the layer sent a message about, or a thread's wait for the store."""
+        """Records a pipeline creation that the layer sent a message about."""
         outcome = _outcome(cell)
-        if outcome == "waited":
-            self._timeline.add(Event("wait", cell.start_ns, cell.create_ns, thread=cell.thread))
-            return
         if outcome == "named":
             for _, _, name in cell.shaders[:1]:
                 self._timeline.add(Event("name", cell.start_ns, fingerprint=cell.fingerprint, text=name))
@@ -192,7 +189,7 @@ class RunLog:
                 if hits > known["hits"]:
                     self._timeline.add(Event("hits", start, took, kind=kind, value=hits - known["hits"]))
                 known["hits"] = hits
-            self._activity = {key: value for key, value in activity.as_dict().items() if key != "kind_hits"}
+            self._untold = activity.untold
         if counters.get("frames", 0):
             presents, lost = self._device.commands.frames(self._device.serial)
             self._timeline.present(presents)
@@ -237,9 +234,8 @@ class RunLog:
             "cache_wait_ns": self._cache_wait_ns,
             "passed_ns": self._passed_ns,
             "feedback": self.feedback,
-            **{key: self._activity[key] for key in ("queued", "queued_bytes", "queued_bytes_most")},
             "timeline_events": self._timeline.events,
-            "timeline_dropped": self._activity["untold"] + self._timeline.dropped,
+            "timeline_dropped": self._untold + self._timeline.dropped,
         }
         values["frames_lost"] = self._frames_lost + self._timeline.frames_left_out
         changed = self._run.write(values)

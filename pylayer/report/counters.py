@@ -57,11 +57,9 @@ COUNTERS = {
     "fingerprints_dropped": Number("pipeline creations whose fingerprint was dropped because there were too many"),
     "binary_hits": Number("hits created from pipeline binaries", remark=True),
     "binaries_kept": Number("pipelines kept as pipeline binaries", remark=True),
-    "binaries_missing": Number("compiled pipelines whose binaries the driver did not give", remark=True),
     "binaries_evicted": Number(
         "stored pipeline binaries with which the driver failed; their pipelines were created anew", remark=True
     ),
-    "binaries_unindexed": Number("pipeline binaries that found no room in memory", remark=True),
     "application_binaries": Number("pipeline binaries that the program brought itself", remark=True),
     "binaries_attested": Number("the program's own pipeline binaries that are as it read them"),
     "binaries_altered": Number("the program's own pipeline binaries that are not as it read them", remark=True),

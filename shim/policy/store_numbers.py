@@ -15,7 +15,7 @@ SHARED = (
     ("common/files", "STORE", "AHEAD_SECONDS"),
     ("store/format", "STORE", "VERSION ALIGNMENT MAX_JOURNAL_BYTES MAX_RECORD_BYTES CHANGED_DRIVER"),
     ("store/recency", "STORE", "RECENT_SECONDS"),
-    ("store/cache_history", "ATTESTATION", "INCOMPLETE PASSED MAX_RECORDS MAX_BYTES RENEW_SECONDS"),
+    ("store/cache_history", "ATTESTATION", "INCOMPLETE PASSED"),
     ("store/verdict_files", "VERDICT_FILE", "MAX_BYTES"),
     ("store/verdicts", "VERDICT", "STUB RECORD PIPELINE KIND APPLICATION ADDED_CALL LAYER_OFF"),
     ("store/verdicts", "VERDICT", "DECIDED CLOCK_SECONDS LONGEST_SECONDS"),

@@ -30,8 +30,8 @@ def write_run(user: User, *events: Event, **values: Any) -> None:
     process = {"machine": machine.hex(), "pid": pid, "pid_namespace": namespace, "start_ticks": ticks}
     when = {"started": time.time(), "started_ns": time.monotonic_ns(), "ended": 0.0}
     kinds = {"graphics": {"hits": 10, "compiled": 20, "compile_ns": 2_000_000_000}}
-    done = {"counters": {"pipelines": 30, "hits": 10}, "kinds": kinds, "stored_bytes": 4096, "queued": 0}
-    recorded_runs.write(user.store, list(events), **{**process, **when, **done, "queued_bytes": 0, **values})
+    done = {"counters": {"pipelines": 30, "hits": 10}, "kinds": kinds, "stored_bytes": 4096}
+    recorded_runs.write(user.store, list(events), **{**process, **when, **done, **values})
 
 
 @contextmanager
@@ -156,9 +156,9 @@ def test_states(user: User) -> None:
 
 def test_hostile_files(user: User) -> None:
     """Names with terminal control characters, and files that are no runs, change at most a row."""
-    write_run(user, program="\x1b[31mred\n\u202e", kinds={"graphics": "x", "compute": {"compiled": "many"}}, queued="x")
+    write_run(user, program="\x1b[31mred\n\u202e", kinds={"graphics": "x", "compute": {"compiled": "many"}})
     write_run(user, started_ns="x", pid="y", machine="not hexadecimal")
-    write_run(user, pid=float("nan"), start_ticks=float("inf"), queued=float("nan"), stored_bytes=float("nan"))
+    write_run(user, pid=float("nan"), start_ticks=float("inf"), stored_bytes=float("nan"))
     runs = user.store / "runs"
     (runs / "1.run").write_bytes(os.urandom(300))
     (runs / "2.run").mkdir()

@@ -16,9 +16,6 @@ from world import World
 PROPERTIES = {
     "internal_cache": "internal-cache",
     "internal_cache_control": "internal-cache-control",
-    "prefers_internal_cache": "prefers-internal-cache",
-    "precompiled_internal_cache": "precompiled-internal-cache",
-    "binary_data_compressed": "compressed-binaries",
 }
 
 #: {output}, {properties} and {extra} are filled in; the rest is the module as the policy thread imports it.

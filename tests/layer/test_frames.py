@@ -151,10 +151,9 @@ def test_two_swapchains(driver: ScriptedDriver) -> None:
 
 
 def test_many_swapchains(driver: ScriptedDriver) -> None:
-    """The frames of sixteen swapchains are counted. The log names the limit."""
-    done = driver.program("frames", 50, "every=0", "swapchains=20", PYLAYER_LOG="info")
+    """The frames of sixteen swapchains are counted."""
+    driver.program("frames", 50, "every=0", "swapchains=20")
     assert driver.world.last()["frames"] == 16 * 50
-    assert done.stderr.count("the program has more than 16 swapchains") == 1
 
 
 def test_replaced_swapchain(driver: ScriptedDriver) -> None:

@@ -75,18 +75,6 @@ def test_all_descriptors_used(world: World, own: Path) -> None:
     assert sum("stored" in line for line in lines(process)) <= 1
 
 
-@pytest.mark.parametrize("late", [[], ["pipelines", 2]], ids=["at the end", "at the next pipeline"])
-def test_descriptors_short_when_policy_starts(world: World, own: Path, late: list[str | int]) -> None:
-    """If no descriptor is free when a compiled pipeline needs the interpreter, it starts when there are some again: at
-    the next compiled pipeline, or at the device's end. Then everything is stored."""
-    for _ in range(2):
-        run_host(world, "instance", "device", "pipelines", 3, *END)
-    short = ["limit", "nofile", 64, "instance", "device", "own-files", own, "pipelines", 5, "free-some", 30]
-    process = run_host(world, *short, *late, *END)
-    assert lines(process) == []
-    hits_again(world, 5 + sum(word for word in late if isinstance(word, int)))
-
-
 def test_started_without_standard_streams(world: World) -> None:
     """If a program starts with its first three descriptors closed, what it writes to them does not end up in a file of
     the layer, and what it compiles is stored."""

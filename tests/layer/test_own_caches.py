@@ -17,12 +17,8 @@ from pylayer.common import file_kinds
 from pylayer.store import format
 from pylayer.store.cache_history import (
     INCOMPLETE,
-    MAX_RECORDS,
-    RENEW_SECONDS,
-    Attestation,
     read_attestations,
 )
-from pylayer.store.folder import Folder, read_identity
 
 #: Nothing here depends on the driver, but where a test says so.
 QUICK = True
@@ -142,32 +138,6 @@ def test_data_from_without_the_layer(world: World, file: Path) -> None:
     for _ in range(2):
         world.run([str(HOST), *map(str, steps)])
         assert world.outcomes() == {"unknown": 1} and world.last()["caches_emptied"] == 1
-
-
-def test_a_large_history(world: World, file: Path) -> None:
-    """In a history that has reached half of its bound, the layer itself dates data anew that a run loads, so that
-    policy does not delete it as one of the oldest. It does so once a day."""
-    fill(world, file)
-    old = int(time.time()) - 2 * RENEW_SECONDS
-    digests = [
-        xxhash.xxh3_128_digest(file.read_bytes()),
-        *(n.to_bytes(16, "big") for n in range(1, MAX_RECORDS // 2 + 1)),
-    ]
-    records = [Attestation(digest, file.stat().st_size, old, 0, 0) for digest in digests]
-    name = attestations(world)[0]
-    identity = read_identity(str(world.store), name.parent.name)
-    assert identity is not None
-    for path in attestations(world):
-        path.unlink()
-    parts = [part for record in records for part in record.parts()]
-    large = Folder(str(world.store), identity).write_file(file_kinds.ATTEST, int(name.name[:16], 16), "", parts)
-    for _ in range(2):
-        assert "threads: 1\n" in run(world, file, "threads")
-        assert world.outcomes() == {"attested": 1}
-    (new,) = {str(path) for path in attestations(world)} - {large}
-    (renewed,) = read_attestations(new, bytes.fromhex(name.parent.name), [])
-    assert (renewed.digest, renewed.size, renewed.flags) == (digests[0], file.stat().st_size, 0)
-    assert renewed.time > old + RENEW_SECONDS
 
 
 def test_a_history_of_others(world: World, file: Path) -> None:

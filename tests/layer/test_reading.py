@@ -18,7 +18,7 @@ from pylayer.store.maintenance import EXIT_BYTES
 from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Reader
 
-#: More records than a table may have to be read whole (TABLE_IN_MEMORY in shim/layer/store/store_index.c).
+#: More records than one read of a journal brings.
 MANY = 5000
 
 
@@ -112,7 +112,7 @@ def test_records_without_fingerprints_in_slices(scripted: ScriptedDriver, folded
 
 @pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
 def test_many_records(scripted: ScriptedDriver, folded: bool) -> None:
-    """Every one of several thousand pipelines is found, in journals and in packs whose tables stay on the disk."""
+    """Every one of several thousand pipelines is found, in journals and in packs."""
     for _ in range(5):  # on a busy machine, a program ends before policy has written all
         scripted.demo("--count", MANY)
         if scripted.counts["compiles"] == 0:
@@ -221,21 +221,6 @@ def test_own_cache_holds_its_own(world: World, tmp_path: Path) -> None:
     assert alone.stat().st_size <= under.stat().st_size < alone.stat().st_size * 1.1
 
 
-@pytest.mark.parametrize("count", [12, MANY], ids=["table in memory", "table on the disk"])
-def test_slow_disk(scripted: ScriptedDriver, count: int) -> None:
-    """If the disk does not deliver a stored pipeline in the time of a compile, it is compiled. The file does not
-    count as damaged, and a run with a faster disk finds everything."""
-    scripted.demo("--count", count)
-    scripted.demo("--count", 1)
-    trim(scripted.world)
-    disk = FailingDisk(scripted.world, "read:EAGAIN:path=.pack:from=6")
-    result = scripted.demo("--count", 12, **disk.environment)
-    assert result["created"] == 12 and scripted.counts["compiles"] == 12 and disk.struck
-    assert not scripted.warnings(result)
-    scripted.demo("--count", 12)
-    assert scripted.counts["compiles"] == 0
-
-
 @pytest.mark.parametrize("error", ["EMFILE", "ENFILE", "ESTALE"])
 @pytest.mark.parametrize("call", [1, 2])
 def test_one_moment_without_descriptors(scripted: ScriptedDriver, error: str, call: int) -> None:
@@ -257,7 +242,7 @@ def test_one_moment_without_descriptors(scripted: ScriptedDriver, error: str, ca
 @pytest.mark.parametrize("error", ["EIO", "EACCES"])
 def test_one_file_that_cannot_be_opened(scripted: ScriptedDriver, error: str) -> None:
     """If one file cannot be opened any more, as on a failing disk, only its pipelines are compiled. Those of other
-    files are found in the same run, although a large file's table is read at each lookup."""
+    files are found in the same run."""
     scripted.demo("--count", MANY)
     trim(scripted.world)
     (large,) = scripted.world.stored_files(".pack")

@@ -30,7 +30,6 @@ def facts(**changes: Any) -> DeviceFacts:
         "api_version": 4206896,
         "binaries_requested": False,
         "binaries_supported": False,
-        "binary_data_compressed": False,
         "cache_control_requested": False,
         "cache_control_supported": True,
         "device_id": 0x73BF,
@@ -44,8 +43,6 @@ def facts(**changes: Any) -> DeviceFacts:
         "internal_cache_control": False,
         "internal_cache_disabled": False,
         "pipeline_cache_uuid": bytes(range(16)),
-        "precompiled_internal_cache": False,
-        "prefers_internal_cache": False,
         "vendor_id": 0x1002,
     }
     return DeviceFacts(**{**values, **changes})

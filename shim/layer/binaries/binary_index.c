@@ -61,7 +61,6 @@ static BinaryEntry *add_locked(Binaries *binaries, const uint8_t *key, uint32_t 
     BinaryEntry *entry = binaries->index_bytes + bytes <= BINARIES_BYTES ? calloc(1, sizeof *entry) : NULL;
     if (!entry || !number_map_put(&binaries->index, hash, (uintptr_t)entry)) {
         free(entry);
-        count(&counters_of(binaries->run)->totals.binaries_unindexed, 1);
         return NULL;
     }
     *entry = (BinaryEntry){.older = older, .key_size = key_size, .count = handle_count, .bytes = bytes};

@@ -28,8 +28,7 @@ _Static_assert(sizeof(Attestation) == 40, "format.ATTESTATION");
 
 /* CacheHistory::known has the size above these bits. */
 #define KNOWN_READ 1u /* the program read it; otherwise it only passed it */
-#define KNOWN_OLD 2u  /* its record is older than ATTESTATION_RENEW_SECONDS, or of the future */
-#define KNOWN_BITS 2u
+#define KNOWN_BITS 1u
 
 void cache_history_init(CacheHistory *history)
 {
@@ -78,7 +77,7 @@ static void add(CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES
     if (!known)
         return;
     if (*known >> KNOWN_BITS == size)
-        bits = ((bits | *known) & KNOWN_READ) | (bits & *known & KNOWN_OLD);
+        bits |= *known & KNOWN_READ;
     *known = size << KNOWN_BITS | bits;
 }
 
@@ -95,14 +94,11 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
 {
     CacheHistory *history = to;
     Attestation attestation;
-    history->bytes += sizeof *record + record->size;
     if (!record_is(record, "ATST") || record->size < sizeof attestation)
         return;
     memcpy(&attestation, data, sizeof attestation);
     if (attestation.size > 0) /* an earlier pylayer noted loads without data */
-        add(history, attestation.digest, attestation.size,
-            (attestation.flags & ATTESTATION_PASSED ? 0 : KNOWN_READ) |
-                ((uint64_t)time(NULL) - attestation.time > ATTESTATION_RENEW_SECONDS ? KNOWN_OLD : 0));
+        add(history, attestation.digest, attestation.size, attestation.flags & ATTESTATION_PASSED ? 0 : KNOWN_READ);
 }
 
 typedef struct Reading {
@@ -135,7 +131,6 @@ static void read_locked(Caches *caches)
     if (reading.files > MANY_FILES)
         atomic_store(&caches->store->wants_work, true);
     history->scattered = reading.files > 2 * MANY_FILES;
-    history->large = history->bytes > ATTESTATION_MAX_BYTES / 2 || history->known.used > ATTESTATION_MAX_RECORDS / 2;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
@@ -190,15 +185,6 @@ static bool write_locked(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYT
     return written;
 }
 
-/* Dates the record anew, so that policy does not delete it as one of the oldest. */
-static void renew_locked(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, uint32_t slot,
-                         unsigned bits)
-{
-    Attestation renewed = {.size = size, .slot = slot, .flags = bits & KNOWN_READ ? 0 : ATTESTATION_PASSED};
-    if (write_locked(caches, digest, renewed, NULL))
-        add(&caches->history, digest, size, bits & KNOWN_READ);
-}
-
 /* ---- data that the program brings back --------------------------------------------------------- */
 
 /* Vulkan 1.4, 'Pipeline Cache Header'. As common/cache_header.py judges, but for headers of extensions. A driver whose
@@ -217,7 +203,7 @@ static bool header_fits(const PylayerDeviceInfo *info, const uint8_t *data, size
            memcmp(header.uuid, info->pipeline_cache_uuid, sizeof header.uuid) == 0;
 }
 
-bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info, uint32_t slot,
+bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
                          const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
     CacheHistory *history = &caches->history;
@@ -228,13 +214,10 @@ bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info, 
     int cancellation = cancellation_off();
     pthread_mutex_lock(&history->mutex);
     read_locked(caches);
-    bool writes = !caches->store->kept.sentinel_outside;
     int bits = find(history, digest, info->initialDataSize);
     /* strict believes only what the program read, and report tells it apart. */
     bool counts = bits >= 0 && (bits & KNOWN_READ || !(plan->strict_caches || plan->report_caches));
     bool known = !history->scattered && counts;
-    if (known && writes && history->large && bits & KNOWN_OLD)
-        renew_locked(caches, digest, info->initialDataSize, slot, (unsigned)bits);
     pthread_mutex_unlock(&history->mutex);
     cancellation_restore(cancellation);
     return known;

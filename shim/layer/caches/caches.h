@@ -31,8 +31,6 @@ typedef struct CacheHistory {
     pthread_mutex_t mutex; /* guards what follows; held while the store is read and written */
     bool read;
     bool scattered;  /* more files than one exit leaves: a program that is always killed; policy combines them */
-    bool large;      /* policy may soon delete the oldest records */
-    uint64_t bytes;  /* of the records that were read */
     NumberMap known; /* by digest_id: the size and KNOWN_... bits */
     char name[PYLAYER_STORE_NAME_BYTES]; /* of the file with what was read from this device's caches; empty: none yet */
     uint64_t salt;                       /* of that file */
@@ -141,7 +139,7 @@ void cache_history_free(CacheHistory *history);
 bool cache_history_suspect(Caches *caches, const Verdicts *verdicts);
 /* Returns true if the program read this data from this driver, or passed it in an earlier run, so that policy would let
  * it pass. */
-bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info, uint32_t slot,
+bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
                          const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* Adds what vkGetPipelineCacheData returned, unless policy runs or has something to do about it. Returns false if policy
  * must be told. */

@@ -5,7 +5,6 @@
  * class.
  */
 #include "caches/caches.h"
-#include "frames/frames.h"
 #include "process/process.h"
 
 int64_t loading_take(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
@@ -68,16 +67,6 @@ static bool wholly_merged(const Loading *loading)
            !atomic_load_explicit(&loading->abandoned, memory_order_relaxed);
 }
 
-/* Tells about a thread that waited for the store before it created a pipeline. */
-static void tell_wait(Run *run, uint64_t waited_ns)
-{
-    if (waited_ns < PYLAYER_TOLD_NS)
-        return;
-    frames_note_pipeline(run, waited_ns);
-    PylayerCell about = {.create_ns = waited_ns, .start_ns = now_ns() - waited_ns, .thread = thread_id()};
-    run_tell_creation(run, &about, PYLAYER_OUTCOME_WAITED);
-}
-
 bool loading_wait(Caches *caches)
 {
     Loading *loading = &caches->loading;
@@ -94,8 +83,6 @@ bool loading_wait(Caches *caches)
         ;
     pthread_mutex_unlock(&loading->mutex);
     cancellation_restore(cancellation);
-    uint64_t duration = now_ns() - start;
-    count(&counters_of(caches->run)->totals.load_wait_ns, duration);
-    tell_wait(caches->run, duration);
+    count(&counters_of(caches->run)->totals.load_wait_ns, now_ns() - start);
     return wholly_merged(loading);
 }

@@ -89,7 +89,7 @@ bool own_data_is_refused(Caches *caches, OwnData *data, uint32_t slot, const VkP
     bool there = info->pInitialData && info->initialDataSize > 0;
     if (there)
         digest128(info->pInitialData, info->initialDataSize, data->digest);
-    bool known = there && cache_history_knows(caches, info, slot, data->digest);
+    bool known = there && cache_history_knows(caches, info, data->digest);
     if (known)
         count(&counters_of(caches->run)->totals.caches_attested, 1);
     else if (policy_refuses(caches, data))

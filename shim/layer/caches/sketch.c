@@ -25,41 +25,12 @@ static uint64_t piece_bytes(uint64_t offset)
     return (1ull << (63 - __builtin_clzll(offset))) / PIECES_PER_DOUBLING;
 }
 
-/* Words are summed in rows of so many, which a processor adds at once. With two multiplications for each word a sketch
- * takes twice as long. */
-#define LANES 8u
-#define ROW_BYTES (LANES * 8u)
-
-/* Makes four sums modulo 2^64 of the first rows: of the even words, of the odd words, of each word times its index, and
- * of each word times its index squared. */
-static void sum_rows(const uint8_t *data, uint64_t rows, uint64_t sums[4])
-{
-    /* After all rows, with k counting a row's place from the end from 1: of each word, times k, times k(k+1)/2. */
-    uint64_t once[LANES] = {0}, twice[LANES] = {0}, thrice[LANES] = {0}, row[LANES];
-    for (uint64_t r = 0; r < rows; r++) {
-        memcpy(row, data + r * ROW_BYTES, sizeof row);
-        for (unsigned lane = 0; lane < LANES; lane++) {
-            once[lane] += row[lane];
-            twice[lane] += once[lane];
-            thrice[lane] += twice[lane];
-        }
-    }
-    /* The row's number is rows - k. */
-    for (uint64_t lane = 0; lane < LANES; lane++) {
-        uint64_t words = once[lane], by_k = twice[lane], by_k2 = 2 * thrice[lane] - twice[lane];
-        uint64_t by_row = rows * words - by_k, by_row2 = rows * rows * words - 2 * rows * by_k + by_k2;
-        sums[lane % 2] += words;
-        sums[2] += LANES * by_row + lane * words;
-        sums[3] += LANES * LANES * by_row2 + 2 * LANES * lane * by_row + lane * lane * words;
-    }
-}
-
+/* Makes four sums modulo 2^64: of the even words, of the odd words, of each word times its index, and of each word times
+ * its index squared. */
 static void sum_words(const uint8_t *data, uint64_t size, uint64_t sums[4])
 {
-    uint64_t rows = size / ROW_BYTES, count = (size + 7) / 8;
     memset(sums, 0, 4 * sizeof *sums);
-    sum_rows(data, rows, sums);
-    for (uint64_t i = rows * LANES; i < count; i++) {
+    for (uint64_t i = 0; i < (size + 7) / 8; i++) {
         uint64_t word = 0, left = size - i * 8;
         memcpy(&word, data + i * 8, left < 8 ? left : 8);
         sums[i % 2] += word;

@@ -29,6 +29,8 @@
 #define RECORD_BYTES_LEAST (8u << 10)
 /* The thread that gives a record to the driver needs a few of these. Waking a sleeping thread takes 50 us and more. */
 #define SPIN_NS 200000
+/* How long one creation gives the driver records without a fingerprint. The next one goes on. */
+#define UNNAMED_NS 5000000
 
 #define GIVING 1
 #define GIVEN 2
@@ -157,7 +159,7 @@ static size_t bytes_of_first(const Chunk *chunk, uint64_t left)
 }
 
 /* Reads from a record on as many bytes as are wanted, or that record, if it is whole and longer. */
-static enum ReadResult read_chunk(Caches *caches, Chunk *chunk, uint64_t *give_up)
+static enum ReadResult read_chunk(Caches *caches, Chunk *chunk)
 {
     Stored *stored = &caches->store->stored;
     StoreRead read = index_read_of(stored, &chunk->file);
@@ -170,7 +172,7 @@ static enum ReadResult read_chunk(Caches *caches, Chunk *chunk, uint64_t *give_u
         chunk->data = malloc(FETCH_BYTES_MOST);
     if (!chunk->data)
         return READ_LATE;
-    enum ReadResult result = patient_read(caches->run, &read, chunk->data, give_up, &chunk->size, &left);
+    enum ReadResult result = index_read(&read, chunk->data, &chunk->size, &left);
     read.size = read.needed = result == READ_DONE ? bytes_of_first(chunk, left) : 0;
     if (read.needed > FETCH_BYTES_MOST) {
         free(chunk->data);
@@ -178,7 +180,7 @@ static enum ReadResult read_chunk(Caches *caches, Chunk *chunk, uint64_t *give_u
         chunk->large = true;
     }
     if (chunk->size < read.needed)
-        result = chunk->data ? patient_read(caches->run, &read, chunk->data, give_up, &chunk->size, &left) : READ_LATE;
+        result = chunk->data ? index_read(&read, chunk->data, &chunk->size, &left) : READ_LATE;
     if (result == READ_GONE)
         index_forget_file(stored, chunk->number);
     return result;
@@ -329,12 +331,12 @@ static void give_chunk(Caches *caches, Chunk *chunk)
 }
 
 /* Gives the record at a place, which the caller has taken, and those behind it. */
-static enum ReadResult give_from(Caches *caches, Place place, uint64_t *give_up)
+static enum ReadResult give_from(Caches *caches, Place place)
 {
     Stored *stored = &caches->store->stored;
     uint64_t start = now_ns();
     Chunk chunk = chunk_at(stored, place);
-    enum ReadResult result = read_chunk(caches, &chunk, give_up);
+    enum ReadResult result = read_chunk(caches, &chunk);
     if (result == READ_DONE)
         give_chunk(caches, &chunk);
     index_tell_damage(caches->store, chunk.number, chunk.damaged ? READ_FAILED : result);
@@ -366,11 +368,11 @@ static void await_given_locked(Caches *caches, Place place)
 }
 
 /* Gives a record, unless somebody else does. */
-static enum ReadResult give(Caches *caches, Place place, uint64_t *give_up)
+static enum ReadResult give(Caches *caches, Place place)
 {
     Stored *stored = &caches->store->stored;
     if (take(stored, place))
-        return give_from(caches, place, give_up);
+        return give_from(caches, place);
     pthread_mutex_lock(&stored->mutex);
     if (number_map_find(&stored->places, place) == GIVING)
         await_given_locked(caches, place);
@@ -380,13 +382,14 @@ static enum ReadResult give(Caches *caches, Place place, uint64_t *give_up)
 
 /* Returns the worst of what became of the records. Records without a fingerprint may be many, and are those of other
  * pipelines: at the deadline the rest is left to the next creation. */
-static enum ReadResult give_all(Caches *caches, uint64_t fingerprint, uint64_t *give_up)
+static enum ReadResult give_all(Caches *caches, uint64_t fingerprint)
 {
     Places found = {0};
-    enum ReadResult worst = index_look_up(caches->store, fingerprint, &found, give_up);
-    uint64_t deadline = fingerprint ? UINT64_MAX : read_deadline(caches->run, give_up);
+    enum ReadResult worst = READ_DONE;
+    uint64_t deadline = fingerprint ? UINT64_MAX : now_ns() + UNNAMED_NS;
+    index_look_up(caches->store, fingerprint, &found);
     for (size_t i = 0; i < found.count && worst != READ_LATE; i++) {
-        enum ReadResult result = now_ns() < deadline ? give(caches, found.places[i], give_up) : READ_LATE;
+        enum ReadResult result = now_ns() < deadline ? give(caches, found.places[i]) : READ_LATE;
         worst = result > worst ? result : worst;
     }
     free(found.places);
@@ -396,10 +399,9 @@ static enum ReadResult give_all(Caches *caches, uint64_t fingerprint, uint64_t *
 static unsigned fetch(Caches *caches, uint64_t fingerprint, unsigned known)
 {
     Stored *stored = &caches->store->stored;
-    uint64_t give_up = 0;
-    enum ReadResult result = give_all(caches, fingerprint, &give_up);
+    enum ReadResult result = give_all(caches, fingerprint);
     if (result != READ_LATE && atomic_load(&stored->behind))
-        result = index_read_again(caches->store, &give_up) ? give_all(caches, fingerprint, &give_up) : READ_LATE;
+        result = index_read_again(caches->store) ? give_all(caches, fingerprint) : READ_LATE;
     if (result == READ_LATE)
         return known;
     if (fingerprint)
@@ -434,10 +436,9 @@ static size_t give_some(Caches *caches, AppCache *app_cache, const Place *places
     Chunk chunk = chunk_at(&caches->store->stored, places[0]);
     Slice slice = {0};
     RecordHeader header;
-    uint64_t give_up = 0;
     size_t done = 0;
     chunk.wanted = count > 1 ? fetch_bytes(&chunk.file) : record_bytes(&chunk.file, 1);
-    bool more = read_chunk(caches, &chunk, &give_up) == READ_DONE;
+    bool more = read_chunk(caches, &chunk) == READ_DONE;
     while (more && done < count && slice.count < CELLS_MERGED_AT_ONCE) {
         uint64_t at = places[done] - places[0]; /* beyond any chunk if it is in another file */
         more = at < chunk.size && record_at(&chunk, at, &header);
@@ -466,12 +467,11 @@ static bool give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerp
         return false;
     int cancellation = cancellation_off();
     Places found = {0};
-    uint64_t give_up = 0;
     bool all = true;
     for (size_t i = 0; i < count; i++) {
         size_t before = found.count;
         if (fingerprints[i])
-            index_look_up(caches->store, fingerprints[i], &found, &give_up);
+            index_look_up(caches->store, fingerprints[i], &found);
         all &= found.count > before;
     }
     if (found.count > 1)

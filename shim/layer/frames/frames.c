@@ -56,17 +56,12 @@ static NOT_INLINED FrameStream *begin_stream(Frames *frames, uint64_t swapchain)
 {
     pthread_mutex_lock(&frames->mutex);
     FrameStream *stream = find_stream(frames, 0);
-    bool says = !stream && !frames->said_many;
     if (stream) {
         clear(stream);
         stream->id = ++frames->last_id;
         atomic_store(&stream->swapchain, swapchain);
     }
-    frames->said_many |= says;
     pthread_mutex_unlock(&frames->mutex);
-    if (says)
-        log_line(PYLAYER_LOG_INFO, "the program has more than %u swapchains; frames of the others are not counted",
-                 FRAME_STREAMS);
     return stream;
 }
 

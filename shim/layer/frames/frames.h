@@ -40,7 +40,6 @@ typedef struct Frames {
     FrameStream streams[FRAME_STREAMS];
     pthread_mutex_t mutex; /* for who takes or frees a stream */
     uint32_t last_id;
-    bool said_many; /* the log has said that there are more swapchains than streams */
     _Atomic(uint64_t) first_ns, longest_ns, last_late_s;
     _Atomic(uint64_t) written; /* frames that were put into the ring */
     uint64_t taken;            /* policy thread only */

@@ -77,13 +77,10 @@ static void describe_device(PylayerDeviceInfo *out, const Instance *instance, Vk
     out->cache_control_supported = support->supported[ADD_CACHE_CONTROL];
     out->cache_control_requested = support->requested[ADD_CACHE_CONTROL];
     out->feedback_supported = support->supported[ADD_FEEDBACK];
-    out->binary_data_compressed = !!binary->pipelineBinaryCompressedData;
     out->binaries_supported = support->supported[ADD_BINARIES];
     out->binaries_requested = support->requested[ADD_BINARIES];
     out->internal_cache = !!binary->pipelineBinaryInternalCache;
     out->internal_cache_control = !!binary->pipelineBinaryInternalCacheControl;
-    out->prefers_internal_cache = !!binary->pipelineBinaryPrefersInternalCache;
-    out->precompiled_internal_cache = !!binary->pipelineBinaryPrecompiledInternalCache;
     out->internal_cache_disabled = control && control->disableInternalCache;
 }
 
@@ -272,7 +269,6 @@ static PylayerMessage *created_message(const Device *device, int carrier, bool r
         .carrier = (uint8_t)carrier,
         .cache_control = device->driver.cache_control,
         .feedback = device->driver.feedback,
-        .empty_cache_bytes = device->caches.empty_size,
         .binaries = device->binaries.enabled,
         .driver_cache_off = device->binaries.driver_cache_off,
         .reads_store = reads_store,
@@ -288,6 +284,11 @@ static PylayerMessage *created_message(const Device *device, int carrier, bool r
 
 static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
 {
+    const PylayerPlan *plan = &device->run.plan;
+    device->run.sees_frames =
+        (plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations) && features_swapchain(info);
+    if (features_shader_module_identifiers(info))
+        identifiers_open(&device->driver);
     int carrier = select_carrier(device);
     atomic_store(&device->run.carrier, carrier); /* the run's file, which read_store begins, names it */
     StoredFound found = {0};
@@ -300,7 +301,7 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
                  device->run.info.device_name, device->store.kept.reason);
     }
     bool wanted = device->state.wanted || (reads_store && found.records == 0);
-    if (device->run.plan.record_state && carrier_keeps(carrier) && wanted)
+    if (plan->record_state && carrier_keeps(carrier) && wanted)
         state_begin(&device->state, device->instance->object, info);
     PylayerMessage *message = created_message(device, carrier, reads_store, &found);
     device->crash.lost = found.ended.unknown || strcmp(found.ended.compiled, found.stored) > 0;
@@ -363,11 +364,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     }
     if (is_watched(device)) {
         devices_add(device);
-        device->run.sees_frames =
-            (device->run.plan.carrier != PYLAYER_CARRIER_OFF || device->run.plan.tell_creations) &&
-            features_swapchain(info);
-        if (features_shader_module_identifiers(info))
-            identifiers_open(&device->driver);
         open_carrier(device, info);
         policy_flush_at_exit();
     }

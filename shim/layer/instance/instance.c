@@ -21,9 +21,9 @@ static void copy_name(char *to, const char *from)
     snprintf(to, PYLAYER_NAME_BYTES, "%s", from ? from : "");
 }
 
+/* *out: zeros. */
 static void describe_program(PylayerInstanceInfo *out, const VkApplicationInfo *application)
 {
-    memset(out, 0, sizeof *out);
     out->api_version = VK_API_VERSION_1_0;
     if (!application)
         return;
@@ -123,9 +123,10 @@ static bool switched_off(void)
     return true;
 }
 
-/* Returns true if the layer may do something in this process. *skip: what the skip rules say. */
-static bool is_active(const PylayerInstanceInfo *program, SkipDecision *skip, bool *built_in)
+/* Returns true if the layer may do something in this process. Fills in what the skip rules leave to policy. */
+static bool is_active(Instance *instance)
 {
+    bool built_in = false;
     /* The loader activates installed layers in setuid programs too, because it reads VK_INSTANCE_LAYERS with plain
      * getenv. */
     bool elevated = getauxval(AT_SECURE) != 0, forked = process_is_forked_child();
@@ -135,8 +136,10 @@ static bool is_active(const PylayerInstanceInfo *program, SkipDecision *skip, bo
     if (elevated || forked || switched_off())
         return false;
     environment_remember();
-    *skip = skip_decide(program, built_in);
-    return *skip != SKIP_YES && policy_prepare();
+    SkipDecision skip = skip_decide(&instance->info, &built_in);
+    if (skip == SKIP_UNDECIDED)
+        instance->skip = built_in ? PYLAYER_SKIP_ASK_BUILT_IN : PYLAYER_SKIP_ASK;
+    return skip != SKIP_YES && policy_prepare();
 }
 
 static void free_instance(Instance *instance)
@@ -152,29 +155,20 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     if (!link || !link->u.pLayerInfo)
         return VK_ERROR_INITIALIZATION_FAILED;
     VkLayerInstanceLink *mine = link->u.pLayerInfo;
-
-    PylayerInstanceInfo program;
-    bool built_in = false;
-    SkipDecision skip = SKIP_NO;
-    describe_program(&program, info->pApplicationInfo);
-    bool active = is_active(&program, &skip, &built_in);
-
     Instance *instance = calloc(1, sizeof *instance);
     if (!instance)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    VkResult result =
-        create_below(link, info, allocator, active && wants_properties2(info, program.api_version), handle);
+    describe_program(&instance->info, info->pApplicationInfo);
+    instance->active = is_active(instance);
+    bool add_properties2 = instance->active && wants_properties2(info, instance->info.api_version);
+    VkResult result = create_below(link, info, allocator, add_properties2, handle);
     if (result != VK_SUCCESS) {
         free_instance(instance);
         return result;
     }
     instance->handle = *handle;
-    instance->info = program;
-    instance->active = active;
-    if (active)
+    if (instance->active)
         instance->object = state_of_instance(info);
-    if (skip == SKIP_UNDECIDED)
-        instance->skip = built_in ? PYLAYER_SKIP_ASK_BUILT_IN : PYLAYER_SKIP_ASK;
     instance->application_allocates = allocator != NULL;
     instance->debug_utils =
         is_named(info->enabledExtensionCount, info->ppEnabledExtensionNames, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);

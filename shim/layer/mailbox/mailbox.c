@@ -29,10 +29,9 @@
 /* Beyond this many bytes state does not wait for the first pipeline. */
 #define WAITING_STATE_BYTES (4u << 20)
 
-/* Whoever starts policy waits at most this long for its libraries. If the program is inside of the dynamic linker, the
- * libraries are opened only afterwards, so the wait ends when policy has waited for the linker that long. */
+/* Whoever starts policy waits at most this long for its libraries. If the program is inside of the dynamic linker, they are
+ * opened only afterwards. */
 #define LIBRARIES_WAIT_NS 100000000ull
-#define LINKER_WAIT_NS 10000000ull
 #define LIBRARIES_LOOK_NS 100000l
 
 typedef struct Envelope {
@@ -50,12 +49,11 @@ static pthread_cond_t arrivals; /* the policy thread waits here */
 static pthread_cond_t answers;  /* senders of requests wait here */
 
 static Envelope *head, *tail;
-static uint64_t queued_bytes, queued_bytes_most, queued_state_bytes; /* state has a limit of its own */
+static uint64_t queued_bytes, queued_state_bytes; /* state has a limit of its own */
 static unsigned queued, queued_urgent;
 static bool open_, draining, over;
 static bool (*start_policy)(void);
 static bool started;           /* policy's thread runs, or is being made */
-static bool start_failed;      /* a message that needs policy waits for another attempt */
 static bool exit_has_messages; /* a device has ended, and its messages wait for the end of the process */
 static atomic_bool libraries_open;
 
@@ -246,8 +244,6 @@ static void append_locked(Envelope *envelope)
     tail = envelope;
     queued++;
     *bytes_beside_locked(envelope) += envelope->bytes;
-    if (queued_bytes > queued_bytes_most)
-        queued_bytes_most = queued_bytes;
     if (is_urgent(envelope))
         queued_urgent++;
 }
@@ -280,32 +276,23 @@ void mailbox_libraries_are_open(void)
  * that did so right after policy's thread was made). So the thread that starts policy goes on when the libraries are
  * open. That takes 2 ms (measured).
  */
-static void start(void)
+static void start_locked(void)
 {
+    pthread_mutex_unlock(&mutex);
     int cancellation = cancellation_off();
-    if (start_policy()) {
-        uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
-        while (!atomic_load(&libraries_open) && now_ns() < deadline && !process_links_for(LINKER_WAIT_NS))
-            nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
-    } else {
-        pthread_mutex_lock(&mutex);
-        started = false; /* unless the mailbox is closed, the next message that needs policy tries again */
-        start_failed = true;
-        pthread_mutex_unlock(&mutex);
-    }
+    uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
+    bool made = start_policy();
+    while (made && !atomic_load(&libraries_open) && now_ns() < deadline)
+        nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
     cancellation_restore(cancellation);
+    pthread_mutex_lock(&mutex);
+    started = open_; /* if there is no thread, the mailbox is closed */
 }
 
 bool mailbox_withdraw(uint64_t device, bool at_exit)
 {
     PylayerMessage *end = at_exit ? message_new(PYLAYER_MSG_FLUSH, device) : NULL;
     pthread_mutex_lock(&mutex);
-    if (open_ && start_failed && claim_start_locked()) {
-        start_failed = false;
-        pthread_mutex_unlock(&mutex);
-        start();
-        pthread_mutex_lock(&mutex);
-    }
     bool withdrawn = !started;
     if (withdrawn && open_ && end && !exit_has_messages) {
         append_locked((Envelope *)end);
@@ -353,12 +340,8 @@ static bool await_answer_locked(Envelope *envelope, bool starts, bool wait, int6
     /* One wait for a dlopen of the program's is enough. But if that dlopen has just ended, and the process ends too,
      * policy has not run yet. */
     uint64_t linking_since = is_exit(&envelope->message) ? begin : 0;
-    if (starts) {
-        pthread_mutex_unlock(&mutex);
-        start();
-        pthread_mutex_lock(&mutex);
-        wait &= started;
-    }
+    if (starts)
+        start_locked();
     while (wait && open_ && !envelope->answered && process_await_policy(&answers, &mutex, give_up, linking_since))
         ;
     envelope->awaited = false;
@@ -400,15 +383,6 @@ bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t 
     pthread_mutex_unlock(&mutex);
     cancellation_restore(cancellation);
     return accepted;
-}
-
-void mailbox_measure(PylayerActivity *out)
-{
-    pthread_mutex_lock(&mutex);
-    out->queued = queued;
-    out->queued_bytes = queued_bytes + queued_state_bytes;
-    out->queued_bytes_most = queued_bytes_most;
-    pthread_mutex_unlock(&mutex);
 }
 
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)

@@ -5,8 +5,7 @@
 #include "base.h"
 
 /* Messages wait in the queue until one of them needs policy. Then `start` is called on the thread that sends it: it
- * makes the thread that calls mailbox_next. If it cannot, it closes the mailbox and returns false, or only returns false:
- * then it is called again for the next such message, and when a device ends. */
+ * makes the thread that calls mailbox_next. If it cannot, it closes the mailbox and returns false. */
 void mailbox_open(bool (*start)(void));
 /* A device ends. Returns false if policy was started, so that it has to be told. Otherwise discards what waits in the
  * queue about the device. at_exit: the store wants maintenance, so one device's messages are kept for the end of the
@@ -38,9 +37,6 @@ bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t 
  * always calls message_done afterwards. */
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns);
 void message_done(PylayerMessage *message);
-
-/* Fills in the members about the queue. */
-void mailbox_measure(PylayerActivity *out);
 
 PylayerMessage *mailbox_next(int64_t timeout_ns);
 /* Ends a mailbox_next without a time limit, which then returns NULL: a pipeline was created, and nothing else tells. */

@@ -182,7 +182,6 @@ NOT_INLINED static bool keep(Batch *batch, uint32_t index, const VkPipelineBinar
     if (!record) {
         if (handles)
             binaries_destroy(&device->driver, found, handles);
-        count(&counters_of(&device->run)->totals.binaries_missing, 1);
         run_tell_creation(&device->run, &about, PYLAYER_OUTCOME_UNCACHEABLE);
         return false;
     }

@@ -122,7 +122,6 @@ static int32_t read_activity(uint64_t serial, PylayerActivity *out)
         return -1;
     activity_add_up(device->run.counters, out);
     device_command_end(device);
-    mailbox_measure(out);
     return 0;
 }
 

@@ -214,26 +214,10 @@ static void *policy_main(void *unused)
     return NULL;
 }
 
-/* The dynamic linker and the interpreter need a few at a time. Without them policy would fail, and cannot start twice. */
-#define DESCRIPTORS 8
-
-static bool has_descriptors(void)
-{
-    int fds[DESCRIPTORS], count = 0;
-    while (count < DESCRIPTORS && (fds[count] = open("/", O_PATH | O_CLOEXEC)) >= 0)
-        count++;
-    bool enough = count == DESCRIPTORS || (errno != EMFILE && errno != ENFILE);
-    while (count > 0)
-        close(fds[--count]);
-    return enough;
-}
-
 /* A message needs policy. The program may have changed its root directory, its user or its limits since
  * vkCreateInstance, and may be in a sandbox. If it is, the layer does without policy from now on. */
 static bool start(void)
 {
-    if (!has_descriptors())
-        return false; /* the next message tries again */
     bool moved = root_has_changed();
     int failed = moved ? 0 : thread_start(policy_main, NULL, STACK_BYTES);
     if (!moved && failed == 0)

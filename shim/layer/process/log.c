@@ -30,27 +30,7 @@ static const char *const level_names[] = {"", "error", "warn", "info", "debug"};
 
 #define LINE_BYTES 2048
 
-/* A burst of this many lines is written, and then one line in this many nanoseconds. A fault at each call must not
- * fill a disk. */
-#define BURST_LINES 2000
-#define LINE_NS 50000000ull
-
-static atomic_ullong paid_until; /* the time until which written lines are paid for; each costs LINE_NS */
 static atomic_uint left_out;
-
-/* Returns false if a line must not be written now, and counts that line. */
-static bool take_turn(void)
-{
-    unsigned long long paid = atomic_load(&paid_until), now = now_ns(), next;
-    do {
-        next = (paid > now ? paid : now) + LINE_NS;
-        if (next - now > BURST_LINES * LINE_NS) {
-            atomic_fetch_add(&left_out, 1);
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak(&paid_until, &paid, next));
-    return true;
-}
 
 static bool write_one(enum PylayerLogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -293,11 +273,10 @@ static bool write_one(enum PylayerLogLevel level, const char *format, ...)
 
 void log_line(enum PylayerLogLevel level, const char *format, ...)
 {
-    if (!log_enabled(level) || !take_turn())
+    if (!log_enabled(level))
         return;
     unsigned missing = atomic_exchange(&left_out, 0);
-    if (missing && !write_one(PYLAYER_LOG_WARN,
-                              "%u log lines were dropped, because too many came at once or nobody read them", missing))
+    if (missing && !write_one(PYLAYER_LOG_WARN, "%u log lines were dropped, because nobody read them", missing))
         atomic_fetch_add(&left_out, missing);
     va_list arguments;
     va_start(arguments, format);

@@ -183,12 +183,6 @@ static void await_linker(void)
     atomic_store(&linker_awaited_ns, 0);
 }
 
-bool process_links_for(uint64_t ns)
-{
-    uint64_t awaited = atomic_load(&linker_awaited_ns);
-    return awaited && now_ns() > awaited + ns;
-}
-
 bool process_links_late(uint64_t since)
 {
     uint64_t awaited = atomic_load(&linker_awaited_ns);

@@ -50,8 +50,6 @@ static inline void cancellation_restore(int state)
 
 /* Brackets each dlopen of the policy thread. fork() waits for its end. */
 void process_links(bool begins);
-/* Returns true if policy has been waiting for the dynamic linker's lock for so long. */
-bool process_links_for(uint64_t ns);
 /* Returns true if the policy thread has waited for the dynamic linker for 0.1 s, all of it after `since`. Then the program
  * is inside of a dlopen, perhaps on the very thread that waits for policy. */
 bool process_links_late(uint64_t since);

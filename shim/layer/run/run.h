@@ -19,7 +19,7 @@ _Static_assert(sizeof(PylayerCounters) == COUNTERS * sizeof(uint64_t), "PylayerC
 
 /* counters: THREAD_SLOTS of them. */
 void counters_add_up(const Counters *counters, PylayerCounters *out);
-/* Adds up the activity of all groups. It does not include what waits in the mailbox's queue. */
+/* Adds up the activity of all groups. */
 void activity_add_up(const Counters *counters, PylayerActivity *out);
 
 struct Frames;
@@ -63,7 +63,7 @@ static inline void note_created(Run *run, uint64_t fingerprint, unsigned known)
         count(&counters_of(run)->totals.fingerprints_dropped, 1);
 }
 
-/* Tells policy about a creation that left nothing to keep, or about a wait, if the plan asks for that. */
+/* Tells policy about a creation that left nothing to keep, if the plan asks for that. */
 void run_tell_creation(Run *run, const PylayerCell *about, enum PylayerOutcome outcome);
 /* Sends policy what the creation of a pipeline left, malloc'd data that is policy's from then on, and waits until that is
  * stored. NULL: the driver put nothing into the cell. */

@@ -27,8 +27,8 @@ typedef struct StoredFile {
     uint64_t entry_count;
     bool damage_told;    /* policy knows that it has to read the file */
     bool system;         /* in the system's store, of which policy repairs nothing */
-    uint64_t table;      /* where the entries begin in the file, if they are not in memory */
-    TableEntry *entries; /* in the order of fingerprints; NULL: they are in the file */
+    bool has_table;      /* it is a pack */
+    TableEntry *entries; /* in the order of fingerprints */
 } StoredFile;
 
 /* The files of one device's folder that hold pipelines of this program. */
@@ -70,7 +70,7 @@ typedef uint64_t Place;
 
 typedef struct Places {
     Place *places;
-    size_t count, room;
+    size_t count;
 } Places;
 
 typedef struct Store {
@@ -86,21 +86,16 @@ typedef struct Store {
 void store_open(Store *store, const Driver *driver, Run *run);
 void store_close(Store *store);
 
-/* ---- patient_read.c: reads from a disk that may be slow: no pipeline waits for it longer than compiling would take --- */
-
 enum ReadResult {
     READ_DONE,
     READ_FAILED,  /* with an error */
     READ_REFUSED, /* the file cannot be opened, and will not be: the disk fails, or the process is in a sandbox */
     READ_GONE,    /* the file is */
-    READ_LATE,    /* the disk is slow, or the process has no descriptors: a later read may succeed */
+    READ_LATE,    /* the process has no descriptors or no memory: a later read may succeed */
 };
 
 /* How many records a read brings. */
 #define FETCH_RECORDS 12
-
-/* Fills in *give_up if it is 0. Returns until when a pipeline waits for the disk: no longer than compiling takes. */
-uint64_t read_deadline(const Run *run, uint64_t *give_up);
 
 /* What is read: of which file, from where, at most `size` bytes, of which `needed` must come. */
 typedef struct StoreRead {
@@ -109,11 +104,6 @@ typedef struct StoreRead {
     uint64_t offset;
     size_t size, needed;
 } StoreRead;
-
-/* *got says how many bytes came, *left how many the file has from there on. Waits for the disk until *give_up, which a
- * pipeline sets to 0 and its first wait fills in. */
-enum ReadResult patient_read(const Run *run, const StoreRead *read, void *out, uint64_t *give_up, size_t *got,
-                             uint64_t *left);
 
 /* ---- store_index.c: which pipelines the files of a device's folder hold, by fingerprint ---------------
  *
@@ -129,14 +119,16 @@ enum ReadResult patient_read(const Run *run, const StoreRead *read, void *out, u
  * it, and frees found->verdicts. */
 bool index_read_folder(Store *store, StoredFound *found);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
- * the pack's was listed. One thread reads, without Stored::mutex; others wait for it as for the disk. Returns false if
- * it took too long, or the folder could not be read at this moment. */
-bool index_read_again(Store *store, uint64_t *give_up);
+ * the pack's was listed. One thread reads, without Stored::mutex; others wait for it. Returns false if the folder could
+ * not be read at this moment. */
+bool index_read_again(Store *store);
 void index_forget(Stored *stored);
 /* Returns a read of a file, of which the place and the sizes are missing. */
 StoreRead index_read_of(const Stored *stored, const StoredFile *file);
+/* *got says how many bytes came, *left how many the file has from there on. */
+enum ReadResult index_read(const StoreRead *read, void *out, size_t *got, uint64_t *left);
 /* Adds the places of all records with this fingerprint. Release them with free. */
-enum ReadResult index_look_up(Store *store, uint64_t fingerprint, Places *out, uint64_t *give_up);
+void index_look_up(Store *store, uint64_t fingerprint, Places *out);
 Place place_of(uint32_t file, uint64_t offset);
 /* If a read failed, has policy read the file, once, say what is wrong with it, and repair it when there is time. */
 void index_tell_damage(Store *store, uint32_t file, enum ReadResult result);

@@ -12,8 +12,6 @@
 #include "store/store_format.h"
 #include "store/store.h"
 
-/* A larger table stays in its file, of which a lookup reads a page or two. */
-#define TABLE_IN_MEMORY 4096
 /* Reading the headers of more files is work for each process. */
 #define MANY_FILES 16
 /* How names of files begin that concern all programs. */
@@ -54,23 +52,20 @@ static bool read_at(int fd, void *out, size_t size, uint64_t offset)
     return got >= 0 && (size_t)got == size;
 }
 
-typedef struct Growing {
-    TableEntry *entries;
-    size_t count, room;
-} Growing;
-
-static bool grow(Growing *table, TableEntry entry)
+/* Returns where one more item has room, which doubles at each power of two; NULL if memory is short. */
+static void *with_room(void *items, size_t count, size_t item_bytes)
 {
-    if (table->count == table->room) {
-        size_t room = table->room ? 2 * table->room : 256;
-        TableEntry *more = realloc(table->entries, room * sizeof *more);
-        if (!more)
-            return false;
-        table->entries = more;
-        table->room = room;
-    }
-    table->entries[table->count++] = entry;
-    return true;
+    bool full = (count & (count - 1)) == 0;
+    return full ? realloc(items, (count ? 2 * count : 1) * item_bytes) : items;
+}
+
+static void add_entry(StoredFile *file, TableEntry entry)
+{
+    TableEntry *entries = with_room(file->entries, file->entry_count, sizeof entry);
+    if (!entries)
+        return;
+    file->entries = entries;
+    file->entries[file->entry_count++] = entry;
 }
 
 static int by_fingerprint(const void *left, const void *right)
@@ -100,7 +95,6 @@ static void take_note(Store *store, int fd, const RecordHeader *header, uint64_t
 /* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. */
 static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, StoredFound *found)
 {
-    Growing table = {0};
     RecordHeader header;
     uint64_t at = sizeof(FileHeader);
     for (; at + sizeof header <= size; at += record_space(header.size)) {
@@ -108,16 +102,14 @@ static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, 
             header.size > size - at - sizeof header)
             break;
         if (record_is(&header, "CELL"))
-            grow(&table, (TableEntry){header.fingerprint, at});
+            add_entry(file, (TableEntry){header.fingerprint, at});
         else if (!file->system) /* what others used says nothing about this user's programs */
             take_note(store, fd, &header, at, found);
     }
     if (at < size)
         tell_damage_of(store, file);
-    if (table.count > 0)
-        qsort(table.entries, table.count, sizeof *table.entries, by_fingerprint);
-    file->entries = table.entries;
-    file->entry_count = table.count;
+    if (file->entry_count > 0)
+        qsort(file->entries, file->entry_count, sizeof *file->entries, by_fingerprint);
 }
 
 /* Records without a fingerprint come first in a table, and those that are no pipelines are among them. */
@@ -126,10 +118,7 @@ static void read_notes(Store *store, int fd, uint64_t size, const StoredFile *fi
     TableEntry entry;
     RecordHeader header;
     for (uint64_t i = 0; i < file->entry_count && !file->system; i++) {
-        if (file->entries)
-            entry = file->entries[i];
-        else if (!read_at(fd, &entry, sizeof entry, file->table + i * sizeof entry))
-            return;
+        entry = file->entries[i];
         if (entry.fingerprint != 0)
             return;
         if (entry.offset <= size && read_at(fd, &header, sizeof header, entry.offset) &&
@@ -146,11 +135,8 @@ static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
         header.size > size - place - sizeof header)
         return false;
     file->entry_count = header.size / sizeof(TableEntry);
-    file->table = place + sizeof header;
-    if (file->entry_count > TABLE_IN_MEMORY)
-        return true;
     file->entries = malloc(header.size + 1);
-    return file->entries && read_at(fd, file->entries, header.size, file->table) &&
+    return file->entries && read_at(fd, file->entries, header.size, place + sizeof header) &&
            record_data_is_whole(&header, (const uint8_t *)file->entries);
 }
 
@@ -169,18 +155,37 @@ static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found
     file->number = (FileNumber){status.st_dev, status.st_ino};
     file->salt = header.salt;
     file->size = size;
-    bool has_table = memcmp(header.kind, "PACK", 4) == 0 && header.table != 0;
-    if (has_table && header.size != size)
+    file->has_table = memcmp(header.kind, "PACK", 4) == 0 && header.table != 0;
+    if (file->has_table && header.size != size)
         tell_damage_of(store, file);
-    if (has_table && read_table(fd, size, header.table, file)) {
+    if (file->has_table && read_table(fd, size, header.table, file)) {
         read_notes(store, fd, size, file, found);
         return;
     }
-    if (has_table)
+    if (file->has_table)
         tell_damage_of(store, file);
     free(file->entries);
     file->entries = NULL;
+    file->entry_count = 0;
     read_headers(store, fd, size, file, found);
+}
+
+enum ReadResult index_read(const StoreRead *read, void *out, size_t *got, uint64_t *left)
+{
+    uint64_t size;
+    *got = 0;
+    *left = 0;
+    int fd = reopen_in_store(read->directory, read->name, read->number, &size);
+    if (fd < 0)
+        return errno == ENOENT ? READ_GONE : open_may_succeed_later(errno) ? READ_LATE : READ_REFUSED;
+    ssize_t result;
+    do
+        result = pread(fd, out, read->size, (off_t)read->offset);
+    while (result < 0 && errno == EINTR);
+    close(fd);
+    *left = size > read->offset ? size - read->offset : 0;
+    *got = result > 0 ? (size_t)result : 0;
+    return *got >= read->needed ? READ_DONE : READ_FAILED;
 }
 
 /* ---- the folder -------------------------------------------------------------------------------- */
@@ -225,7 +230,7 @@ static void add_file(Store *store, const char *name, bool system, StoredFound *f
     read_file(store, fd, &file, found);
     close(fd);
     found->records += file.entry_count;
-    if (file.table == 0 && !system) {
+    if (!file.has_table && !system) {
         found->without_table++;
         found->work |= found->without_table > MANY_FILES;
     }
@@ -310,21 +315,18 @@ static void read_again(Store *store)
     pthread_mutex_unlock(&stored->mutex);
 }
 
-bool index_read_again(Store *store, uint64_t *give_up)
+bool index_read_again(Store *store)
 {
     Stored *stored = &store->stored;
     pthread_mutex_lock(&stored->mutex);
     bool mine = !stored->reading;
     stored->reading = true;
-    struct timespec deadline = deadline_at(mine ? 0 : read_deadline(store->run, give_up));
-    int waited = 0;
-    while (!mine && stored->reading && waited == 0)
-        waited = pthread_cond_timedwait(&stored->given, &stored->mutex, &deadline);
+    while (!mine && stored->reading)
+        pthread_cond_wait(&stored->given, &stored->mutex);
     pthread_mutex_unlock(&stored->mutex);
-    if (!mine)
-        return waited == 0;
-    read_again(store);
-    return !atomic_load(&stored->behind);
+    if (mine)
+        read_again(store);
+    return !mine || !atomic_load(&stored->behind);
 }
 
 void index_tell_damage(Store *store, uint32_t file, enum ReadResult result)
@@ -372,14 +374,10 @@ Place place_of(uint32_t file, uint64_t offset)
 
 static void add_place(Places *out, Place place)
 {
-    if (out->count == out->room) {
-        size_t room = out->room ? 2 * out->room : 16;
-        Place *more = realloc(out->places, room * sizeof *more);
-        if (!more)
-            return;
-        out->places = more;
-        out->room = room;
-    }
+    Place *places = with_room(out->places, out->count, sizeof place);
+    if (!places)
+        return;
+    out->places = places;
     out->places[out->count++] = place;
 }
 
@@ -405,64 +403,11 @@ static void take_equal(Places *out, uint32_t file, const TableEntry *entries, si
             add_place(out, place_of(file, entries[i].offset));
 }
 
-#define PAGE_ENTRIES 256
-
-/* Fingerprints are hashes, so a fingerprint's value says where in the table it stands, give or take a page. */
-static enum ReadResult find_in_file(const Store *store, const StoredFile *file, uint32_t number, uint64_t fingerprint,
-                                    Places *out, uint64_t *give_up)
-{
-    TableEntry page[PAGE_ENTRIES];
-    StoreRead read = index_read_of(&store->stored, file);
-    enum ReadResult result = READ_DONE;
-    uint64_t low = 0, high = file->entry_count;
-    uint64_t at = (uint64_t)((unsigned __int128)fingerprint * high >> 64);
-    while (result == READ_DONE && low < high) {
-        uint64_t first = at < low + PAGE_ENTRIES / 2 ? low : at - PAGE_ENTRIES / 2;
-        size_t entries = high - first < PAGE_ENTRIES ? (size_t)(high - first) : PAGE_ENTRIES, got;
-        uint64_t left;
-        read.size = read.needed = entries * sizeof *page;
-        read.offset = file->table + first * sizeof *page;
-        result = patient_read(store->run, &read, page, give_up, &got, &left);
-        if (result != READ_DONE)
-            break;
-        uint64_t least = page[0].fingerprint, most = page[entries - 1].fingerprint;
-        if (least >= fingerprint && first > low) {
-            if (least > fingerprint)
-                high = first;
-            at = least > fingerprint ? low + (high - low) / 2 : first; /* equal ones may precede the page */
-            continue;
-        }
-        if (most >= fingerprint)
-            take_equal(out, number, page, entries, fingerprint);
-        if (most > fingerprint)
-            break;
-        low = first + entries;
-        at = most < fingerprint ? low + (high - low) / 2 : low;
-    }
-    return result;
-}
-
-/* Stored::mutex is not held while the disk is read. */
-enum ReadResult index_look_up(Store *store, uint64_t fingerprint, Places *out, uint64_t *give_up)
+void index_look_up(Store *store, uint64_t fingerprint, Places *out)
 {
     Stored *stored = &store->stored;
-    enum ReadResult worst = READ_DONE;
-    uint32_t count = 1;
-    for (uint32_t i = 0; i < count; i++) {
-        pthread_mutex_lock(&stored->mutex);
-        count = stored->file_count;
-        StoredFile file = i < count ? stored->files[i] : (StoredFile){0};
-        if (file.entries)
-            take_equal(out, i, file.entries, file.entry_count, fingerprint);
-        pthread_mutex_unlock(&stored->mutex);
-        enum ReadResult result = READ_DONE;
-        if (!file.entries && file.entry_count > 0)
-            result = find_in_file(store, &file, i, fingerprint, out, give_up);
-        if (result == READ_GONE)
-            index_forget_file(stored, i);
-        else
-            index_tell_damage(store, i, result);
-        worst = result > worst ? result : worst;
-    }
-    return worst;
+    pthread_mutex_lock(&stored->mutex);
+    for (uint32_t i = 0; i < stored->file_count; i++)
+        take_equal(out, i, stored->files[i].entries, stored->files[i].entry_count, fingerprint);
+    pthread_mutex_unlock(&stored->mutex);
 }

@@ -13,15 +13,11 @@ static void add_entries(Verdicts *verdicts, const uint8_t *data, uint64_t size)
     size_t more = size / sizeof(VerdictEntry), needed = verdicts->count + more;
     if (size % sizeof(VerdictEntry) != 0 || needed > MOST_ENTRIES)
         return;
-    if (needed > verdicts->room) {
-        VerdictEntry *entries = realloc(verdicts->entries, needed * sizeof *entries);
-        if (!entries)
-            return;
-        verdicts->entries = entries;
-        verdicts->room = needed;
-    }
-    if (more > 0)
-        memcpy(verdicts->entries + verdicts->count, data, more * sizeof(VerdictEntry));
+    VerdictEntry *entries = more > 0 ? realloc(verdicts->entries, needed * sizeof *entries) : NULL;
+    if (!entries)
+        return;
+    verdicts->entries = entries;
+    memcpy(verdicts->entries + verdicts->count, data, more * sizeof(VerdictEntry));
     verdicts->count = needed;
 }
 

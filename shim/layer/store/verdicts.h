@@ -38,7 +38,7 @@ _Static_assert(sizeof(VerdictEntry) == 40, "verdicts.ENTRY");
 /* All zero: nothing is decided. */
 typedef struct Verdicts {
     VerdictEntry *entries;
-    size_t count, room;
+    size_t count;
     bool undecided; /* verdicts_settle: policy should watch this run, because it may end a trial or clear evidence */
 } Verdicts;
 

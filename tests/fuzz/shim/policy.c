@@ -151,11 +151,6 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
     return NULL;
 }
 
-void mailbox_measure(PylayerActivity *out)
-{
-    out->queued = 0;
-}
-
 int32_t mailbox_answer(PylayerMessage *message)
 {
     (void)message;
