@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 #: of 4 KB of data 208, with that of 64 KB 912. So there is room for 16,384 times 64 KB of data.
 MAX_RECORDS = 1 << 15
 MAX_BYTES = 16 << 20
-#: In a history that has reached half of that, data that is used is dated again after this time, so that it stays.
-RENEW_SECONDS = 24 * 3600
 #: More files than these are combined into one.
 MAX_FILES = 8
 
@@ -120,11 +118,6 @@ class History:
         known = self.known.get(digest)
         return known is not None and known.size == size and (self._takes_passed or not known.flags & PASSED)
 
-    def may_lose(self, known: Attestation) -> bool:
-        """Returns whether ``compact`` may soon delete the record as one of the oldest."""
-        is_large = len(self.known) > MAX_RECORDS // 2 or self.bytes > MAX_BYTES // 2
-        return is_large and time.time() - date_of(known.time) > RENEW_SECONDS
-
 
 def read_attestations(
     path: str,
@@ -210,11 +203,8 @@ class Attestations:
 
     def note_pass(self, data_digest: bytes, size: int, slot: int) -> None:
         """Records that the application passed this data, and nothing was known against it. Raises OSError."""
-        known = self.history.known.get(data_digest)
-        if known is None or self.history.may_lose(known):
-            self._append(
-                Attestation(data_digest, size, int(time.time()), slot, PASSED if known is None else known.flags)
-            )
+        if data_digest not in self.history.known:
+            self._append(Attestation(data_digest, size, int(time.time()), slot, PASSED))
 
     def compact(self) -> None:
         """Combines the files whose writers have ended into one that has the newest attestations. Raises OSError."""

@@ -204,25 +204,6 @@ def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPat
     assert known(session, blob(5000, seed=29)[:-1]) == "altered"
 
 
-def test_what_runs_use_stays(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old data that the program still loads outlives newer data that it does not load. Its damaged copies are still
-    recognised."""
-    monkeypatch.setattr(cache_history, "MAX_RECORDS", 10)
-    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
-    monkeypatch.setattr("time.time", iter(range(10**6, 10**9, cache_history.RENEW_SECONDS // 4)).__next__)
-    old = blob(5000)
-    read(make(), old)
-    for number in range(30):
-        session = make()
-        assert passes(session, old) == "attested"
-        read(session, blob(5000, seed=100 + number))
-        end(session)
-    session = make()
-    assert known(session, blob(5000, seed=100)) == "unknown"
-    assert known(session, old) == "attested"
-    assert known(session, old[:-1]) == "altered"
-
-
 def test_what_cannot_be_read_is_not_deleted(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Combining files leaves one of a newer version and one whose data the disk does not give: nobody knows what is in
     them."""
