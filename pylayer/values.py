@@ -24,7 +24,6 @@ CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_BINARIES)
 VERDICT_PASS, VERDICT_EMPTY = 1, 2
 
 CELL_EMPTY = 1
-READS_NOTHING, READS_PROGRAM, READS_ALL = 0, 1, 2
 
 #: What a Cell holds: data of a VkPipelineCache, all binaries of one pipeline, or no data, only facts of a creation.
 UNIT_CELL, UNIT_BINARIES, UNIT_NONE = 0, 1, 2
@@ -180,6 +179,15 @@ class Plan(Value):
     tell_creations: bool = False
 
 
+class Kept(Value):
+    """What the layer needs to read a device's folder of the store by itself (PylayerKept)."""
+
+    header: bytes
+    reads_all: bool
+    reason: str
+    sentinel_outside: bool
+
+
 class CacheData(Value):
     """Data that the program gave to vkCreatePipelineCache, of which ``header`` holds at most 32 bytes, or that it got
     from vkGetPipelineCacheData.
@@ -270,9 +278,10 @@ class DeviceState(Value):
     ``binaries``: pipelineBinaries is enabled, by the program or by the layer. ``driver_cache_off``: the driver's own
     cache is switched off.
 
-    ``reads_store``: the layer itself reads the stored cells, ``stored_cells`` of them, and has made the crash
-    sentinel's file. ``used_recently``: a run said within a day which pipelines it used. ``off_by``: the type of the
-    verdict by which the layer is off, or 0. ``records_state``: what the program creates is recorded.
+    ``reads_store``: the layer has read the device's folder of the store, with ``stored_cells`` pipelines, and watches
+    for crashes. ``used_recently``: a run said within a day which pipelines it used. ``off_by``: the type of the verdict
+    by which the layer is off, or 0. ``records_state``: what the program creates is recorded. ``run_name``: of the run
+    that the layer has begun to record; empty if it has not.
     """
 
     binaries: bool
@@ -283,5 +292,6 @@ class DeviceState(Value):
     off_by: int
     reads_store: bool
     records_state: bool
+    run_name: str
     stored_cells: int
     used_recently: bool

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 31
+#define PYLAYER_BOUNDARY_VERSION 32
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -76,7 +76,7 @@ enum PylayerPipelineKind {
 
 enum PylayerMessageType {
     PYLAYER_MSG_PLAN_DEVICE = 1,    /* request: device -> plan */
-    PYLAYER_MSG_DEVICE_CREATED = 2, /* event: created */
+    PYLAYER_MSG_DEVICE_CREATED = 2, /* request: created; policy calls open_store. An event if it need not */
     PYLAYER_MSG_ADMIT_CACHE = 3,    /* request: cache -> verdict; an event if the plan sets report_caches */
     PYLAYER_MSG_CACHE_USED = 4,     /* event: cache; the program read it, or the driver failed on data that passed */
     PYLAYER_MSG_CELL = 5,           /* event: cell */
@@ -146,20 +146,15 @@ typedef struct PylayerPlan {
     uint8_t record_state;     /* send STATE messages, what pipelines are made of, in runs that record */
 } PylayerPlan;
 
-/* Whether the layer may read the stored cells itself, so that no pipeline waits for policy. */
-enum PylayerReadsStore {
-    PYLAYER_READS_NOTHING = 0,
-    PYLAYER_READS_PROGRAM = 1, /* this program's files */
-    PYLAYER_READS_ALL = 2,     /* files of all programs */
-};
-
-/* What policy keeps of an answer to PLAN_DEVICE for the next process that asks the same. */
+/* What the layer needs to read a device's folder of the store. Policy keeps it, with an answer to PLAN_DEVICE, for the next
+ * process that asks the same. */
 typedef struct PylayerKept {
     PylayerPlan plan;
-    uint8_t reads_store;      /* PylayerReadsStore */
+    uint8_t reads_all;        /* files of all programs, not only of this one */
     uint8_t sentinel_outside; /* the sentinel's file goes to the runtime directory, because the store is read-only */
-    uint8_t header[PYLAYER_FILE_HEADER_BYTES]; /* of the sentinel's file, for the layer to fill in the process */
-    char reason[PYLAYER_REASON_BYTES];         /* why the device has this carrier, for the run's file */
+    /* Of the sentinel's file, for the layer to fill in the process. Kept ones name no program and no time. */
+    uint8_t header[PYLAYER_FILE_HEADER_BYTES];
+    char reason[PYLAYER_REASON_BYTES]; /* why the device has this carrier, for the run's file */
 } PylayerKept;
 
 typedef struct PylayerDeviceCreated {
@@ -168,7 +163,7 @@ typedef struct PylayerDeviceCreated {
     uint8_t feedback;         /* VkPipelineCreationFeedback can be asked for */
     uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
     uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
-    uint8_t reads_store;      /* the layer reads the stored cells itself, and has made the sentinel's file */
+    uint8_t reads_store;      /* the layer has read the device's folder, obeys its verdicts and watches for crashes */
     uint8_t needs_nothing;    /* policy may see to the device later */
     uint8_t records_state;    /* STATE messages follow */
     uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
@@ -318,8 +313,7 @@ typedef struct PylayerMessage {
 
 /*
  * The crash sentinel: which stored or application data the driver is working on now, and which call that the layer added
- * to what the application asked for it is in. Policy or the layer makes one file for each device in use, and the layer
- * maps it. Whoever finds the file after its process died knows what that process died of.
+ * to what the application asked for it is in. The layer makes and maps one file for each device in use. Whoever finds the file after its process died knows what that process died of.
  * Marks begin at PYLAYER_MARKS_OFFSET. Policy reads them with Python's struct, so do not change the layout alone.
  */
 #define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
@@ -337,7 +331,10 @@ enum PylayerMarkedCall {
     PYLAYER_MARK_PIPELINES = 5,   /* vkCreate*Pipelines with a cache or binaries that contain stored data */
     PYLAYER_MARK_COMPILE = 6,     /* the same, but the driver may compile, which can take seconds */
 
-    /* Calls that the layer adds, without stored data. call_off names what becomes of a kind without them. */
+    /* Calls that the layer adds, without stored data. After a death in one, later processes do not make it for that kind of
+     * pipeline. Without KEY, BINARIES, BINARY_DATA or CAPTURE a pipeline is created with cells; without PROBE, CELL or
+     * CELL_MERGE as the application asked, and not kept. Without COPY the application's caches are not seeded, without
+     * IDENTIFIER fingerprints use the shaders' code. */
     PYLAYER_MARK_KEY = 7,         /* vkGetPipelineKeyKHR */
     PYLAYER_MARK_BINARIES = 8,    /* vkCreatePipelineBinariesKHR, to read the binaries of a pipeline */
     PYLAYER_MARK_BINARY_DATA = 9, /* vkGetPipelineBinaryDataKHR */
@@ -381,7 +378,6 @@ typedef struct PylayerCounters {
     uint64_t hit_ns;           /* as creation feedback reports it */
     uint64_t compile_ns;
     uint64_t plain_ns;
-    uint64_t load_wait_ns;         /* waits of pipeline creations for the load of the store */
     uint64_t load_failed;          /* records that the driver refused as initial data */
     uint64_t fingerprints_dropped; /* creations whose fingerprint was dropped because the set was full */
     uint64_t binary_hits;          /* hits that were created from binaries */
@@ -438,31 +434,13 @@ typedef struct PylayerShim {
     /* Ends the ownership of a message. An unanswered request is answered with what its message holds. */
     void (*release)(PylayerMessage *message);
 
-    /* Merges count records of sizes[i] bytes at base+offsets[i], with PYLAYER_DIGEST_BYTES of digests and one of
-     * fingerprints each, into the device's cache before it returns. */
-    int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                            const uint8_t *digests, const uint64_t *fingerprints, uint64_t count);
-    /* Ends the load: pipeline creations stop waiting for it. Returns how many records the driver took. */
-    int64_t (*load_done)(uint64_t device);
-    /* Copies count binaries records, laid out as in load_records, into the device's index before it returns. Call
-     * it before the load's load_done. Skips what is not a binaries record, and what was stored under another global key.
-     * Returns how many it took. */
-    int64_t (*load_binaries)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                             uint64_t count);
+    /* Reads the device's folder, as policy found it: what processes died over is in these verdicts (verdicts.ENTRY), which
+     * add to those in the folder. Makes the crash sentinel. Call it while the program waits in DEVICE_CREATED, or for a
+     * device that keeps nothing. Fills in what is in force then. */
+    int32_t (*open_store)(uint64_t device, const PylayerKept *kept, const uint8_t *verdicts, uint64_t size,
+                          PylayerDeviceCreated *out);
     /* Copies the digests of what the application read of its binaries. Returns how many it took. */
     int64_t (*load_attested)(uint64_t device, const PylayerAttested *attested, uint64_t count);
-    /* Maps the crash sentinel, PYLAYER_LIVE_BYTES of an open file. The descriptor stays the caller's. Call it
-     * before any load. Returns -2 if a write to a mapped page of this file system may raise SIGBUS when the disk is
-     * full. */
-    int32_t (*watch)(uint64_t device, int32_t fd);
-    /* Pipelines with these fingerprints (ascending), and pipelines of unknown fingerprint whose kind is in the bit
-     * mask, are created without any stored data. Call it once, before the first load_records. */
-    int32_t (*suspect)(uint64_t device, const uint64_t *fingerprints, uint64_t count, uint32_t kinds);
-    /* The layer no longer adds this call (PylayerMarkedCall) for pipelines of this kind:
-     * KEY, BINARIES, BINARY_DATA, CAPTURE: they are created with cells. PROBE, CELL, CELL_MERGE: they are created as the
-     * application asked, and not kept. Without a kind, COPY: caches of the application are not seeded. IDENTIFIER:
-     * fingerprints use the shaders' code. */
-    int32_t (*call_off)(uint64_t device, int32_t call, int32_t kind);
     /* From now on the device creates everything as if the layer were not there. */
     int32_t (*switch_off)(uint64_t device);
     int32_t (*counters)(uint64_t device, PylayerCounters *out);

@@ -69,7 +69,7 @@ class LiveRun:
         line = self._follower.line
         seen = sum(len(times) for times, *_ in line.presents.values())
         for event in self._follower.new():
-            if event.type in late_frames.HOLDS_UP:
+            if event.type == "pipeline":
                 self._events.append(event)
             if event.may_be_compile:
                 own = figures.pipeline(event, self.run.started_ns, line)

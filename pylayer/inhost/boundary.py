@@ -15,6 +15,7 @@ from ..values import (
     Cell,
     DeviceFacts,
     DeviceState,
+    Kept,
     Plan,
     Program,
     Recorded,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from ..store.folder import Batch
     from ..values import Value
 
     T = TypeVar("T", bound=Value)
@@ -108,18 +108,12 @@ class Message:
         """PLAN_DEVICE: the layer found a kept plan, so nobody waits for an answer."""
         return bool(self._c.kept)
 
-    def plan_to_keep(
-        self, for_all_programs: bool, reads_store: int, sentinel_outside: bool, header: bytes, reason: str
-    ) -> tuple[str, bytes] | None:
-        """Returns the file name and bytes of what is kept of an answered PLAN_DEVICE (PylayerKept). None if it cannot
-        be kept."""
-        c = self._c
-        name = _text(c.general_plan_name if for_all_programs else c.plan_name)
-        kept = ffi.new("PylayerKept *")
-        kept.plan = c.plan
-        kept.reads_store, kept.sentinel_outside, kept.header = reads_store, sentinel_outside, header
-        kept.reason = reason.encode()[: lib.PYLAYER_REASON_BYTES - 1]
-        return (name, bytes(ffi.buffer(kept))) if name else None
+    def plan_to_keep(self, for_all_programs: bool, kept: Kept) -> tuple[str, bytes] | None:
+        """Returns the file name and bytes of what is kept of an answered PLAN_DEVICE. None if it cannot be kept."""
+        name = _text(self._c.general_plan_name if for_all_programs else self._c.plan_name)
+        c = _kept(kept)
+        c.plan = self._c.plan
+        return (name, bytes(ffi.buffer(c))) if name else None
 
     def damaged_file(self) -> str:
         """Returns the name of the file that STORE_DAMAGED is about."""
@@ -137,10 +131,9 @@ class Message:
         """Returns the outcome of a plan, from DEVICE_CREATED."""
         return _plain(DeviceState, self._c.created)
 
-    @property
-    def run_name(self) -> str:
-        """The name of the run that the layer has begun to record, from DEVICE_CREATED; empty if it has not."""
-        return _text(self._c.created.run_name)
+    def answer(self) -> None:
+        """int32_t answer(PylayerMessage *): vkCreateDevice need not wait any longer."""
+        _shim.answer(self._c)
 
     def cache_data(self) -> CacheData:
         """Returns what ADMIT_CACHE or CACHE_USED says of data."""
@@ -191,35 +184,20 @@ def is_open() -> bool:
     return bool(_shim.is_open())
 
 
-def load_records(device: int, batch: Batch) -> bool:
-    """int64_t load_records(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    const uint8_t *digests, const uint64_t *fingerprints, uint64_t count): merges a batch's records into the layer's
-    cache. Returns False if the device is gone."""
-    done = _shim.load_records(
-        device,
-        ffi.from_buffer("uint8_t[]", batch.data),
-        ffi.new("uint64_t[]", batch.offsets),
-        ffi.new("uint64_t[]", batch.sizes),
-        ffi.from_buffer("uint8_t[]", b"".join(batch.digests)),
-        ffi.new("uint64_t[]", batch.fingerprints),
-        len(batch.offsets),
-    )
-    return bool(done == 0)
+def _kept(kept: Kept) -> Any:
+    c = ffi.new("PylayerKept *")
+    c.reads_all, c.sentinel_outside, c.header = kept.reads_all, kept.sentinel_outside, kept.header
+    c.reason = kept.reason.encode()[: lib.PYLAYER_REASON_BYTES - 1]
+    return c
 
 
-def load_done(device: int) -> int:
-    """int64_t load_done(uint64_t device): ends the load. Returns how many records the driver took, or -1 if the device
-    is gone."""
-    return int(_shim.load_done(device))
-
-
-def load_binaries(device: int, batch: Batch) -> int:
-    """int64_t load_binaries(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    uint64_t count): copies a batch's binaries records of the driver's global key into the device's index. Returns how
-    many it took, or -1 if the device is gone. Call it before ``load_done``."""
-    data, offsets = ffi.from_buffer("uint8_t[]", batch.data), ffi.new("uint64_t[]", batch.binary_offsets)
-    sizes = ffi.new("uint64_t[]", batch.binary_sizes)
-    return int(_shim.load_binaries(device, data, offsets, sizes, len(sizes)))
+def open_store(device: int, kept: Kept, verdicts: bytes) -> DeviceState | None:
+    """int32_t open_store(uint64_t, const PylayerKept *, const uint8_t *verdicts, uint64_t size, PylayerDeviceCreated
+    *): the layer reads the device's folder and obeys these verdicts. Returns what is in force then; None if it is too
+    late or the device is gone."""
+    out = ffi.new("PylayerDeviceCreated *")
+    opened = _shim.open_store(device, _kept(kept), ffi.from_buffer("uint8_t[]", verdicts), len(verdicts), out)
+    return _plain(DeviceState, out) if opened == 0 else None
 
 
 def load_attested(device: int, attested: Sequence[Attested]) -> int:
@@ -234,25 +212,6 @@ def load_attested(device: int, attested: Sequence[Attested]) -> int:
         c.size = one.size
         c.global_key = one.global_key
     return int(_shim.load_attested(device, array, len(attested)))
-
-
-def watch(device: int, descriptor: int) -> int:
-    """int32_t watch(uint64_t device, int32_t fd): maps the crash sentinel. Returns 0, or -2 if the file system is
-    unfit."""
-    return int(_shim.watch(device, descriptor))
-
-
-def suspect(device: int, fingerprints: Sequence[int], kinds: int) -> bool:
-    """int32_t suspect(uint64_t, const uint64_t *fingerprints, uint64_t count, uint32_t kinds): the layer creates
-    pipelines with these fingerprints (in ascending order) without stored data, and those without a fingerprint whose
-    kind is in the bit mask ``kinds``."""
-    return bool(_shim.suspect(device, ffi.new("uint64_t[]", fingerprints), len(fingerprints), kinds) == 0)
-
-
-def call_off(device: int, call: int, kind: int) -> None:
-    """int32_t call_off(uint64_t device, int32_t call, int32_t kind): the layer no longer adds this call
-    (PylayerMarkedCall) for this pipeline kind."""
-    _shim.call_off(device, call, kind)
 
 
 def switch_off(device: int) -> None:

@@ -19,13 +19,9 @@ from ..values import (
     CARRIER_CELLS,
     CARRIER_NAMES,
     CARRIER_OFF,
-    CARRIERS_THAT_KEEP,
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
-    READS_ALL,
-    READS_NOTHING,
-    READS_PROGRAM,
     UNIT_NONE,
     VERDICT_EMPTY,
 )
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..values import Cell, DeviceFacts, Plan, Program
-    from .loading import StoreLoad
     from .maintaining import Maintaining
     from .session import DeviceSession
     from .user_class import UserClass
@@ -67,8 +62,6 @@ class Host:
         self.document: dict[str, Any] = {}
         self.policy = Policy()
         self.sessions: dict[int, DeviceSession] = {}
-        #: Loads in progress, by the device's serial number.
-        self.loading: dict[int, StoreLoad] = {}
         #: The user's policy class. None until it is first imported or called.
         self.user_class: UserClass | None = None
         #: What the statistics of runs say about that class. Empty without one.
@@ -151,8 +144,7 @@ class Host:
         )
 
     def plan_device(self, message: boundary.Message) -> None:
-        """PLAN_DEVICE: answers with the plan first, then makes the session. The store is read afterwards, while the
-        driver creates the device."""
+        """PLAN_DEVICE: answers with the plan first, then makes the session while the driver creates the device."""
         program = message.program(self.executable)
         facts = message.device_facts()
         if self._is_skipped(message, program):
@@ -178,14 +170,11 @@ class Host:
         session.policy = self.policy_facts
         carrier, reason = choose_carrier(wanted, facts)
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
-        session.load.layer_may_read = message.kept and session.layer_may_read
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
             self._keep_plan(message, session)  # also if it is late: the next run need not wait
         if not in_time:
             return
         self.sessions[message.device] = session
-        if plan.carrier in CARRIERS_THAT_KEEP:
-            self.loading[message.device] = session.load
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
 
@@ -232,12 +221,8 @@ class Host:
     def _keep_plan(self, message: boundary.Message, session: DeviceSession) -> None:
         from ..store import plans
 
-        all_programs = settings.top_setting(self.document, "share") == "all"
-        reads_store = (READS_ALL if all_programs else READS_PROGRAM) if session.layer_may_read else READS_NOTHING
         # Only rules make settings depend on the program.
-        kept = message.plan_to_keep(
-            not self.document.get("rules"), reads_store, session.read_only, session.sentinel_header, session.reason
-        )
+        kept = message.plan_to_keep(not self.document.get("rules"), session.kept())
         if kept is not None and self.root:
             try:
                 plans.keep(self.root, *kept)
@@ -245,29 +230,24 @@ class Host:
                 boundary.log(LOG_DEBUG, f"the plan cannot be kept: {error.strerror or error}")
 
     def device_created(self, message: boundary.Message) -> None:
-        """DEVICE_CREATED: takes the carrier in force, and lets the load hand over records."""
+        """DEVICE_CREATED: has the layer read the store if it has not, and takes the carrier in force. The program may
+        wait for that."""
         session = self.sessions.get(message.device)
         if session is None:  # plan_device failed after the plan was answered
             boundary.switch_off(message.device)
             return
         session.state = message.device_state()
-        if session.state.off_by:
-            session.obeyed_by_layer(session.state.off_by)
-        if session.state.reads_store:
-            self.loading.pop(message.device, None)
-            session.load.leave_to_layer(session.state)
-        elif session.needs_watching:
-            self._guard(session.watch)
-        loading = self.loading.get(message.device)
-        if session.state.carrier != session.carrier_planned and not session.off_by_verdict:
+        if session.state.carrier != session.carrier_planned and not session.state.off_by:
             binaries = session.carrier_planned == CARRIER_BINARIES and session.state.cache_control
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
             session.reason = f"{feature} could not be enabled"
+        self._guard(session.open_store)
+        message.answer()
         if session.run_log is not None:
-            if message.run_name:
-                session.run_log.name = message.run_name
+            if session.state.run_name:
+                session.run_log.name = session.state.run_name
             session.run_log.feedback = session.state.feedback
-            self._unrecorded |= not message.run_name
+            self._unrecorded |= not session.state.run_name
             session.run_log.device_created(message.sent_ns, session.state.carrier, session.reason)
         boundary.log(
             LOG_INFO,
@@ -278,10 +258,6 @@ class Host:
             program=session.program.name,
             identity=session.identity.name,
         )
-        if loading is not None:
-            loading.device_exists = True
-            if session.state.carrier == CARRIER_OFF:
-                self.loading.pop(message.device)
         self._ask("device_created", session.program, session.facts, session.state)
 
     def admit_cache(self, message: boundary.Message) -> None:
@@ -344,7 +320,7 @@ class Host:
         """STORE_DAMAGED: the layer could not use all of a file that it reads itself."""
         session = self.sessions.get(message.device)
         if session is not None:
-            session.load.verify_file(message.damaged_file())
+            session.found.verify_file(message.damaged_file())
 
     def records(self, first: boundary.Message) -> boundary.Message | None:
         """Stores successive messages of one device that bring data, each kind with one write. Returns the message that
@@ -414,8 +390,6 @@ class Host:
             self._flush_process(message)
             return
         session = self.sessions.pop(message.device, None)
-        if self.loading.pop(message.device, None) is not None:
-            boundary.load_done(message.device)  # releases the memory that was published last
         if session is None:
             return
         try:
@@ -477,13 +451,6 @@ class Host:
             return False
         self._judge()
         return True
-
-    def _step_loading(self, stepped: list[bool]) -> None:
-        for serial, loading in list(self.loading.items()):
-            stepped.append(loading.step())
-            if loading.finished:
-                self.sessions[serial].load_finished()
-                del self.loading[serial]
 
     def _idle(self) -> None:
         """Writes statistics and starts maintenance, after a quiet time or SETTLE_INTERVAL_NS."""
@@ -548,13 +515,8 @@ class Host:
             if waited_in_vain and timeout < 0 and self.sessions:  # a pipeline was created
                 self._dirty, self._settled = True, False
             busy = False
-            if self.loading:
-                stepped: list[bool] = []
-                if not self._guard(self._step_loading, stepped):
-                    self._abandon_loads()
-                busy = any(stepped)
             maintaining = self._maintaining
-            if message is None and not busy and not self.loading and maintaining is not None and maintaining.has_work:
+            if message is None and maintaining is not None and maintaining.has_work:
                 if not self._guard(maintaining.step):
                     maintaining.abandon()
                 busy = maintaining.has_work
@@ -564,18 +526,9 @@ class Host:
             elif (
                 waited_in_vain
                 or now - self._last_statistics > STATISTICS_INTERVAL_NS
-                or (self._unrecorded and not busy and not self.loading)
+                or (self._unrecorded and not busy)
             ):
                 self._guard(self._write_statistics)
-
-    def _abandon_loads(self) -> None:
-        """Abandons all loads, so that a store that cannot be read does not keep the program waiting. If a device does
-        not exist yet, the layer is told once it does."""
-        for serial, loading in list(self.loading.items()):
-            loading.abandon()
-            if loading.device_exists:
-                del self.loading[serial]
-                boundary.load_done(serial)
 
 
 #: The methods of ``Message`` that return what a message with data to store brings. ``HANDLERS`` has the other messages.

@@ -9,7 +9,6 @@ from ..common import paths
 from ..store import deaths, verdict_files, verdict_words
 from ..store import verdicts as policy
 from ..store.verdicts import (
-    ADDED_CALL,
     APPLICATION,
     EMPTY_CELLS,
     KIND,
@@ -88,12 +87,15 @@ class Learning:
                 )
         return self._known
 
-    @property
-    def calls_off(self) -> list[tuple[int, int]]:
-        """Calls that the layer must not add, and for which kinds."""
-        _ = self.known
+    def in_force(self) -> bytes:
+        """Returns the entries of all verdicts in force on the program and on every program, for the layer."""
+        known = self.known
         assert self._calls is not None
-        return [(one.subject, one.kind) for known in (self._calls, self.known) for one in known.in_force(ADDED_CALL)]
+        return b"".join([one.pack() for each in (known, self._calls) for one in each.in_force(*policy.TABLE)])
+
+    def count(self, type: int) -> int:
+        """Returns how many verdicts of a type are in force, as far as this run has looked."""
+        return len(self._known.in_force(type)) if self._known is not None else 0
 
     # ---- decisions -------------------------------------------------------------------------------
 
@@ -197,10 +199,3 @@ class Learning:
         now = time.time()
         known = self.known.entries.values()
         return any(one.is_pending(now) or one.is_on_trial(now) for one in known)
-
-    @property
-    def off(self) -> Verdict | None:
-        """The verdict by which the layer is off for the program; None if it is on."""
-        off = self.known.off
-        # Binaries do not need a VkPipelineCache.
-        return None if off is not None and off.type == STUB and self._device.has_binaries else off

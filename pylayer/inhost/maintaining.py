@@ -97,5 +97,5 @@ class Maintaining:
         if not _adds_to_store(session):
             return _prune_runs(session.folder.root)
         return maintain(
-            session.folder, session.load.loaded.damage, self._limits, lambda text: self._log(LOG_INFO, text), at_exit
+            session.folder, session.found.damage, self._limits, lambda text: self._log(LOG_INFO, text), at_exit
         )

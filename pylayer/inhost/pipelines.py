@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .device import Device
     from .journal_writer import JournalWriter
     from .learning import Learning
-    from .loading import StoreLoad
 
 #: The cell of a deferred operation is stored once for each of its pipelines if that takes no more bytes.
 NAMED_BYTES = 1 << 20
@@ -34,9 +33,8 @@ def _names(cell: Cell) -> list[int]:
 class Pipelines:
     """Owns what this run stored, and what the run learnt about the driver from its cells."""
 
-    def __init__(self, device: Device, load: StoreLoad, writer: JournalWriter, learning: Learning) -> None:
+    def __init__(self, device: Device, writer: JournalWriter, learning: Learning) -> None:
         self._device = device
-        self._load = load
         self._writer = writer
         self._learning = learning
         self.stored_records = 0
@@ -45,6 +43,8 @@ class Pipelines:
         self.duplicates = 0
         self._stored: set[tuple[bytes, int]] = set()
         self._uses_written: set[int] = set()
+        #: When this run last recorded uses.
+        self._used_at = 0.0
 
     # ---- cells and binaries ----------------------------------------------------------------------
 
@@ -56,14 +56,10 @@ class Pipelines:
             return []
         self._learning.full_cell()
         digest = xxhash.xxh3_128_digest(cell.data)
-        # Fingerprints tell pipelines apart that the driver does not, and a later run looks for each of them.
-        names = [name for name in _names(cell) if (digest, name) not in self._load.loaded.records]
-        if not names:
-            self.duplicates += 1
-            return []
         if not self._learning.allows(cell, digest):
             return []
-        names = [name for name in names if (digest, name) not in self._stored]
+        # Fingerprints tell pipelines apart that the driver does not, and a later run looks for each of them.
+        names = [name for name in _names(cell) if (digest, name) not in self._stored]
         if not names:  # two threads compiled the same pipeline at once
             self.duplicates += 1
             return []
@@ -95,10 +91,10 @@ class Pipelines:
     def _empty_cell(self, cell: Cell) -> None:
         """Counts an empty cell as evidence of a stub. A linked pipeline or a library may rightly add nothing to a cell,
         and so may a single whole pipeline. Devices with binaries are no evidence."""
-        loaded = self._load.loaded
-        if self._device.has_binaries or cell.kind not in KINDS_THAT_COMPILE or not self._device.keeps:
+        state = self._device.state
+        if self._device.has_binaries or cell.kind not in KINDS_THAT_COMPILE or state is None or not self._device.keeps:
             return
-        if not (loaded.records or loaded.stored_cells) and self._learning.empty_cell():
+        if not state.stored_cells and self._learning.empty_cell():
             reason = "this driver's VkPipelineCache keeps nothing, so nothing can be stored"
             self._device.switch_off(reason)
             self._device.log(LOG_INFO, f"{self._device.facts.device_name}: {reason}; the layer is off for it")
@@ -108,8 +104,8 @@ class Pipelines:
     def write_uses(self) -> None:
         """Records which pipelines this run created, except those recorded by any run within a day
         (store/recency.py)."""
-        device, loaded = self._device, self._load.loaded
-        if device.folder is None or not device.keeps:
+        device = self._device
+        if device.folder is None or device.state is None or not device.keeps:
             return
         if self._writer.paused or device.read_only:
             return
@@ -117,15 +113,14 @@ class Pipelines:
         if not seen:
             return
         fingerprints = {int.from_bytes(seen[at : at + 8], sys.byteorder) for at in range(0, len(seen), 8)}
-        new = sorted(fingerprints - self._uses_written - loaded.used.keys())
-        now = int(time.time())
-        marked = now - loaded.last_run < RECENT_SECONDS
-        if not new and marked:
+        new = sorted(fingerprints - self._uses_written)
+        now = time.time()
+        if not new and (device.state.used_recently or now - self._used_at < RECENT_SECONDS):
             return
         try:
-            self._writer.append(used_parts(new, now))
+            self._writer.append(used_parts(new, int(now)))
         except OSError as error:  # the store cannot be written to: only the order of eviction suffers
             device.log(LOG_DEBUG, f"uses cannot be recorded: {error.strerror or error}")
             return
         self._uses_written.update(new)
-        loaded.last_run = now
+        self._used_at = now

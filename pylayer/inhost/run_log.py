@@ -156,11 +156,6 @@ class RunLog:
         self._cache_wait_ns += took
         self._timeline.add(Event("cache", sent_ns, took, outcome, number=slot, value=size, text=reason))
 
-    def loaded(self, records: int, size: int) -> None:
-        """Records the end of the load: how many records the driver took, and the bytes loaded."""
-        now = time.monotonic_ns()
-        self._timeline.add(Event("load", self.planned_ns, now - self.planned_ns, number=records, value=size))
-
     def device_created(self, sent_ns: int, carrier: int, reason: str) -> None:
         """Records that the device exists, with its carrier."""
         took = max(sent_ns - self.planned_ns, 0)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from ..common.files import remove
 from ..store import format, sentinel
-from ..store.verdict_words import sentence
-from ..store.verdicts import KIND, PIPELINE, RECORD, TABLE, changing_variable
-from ..values import CARRIER_CELLS, CARRIER_NAMES, LOG_DEBUG, LOG_WARN
+from ..store.verdicts import RECORD, TABLE
+from ..values import CARRIER_NAMES, LOG_INFO, LOG_WARN, Kept
 from .application_binaries import ApplicationBinaries
 from .application_caches import ApplicationCaches
 from .device import Device
+from .found_damage import FoundDamage
 from .journal_writer import JournalWriter
 from .learning import Learning
-from .loading import StoreLoad
 from .pipelines import Pipelines
 from .recording import Recording
 from .run_log import RunLog, described
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from ..store.format import Damage
     from ..values import DeviceFacts, Program
 
 #: Counters that are logged as soon as they are not zero, with the text of the line.
@@ -52,10 +49,7 @@ class DeviceSession(Device):
         super().__init__(commands, serial, program, facts, root, settings)
         #: What the statistics say about the user's policy class, which is updated in place.
         self.policy: dict[str, Any] = {}
-        #: The carrier is off because of a verdict.
-        self.off_by_verdict = False
-        #: Path of the crash sentinel, if policy made it. With a read-only store it is in the runtime directory.
-        self._sentinel: str | None = None
+        self._reads_all = share == "all"
         #: Bytes that this run had stored when maintenance was last requested. None if it was not requested yet.
         self.maintained_at: int | None = None
         self.run_log: RunLog | None = None
@@ -65,84 +59,44 @@ class DeviceSession(Device):
         self._warned: set[str] = set()
         self.writer = JournalWriter(self)
         self.learning = Learning(self)
-        self.caches = ApplicationCaches(self, self.writer, self.learning, self._say_damage)
-        self.binaries = ApplicationBinaries(self, self.writer, self._say_damage)
-        self.load = StoreLoad(self, self.writer, self.learning, share == "all")
-        self.pipelines = Pipelines(self, self.load, self.writer, self.learning)
+        self.found = FoundDamage(self, self.writer)
+        self.caches = ApplicationCaches(self, self.writer, self.learning, self.found.say)
+        self.binaries = ApplicationBinaries(self, self.writer, self.found.say)
+        self.pipelines = Pipelines(self, self.writer, self.learning)
         self.recording = Recording(self, state_mib << 20)
 
-    def _say_damage(self, damage: list[Damage]) -> None:
-        self.load.say_damage(damage)
+    # ---- the layer reads the store -----------------------------------------------------------------
 
-    def load_finished(self) -> None:
-        """Ends the load after everything was handed over, and records it."""
-        self.load.finish()
-        if self.run_log is not None:
-            self.run_log.loaded(self.load.records, self.load.loaded.bytes)
+    def kept(self, began_ns: int = 0) -> Kept:
+        """Returns what the layer needs to read the store: in this run, which looked for deaths at ``began_ns``, or in
+        later runs of any program."""
+        header = sentinel.header_template(self.identity, self.program_id if began_ns else 0, began_ns)
+        return Kept(header, self._reads_all, self.reason, self.read_only)
 
-    # ---- what the layer does itself ----------------------------------------------------------------
-
-    @property
-    def layer_may_read(self) -> bool:
-        """Whether the layer may read the stored cells itself in later runs."""
-        return self.folder is not None and self.carrier_planned == CARRIER_CELLS
-
-    @property
-    def sentinel_header(self) -> bytes:
-        """The file header of a sentinel of this identity, in which the layer fills in program and process."""
-        return sentinel.header_template(self.identity)
-
-    # ---- crashes ---------------------------------------------------------------------------------
-
-    @property
-    def needs_watching(self) -> bool:
-        """Whether the driver may get data that it did not make in this run."""
-        return self.keeps or self.checks_data
-
-    def watch(self) -> None:
-        """Creates the crash sentinel and has the layer obey the verdicts. Call it when the device exists and before
-        stored data is handed over."""
-        if self.keeps:
-            self._obey_verdicts()
-        run = self.run_log.name if self.run_log is not None else None
-        if self.folder is None:
-            return
-        try:
-            self._sentinel = sentinel.open_sentinel(
-                self.folder,
-                self.program_id,
-                self.program.name,
-                lambda fd: int(self.commands.watch(self.serial, fd)),
-                self.read_only,
-                run,
-                self.learning.looked_ns,
-                changed=bool(changing_variable()),
+    def open_store(self) -> None:
+        """Decides what follows from processes that died, and has the layer read the store. Call it when the device
+        exists. Does nothing if the layer has read it already, or is off, or the driver only gets data of this run."""
+        assert self.state is not None
+        self._note_off(self.state.off_by)
+        if self.folder is not None and (self.keeps or self.checks_data) and not self.state.reads_store:
+            verdicts = self.learning.in_force()
+            self.found.check_folder()
+            opened = self.commands.open_store(self.serial, self.kept(self.learning.looked_ns or 0), verdicts)
+            self.state = self.state if opened is None else opened
+            self._note_off(self.state.off_by)
+        if self.state.reads_store and self.keeps:
+            self.log(
+                LOG_INFO,
+                f"{self.state.stored_cells} stored records for {self.program.name}, read when it creates their "
+                "pipelines",
+                records=self.state.stored_cells,
+                program=self.program.name,
             )
-        except OSError as error:  # the store cannot be written to
-            self.log(LOG_DEBUG, f"the crash sentinel cannot be created: {error.strerror or error}")
 
-    def _obey_verdicts(self) -> None:
-        known, commands = self.learning.known, self.commands
-        off = self.learning.off
-        if off is not None:
-            self.switch_off_by_verdict(sentence([off]))
-            return
-        kinds = known.kinds(KIND)
-        if known.in_force(RECORD, PIPELINE, KIND):
-            commands.suspect(self.serial, known.fingerprints, kinds)
-        for call, kind in self.learning.calls_off:
-            commands.call_off(self.serial, call, kind)
-
-    def obeyed_by_layer(self, type: int) -> None:
-        """Notes that the layer itself obeyed a verdict of this type, by which it is off."""
-        self.off_by_verdict = True
-        self.reason = TABLE[type].effect if type in TABLE else "a verdict"
-
-    def switch_off_by_verdict(self, reason: str) -> None:
-        """Switches the layer off for this device, because of a verdict."""
-        self.off_by_verdict = True
-        self.switch_off(reason)
-        self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer rm --all --blocks switches it on again")
+    def _note_off(self, type: int) -> None:
+        """Notes the type of the verdict by which the layer is off; 0: it is on."""
+        if type:
+            self.reason = TABLE[type].effect if type in TABLE else "a verdict"
 
     # ---- storing ---------------------------------------------------------------------------------
 
@@ -157,8 +111,8 @@ class DeviceSession(Device):
 
     @property
     def wants_maintenance(self) -> bool:
-        """Whether maintenance is due: once after the load, and again each time MAX_JOURNAL_BYTES were stored."""
-        if not self.load.whole:
+        """Whether maintenance is due: once when the store was read, then each time MAX_JOURNAL_BYTES were stored."""
+        if self.state is None or not (self.keeps and self.state.reads_store):
             return False
         stored = self.pipelines.stored_bytes
         return self.maintained_at is None or stored - self.maintained_at >= format.MAX_JOURNAL_BYTES
@@ -186,7 +140,7 @@ class DeviceSession(Device):
 
     def _run_totals(self) -> dict[str, Any]:
         """Returns the keys of a run's file that the session knows (docs/internals/format.md, 'Runs')."""
-        load, pipelines = self.load, self.pipelines
+        pipelines = self.pipelines
         return {
             **described(self.program, self.facts, self.identity),
             "read_only": self.read_only,
@@ -196,20 +150,16 @@ class DeviceSession(Device):
             "refused": self.caches.refused,
             "cache_outcomes": self._cache_outcomes,
             "duplicates": pipelines.duplicates,
-            "loaded_records": load.records + self._totals.get("fetched", 0),
-            "loaded_bytes": load.loaded.bytes + self._totals.get("fetched_bytes", 0),
-            "loaded_binaries": load.indexed,
-            "attested_binaries": self.binaries.attested,
-            "verify_ns": load.verify_ns,
-            "load_ns": load.load_ns,
-            "damaged_records": len(load.loaded.damage),
-            "damage": load.damage_counts(),
+            "loaded_records": self._totals.get("fetched", 0),
+            "loaded_bytes": self._totals.get("fetched_bytes", 0),
+            "damaged_records": len(self.found.damage),
+            "damage": self.found.counts(),
             "mean_compile_ns": self._mean_compile_ns,
             "stored_records": pipelines.stored_records,
             "stored_bytes": pipelines.stored_bytes,
             "write_errors": self.writer.errors,
             "lost_records": pipelines.lost_records,
-            "left_out": self.load.loaded.left_out,
+            "left_out": self.learning.count(RECORD),
             "verdicts": "; ".join(self.learning.told),
             "state_recorded": self.recording.recorded,
             "unrecorded": self.recording.unrecorded,
@@ -229,7 +179,7 @@ class DeviceSession(Device):
     def _mean_compile_ns(self) -> float:
         """Mean time that it had taken to compile one of the loaded pipelines."""
         fetched = self._totals.get("fetched", 0)
-        return self._totals["fetched_compile_ns"] / fetched if fetched else self.load.loaded.mean_create_ns
+        return self._totals["fetched_compile_ns"] / fetched if fetched else 0.0
 
     def write_run(self, early: bool = False) -> bool:
         """Writes the run's statistics for `pylayer stats`. Returns whether anything changed. An early
@@ -257,8 +207,6 @@ class DeviceSession(Device):
 
     def close(self) -> None:
         """Closes the files that this device wrote, and waits a moment for fsync where the fsync policy wants it."""
-        if self._sentinel is not None:
-            remove(self._sentinel)
         self.learning.store()
         self.learning.tell_ends()
         self.writer.close()

@@ -50,9 +50,6 @@ COUNTERS = {
     "hit_ns": Number("time that hits took, summed over threads", metric="pylayer_pipeline_hit_seconds_total"),
     "compile_ns": Number("time that compiling took, summed over threads"),
     "plain_ns": Number("time that creating plain pipelines took, summed over threads"),
-    "load_wait_ns": Number(
-        "time that pipeline creations waited for the store", metric="pylayer_store_wait_seconds_total"
-    ),
     "load_failed": Number("stored records that the driver refused", remark=True),
     "fingerprints_dropped": Number("pipeline creations whose fingerprint was dropped because there were too many"),
     "binary_hits": Number("hits created from pipeline binaries", remark=True),

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 QUEUE = 2
 #: A thread that begins its next creation within this time is still busy.
 GAP_NS = 1_000_000
-#: Types of events that hold up a thread of the program.
-HOLDS_UP = ("pipeline", "wait")
 #: The most late frames that are listed.
 LISTED = 20
 
@@ -94,7 +92,7 @@ class _Events:
     """Finds the events that held up a frame. ``late``: by swapchain, the numbers of late frames."""
 
     def __init__(self, line: Timeline, late: dict[int, list[int]]) -> None:
-        events = [event for event in line.events if event.type in HOLDS_UP and event.thread]
+        events = [event for event in line.events if event.type == "pipeline" and event.thread]
         self._presents = line.presents
         self._late = late
         self._events = sorted(events, key=lambda event: event.start_ns)

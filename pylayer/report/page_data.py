@@ -62,8 +62,6 @@ def _threads(events: list[Event], line: Timeline, presenting: set[int]) -> tuple
 
 def _what(event: Event) -> tuple[str, str, str]:
     """Returns kind, class of colour and outcome of an event. A class: compiled, found, or wait."""
-    if event.type == "wait":
-        return "waiting for the store", "wait", "pipelines waited for the store to be read"
     if event.type == "cache":
         meaning = outcomes.CACHE_DATA.get(event.text, printable(event.text))
         return "cache data judged", "wait", f"{event.outcome}: {meaning}"
@@ -122,9 +120,7 @@ def _hits(line: Timeline, start: int) -> list[list[int]]:
 
 def of_run(line: Timeline, start: int, length_ns: int, frame_ns: int) -> dict[str, Any]:
     """Returns the object. ``start``: when the run began, in nanoseconds on the clock of its events."""
-    events = sorted(
-        (own for own in line.events if own.type in ("pipeline", "wait", "cache")), key=lambda own: own.start_ns
-    )
+    events = sorted((own for own in line.events if own.type in ("pipeline", "cache")), key=lambda own: own.start_ns)
     shown = sorted(late_frames.frames(line), key=lambda frame: frame.start_ns)
     late = {(own.frame.swapchain, own.frame.number): own for own in late_frames.late(line, frame_ns)}
     index_of = {(frame.swapchain, frame.number): index for index, frame in enumerate(shown)}

@@ -25,7 +25,7 @@ KIND_SUMS = ("hits", "compiled", "compile_ns")
 #: The kind of compilations that a run counted without their kinds, because it recorded no timeline.
 OTHER = "other"
 #: The times that a program waits only because the layer is there.
-WAITED = ("load_wait_ns", "fetch_ns", "cache_wait_ns")
+WAITED = ("fetch_ns", "cache_wait_ns")
 #: The numbers of a run that commands show, and that are added up over runs.
 SHOWN = ("pipelines", "hits", "compiled", "unknown_pipelines", "refused_caches", "compile_ns", "waited_ns", "spent_ns")
 #: Of these, numbers that nobody knows if some pipelines are unknown.

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 #: Rows for what the layer did for a device on no thread of the program. No thread has such a number (PID_MAX_LIMIT is
 #: 2**22).
-ROWS = {"device": 0x7F000000, "load": 0x7F000001, "cache": 0x7F000002, "wait": 0x7F000003, "end": 0x7F000004}
+ROWS = {"device": 0x7F000000, "load": 0x7F000001, "cache": 0x7F000002, "end": 0x7F000003}
 ROW_NAMES = {
     "device": "pylayer: vkCreateDevice",
     "load": "pylayer: store",
     "cache": "pylayer: cache data",
-    "wait": "pylayer: waits",
     "end": "pylayer: end of device",
 }
 OTHER_ROW = 0x7F000005
@@ -52,7 +51,6 @@ def _name(event: Event, line: Timeline) -> str:
     return {
         "cache": "vkCreatePipelineCache",
         "load": "store loaded",
-        "wait": "waiting for the store",
         "device": "vkCreateDevice",
         "end": "device ends",
     }.get(event.type, event.type)

@@ -16,10 +16,8 @@ import struct
 import time
 
 from ..common import file_kinds, owner, paths
-from ..common.file_kinds import FileName
-from ..common.files import names_in, read_small, remove, unique_name, write_all
+from ..common.files import names_in, read_small
 from ..common.identity import Identity
-from ..common.paths import make_private
 from ..values import Value
 from . import format
 from .folder import Folder
@@ -29,13 +27,11 @@ from .marks import PROBE as PROBE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 #: PYLAYER_LIVE_BYTES, _MARKS_OFFSET, _RUN_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
 BYTES, OFFSET, RUN_OFFSET = 24576, 256, 8192
 MARK = struct.Struct("<IHHQ13QQ")
-#: ``watch`` returns this if a page of the file could be missing when it is written to.
-UNFIT = -2
 
 
 class Death(Value):
@@ -87,72 +83,13 @@ def files(folder: str) -> Iterator[str]:
                 yield os.path.join(directory, name)
 
 
-def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
-    """Creates the file and writes all of it, so that no block of it has to be allocated later. Raises OSError."""
-    path = os.path.join(directory, name)
-    fd = paths.open_in_store(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    try:
-        write_all(fd, [head, bytes(BYTES - len(head))])
-    except BaseException:
-        os.close(fd)
-        remove(path)
-        raise
-    return fd, path
-
-
-def open_sentinel(
-    folder: Folder,
-    program: int,
-    application: str,
-    watch: Callable[[int], int],
-    outside: bool = False,
-    run: str | None = None,
-    began_ns: int | None = None,
-    changed: bool = False,
-) -> str | None:
-    """Makes the file and has the layer map it with ``watch(descriptor)``. Returns its path, or None if it is not
-    mapped. ``outside``: uses the runtime directory, not the store. ``run``: the name of the run that policy records.
-    ``began_ns``: when the run began to read what is decided, by default now. ``changed``: a variable is set that
-    changes what the driver gives.
-
-    Raises OSError if nothing can be written.
-    """
-    if not outside:
-        folder.prepare()
-    head = format.file_header(
-        file_kinds.LIVE.magic,
-        folder.identity,
-        program,
-        application,
-        salt=format.new_salt(),
-        created_ns=began_ns,
-        flags=format.CHANGED_DRIVER if changed else 0,
-    )
-    for directory, beginning in _places(folder.path):
-        if beginning:
-            make_private(directory)
-        elif outside:
-            continue
-        fd, path = _create(directory, f"{beginning}{FileName(program, run or unique_name(), file_kinds.LIVE)}", head)
-        try:
-            answer = watch(fd)
-        finally:
-            os.close(fd)
-        if answer == 0:
-            return path
-        remove(path)
-        if answer != UNFIT:
-            return None
-    return None
-
-
-def header_template(identity: Identity) -> bytes:
-    """Returns the file header of a sentinel without what belongs to one process, which the layer fills in
-    (shim/layer/crash/sentinel_file.c)."""
-    head = bytearray(format.file_header(file_kinds.LIVE.magic, identity, salt=0))
-    created, owner_fields, hashed = slice(120, 128), slice(144, 176), slice(248, 256)
-    for place in (created, owner_fields, hashed):
-        head[place] = bytes(place.stop - place.start)
+def header_template(identity: Identity, program: int = 0, began_ns: int = 0) -> bytes:
+    """Returns the file header of a sentinel without what the layer fills in (shim/layer/crash/sentinel_file.c): the
+    process, and where ``program`` and ``began_ns`` are 0, the program and when the run began to read what is
+    decided."""
+    head = bytearray(format.file_header(file_kinds.LIVE.magic, identity, program, salt=0, created_ns=1))
+    head[120:128] = began_ns.to_bytes(8, "little")
+    head[144:176], head[248:256] = bytes(32), bytes(8)
     return bytes(head)
 
 

@@ -41,8 +41,8 @@ MAX_SWAPCHAINS = 1024
 EVENT = struct.Struct("<QQQQIIIIHBBIQ")
 assert EVENT.size == 64
 
-#: Types of events. The file has their numbers, from 1.
-TYPES = ("pipeline", "hits", "count", "cache", "load", "wait", "device", "end", "shader", "name")
+#: Types of events. The file has their numbers, from 1. An earlier pylayer wrote the sixth.
+TYPES = ("pipeline", "hits", "count", "cache", "load", "", "device", "end", "shader", "name")
 #: Outcomes of pipelines. The file has their numbers.
 OUTCOMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "unknown")
 #: The outcomes that are compilations, and those of which that is not known.
@@ -331,8 +331,8 @@ class Timeline:
         """Appends the events in a record, except those that are impossible."""
         for fields in EVENT.iter_unpack(data[: len(data) - len(data) % EVENT.size]):
             start, duration, fingerprint, value, thread, number, stages, text, type, kind, outcome, *_ = fields
-            if not 0 < type <= len(TYPES):
-                continue  # of a later version
+            if not 0 < type <= len(TYPES) or not TYPES[type - 1]:
+                continue  # of another version
             word, name = "", self._texts.get(text, "")
             words = _WORDS.get(TYPES[type - 1])
             if words is not None:

@@ -268,20 +268,6 @@ class Verdicts:
         kept = [one for one in self.entries.values() if one.is_memorable(now)]
         return sorted(kept, key=lambda one: one.decided_ns)[-MAX_ENTRIES:]
 
-    @property
-    def off(self) -> Verdict | None:
-        """The verdict by which the layer is off for the program; None if it is on."""
-        return next(iter(self.in_force(*OFF)), None)
-
-    @property
-    def fingerprints(self) -> list[int]:
-        """Fingerprints of pipelines that are created without stored data, in ascending order."""
-        return sorted(one.subject for one in self.in_force(PIPELINE))
-
-    def kinds(self, type: int) -> int:
-        """Returns a bit mask of the kinds of which a type of verdict is in force."""
-        return sum({1 << one.kind for one in self.in_force(type)})
-
     def takes_record(self, digest: bytes, fingerprint: int) -> bool:
         """Returns whether the driver must not get a record."""
         return self.holds(RECORD, 0, number_of(digest)) or (fingerprint != 0 and self.holds(PIPELINE, 0, fingerprint))

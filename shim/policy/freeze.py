@@ -40,7 +40,7 @@ INSIDE = [
     "pylayer.inhost.host",
     "pylayer.inhost.pipelines",
     "pylayer.inhost.learning",
-    "pylayer.inhost.loading",
+    "pylayer.inhost.found_damage",
     "pylayer.inhost.maintaining",
     "pylayer.inhost.recording",
     "pylayer.inhost.run_log",

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import loads
 import recorded_runs
 import xxhash
 from unit import things
@@ -21,7 +22,7 @@ from pylayer.common.identity import Identity, program_id
 from pylayer.store import format
 from pylayer.store.cache_history import Attestation
 from pylayer.store.fold import Fold
-from pylayer.store.folder import Folder, Loaded
+from pylayer.store.folder import Folder
 from pylayer.store.recency import used_parts
 from pylayer.store.verdicts import DAY, DECIDED, RECORD, Verdict, number_of
 from pylayer.values import DeviceFacts
@@ -110,12 +111,8 @@ class Store:
 
     def loaded(self, program: tuple[str, str]) -> list[int]:
         """Returns the numbers of the pipelines that a run of the program would load."""
-        found = []
-        for batch in self.folder.load(program_id(*program), Loaded()):
-            for start, size in zip(batch.offsets, batch.sizes, strict=True):
-                data = bytes(batch.data[start : start + size])
-                found.append(struct.unpack_from("<Q", data, HEADER.size)[0])
-        return sorted(found)
+        found = loads.load(self.folder, program_id(*program)).cells.values()
+        return sorted(struct.unpack_from("<Q", data, HEADER.size)[0] for data in found)
 
     def sizes(self) -> int:
         """Returns the bytes of every file of all identities."""

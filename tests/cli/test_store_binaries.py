@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import loads
 import pytest
 from cli import stores
 from cli.stores import GAME, IDENTITY, TOOL, Store, cell
@@ -14,7 +15,6 @@ from unit.things import binaries, binary_read, record
 
 from pylayer.common.identity import program_id
 from pylayer.store import binary_history, format, portable
-from pylayer.store.folder import Loaded
 
 
 def of_pipeline(number: int, **fields: int) -> bytes:
@@ -42,7 +42,7 @@ def store(user: User) -> Store:
 
 def indexed(store: Store, program: tuple[str, str]) -> int:
     """Returns how many pipelines' binaries a run of the program would load."""
-    return sum(len(batch.binary_offsets) for batch in store.folder.load(program_id(*program), Loaded()))
+    return len(loads.load(store.folder, program_id(*program)).binaries)
 
 
 def test_ls(user: User, store: Store) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import loads
 import pytest
 import xxhash
 from cli import stores
@@ -21,7 +22,6 @@ from unit.things import add_record
 from pylayer.common import flat
 from pylayer.common.identity import Identity, program_id
 from pylayer.store import format, pack, portable
-from pylayer.store.folder import Loaded
 
 ID = program_id(*GAME)
 
@@ -78,10 +78,8 @@ def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> 
     (game,) = after["programs"]
     assert game["program"] == "game (The Game)" and game["pipelines"] == 45
     assert game["compile_ns"] == before["programs"][0]["compile_ns"]
-    plain, loaded = Loaded(), Loaded()
-    for folder, into in ((store.folder, plain), (other.folder, loaded)):
-        assert list(folder.load(program_id(*GAME), into))
-    assert loaded.records == plain.records
+    here, there = (loads.load(one.folder, program_id(*GAME)).cells for one in (store, other))
+    assert here and here == there
     assert elsewhere.json("ls", "--verify")["fine"]
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import loads
 import xxhash
 from fuzz import exports, fleets, shapes
 from unit.things import record
@@ -29,7 +30,6 @@ from pylayer.store import (
     binary_history,
     cache_history,
     fold,
-    folder,
     format,
     quarantine,
     reader,
@@ -41,7 +41,7 @@ from pylayer.store import (
     verdicts,
 )
 from pylayer.store.claim import Claim
-from pylayer.store.folder import Folder, Loaded
+from pylayer.store.folder import Folder, read_identity
 
 #: Seconds of the processor that an input may take, and a large one for each 64 KiB: nobody's start waits longer.
 SECONDS = 1.0
@@ -315,16 +315,12 @@ def _take_steps(work: fold.Fold) -> None:
 
 
 def _digests(place: Folder, program: int | None) -> set[bytes]:
-    loaded = Loaded()
-    digests = set()
-    for batch in place.load(program, loaded):
-        for start, size, digest in zip(batch.offsets, batch.sizes, batch.digests, strict=True):
-            data = bytes(batch.data[start : start + size])
-            require(len(data) == size and xxhash.xxh3_128_digest(data) == digest, "a wrong record is loaded")
-            digests.add(digest)
-    for what in (*loaded.damage, *loaded.torn):
+    loaded = loads.load(place, program)
+    for name, data in loaded.cells.items():
+        require(xxhash.xxh3_128_digest(data) == name[0], "a wrong record is loaded")
+    for what in loaded.damage:
         require(what.outcome in outcomes.STORE, f"outcome {what.outcome!r}")
-    return digests
+    return {digest for digest, _ in loaded.cells}
 
 
 _good: dict[str, bytes] = {}
@@ -434,15 +430,12 @@ def own_binaries(data: bytes) -> None:
 
 def notes(data: bytes) -> None:
     """USED and VRDT records' data."""
-    loaded = Loaded()
     known = verdicts.Verdicts()
     for fields in verdicts.ENTRY.iter_unpack(data[: len(data) // verdicts.ENTRY.size * verdicts.ENTRY.size]):
         known.add(verdicts.Verdict(*fields))
     require(len(known.memorable()) <= verdicts.MAX_ENTRIES, "too many verdicts")
     verdict_words.tell(shapes.IDENTITY, 1, "a program", known)
-    when = chosen(data, 0, loaded.now, 1 << 63, (1 << 64) - 1)
-    folder._read_used(data, when, loaded)
-    require(len(loaded.used) <= len(data) // 8, "more fingerprints than were stored")
+    when = chosen(data, 0, int(time.time()), 1 << 63, (1 << 64) - 1)
     uses = recency.Uses()
     uses.note(recency.fingerprints_of(data), when)
     uses.last_use(1, 5)
@@ -571,7 +564,7 @@ def claims(data: bytes) -> None:
     shutil.rmtree(path, ignore_errors=True)
     with open(os.path.join(place.path, "identity"), "wb") as file:
         file.write(data)
-    require(folder.read_identity(place.root, shapes.IDENTITY.name) is None or data, "an identity from nothing")
+    require(read_identity(place.root, shapes.IDENTITY.name) is None or data, "an identity from nothing")
     os.unlink(os.path.join(place.path, "identity"))
 
 

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from disk import FailingDisk
 from world import World
 
 #: Members of DeviceFacts from VkPhysicalDevicePipelineBinaryPropertiesKHR, with their words in tests/driver.
@@ -90,6 +91,12 @@ def record(world: World, extra: str = "", settings: str = "{}") -> Record:
     text = f"policy: layer_recorder:Recorder\nsettings: {settings}\n"
     world.environment |= world.policy(text)
     return Record(output)
+
+
+def days_ago(world: World, days: int) -> dict[str, str | None]:
+    """Returns the environment of a run whose clock is so far behind. Later runs then tell of what it stored when they
+    use it: of younger records nobody need be told."""
+    return FailingDisk(world, f"clock:BACK={days * 86400}").environment if days else {}
 
 
 def only(records: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:

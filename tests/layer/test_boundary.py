@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from layer.recorder import PROPERTIES, only, record
+from layer.recorder import PROPERTIES, days_ago, only, record
 from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
@@ -30,7 +30,7 @@ def test_fingerprints_are_the_same_in_every_run(world: World, count: int, how: t
     """A run that compiles and a run that only hits see the same set of fingerprints, and nearly each pipeline has its
     own."""
     wanted = record(world)
-    world.demo("--count", count, *how)
+    world.demo("--count", count, *how, **days_ago(world, 2))
     cold = wanted.take()
     world.demo("--count", count, *how)
     warm = wanted.take()
@@ -73,8 +73,8 @@ def test_links_and_libraries_have_fingerprints(world: World) -> None:
     differ in each run. Each link has its own."""
     wanted = record(world)
     seen = []
-    for _ in ("cold", "warm"):
-        world.demo("--count", 12, "--gpl")
+    for days in (2, 0):
+        world.demo("--count", 12, "--gpl", **days_ago(world, days))
         found = wanted.take()
         seen.append(set(only(found, "destroyed")[0]["seen"]))
         by_kind: dict[int, list[int]] = {}

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from layer.recorder import only, record
+from layer.recorder import days_ago, only, record
 from layer.validation import NEEDS_VALIDATION
 from pipeline_binaries import bytes_on_disk, with_disk_cache
 from recipes.identifiers import WITHOUT_EXTENSION, recipe
@@ -194,8 +194,8 @@ def test_module_and_identifier_have_one_fingerprint(world: World) -> None:
     store knows that its record is in use."""
     wanted = record(world)
     seen, stored = {}, {}
-    for mode in ("record", "inline", "replay", "translate"):
-        run(world, mode)
+    for mode, days in (("record", 6), ("inline", 4), ("replay", 2), ("translate", 0)):
+        run(world, mode, **days_ago(world, days))
         found = wanted.take()
         seen[mode] = set(only(found, "destroyed")[0]["seen"])
         stored[mode] = {cell["fingerprint"] for cell in only(found, "cell")} - {0}
@@ -212,8 +212,9 @@ def test_identifiers_ignored(world: World) -> None:
     enable the extension. `pylayer prewarm` sets it for such programs."""
     wanted = record(world)
     seen = []
-    for device, wish in (("", None), ("", "ignore"), (WITHOUT_EXTENSION, None)):
-        run(world, "inline" if device else "record", device=device, PYLAYER_SHADER_IDENTIFIERS=wish)
+    for days, device, wish in ((4, "", None), (2, "", "ignore"), (0, WITHOUT_EXTENSION, None)):
+        mode, old = "inline" if device else "record", days_ago(world, days)
+        run(world, mode, device=device, PYLAYER_SHADER_IDENTIFIERS=wish, **old)
         ended = only(wanted.take(), "destroyed")[0]
         seen.append((set(ended["seen"]), ended["counters"]["identified_shaders"] > 0))
     (identified, counted), (ignored, ignored_counted), (without, without_counted) = seen
@@ -226,7 +227,7 @@ def test_identifiers_ignored(world: World) -> None:
 def test_identifier_of_no_bytes(world: World) -> None:
     """An empty identifier is ignored, and the code that comes with it counts."""
     wanted = record(world)
-    run(world, "record")
+    run(world, "record", **days_ago(world, 2))
     recorded = set(only(wanted.take(), "destroyed")[0]["seen"])
     lines = run(world, "garbage")
     assert [line for line in lines if line.startswith("no-bytes") and "result=0 P0=set" in line] == lines[-2:]

@@ -82,7 +82,7 @@ def test_file_system_that_is_read_only(world: World, rules: str) -> None:
         result = world.demo("--count", 12, PYLAYER_LOG=level, **FailingDisk(world, rules).environment)
         assert result["created"] == 12 and warnings(result) == []
         assert contents(world) == before
-    assert "loaded 12 records" in result.stderr
+    assert "12 stored records" in result.stderr
 
 
 def test_attestations_are_used_and_not_added_to(world: World) -> None:

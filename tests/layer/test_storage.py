@@ -44,12 +44,12 @@ STORED = {
     "read:EIO:path=plans": None,
     "unlink:EIO": None,
 }
-#: Faults that keep the store from being read, so that everything in it is compiled again, and the warning.
+#: Faults that keep the store from being read, so that everything in it is compiled again, and the warning, if any.
 NOT_READ = {
     "read:EIO:path=.closed": "unreadable: the file could not be read (Input/output error)",
     "read:EIO:path=.pack": "unreadable: the file could not be read (Input/output error)",
     "read:ESTALE:path=.closed": "unreadable: the file could not be read (Stale file handle)",
-    "open:EMFILE:path=.closed": "unreadable: the file could not be read (Too many open files)",
+    "open:EMFILE:path=.closed": None,  # there may be descriptors again at any moment
     "stat:EIO": "unreadable: the file could not be read (Input/output error: ",
     "open:EMFILE": "unreadable: the file could not be read (Too many open files: ",
 }
@@ -191,19 +191,20 @@ def test_disk_with_flaws(world: World, unnoticed: Check, rules: str) -> None:
 
 @pytest.mark.parametrize("rules", NOT_READ)
 def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> None:
-    """An unreadable store is not used. One warning says so, however many files there are. Nothing is deleted, and the
-    next run reads it."""
+    """An unreadable store is not used. At most one warning says so, however many files there are. Nothing is deleted,
+    and the next run reads it."""
     fill(world, files=6, packed=".pack" in rules)
     before = content_of(world)
     result = unnoticed(rules, "--count", 20, "--seed", 9)
     assert result["struck"]
     # Another warning may say that stored data was not synced: fsync opens the file by name, which fails without
     # descriptors.
-    (line,) = [line for line in warnings(result) if "may not be on the disk" not in line]
-    assert line.startswith(f"pylayer: warn: not used: {world.store}") and NOT_READ[rules] in line
-    assert line.endswith("their pipelines are compiled again")
-    if ".closed" in rules:
-        assert "and 5 more files" in line
+    lines = [line for line in warnings(result) if "may not be on the disk" not in line]
+    wanted = NOT_READ[rules]
+    assert len(lines) == (wanted is not None)
+    for line in lines:
+        assert line.startswith(f"pylayer: warn: not used: {world.store}") and str(wanted) in line
+        assert line.endswith("; what it holds is compiled again")
     assert not list(world.store.glob("quarantine/*"))
     assert_works(world, before)
 
@@ -214,7 +215,7 @@ def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -
     world.demo("--count", 20, "--seed", 9)  # writes down which pipelines are in use
     before = content_of(world)
     result = unnoticed("change:EROFS", "--count", 20, "--seed", 9, PYLAYER_LOG="info")
-    assert "loaded 20 records" in result.stderr
+    assert "20 stored records" in result.stderr
     lines = [line for line in warnings(result) if "warn" in line]
     assert lines == ["pylayer: warn: statistics cannot be written: Read-only file system"]
     assert_works(world, before)

@@ -81,7 +81,7 @@ def test_user_who_is_not_root(open_world: World, monkeypatch: pytest.MonkeyPatch
     assert (own / "store").stat().st_uid == STRANGER and "threads: 1" in done.stdout
     pretend_to_be(monkeypatch, STRANGER)
     counters = [run["counters"] for run in read_all(str(own / "store"))]
-    assert [(one["hits"], one["compiled"], one["fetched"]) for one in counters] == [(COUNT, 0, 0), (COUNT, 0, COUNT)]
+    assert [(one["hits"], one["compiled"], one["fetched"]) for one in counters] == [(COUNT, 0, COUNT)] * 2
 
 
 def test_own_pipelines_are_stored_beside(world: World, system: Path) -> None:
@@ -144,7 +144,7 @@ def test_damaged_pack(world: World, system: Path, how: str) -> None:
     assert world.last()["compiled"] > 0 and world.last()["hits"] + world.last()["compiled"] == COUNT
     for _ in range(2):
         done = world.run([str(HOST), *STEPS])
-    assert world.last()["compiled"] == 0 and "threads: 1" in done.stdout and lines(done) == []
+    assert world.last()["compiled"] == 0 and "threads: 1" in done.stdout
     assert tree(system) == before
 
 

@@ -13,7 +13,7 @@ import radv
 import recorded_runs
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
-from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
+from recorded_runs import MS, cache, hits, pipeline
 from report import made_up
 from report.browser import DESKTOP, PHONE, launch, opened, overflow, pixels, ready, until
 from world import ROOT, World
@@ -50,7 +50,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tmp_path = tmp_path_factory.mktemp("report")
     names = {"program": HOSTILE, "executable": "x", "device": HOSTILE, "reason": HOSTILE, "carrier": "cells"}
     first = [
-        Event("wait", MONOTONIC + 2 * MS, 3 * MS, thread=101),
         cache(1, "emptied", "wrong-uuid"),
         *(
             pipeline(100 * number, 10, thread=101 + number % 3, fingerprint=number, kind=number % 2)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import loads
 import xxhash
 from unit.things import facts
 
@@ -13,7 +14,7 @@ from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, journal
 from pylayer.store.cache_history import Attestation
-from pylayer.store.folder import Folder, Loaded
+from pylayer.store.folder import Folder
 
 IDENTITY = Identity.of(facts())
 
@@ -39,18 +40,14 @@ def put_attestation(folder: Folder, program: int, data: bytes) -> str:
     return folder.write_file(file_kinds.ATTEST, program, f"program {program}", parts)
 
 
-def cells(folder: Folder, program: int | None = 7, into: Loaded | None = None) -> list[bytes]:
-    """Returns what a load hands over to the driver. ``into`` gets what else it finds."""
-    return [
-        bytes(batch.data[start : start + size])
-        for batch in folder.load(program, Loaded() if into is None else into)
-        for start, size in zip(batch.offsets, batch.sizes, strict=True)
-    ]
+def cells(folder: Folder, program: int | None = 7) -> list[bytes]:
+    """Returns the cells that a run may give to the driver."""
+    return list(loads.load(folder, program).cells.values())
 
 
-def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], Loaded]:
-    found = Loaded()
-    return cells(folder, program, found), found
+def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], loads.Loaded]:
+    found = loads.load(folder, program)
+    return list(found.cells.values()), found
 
 
 def run(work: fold.Fold) -> fold.Folded:

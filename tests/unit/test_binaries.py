@@ -7,6 +7,7 @@ import os
 import random
 from pathlib import Path
 
+import loads
 import pytest
 from unit.folders import IDENTITY, loaded, put, run, run_all
 from unit.things import (
@@ -16,7 +17,7 @@ from unit.things import (
 
 from pylayer.store import bounds, checking, fold, format, journal, pack, quarantine
 from pylayer.store.binaries import problem
-from pylayer.store.folder import Folder, Loaded
+from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 
 # ---- their structure ---------------------------------------------------------------------------------
@@ -73,11 +74,7 @@ def put_binaries(folder: Folder, owner: int, *data: bytes, **fields: int) -> str
 
 def binaries_in(folder: Folder, owner: int) -> list[bytes]:
     """Returns what a load of this program gets for the index."""
-    return [
-        bytes(batch.data[start : start + size])
-        for batch in folder.load(owner, Loaded())
-        for start, size in zip(batch.binary_offsets, batch.binary_sizes, strict=True)
-    ]
+    return list(loads.load(folder, owner).binaries.values())
 
 
 SOFT = [bytes([number]) * 3000 for number in range(60)]

@@ -36,7 +36,6 @@ def numbers(enum: str) -> dict[str, int]:
         ("PylayerCarrier", "CARRIER", set()),
         ("PylayerCellFlags", "CELL", set()),
         ("PylayerLogLevel", "LOG", set()),
-        ("PylayerReadsStore", "READS", set()),
         ("PylayerUnit", "UNIT", set()),
         ("PylayerVerdict", "VERDICT", {"NONE"}),
     ],

@@ -56,7 +56,6 @@ def test_trace(tmp_path: Path) -> None:
         [
             Event("device", MONOTONIC - MS, 2 * MS, "cells", text="why"),
             Event("load", MONOTONIC - MS // 2, MS, number=5, value=100),
-            Event("wait", MONOTONIC + MS, MS // 2, thread=101),
             pipeline(2, 1.5, fingerprint=0x12, stages=0x20, kind=0, text="main_cs"),
             pipeline(3, 4, thread=102, number=3),
             cache(0.5, "emptied", "altered"),

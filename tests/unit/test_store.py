@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import loads
 import pytest
-import xxhash
 from others import without_private_group
 from unit.folders import IDENTITY, cells
 from unit.things import facts, record, write_journal
@@ -16,7 +16,7 @@ from unit.things import facts, record, write_journal
 from pylayer.common import files, flat
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, runs
-from pylayer.store.folder import Folder, Loaded, read_identity
+from pylayer.store.folder import Folder, read_identity
 
 
 def journal_in(folder: Folder, name: str, *records: bytes) -> Path:
@@ -120,27 +120,15 @@ def test_load(folder: Folder) -> None:
     journal_in(folder, f"{7:016x}-0001-a.journal", record(b"first", create_ns=10), record(b"also", create_ns=30))
     journal_in(folder, f"{8:016x}-0003-c.journal", record(b"foreign"))
     Path(folder.path, f"{7:016x}-0004-d.journal.tmp").write_bytes(b"being written")
-    loaded = Loaded()
-    assert cells(folder, into=loaded) == [b"first", b"also", b"second"]
-    assert (loaded.bytes, loaded.damage, loaded.mean_create_ns) == (15, [], 20.0)
-    assert {digest for digest, _ in loaded.records} == {
-        xxhash.xxh3_128_digest(data) for data in (b"first", b"also", b"second")
-    }
+    assert cells(folder) == [b"first", b"also", b"second"]
     assert cells(folder, None) == [b"first", b"also", b"second", b"foreign"]
-
-
-def test_duplicates_are_loaded_once(folder: Folder) -> None:
-    """Equal data in several records and files is handed over once."""
-    journal_in(folder, f"{7:016x}-1.journal", record(b"same"), record(b"same"), record(b"other"))
-    journal_in(folder, f"{7:016x}-2.journal", record(b"same", kind=1))
-    assert cells(folder) == [b"same", b"other"]
 
 
 def test_unknown_record_stays_with_the_store(folder: Folder) -> None:
     """A record of a type that this version does not know never reaches a driver, and those behind it do."""
     journal_in(folder, f"{7:016x}-1.journal", record(b"future", b"BINY"), record(b"known"))
-    loaded = Loaded()
-    assert cells(folder, into=loaded) == [b"known"]
+    loaded = loads.load(folder, 7)
+    assert list(loaded.cells.values()) == [b"known"]
     assert loaded.damage == []
 
 
@@ -152,8 +140,8 @@ def test_damage_is_named_with_its_file(folder: Folder) -> None:
     Path(folder.path, f"{7:016x}-2.journal").write_bytes(b"x" * 100)
     other = Identity.of(facts(driver_version=1))
     write_journal(Path(folder.path, f"{7:016x}-3.journal"), other, record(b"another driver's"))
-    loaded = Loaded()
-    assert cells(folder, into=loaded) == [b"good", b"fine"]
+    loaded = loads.load(folder, 7)
+    assert list(loaded.cells.values()) == [b"good", b"fine"]
     assert [(what.path, what.outcome, what.offset) for what in loaded.damage] == [
         (str(path), "damaged-data", 256 + len(record(b"good"))),
         (f"{folder.path}/{7:016x}-2.journal", "truncated", 0),
@@ -169,47 +157,13 @@ def test_folder_that_others_may_write(folder: Folder, level: str, monkeypatch: p
     path = {"root": folder.root, "store": os.path.dirname(folder.path), "identity": folder.path}[level]
     without_private_group(monkeypatch)
     os.chmod(path, 0o1777 if level == "identity" else 0o770)
-    loaded = Loaded()
-    assert cells(folder, into=loaded) == []
+    loaded = loads.load(folder, 7)
+    assert list(loaded.cells.values()) == []
     assert [(what.outcome, what.detail) for what in loaded.damage] == [
         ("untrusted", f"{path} can be written by others (chmod go-w {path}); it is not used")
     ]
     with pytest.raises(OSError):
         folder.prepare()
-
-
-def test_folded_while_the_names_were_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing may miss both a journal that was just deleted and the pack that it became. The load still finds all
-    records."""
-    path = journal_in(folder, f"{7:016x}-1.closed", record(b"a cell"))
-    listdir = os.listdir
-
-    def racing(directory: str) -> list[str]:
-        names = [name for name in listdir(directory) if name != path.name]
-        monkeypatch.setattr(os, "listdir", listdir)
-        list(fold.Fold(folder, 7).steps())
-        return names
-
-    monkeypatch.setattr(os, "listdir", racing)
-    loaded = Loaded()
-    assert cells(folder, into=loaded) == [b"a cell"]
-    assert not path.exists()
-
-
-def test_folder_deleted_while_loading(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that vanish all at once end the load without an error."""
-    paths = [journal_in(folder, f"{7:016x}-{number}.journal", record(b"%d" % number)) for number in range(3)]
-
-    def names(program: int | None) -> Iterator[str]:
-        yield str(paths[0])
-        for path in paths:
-            path.unlink(missing_ok=True)
-        yield from map(str, paths[1:])
-
-    monkeypatch.setattr(folder, "files", names)
-    loaded = Loaded()
-    cells(folder, into=loaded)
-    assert loaded.damage == []
 
 
 # ---- runs --------------------------------------------------------------------------------------------

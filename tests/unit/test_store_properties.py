@@ -15,13 +15,14 @@ from unittest import mock
 import xxhash
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from loads import Loaded, load
 from unit.things import add_record
 
 from pylayer.common import flat, outcomes
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, pack, quarantine, reader
 from pylayer.store.claim import Claim
-from pylayer.store.folder import Folder, Loaded
+from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 
 IDENTITY = Identity({"vendor_id": 1})
@@ -121,16 +122,7 @@ def stretches(path: str) -> list[tuple[int, int, bytes]]:
 
 def loads(folder: Folder) -> dict[int | None, set[bytes]]:
     """Returns everything that a load hands over, for each program and for all."""
-    result: dict[int | None, set[bytes]] = {}
-    for program in (*PROGRAMS, None):
-        loaded = Loaded()
-        found = {
-            bytes(batch.data[start : start + size])
-            for batch in folder.load(program, loaded)
-            for start, size in zip(batch.offsets, batch.sizes, strict=True)
-        }
-        result[program] = found
-    return result
+    return {program: set(load(folder, program).cells.values()) for program in (*PROGRAMS, None)}
 
 
 def run_fold(folder: Folder, **options: Any) -> list[fold.Folded]:
@@ -333,14 +325,21 @@ def test_two_folds_and_a_reader(
         before = loads(folder)
         seen: set[bytes] = set()
 
-        def load() -> Iterator[None]:
-            for batch in folder.load(None, Loaded()):
-                places = zip(batch.offsets, batch.sizes, strict=True)
-                seen.update(bytes(batch.data[start : start + size]) for start, size in places)
-                yield
+        def reading() -> Iterator[None]:
+            again = True
+            known: set[str] = set()
+            while again:  # as the layer: what vanishes was folded
+                paths = [path for path in folder.files(None) if path not in known]
+                again = bool(paths)
+                for path in paths:
+                    known.add(path)
+                    found = Loaded()
+                    found.read(path, folder.identity.digest)
+                    seen.update(found.cells.values())
+                    yield
 
         running = [fold.Fold(folder, PROGRAMS[0], everything=whole).steps() for whole in everything]
-        running.append(load())
+        running.append(reading())
         for turn in order:
             next(running[turn], None)
         for one in running:

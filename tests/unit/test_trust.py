@@ -9,16 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import loads
 import others
 import pytest
 from others import become_another, pretend_to_be, without_private_group
 from unit.folders import IDENTITY, put_attestation
-from unit.things import flip
 
-from pylayer.common import compiled, paths, user_policy
+from pylayer.common import compiled, file_kinds, files, paths, user_policy
+from pylayer.common.file_kinds import FileName
 from pylayer.common.files import read_small
 from pylayer.store import format, plans, quarantine, runs, sentinel
-from pylayer.store.folder import Folder, Loaded
+from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 
 
@@ -31,9 +32,8 @@ def journal_in(folder: Folder, name: str = f"{7:016x}-1.journal") -> Path:
 
 def loaded(folder: Folder) -> tuple[int, list[str]]:
     """Returns the number of records handed over, and what was refused and why."""
-    found = Loaded()
-    count = sum(len(batch.offsets) for batch in folder.load(7, found))
-    return count, [f"{what.outcome}: {what.detail}" for what in found.damage]
+    found = loads.load(folder, 7)
+    return len(found.cells), [f"{what.outcome}: {what.detail}" for what in found.damage]
 
 
 # ---- files of the store ------------------------------------------------------------------------------
@@ -176,34 +176,26 @@ def test_nothing_is_made_in_another_users_directory(tmp_path: Path, monkeypatch:
 
 
 def test_sentinel_where_everybody_may_write(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentinel in the runtime directory is neither created nor read if another user created the directory, or a
+    """The sentinel in the runtime directory is not read if another user created the directory, or a
     link to one. A file that others could have written reports no death."""
     runtime = tmp_path / "shm"
     runtime.mkdir()
     monkeypatch.setattr(paths, "getenv", lambda name, default: str(runtime) if name == "XDG_RUNTIME_DIR" else default)
-    path = sentinel.open_sentinel(
-        folder,
-        7,
-        "app",
-        lambda fd: 0 if os.readlink(f"/proc/self/fd/{fd}").startswith(str(runtime)) else sentinel.UNFIT,
-    )
-    assert path is not None and Path(path).stat().st_mode & 0o777 == 0o600
-    flip(path, 248)  # what no header says has no living writer
+    live = runtime / "pylayer-live"
+    live.mkdir(mode=0o700)
+    path = str(live / f"{sentinel._names_there(folder.path)}-{FileName(7, files.unique_name(), file_kinds.LIVE)}")
+    Path(path).write_bytes(bytes(sentinel.BYTES))  # what no header says has no living writer
+    Path(path).chmod(0o600)
     assert [death.path for death in sentinel.deaths(folder)] == [path]
     Path(path).chmod(0o666)
     assert sentinel.deaths(folder) == []
     Path(path).chmod(0o600)
-    live = Path(path).parent
     live.chmod(0o777)
     assert sentinel.deaths(folder) == []
-    with pytest.raises(paths.UntrustedDirectory):
-        sentinel.open_sentinel(folder, 7, "app", lambda fd: sentinel.UNFIT)
     live.chmod(0o700)
     live.rename(tmp_path / "moved")
     live.symlink_to(tmp_path / "moved")
     assert sentinel.deaths(folder) == []
-    with pytest.raises(NotADirectoryError):
-        sentinel.open_sentinel(folder, 7, "app", lambda fd: sentinel.UNFIT)
     assert [file.name for file in (tmp_path / "moved").iterdir()] == [Path(path).name]
 
 

@@ -6,6 +6,7 @@
 #include "driver/driver.h"
 #include "process/number_map.h"
 #include "run/run.h"
+#include "store/store.h"
 
 /* All VkPipelineBinaryKHR of one pipeline as bytes (docs/internals/format.md, 'Binaries'): this head, an entry for each
  * binary, and each binary's data at a multiple of 16. Little-endian, like every machine that the layer runs on. */
@@ -86,6 +87,11 @@ bool binary_index_add(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, uin
 const VkPipelineBinaryKHR *binary_entry_handles(Binaries *binaries, BinaryEntry *entry);
 /* The index never finds an evicted entry again. */
 void binary_entry_evict(Binaries *binaries, BinaryEntry *entry);
+
+/* ---- stored_binaries.c: puts the stored pipeline binaries of a device into memory ------------------ */
+
+/* Call it when the store is open, before the application has the device. */
+void stored_binaries_read(Binaries *binaries, const Store *store);
 
 /* ---- binary_history.c: the data that the application read from its own binaries ------------------- */
 

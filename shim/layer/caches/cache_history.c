@@ -47,6 +47,7 @@ bool cache_history_suspect(Caches *caches, const Verdicts *verdicts)
     CacheHistory *history = &caches->history;
     size_t count;
     const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_APPLICATION, &count);
+    free(history->suspected); /* of the attempt before policy looked into the folder */
     history->suspected = count > 0 ? malloc(count * sizeof *history->suspected) : NULL;
     if (count > 0 && !history->suspected)
         return false;
@@ -65,10 +66,10 @@ static bool is_suspected(const CacheHistory *history, const uint8_t digest[PYLAY
     return false;
 }
 
-/* Returns false if policy must see all data: it plans in each run, or a process died. */
+/* Returns false if policy must see all data: a policy class, which plans in each run, judges it, or the store is not open. */
 static bool is_usable(const Caches *caches)
 {
-    return atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed);
+    return caches->run->plan.may_be_kept && atomic_load_explicit(&caches->store->stored.open, memory_order_acquire);
 }
 
 static void add(CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, unsigned bits)

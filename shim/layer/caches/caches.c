@@ -7,8 +7,6 @@ void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, C
     caches->run = run;
     caches->store = store;
     caches->crash = crash;
-    cond_init_monotonic(&caches->loading.changed);
-    pthread_mutex_init(&caches->loading.mutex, NULL);
     pthread_mutex_init(&caches->given_mutex, NULL);
     patient_init(&caches->merge_mutex);
     pthread_mutex_init(&caches->apps_mutex, NULL);
@@ -18,8 +16,6 @@ void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, C
 
 void caches_close(Caches *caches)
 {
-    pthread_cond_destroy(&caches->loading.changed);
-    pthread_mutex_destroy(&caches->loading.mutex);
     pthread_mutex_destroy(&caches->given_mutex);
     number_map_free(&caches->given);
     patient_destroy(&caches->merge_mutex);

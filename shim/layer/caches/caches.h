@@ -38,20 +38,6 @@ typedef struct CacheHistory {
     size_t suspected_count;
 } CacheHistory;
 
-/* How long a pipeline creation waits for stored records before it compiles. */
-#ifndef LOAD_WAIT_NS /* shorter in the fuzz targets */
-#define LOAD_WAIT_NS 5000000000ull
-#endif
-
-typedef struct Loading {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    atomic_ullong begun_ns; /* a thread waits for stored records at most until this plus LOAD_WAIT_NS */
-    atomic_int done;        /* the load has ended: everything stored is merged */
-    atomic_int abandoned;   /* the device or the process ends: the driver gets no more records */
-    uint64_t given, taken;  /* records; policy's thread counts them */
-} Loading;
-
 typedef struct Caches {
     const Driver *driver;
     Run *run;
@@ -71,8 +57,8 @@ typedef struct Caches {
     atomic_uint left_nothing;   /* Element::codeless of pipelines of which one left nothing in its cell */
 
     pthread_mutex_t given_mutex;
-    NumberMap given; /* digest_id of the stored records that the driver got; not of those from policy */
-    Loading loading;
+    NumberMap given;    /* digest_id of the stored records that the driver got */
+    atomic_bool ending; /* the device or the process ends: the driver gets no more records */
 
     pthread_mutex_t apps_mutex; /* writers only */
     _Atomic(AppCache *) apps[APP_CACHE_BUCKETS];
@@ -173,30 +159,13 @@ VkPipelineCache driver_cache_create(const Driver *driver, const void *data, size
 /* Returns all data of a cache, which the caller frees. Returns NULL, and a size of 0, if it cannot be read. */
 uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *size);
 
-/* ---- loading.c: merges stored records that policy hands over into the layer's cache ---------------------- */
-
-/* Merges records before it returns; abandoned ones are left out. Returns -1 if the device has no cache of the layer's. */
-int64_t loading_take(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                     const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count);
-/* No thread waits any longer: policy has nothing to hand over. */
-void loading_end(Caches *caches);
-/* Ends the load: no thread waits any longer. Returns how many records the driver accepted, or -1 if the device or the
- * process is ending. */
-int64_t loading_done(Caches *caches);
-/* Abandons the remaining records: loading_done returns -1, and no thread waits any longer. */
-void loading_abandon(Caches *caches);
-/* Waits for the store, at most as long as the plan allows. Returns true if the whole store is merged. */
-bool loading_wait(Caches *caches);
-
 /* ---- stored.c: finds stored pipelines by their fingerprints and gives them to the driver when they are created --- */
 
-/* The layer does this itself where policy needs not be asked: kept_plans.h says for which devices. Then no pipeline
- * waits for the interpreter, and what the program does not create is not read. */
+/* So what the program does not create is not read, and no pipeline waits for the interpreter. */
 /* Reads the folder of a header's identity and program, obeys its verdicts, and makes the crash sentinel with that header.
- * Returns false if policy must read the folder instead (index_read_folder), or if the layer is off (StoredFound::off,
- * late). */
-bool stored_open(Caches *caches, const FileHeader *header, bool every_program, bool sentinel_outside,
-                 StoredFound *found);
+ * Returns false if policy must look into the folder first (index_read_folder), or if the layer is off (StoredFound::off).
+ * Call it before the application has the device, or, with StoredFound::reviewed, if the carrier keeps nothing. */
+bool stored_open(Caches *caches, const FileHeader *header, bool every_program, StoredFound *found);
 
 /* Gives the driver all stored cells with this fingerprint, and those behind them in their files, which a program
  * usually creates next, by merging them into the layer's cache. Returns what is known of the fingerprint: enum Seen. */

@@ -221,8 +221,7 @@ static uint32_t make_caches(Caches *caches, const uint8_t *base, const uint64_t 
                             uint32_t record_count, VkPipelineCache sources[CELLS_MERGED_AT_ONCE])
 {
     uint32_t made = 0;
-    const atomic_int *abandoned = &caches->loading.abandoned;
-    for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(abandoned); i++) {
+    for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(&caches->ending); i++) {
         VkPipelineCache cache = driver_cache_create(caches->driver, base + offsets[i], sizes[i], true);
         if (cache != VK_NULL_HANDLE)
             sources[made++] = cache;
@@ -236,17 +235,15 @@ uint64_t cells_merge_records(Caches *caches, AppCache *app_cache, const uint8_t 
     Mark mark = mark_records(caches->crash, digests, record_count);
     VkPipelineCache sources[CELLS_MERGED_AT_ONCE];
     uint32_t made = make_caches(caches, base, offsets, sizes, record_count, sources);
-    const atomic_int *abandoned = &caches->loading.abandoned;
     bool merged = false;
-    if (made && !atomic_load(abandoned) && patient_lock(&caches->merge_mutex)) {
+    if (made && !atomic_load(&caches->ending) && patient_lock(&caches->merge_mutex)) {
         merged = merge_locked(caches, app_cache, made, sources);
         patient_unlock(&caches->merge_mutex);
     }
     for (uint32_t i = 0; i < made; i++)
         caches->driver->destroy_pipeline_cache(caches->driver->handle, sources[i], NULL);
     mark_end(mark);
-    /* Also those that the driver refused. */
-    if (!app_cache && atomic_load_explicit(&caches->store->stored.open, memory_order_relaxed))
-        note_given(caches, digests, record_count);
+    if (!app_cache)
+        note_given(caches, digests, record_count); /* also those that the driver refused */
     return merged ? made : 0;
 }

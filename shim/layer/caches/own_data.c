@@ -7,9 +7,6 @@
 #include "crash/sentinel.h"
 #include "mailbox/mailbox.h"
 
-/* How long vkCreatePipelineCache waits for a verdict on its data. */
-#define ANSWER_WAIT_NS 2000000000
-
 /* ---- data that the program reads --------------------------------------------------------------- */
 
 /* Without memory there is no sketch, and policy decides without one. */

@@ -27,6 +27,10 @@
 #define FETCH_GROWS_AFTER 4
 /* The least that is read for one record. */
 #define RECORD_BYTES_LEAST (8u << 10)
+/* How long a creation waits for a record that another thread is giving to the driver. */
+#ifndef GIVEN_WAIT_NS /* shorter in the fuzz targets */
+#define GIVEN_WAIT_NS 5000000000ull
+#endif
 /* The thread that gives a record to the driver needs a few of these. Waking a sleeping thread takes 50 us and more. */
 #define SPIN_NS 200000
 /* How long one creation gives the driver records without a fingerprint. The next one goes on. */
@@ -35,15 +39,17 @@
 #define GIVING 1
 #define GIVEN 2
 
-/* Does what the verdicts say. Returns false if the layer is off, or if policy must see to it. */
+/* Does what the verdicts say. Returns false if the layer is off, or memory is short. */
 static bool obey(Caches *caches, StoredFound *found)
 {
     Verdicts *verdicts = &found->verdicts;
     size_t count;
+    int carrier = atomic_load(&caches->run->carrier);
     verdicts_settle(verdicts, (uint64_t)time(NULL));
     found->undecided = verdicts->undecided;
-    const VerdictEntry *off = verdicts_off(verdicts);
-    if (off) {
+    /* Binaries do not need a VkPipelineCache that keeps something. */
+    const VerdictEntry *off = verdicts_off(verdicts, carrier != PYLAYER_CARRIER_BINARIES);
+    if (off && carrier_keeps(carrier)) {
         found->off = off->type;
         return false;
     }
@@ -67,8 +73,7 @@ static void find_system(Stored *stored, const char *name)
     }
 }
 
-bool stored_open(Caches *caches, const FileHeader *header, bool every_program, bool sentinel_outside,
-                 StoredFound *found)
+bool stored_open(Caches *caches, const FileHeader *header, bool every_program, StoredFound *found)
 {
     Stored *stored = &caches->store->stored;
     char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
@@ -78,16 +83,22 @@ bool stored_open(Caches *caches, const FileHeader *header, bool every_program, b
     memcpy(stored->identity, header->identity, sizeof stored->identity);
     stored->program = header->program;
     stored->every_program = every_program;
+    free(stored->directory); /* of the attempt before policy looked into the folder */
+    free(stored->system);
+    stored->system = NULL;
     if (!*root || asprintf(&stored->directory, "%s/%s", above, name) < 0) {
         stored->directory = NULL;
         return false;
     }
     find_system(stored, name);
     live_outside_name(stored->directory, stored->outside);
-    bool read = is_own_directory(above) && is_own_directory(stored->directory) &&
-                index_read_folder(caches->store, found) &&
-                !live_outside_may_be_dead(stored->outside, stored->program, &found->ended) && obey(caches, found) &&
-                sentinel_create(caches->crash, caches->store, stored->directory, *header, sentinel_outside);
+    bool own = is_own_directory(above) && is_own_directory(stored->directory);
+    PylayerKept *kept = &caches->store->kept;
+    kept->sentinel_outside |= !own; /* nothing is written there */
+    /* Without disk space the layer goes on without a sentinel: what is stored is of more use than the next crash's cause. */
+    bool read = index_read_folder(caches->store, own, found) && obey(caches, found) &&
+                (sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
+                 found->reviewed);
     verdicts_free(&found->verdicts);
     if (!read)
         index_forget(stored);
@@ -354,7 +365,7 @@ static void await_given_locked(Caches *caches, Place place)
 {
     Stored *stored = &caches->store->stored;
     uint64_t begin = now_ns();
-    struct timespec deadline = deadline_at(begin + LOAD_WAIT_NS);
+    struct timespec deadline = deadline_at(begin + GIVEN_WAIT_NS);
     int waited = 0;
     while (waited != ETIMEDOUT && number_map_find(&stored->places, place) == GIVING) {
         if (now_ns() - begin > SPIN_NS) {

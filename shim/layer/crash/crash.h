@@ -47,9 +47,7 @@ static inline int64_t stored_wait_ns(const Crash *crash)
 
 /* ---- suspects.c: stored records, and pipelines, over which an earlier process died ---------------- */
 
-/* Copies the list. Returns false if memory is short or a list was set before. */
-bool suspects_set(Crash *crash, const uint64_t *fingerprints, uint64_t count, uint32_t kinds);
-/* The same for what settled verdicts name, records included. Call it before any pipeline is created. */
+/* Copies what settled verdicts name, unless it did before. Returns false if memory is short. */
 bool suspects_take(Crash *crash, const Verdicts *verdicts);
 bool suspects_find(const Crash *crash, uint64_t fingerprint, enum PylayerPipelineKind kind);
 /* Returns true if the driver must not get this record. */

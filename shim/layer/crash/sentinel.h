@@ -43,7 +43,7 @@ void mark_end_created(Mark mark);
  * have ended the other threads in the middle of one (Wine's ExitProcess does), and whoever waits for the end may lose
  * patience. No call is marked any more. */
 void sentinel_exit_begins(void);
-/* Clears the marks of this device at exit, unless policy's thread is in a call: the driver may hang in it. */
+/* Clears the marks of this device at exit. */
 void sentinel_forget(Crash *crash);
 
 /* Returns the beginning of a digest, which marks store. */

@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../../build/driver_variables.h"
 #include "crash/sentinel.h"
 #include "process/process.h"
+#include "process/trusted.h"
 #include "store/store.h"
 #include "store/run_file.h"
 
@@ -72,6 +74,9 @@ bool sentinel_create(Crash *crash, Store *store, const char *folder, FileHeader 
     int made = outside ? -2 : create_in(crash, store, folder, name, &header);
     if (made != -2 || !*store->stored.outside || !live_outside_directory(directory))
         return made == 0;
+    mkdir(directory, 0700);
+    if (!is_own_directory(directory))
+        return false;
     char *longer = NULL;
     if (asprintf(&longer, "%s%s", store->stored.outside, name) < 0)
         return false;

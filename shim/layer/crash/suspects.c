@@ -14,36 +14,6 @@ typedef struct Suspects {
     uint64_t numbers[]; /* fingerprints, then records by the beginning of their digests; both ascending */
 } Suspects;
 
-static bool publish(Crash *crash, Suspects *suspects)
-{
-    struct Suspects *none = NULL;
-    if (atomic_compare_exchange_strong(&crash->suspects, &none, suspects))
-        return true;
-    free(suspects); /* threads may be reading the first list */
-    return false;
-}
-
-static Suspects *make(uint64_t count, uint64_t record_count, uint32_t kinds)
-{
-    const uint64_t most = SIZE_MAX / sizeof(uint64_t) / 4;
-    Suspects *suspects = count < most && record_count < most
-                             ? malloc(sizeof *suspects + (count + record_count) * sizeof(uint64_t))
-                             : NULL;
-    if (suspects)
-        *suspects = (Suspects){.kinds = kinds, .count = count, .record_count = record_count};
-    return suspects;
-}
-
-bool suspects_set(Crash *crash, const uint64_t *fingerprints, uint64_t count, uint32_t kinds)
-{
-    Suspects *suspects = make(count, 0, kinds);
-    if (!suspects)
-        return false;
-    if (count > 0)
-        memcpy(suspects->numbers, fingerprints, count * sizeof *fingerprints);
-    return publish(crash, suspects);
-}
-
 bool suspects_take(Crash *crash, const Verdicts *verdicts)
 {
     size_t count, record_count, kind_count;
@@ -52,16 +22,20 @@ bool suspects_take(Crash *crash, const Verdicts *verdicts)
     const VerdictEntry *kinds = verdicts_of(verdicts, VERDICT_KIND, &kind_count);
     if (count + record_count + kind_count == 0)
         return true;
-    Suspects *suspects = make(count, record_count, 0);
+    Suspects *suspects = malloc(sizeof *suspects + (count + record_count) * sizeof(uint64_t));
     if (!suspects)
         return false;
+    *suspects = (Suspects){.count = count, .record_count = record_count};
     for (size_t i = 0; i < count; i++)
         suspects->numbers[i] = pipelines[i].subject;
     for (size_t i = 0; i < record_count; i++)
         suspects->numbers[count + i] = records[i].subject;
     for (size_t i = 0; i < kind_count; i++)
         suspects->kinds |= kinds[i].kind < PYLAYER_KIND_COUNT ? 1u << kinds[i].kind : 0;
-    return publish(crash, suspects);
+    struct Suspects *none = NULL;
+    if (!atomic_compare_exchange_strong(&crash->suspects, &none, suspects))
+        free(suspects); /* threads may be reading the first list */
+    return true;
 }
 
 static int compare(const void *left, const void *right)

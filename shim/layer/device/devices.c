@@ -11,9 +11,6 @@ static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
 static Device *devices;
 static bool commands_ended;
 
-/* exit() waits no longer than this for a command. A command that takes longer hangs in the driver. */
-#define COMMAND_END_NS 1000000000ull
-
 Device *device_command_begin(uint64_t serial)
 {
     Device *found = NULL;
@@ -35,8 +32,7 @@ void device_command_end(Device *device)
 /* Returns false if a thread that cannot go on holds a lock that exit() needs: the one whose handler called exit(). */
 static bool locks_can_be_had(Device *device)
 {
-    bool all = mutex_can_be_had(&device->caches.loading.mutex) && mutex_can_be_had(&device->store.stored.mutex) &&
-               mutex_can_be_had(&device->caches.given_mutex);
+    bool all = mutex_can_be_had(&device->store.stored.mutex) && mutex_can_be_had(&device->caches.given_mutex);
     for (unsigned i = 0; i < SEEN_SHARDS && all; i++)
         all = mutex_can_be_had(&device->run.seen.shards[i].mutex);
     return all;
@@ -60,30 +56,9 @@ void devices_exit_begins(void)
     if (!mutex_can_be_had(&devices_mutex))
         return;
     pthread_mutex_lock(&devices_mutex);
-    for (Device *device = devices; device; device = device->next)
-        if (pthread_mutex_trylock(&device->command_mutex) == 0) {
-            sentinel_forget(&device->crash);
-            pthread_mutex_unlock(&device->command_mutex);
-        }
-    pthread_mutex_unlock(&devices_mutex);
-}
-
-void devices_stop_loading(void)
-{
-    pthread_mutex_lock(&devices_mutex);
-    for (Device *device = devices; device; device = device->next)
-        loading_abandon(&device->caches);
-    pthread_mutex_unlock(&devices_mutex);
-}
-
-void devices_policy_ended(void)
-{
-    pthread_mutex_lock(&devices_mutex);
     for (Device *device = devices; device; device = device->next) {
-        if (atomic_load(&device->store.stored.open))
-            loading_end(&device->caches); /* the layer goes on reading */
-        else
-            loading_abandon(&device->caches);
+        sentinel_forget(&device->crash);
+        atomic_store(&device->caches.ending, true);
     }
     pthread_mutex_unlock(&devices_mutex);
 }
@@ -113,13 +88,10 @@ bool devices_end_quietly(void)
 
 void devices_end_commands(void)
 {
-    uint64_t end = now_ns() + COMMAND_END_NS;
     pthread_mutex_lock(&devices_mutex);
     commands_ended = true;
     for (Device *device = devices; device; device = device->next) {
-        uint64_t now = now_ns();
-        if (!mutex_lock_within(&device->command_mutex, now < end ? end - now : 0))
-            continue; /* it hangs */
+        pthread_mutex_lock(&device->command_mutex);
         pthread_mutex_unlock(&device->command_mutex);
         sentinel_remove(&device->crash);
     }
@@ -134,11 +106,7 @@ void devices_add(Device *device)
     pthread_mutex_unlock(&devices_mutex);
 }
 
-/* If policy's command on a device has not returned this long after vkDestroyDevice stopped loading, the driver
- * hangs in it. */
-#define COMMAND_WAIT_NS 5000000000ull
-
-bool devices_remove(Device *device)
+void devices_remove(Device *device)
 {
     pthread_mutex_lock(&devices_mutex);
     Device **link = &devices;
@@ -147,8 +115,7 @@ bool devices_remove(Device *device)
     if (*link)
         *link = device->next;
     pthread_mutex_unlock(&devices_mutex);
-    if (!mutex_lock_within(&device->command_mutex, COMMAND_WAIT_NS))
-        return false;
+    /* A command that began before ends first. */
+    pthread_mutex_lock(&device->command_mutex);
     pthread_mutex_unlock(&device->command_mutex);
-    return true;
 }

@@ -23,7 +23,7 @@ static void learn_history(Binaries *binaries)
     if (!binaries->asked) {
         binaries_global_key(binaries);
         PylayerMessage *message = message_new(PYLAYER_MSG_BINARIES_PASSED, binaries->run->serial);
-        mailbox_request(message, LOAD_WAIT_NS);
+        mailbox_request(message, ANSWER_WAIT_NS);
         message_done(message);
         binaries->asked = true;
     }

@@ -2,8 +2,6 @@
  * create_device.c - vkCreateDevice asks policy for a plan and enables what the plan needs. vkDestroyDevice waits, up to a
  * limit, until policy has written what is queued.
  */
-#define _GNU_SOURCE /* dladdr */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,24 +23,10 @@
 #include "shaders/shaders.h"
 #include "store/run_file.h"
 
-/* Long enough for an interpreter that is still booting on a busy machine. A policy that hangs costs this wait once. */
-#define PLAN_WAIT_NS 2000000000ll
-
 /* One process of this many, by chance, has policy prune what the others left. */
 #define PRUNED_BY 64
 
 static atomic_ullong next_serial = 1;
-/* The policy thread is in the driver and does not return. The application goes on. The layer keeps what that thread
- * may still use: the device with all that belongs to it, and the driver's code. */
-static void leave_to_driver(Device *device)
-{
-    log_line(PYLAYER_LOG_ERROR, "the driver hangs while it handles stored data; the layer does not destroy its device");
-    Dl_info code;
-    if (dladdr((void *)(uintptr_t)device->driver.create_pipeline_cache, &code) && code.dli_fname)
-        dlopen(code.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    dispatch_remove(&device_table, dispatch_key(device->driver.handle));
-}
-
 /* Fills in what Python computes the identity from. */
 static void describe_physical_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical)
 {
@@ -107,7 +91,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         }
         return;
     }
-    device->run.planned = mailbox_request(message, PLAN_WAIT_NS);
+    device->run.planned = mailbox_request(message, ANSWER_WAIT_NS);
     if (device->run.planned)
         device->run.plan = message->plan;
     device->state.wanted = message->record_now;
@@ -225,20 +209,6 @@ static bool is_watched(const Device *device)
            (device->run.plan.check_binaries && device->binaries.app_enabled && device->binaries.enabled);
 }
 
-/* Returns true if the layer can read the store by itself and now does so. Policy then hands over no stored cells. */
-static bool read_store(Device *device, int carrier, StoredFound *found)
-{
-    if (device->store.kept.reads_store == PYLAYER_READS_NOTHING || carrier != PYLAYER_CARRIER_CELLS)
-        return false;
-    FileHeader header;
-    memcpy(&header, device->store.kept.header, sizeof header);
-    /* Before the verdicts are read: a death of this run says nothing new about what is decided from now on. */
-    header.created_ns = wall_clock_ns();
-    return program_id(device->instance->info.application_name, &header.program) &&
-           stored_open(&device->caches, &header, device->store.kept.reads_store == PYLAYER_READS_ALL,
-                       device->store.kept.sentinel_outside, found);
-}
-
 /* Returns the carrier: the plan's if this device supports it. */
 static int select_carrier(Device *device)
 {
@@ -257,29 +227,14 @@ static int select_carrier(Device *device)
     return carrier;
 }
 
-/* Returns NULL if memory is short. */
-static PylayerMessage *created_message(const Device *device, int carrier, bool reads_store, const StoredFound *found)
+/* The application gets the device when policy has looked into the folder, or had the time to. */
+static void await_policy(Device *device, PylayerMessage *message)
 {
-    PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
-    if (!message)
-        return NULL;
-    /* A program that is killed each time deletes no old statistics at its end. */
-    bool prunes = found->ended.written && run_files_are_many();
-    message->created = (PylayerDeviceCreated){
-        .carrier = (uint8_t)carrier,
-        .cache_control = device->driver.cache_control,
-        .feedback = device->driver.feedback,
-        .binaries = device->binaries.enabled,
-        .driver_cache_off = device->binaries.driver_cache_off,
-        .reads_store = reads_store,
-        .needs_nothing = !carrier_keeps(carrier) || (reads_store && !prunes),
-        .records_state = device->state.on,
-        .used_recently = found->used_recently,
-        .stored_cells = found->records,
-        .off_by = found->off,
-    };
-    memcpy(message->created.run_name, device->run.name, sizeof device->run.name);
-    return message;
+    if (!mailbox_request(message, ANSWER_WAIT_NS) && mailbox_is_open()) {
+        count(&counters_of(&device->run)->totals.answers_late, 1);
+        log_line(PYLAYER_LOG_WARN, "policy did not open the store in time; stored pipelines are not used in this run");
+    }
+    message_done(message);
 }
 
 static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
@@ -290,26 +245,25 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
     if (features_shader_module_identifiers(info))
         identifiers_open(&device->driver);
     int carrier = select_carrier(device);
-    atomic_store(&device->run.carrier, carrier); /* the run's file, which read_store begins, names it */
-    StoredFound found = {0};
-    bool reads_store = read_store(device, carrier, &found);
-    if (found.off) {
-        carrier = PYLAYER_CARRIER_OFF;
-        atomic_store(&device->run.carrier, carrier);
-        snprintf(device->store.kept.reason, sizeof device->store.kept.reason, "%s", verdict_reason(found.off));
-        log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again",
-                 device->run.info.device_name, device->store.kept.reason);
-    }
-    bool wanted = device->state.wanted || (reads_store && found.records == 0);
-    if (plan->record_state && carrier_keeps(carrier) && wanted)
+    atomic_store(&device->run.carrier, carrier); /* the run's file, which device_open_store begins, names it */
+    device->store.wants_work = now_ns() / 1000 % PRUNED_BY == 0;
+    bool open = carrier_keeps(carrier) && *device->store.kept.reason && device_open_store(device, &(StoredFound){0});
+    bool keeps = carrier_keeps(atomic_load(&device->run.carrier));
+    bool wanted = device->state.wanted || (open && device->store.records == 0);
+    if (plan->record_state && keeps && wanted)
         state_begin(&device->state, device->instance->object, info);
-    PylayerMessage *message = created_message(device, carrier, reads_store, &found);
-    device->crash.lost = found.ended.unknown || strcmp(found.ended.compiled, found.stored) > 0;
-    device->store.used_recently = found.used_recently;
-    device->store.has_undecided = found.undecided;
-    device->store.wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
-    if (!mailbox_post(message, UINT64_MAX) || !carrier_keeps(carrier) || reads_store)
-        loading_end(&device->caches);
+    PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
+    if (message) {
+        message->created = device_state(device);
+        message->created.needs_nothing = !keeps || (open && !device->store.many_runs);
+    }
+    if (keeps && !open)
+        await_policy(device, message);
+    else
+        mailbox_post(message, UINT64_MAX);
+    pthread_mutex_lock(&device->command_mutex);
+    device->store.settled = keeps; /* where nothing is kept, policy opens the store when the program passes data */
+    pthread_mutex_unlock(&device->command_mutex);
 }
 
 static void device_end(Device *device)
@@ -356,7 +310,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         return end_unmade(device, result);
     device->driver.handle = *handle;
     device->run.begun_ns = now_ns();
-    atomic_store(&device->caches.loading.begun_ns, device->run.begun_ns);
     resolve(device, mine->pfnNextGetDeviceProcAddr);
     if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
         device->driver.destroy_device(*handle, below);
@@ -389,13 +342,10 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     if (!device)
         return;
     if (is_watched(device) && !process_is_forked_child()) {
-        loading_abandon(&device->caches);
+        atomic_store(&device->caches.ending, true);
         if (!device_ends_quietly(device))
             wait_for_policy(device);
-        if (!devices_remove(device)) {
-            leave_to_driver(device);
-            return;
-        }
+        devices_remove(device);
     } else {
         tell_end(device);
     }

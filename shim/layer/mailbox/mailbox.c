@@ -393,9 +393,9 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
     bool wait = taken != stalled_at && timeout_ns > 0;
-    /* The end of a device is sent even if nobody can wait for it, so that policy frees what it holds for the
-     * device. */
-    if (open_ && (wait || message->type == PYLAYER_MSG_FLUSH)) {
+    /* What tells of a device is sent even if nobody can wait for it, so that policy frees what it holds for the device. */
+    bool tells = message->type == PYLAYER_MSG_DEVICE_CREATED || message->type == PYLAYER_MSG_FLUSH;
+    if (open_ && (wait || tells)) {
         envelope->holders++;
         envelope->awaited = wait;
         push_locked(envelope);

@@ -25,6 +25,9 @@ bool mailbox_can_be_used(void);
 PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
 /* Events beyond this many queued bytes are dropped and counted, unless policy must get them. */
 #define QUEUE_BYTES (64ull << 20)
+/* The longest wait for an answer: long enough for an interpreter that is still booting on a busy machine. A policy that
+ * hangs costs this wait once. */
+#define ANSWER_WAIT_NS 2000000000ll
 /* The longest wait until policy has written what it was sent: at vkDestroyDevice, at exit, and of a compile that may be lost. */
 #define FLUSH_WAIT_NS 3000000000ll
 /* Sends an event. queue_bytes: limit of what waits, for state and for all other messages each. The mailbox takes

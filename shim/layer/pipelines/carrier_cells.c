@@ -66,7 +66,7 @@ static bool probe_layer(Batch *batch, uint32_t index)
     /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
     if (element->kind >= PYLAYER_KIND_RAY_TRACING)
         stored_fetch(&device->caches, 0);
-    if (batch->after_load && !(element->known & SEEN_MERGED) &&
+    if (!(element->known & SEEN_MERGED) &&
         !atomic_load_explicit(&device->run.seen.merged_unknown, memory_order_relaxed))
         return false;
     if (batch_create_one(batch, index, device->caches.merged, CREATE_BY_PROBE, NULL) != VK_SUCCESS ||

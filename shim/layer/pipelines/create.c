@@ -94,15 +94,9 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
         return observe(batch);
     if (untouchable || needs_internal_cache(call))
         return pass_pipelines(call);
-    /* Pipelines that the load will bring must not be compiled. Also, before its end there may be no sentinel that marks
-     * probes, and verdicts of earlier deaths are not known. */
-    batch->after_load = loading_wait(&device->caches);
     for (uint32_t i = 0; i < call->count; i++)
         batch->elements[i].suspect =
             suspects_find(&device->crash, batch->elements[i].fingerprint, batch->elements[i].kind);
-    /* Policy may have learnt from the store that this driver's caches keep nothing. */
-    if (atomic_load_explicit(&device->run.carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
-        return pass_pipelines(call);
     bool by_key = carrier == PYLAYER_CARRIER_BINARIES && call->cache == VK_NULL_HANDLE;
     return create_each(batch, by_key ? carrier_binaries_create : carrier_cells_create);
 }

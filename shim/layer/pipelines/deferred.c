@@ -266,7 +266,6 @@ static VkResult start(DeferredOperation *operation)
 VkResult deferred_create(const PipelineCall *call)
 {
     Device *device = call->device;
-    loading_wait(&device->caches); /* verdicts are not known before */
     bool passes = needs_internal_cache(call) || !device->driver.get_deferred_operation_result;
     DeferredOperation *operation = passes ? NULL : operation_new(call);
     if (!operation)

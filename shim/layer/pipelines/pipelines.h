@@ -47,7 +47,6 @@ typedef struct Batch {
     PipelineCall *call;
     AppCache *app_cache; /* NULL: the application passed no cache, or one the layer does not know */
     Element *elements;
-    bool after_load; /* the probe searched everything that the store holds */
 } Batch;
 
 /* Each creates one of the call's pipelines: with a VkPipelineCache, the application's and the layer's, or by its key. */

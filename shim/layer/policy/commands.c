@@ -11,44 +11,6 @@
 #include "policy/commands.h"
 #include "process/process.h"
 #include "process/program_name.h"
-#include "crash/sentinel.h"
-#include "crash/crash.h"
-
-static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                            const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    int64_t result = loading_take(&device->caches, base, offsets, sizes, digests, fingerprint_array, record_count);
-    device_command_end(device);
-    return result;
-}
-
-static int64_t load_done(uint64_t serial)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    int64_t taken = loading_done(&device->caches);
-    device_command_end(device);
-    return taken;
-}
-
-static int64_t load_binaries(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                             uint64_t record_count)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    int64_t taken = 0;
-    for (uint64_t i = 0; i < record_count; i++)
-        taken += binary_index_load(&device->binaries, base + offsets[i], sizes[i]);
-    if (taken > 0)
-        atomic_store(&device->crash.holds_stored, true);
-    device_command_end(device);
-    return taken;
-}
 
 static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, uint64_t attested_count)
 {
@@ -62,34 +24,22 @@ static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, u
     return taken;
 }
 
-static int32_t watch(uint64_t serial, int32_t fd)
+static int32_t open_store(uint64_t serial, const PylayerKept *kept, const uint8_t *verdicts, uint64_t size,
+                          PylayerDeviceCreated *out)
 {
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    int result = sentinel_open(&device->crash, fd);
+    bool may = !device->store.settled && !atomic_load(&device->store.stored.open);
+    if (may) {
+        StoredFound found = {.reviewed = true};
+        device->store.kept = *kept;
+        verdicts_add(&found.verdicts, verdicts, size);
+        device_open_store(device, &found);
+    }
+    *out = device_state(device);
     device_command_end(device);
-    return result;
-}
-
-static int32_t suspect(uint64_t serial, const uint64_t *fingerprint_array, uint64_t fingerprint_count, uint32_t kinds)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    bool set = suspects_set(&device->crash, fingerprint_array, fingerprint_count, kinds);
-    device_command_end(device);
-    return set ? 0 : -1;
-}
-
-static int32_t call_off(uint64_t serial, int32_t call, int32_t kind)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    bool known = call_switch_off(&device->crash.added_calls, (unsigned)call, (unsigned)kind);
-    device_command_end(device);
-    return known ? 0 : -1;
+    return may ? 0 : -1;
 }
 
 static int32_t switch_off(uint64_t serial)
@@ -98,7 +48,6 @@ static int32_t switch_off(uint64_t serial)
     if (!device)
         return -1;
     atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF);
-    loading_end(&device->caches);
     device_command_end(device);
     return 0;
 }
@@ -145,11 +94,6 @@ static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
     return (int64_t)seen;
 }
 
-static const char *environment(const char *name)
-{
-    return environment_get(name);
-}
-
 static void write_log(int32_t level, const char *text)
 {
     log_line((enum PylayerLogLevel)level, "%s", text);
@@ -170,20 +114,15 @@ const PylayerShim shim_commands = {
     .next = mailbox_next,
     .answer = mailbox_answer,
     .release = mailbox_release,
-    .load_records = load_records,
-    .load_done = load_done,
-    .load_binaries = load_binaries,
+    .open_store = open_store,
     .load_attested = load_attested,
-    .watch = watch,
-    .suspect = suspect,
-    .call_off = call_off,
     .switch_off = switch_off,
     .counters = read_counters,
     .activity = read_activity,
     .frames = take_frames,
     .fingerprints = fingerprints,
     .executable = executable_name,
-    .environment = environment,
+    .environment = environment_get,
     .log_wanted = log_wanted,
     .log = write_log,
     .is_open = is_open,

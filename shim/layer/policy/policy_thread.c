@@ -140,18 +140,11 @@ static void open_extension_modules(void)
     }
 }
 
-static void policy_ended(void)
-{
-    mailbox_close();
-    /* Policy hands over nothing more. */
-    devices_policy_ended();
-}
-
 /* Runs even if a policy class ends this thread itself. */
 static void ended(void *unused)
 {
     (void)unused;
-    policy_ended();
+    mailbox_close();
 }
 
 /* Passes isolation.c of the policy library what it needs before the interpreter starts. */
@@ -166,7 +159,7 @@ static void isolate(void *library)
     if (another_python)
         *another_python = program_holds_python;
     if (at_end)
-        *at_end = policy_ended;
+        *at_end = mailbox_close;
     if (links)
         *links = process_links;
 }
@@ -224,7 +217,7 @@ static bool start(void)
         return true;
     log_line(PYLAYER_LOG_INFO, "the policy thread cannot be created (%s); the layer stores nothing in this process",
              moved ? "the root directory has changed" : strerror(failed));
-    policy_ended();
+    mailbox_close();
     return false;
 }
 
@@ -255,7 +248,6 @@ static void flush_at_exit(void)
     devices_exit_begins();
     if (!mailbox_can_be_used() || !devices_can_be_used())
         return;
-    devices_stop_loading();
     if (!devices_end_quietly() || mailbox_tells_exit()) {
         PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH, 0);
         mailbox_request(message, EXIT_FLUSH_NS);

@@ -193,7 +193,10 @@ void run_begin(const Store *store, uint8_t live[PYLAYER_LIVE_BYTES])
 void run_count_in(Run *run, uint8_t *live)
 {
     Counters *counters = (Counters *)(void *)(live + COUNTERS_AT);
-    memcpy(counters, run->own_counters, sizeof run->own_counters);
+    /* On a device that keeps nothing, threads may be counting: what they count at this moment is lost. */
+    const uint64_t *from = (const uint64_t *)(const void *)run->own_counters;
+    for (size_t i = 0; i < sizeof run->own_counters / (sizeof *from); i++)
+        ((uint64_t *)(void *)counters)[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
     atomic_store(&run->counters, counters);
 }
 

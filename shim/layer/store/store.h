@@ -53,6 +53,7 @@ typedef struct Stored {
 
 /* What the folder says at the start. */
 typedef struct StoredFound {
+    bool reviewed; /* given: policy has looked into the folder, and `verdicts` has what it decided */
     uint64_t records;
     bool used_recently;     /* a run said within a day what it used */
     uint32_t without_table; /* journals */
@@ -76,9 +77,13 @@ typedef struct Places {
 typedef struct Store {
     const Driver *driver;
     Run *run;
-    PylayerKept kept;       /* what policy kept of an earlier process; zero if nothing */
+    PylayerKept kept; /* what policy kept of an earlier process, or passed to open_store; zero if nothing */
+    bool settled;     /* the application has the device: its carrier stays, and nothing is opened beside its threads */
+    uint8_t off;      /* the type of the verdict by which the layer is off; 0: it is on */
+    uint64_t records; /* that it held when it was opened */
     bool used_recently;     /* a run of the last day recorded which pipelines it used */
     bool has_undecided;     /* only policy can judge what this run shows about the driver (verdicts.h) */
+    bool many_runs;         /* policy should delete old runs */
     atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
     Stored stored;
 } Store;
@@ -114,10 +119,10 @@ typedef struct StoreRead {
  * A file is open during one read only. A program may close every descriptor that it finds.
  */
 
-/* Reads what was not read yet. Returns false if policy must read the folder instead: a process died over something in it
- * since the last start, or not all verdicts can be read at this moment. One thread at a time may call
- * it, and frees found->verdicts. */
-bool index_read_folder(Store *store, StoredFound *found);
+/* Reads what was not read yet. own: the folder can be trusted. Returns false if policy must look into it first: it is
+ * missing, a process died over something in it since the last start, or not all verdicts can be read at this moment. One
+ * thread at a time may call it, and frees found->verdicts. */
+bool index_read_folder(Store *store, bool own, StoredFound *found);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
  * the pack's was listed. One thread reads, without Stored::mutex; others wait for it. Returns false if the folder could
  * not be read at this moment. */

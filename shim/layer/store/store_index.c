@@ -17,21 +17,21 @@
 /* How names of files begin that concern all programs. */
 #define EVERY_PROGRAM "0000000000000000-"
 
-static void tell_damage(const Store *store, const char *name)
+/* Nobody here can repair the system's store, so policy is not started for it. */
+static void tell_damage_of(const Store *store, StoredFile *file)
 {
-    PylayerMessage *message = message_new(PYLAYER_MSG_STORE_DAMAGED, store->run->serial);
-    if (!message)
+    if (file->damage_told)
         return;
-    snprintf(message->file, sizeof message->file, "%s", name);
+    file->damage_told = true;
+    if (file->system) {
+        log_line(PYLAYER_LOG_WARN, "not used: %s/%s is damaged or cannot be trusted; pylayer ls --verify says more",
+                 store->stored.system, file->name);
+        return;
+    }
+    PylayerMessage *message = message_new(PYLAYER_MSG_STORE_DAMAGED, store->run->serial);
+    if (message)
+        snprintf(message->file, sizeof message->file, "%s", file->name);
     mailbox_post(message, QUEUE_BYTES);
-}
-
-/* Nobody here can repair the system's store, so no run starts policy for it: the first one, which policy reads for, and
- * pylayer ls --verify say what is wrong. */
-static void tell_damage_of(const Store *store, const StoredFile *file)
-{
-    if (!file->system)
-        tell_damage(store, file->name);
 }
 
 StoreRead index_read_of(const Stored *stored, const StoredFile *file)
@@ -219,14 +219,16 @@ static void add_file(Store *store, const char *name, bool system, StoredFound *f
     if (length >= PYLAYER_STORE_NAME_BYTES || !make_room(stored, name))
         return;
     int fd = open_in_store(system ? stored->system : stored->directory, name);
-    if (fd < 0 && (errno == ENOENT || open_may_succeed_later(errno))) /* or its records have another name now */
+    bool later =
+        fd < 0 && (errno == ENOENT || open_may_succeed_later(errno)); /* or its records have another name now */
+    if (later)
         atomic_store(&stored->behind, true);
-    else if (fd < 0 && !system) /* somebody else's, or the disk fails */
-        tell_damage(store, name);
-    if (fd < 0)
-        return;
     StoredFile file = {.system = system};
     memcpy(file.name, name, length + 1);
+    if (fd < 0 && !later) /* somebody else's, or the disk fails */
+        tell_damage_of(store, &file);
+    if (fd < 0)
+        return;
     read_file(store, fd, &file, found);
     close(fd);
     found->records += file.entry_count;
@@ -243,7 +245,7 @@ typedef struct Reading {
     Store *store;
     StoredFound *found;
     char prefix[PROGRAM_PREFIX_BYTES];
-    bool fine; /* policy need not read the folder */
+    bool fine; /* as index_read_folder returns */
 } Reading;
 
 /* unique: as the name of a run begins, so that it tells which is the later one. */
@@ -260,10 +262,8 @@ static void look_at(void *to, int directory, const char *name)
     const Stored *stored = &store->stored;
     StoredFound *found = reading->found;
     bool own = name_begins(name, reading->prefix);
-    if (name_ends(name, LIVE_SUFFIX) && live_may_be_dead(directory, name, own, &found->ended)) {
-        reading->fine = false;
-        return;
-    }
+    if (name_ends(name, LIVE_SUFFIX))
+        reading->fine &= !live_may_be_dead(directory, name, own, &found->ended);
     if (name_ends(name, ".verdict") && (own || name_begins(name, EVERY_PROGRAM)))
         reading->fine &= verdicts_read(&found->verdicts, stored->directory, name, stored->identity);
     if (!stored->every_program && !own)
@@ -282,32 +282,35 @@ static void look_at_system(void *to, int directory, const char *name)
         add_file(reading->store, name, true, reading->found);
 }
 
-/* Returns false if the names could not be read. *fine: as index_read_folder returns. */
-static bool read_names(Store *store, StoredFound *found, bool *fine)
+static Reading reading_of(Store *store, StoredFound *found)
 {
     Reading reading = {.store = store, .found = found, .fine = true};
     program_prefix(reading.prefix, store->stored.program);
-    bool read = folder_names(store->stored.directory, look_at, &reading);
-    *fine &= reading.fine;
-    if (read && *fine && store->stored.system)
-        folder_names(store->stored.system, look_at_system, &reading);
-    return read;
+    return reading;
 }
 
-bool index_read_folder(Store *store, StoredFound *found)
+bool index_read_folder(Store *store, bool own, StoredFound *found)
 {
-    bool fine = true;
-    return read_names(store, found, &fine) && fine;
+    Stored *stored = &store->stored;
+    Reading reading = reading_of(store, found);
+    bool fine = own && folder_names(stored->directory, look_at, &reading) && reading.fine &&
+                !live_outside_may_be_dead(stored->outside, stored->program, &found->ended);
+    fine |= found->reviewed;
+    if (fine && stored->system)
+        folder_names(stored->system, look_at_system, &reading);
+    return fine;
 }
 
 static void read_again(Store *store)
 {
     Stored *stored = &store->stored;
     StoredFound found = {0};
-    bool fine = true;
+    Reading reading = reading_of(store, &found);
     atomic_store(&stored->behind, false);
-    if (!read_names(store, &found, &fine))
+    if (!folder_names(stored->directory, look_at, &reading))
         atomic_store(&stored->behind, true);
+    else if (stored->system)
+        folder_names(stored->system, look_at_system, &reading);
     verdicts_free(&found.verdicts); /* what they said at the start holds for this process */
     pthread_mutex_lock(&stored->mutex);
     stored->reading = false;
@@ -335,14 +338,12 @@ void index_tell_damage(Store *store, uint32_t file, enum ReadResult result)
     if (result != READ_FAILED && !(result == READ_REFUSED && mailbox_has_policy()))
         return;
     Stored *stored = &store->stored;
-    char name[PYLAYER_STORE_NAME_BYTES];
     pthread_mutex_lock(&stored->mutex);
-    bool told = stored->files[file].damage_told || stored->files[file].system || !*stored->files[file].name;
+    StoredFile known = stored->files[file];
     stored->files[file].damage_told = true;
-    memcpy(name, stored->files[file].name, sizeof name);
     pthread_mutex_unlock(&stored->mutex);
-    if (!told)
-        tell_damage(store, name);
+    if (*known.name)
+        tell_damage_of(store, &known);
 }
 
 void index_forget_file(Stored *stored, uint32_t file)

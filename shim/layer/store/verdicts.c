@@ -8,7 +8,7 @@
 /* Files beyond this many bytes in all are not read: only policy makes them, and it combines them. */
 #define MOST_ENTRIES (1u << 16)
 
-static void add_entries(Verdicts *verdicts, const uint8_t *data, uint64_t size)
+void verdicts_add(Verdicts *verdicts, const uint8_t *data, uint64_t size)
 {
     size_t more = size / sizeof(VerdictEntry), needed = verdicts->count + more;
     if (size % sizeof(VerdictEntry) != 0 || needed > MOST_ENTRIES)
@@ -24,7 +24,7 @@ static void add_entries(Verdicts *verdicts, const uint8_t *data, uint64_t size)
 static void take_record(void *to, const RecordHeader *record, const uint8_t *data)
 {
     if (record_is(record, "VRDT"))
-        add_entries(to, data, record->size);
+        verdicts_add(to, data, record->size);
 }
 
 bool verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
@@ -92,12 +92,12 @@ const VerdictEntry *verdicts_of(const Verdicts *verdicts, uint8_t type, size_t *
     return verdicts->entries + first;
 }
 
-const VerdictEntry *verdicts_off(const Verdicts *verdicts)
+const VerdictEntry *verdicts_off(const Verdicts *verdicts, bool with_caches)
 {
     size_t stubs, offs;
     const VerdictEntry *stub = verdicts_of(verdicts, VERDICT_STUB, &stubs);
     const VerdictEntry *off = verdicts_of(verdicts, VERDICT_LAYER_OFF, &offs);
-    return stubs > 0 ? stub : offs > 0 ? off : NULL;
+    return stubs > 0 && with_caches ? stub : offs > 0 ? off : NULL;
 }
 
 const char *verdict_reason(unsigned type)

@@ -42,6 +42,8 @@ typedef struct Verdicts {
     bool undecided; /* verdicts_settle: policy should watch this run, because it may end a trial or clear evidence */
 } Verdicts;
 
+/* Adds entries as a record has them. */
+void verdicts_add(Verdicts *verdicts, const uint8_t *data, uint64_t size);
 /* Adds the entries of a file. One that cannot be read, or is a newer version's, has none. Returns false if the file is
  * gone or cannot be opened at this moment: another process may have put its entries into a new file. */
 bool verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
@@ -50,8 +52,8 @@ bool verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
 void verdicts_settle(Verdicts *verdicts, uint64_t now_s);
 /* Returns the first entry of a type and sets *count to how many there are. verdicts_settle comes before. */
 const VerdictEntry *verdicts_of(const Verdicts *verdicts, uint8_t type, size_t *count);
-/* Returns the verdict by which the layer is off; NULL if there is none. */
-const VerdictEntry *verdicts_off(const Verdicts *verdicts);
+/* Returns the verdict by which the layer is off; NULL if there is none. with_caches: it needs VkPipelineCaches. */
+const VerdictEntry *verdicts_off(const Verdicts *verdicts, bool with_caches);
 /* Returns what people are told of a type by which the layer is off. */
 const char *verdict_reason(unsigned type);
 void verdicts_free(Verdicts *verdicts);

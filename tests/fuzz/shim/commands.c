@@ -5,13 +5,16 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "shim/layer/caches/caches.h"
+#include "shim/layer/crash/sentinel.h"
+#include "shim/layer/device/devices.h"
 #include "shim/layer/policy/commands.h"
 
 /* The crash sentinel's file, of the device that is there. */
 static int live_file = -1;
 static uint8_t *live;
 
-static void watch(uint64_t serial)
+static void watch(Device *device)
 {
     if (live_file < 0) {
         live_file = memfd_create("live", MFD_CLOEXEC);
@@ -21,7 +24,7 @@ static void watch(uint64_t serial)
         if (live == MAP_FAILED)
             abort();
     }
-    shim_commands.watch(serial, live_file);
+    sentinel_open(&device->crash, live_file);
 }
 
 void policy_forgets_device(void)
@@ -36,13 +39,15 @@ void policy_forgets_device(void)
     live_file = -1;
 }
 
-static void suspect(uint64_t serial)
+static void obey_verdicts(Device *device)
 {
-    uint64_t count = below(4), last = 0;
-    uint64_t *fingerprints = room((count + 1) * sizeof *fingerprints);
-    for (uint64_t i = 0; i < count; i++)
-        fingerprints[i] = last += 1 + (chance(8) ? take64() >> 4 : take8());
-    shim_commands.suspect(serial, fingerprints, count, chance(4) ? take8() : 0);
+    Verdicts verdicts = {.count = below(4)};
+    verdicts.entries = room((verdicts.count + 1) * sizeof *verdicts.entries);
+    for (uint64_t i = 0, last = 0; i < verdicts.count; i++)
+        verdicts.entries[i] = (VerdictEntry){.type = i + 1 < verdicts.count ? VERDICT_PIPELINE : VERDICT_KIND,
+                                             .kind = take8(),
+                                             .subject = last += 1 + (chance(8) ? take64() >> 4 : take8())};
+    suspects_take(&device->crash, &verdicts);
 }
 
 typedef struct Records {
@@ -75,27 +80,56 @@ static Records make_records(void)
     return records;
 }
 
+/* What the layer does with stored data and verdicts, which it reads from files. */
+static void stored(Device *device)
+{
+    Records records;
+    switch (below(5)) {
+    case 0:
+        records = make_records();
+        for (uint64_t i = 0; i < records.count; i += CELLS_MERGED_AT_ONCE)
+            cells_merge_records(
+                &device->caches, NULL, records.base, records.offsets + i, records.sizes + i,
+                room_of_bytes(CELLS_MERGED_AT_ONCE * PYLAYER_DIGEST_BYTES),
+                (uint32_t)(records.count - i < CELLS_MERGED_AT_ONCE ? records.count - i : CELLS_MERGED_AT_ONCE));
+        break;
+    case 1:
+        records = make_records();
+        for (uint64_t i = 0; i < records.count; i++)
+            binary_index_load(&device->binaries, records.base + records.offsets[i], records.sizes[i]);
+        break;
+    case 2:
+        call_switch_off(&device->crash.added_calls, chance(8) ? PYLAYER_MARK_PROBE : take8(), take8());
+        break;
+    case 3:
+        watch(device);
+        break;
+    default:
+        obey_verdicts(device);
+        break;
+    }
+}
+
 void command_of_policy(void)
 {
     const PylayerShim *shim = &shim_commands;
     uint64_t serial = chance(15) ? policy_device : take8();
-    Records records;
     PylayerCounters *counters;
     PylayerAttested *attested;
     uint64_t capacity;
-    switch (below(11)) {
+    Device *device;
+    switch (below(7)) {
     case 0:
-        records = make_records();
-        shim->load_records(serial, records.base, records.offsets, records.sizes,
-                           room_of_bytes(records.count * PYLAYER_DIGEST_BYTES),
-                           (const uint64_t *)room_of_bytes(records.count * sizeof(uint64_t)), records.count);
-        break;
     case 1:
-        shim->load_done(serial);
+        device = device_command_begin(serial);
+        if (device) {
+            stored(device);
+            device_command_end(device);
+        }
         break;
     case 2:
-        records = make_records();
-        shim->load_binaries(serial, records.base, records.offsets, records.sizes, records.count);
+        shim->open_store(serial, room(sizeof(PylayerKept)), room_of_bytes(below(100)), below(100),
+                         room(sizeof(PylayerDeviceCreated)));
         break;
     case 3:
         attested = room(sizeof *attested);
@@ -107,23 +141,11 @@ void command_of_policy(void)
         shim->load_attested(serial, attested, 1);
         break;
     case 4:
-        shim->call_off(serial, (int32_t)take8() - 2, (int32_t)take8() - 2);
-        break;
-    case 5:
-        shim->call_off(serial, PYLAYER_MARK_PROBE, (int32_t)take8() - 2);
-        break;
-    case 6:
         shim->switch_off(serial);
         break;
-    case 7:
+    case 5:
         counters = room(sizeof *counters);
         shim->counters(serial, counters);
-        break;
-    case 8:
-        watch(serial);
-        break;
-    case 9:
-        suspect(serial);
         break;
     default:
         capacity = below(9);
