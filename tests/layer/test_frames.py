@@ -70,8 +70,8 @@ class MeasuredFrames:
 
     def check_hitches(self) -> None:
         """Asserts that each late frame that pipelines made late is told as such, and no other. Whether a frame is late,
-        and whether by pipelines or because the machine did something else, is decided from the program's own times; what
-        is near the limit may be either."""
+        and whether by pipelines or by something else on the machine, is decided from the program's own times; what is
+        near the limit may be either."""
         usual, must, may = Usual(), set(), set()
         for number in range(2, len(self.measured[1]) + 1):
             took = self.took(number)
