@@ -17,7 +17,6 @@ import recorded_runs
 from cli.user import DEMO, User
 
 from pylayer.common import owner
-from pylayer.store import runs
 from pylayer.store.timeline import Event
 
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP\n"
@@ -46,7 +45,8 @@ def running_demo(user: User, *environment: str) -> Iterator[subprocess.Popen[str
 
 
 def wait_for_compiles(user: User, process: subprocess.Popen[str]) -> None:
-    while not any(run["counters"]["compiled"] for run in runs.read_all(str(user.store))):
+    """Waits until policy has written the timeline. What the layer counts is shown before."""
+    while not (user.store / "runs").is_dir() or not list((user.store / "runs").glob("*.events")):
         assert process.poll() is None
         time.sleep(0.02)
 

@@ -99,7 +99,6 @@ bool stored_open(Caches *caches, const FileHeader *header, bool every_program, S
     bool read = index_read_folder(caches->store, own, found) && obey(caches, found) &&
                 (sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
                  found->reviewed);
-    verdicts_free(&found->verdicts);
     if (!read)
         index_forget(stored);
     atomic_store(&stored->open, read);

@@ -25,9 +25,9 @@ bool device_open_store(Device *device, StoredFound *found)
     /* Before the verdicts are read: a death of this run says nothing new about what is decided from now on. */
     if (!header.created_ns)
         header.created_ns = wall_clock_ns();
-    if (!header.program && !program_id(device->run.info.instance.application_name, &header.program))
-        return false;
-    bool open = stored_open(&device->caches, &header, store->kept.reads_all, found);
+    bool named = header.program || program_id(device->run.info.instance.application_name, &header.program);
+    bool open = named && stored_open(&device->caches, &header, store->kept.reads_all, found);
+    verdicts_free(&found->verdicts);
     if (found->off)
         switch_off(device, found->off);
     store->records = found->records;

@@ -121,7 +121,7 @@ typedef struct StoreRead {
 
 /* Reads what was not read yet. own: the folder can be trusted. Returns false if policy must look into it first: it is
  * missing, a process died over something in it since the last start, or not all verdicts can be read at this moment. One
- * thread at a time may call it, and frees found->verdicts. */
+ * thread at a time may call it. */
 bool index_read_folder(Store *store, bool own, StoredFound *found);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
  * the pack's was listed. One thread reads, without Stored::mutex; others wait for it. Returns false if the folder could

@@ -87,7 +87,7 @@ static void stored(Device *device)
     switch (below(5)) {
     case 0:
         records = make_records();
-        for (uint64_t i = 0; i < records.count; i += CELLS_MERGED_AT_ONCE)
+        for (uint64_t i = 0; device->caches.merged != VK_NULL_HANDLE && i < records.count; i += CELLS_MERGED_AT_ONCE)
             cells_merge_records(
                 &device->caches, NULL, records.base, records.offsets + i, records.sizes + i,
                 room_of_bytes(CELLS_MERGED_AT_ONCE * PYLAYER_DIGEST_BYTES),
@@ -128,7 +128,8 @@ void command_of_policy(void)
         }
         break;
     case 2:
-        shim->open_store(serial, room(sizeof(PylayerKept)), room_of_bytes(below(100)), below(100),
+        capacity = below(5) * sizeof(VerdictEntry);
+        shim->open_store(serial, room(sizeof(PylayerKept)), room_of_bytes(capacity), capacity,
                          room(sizeof(PylayerDeviceCreated)));
         break;
     case 3:
