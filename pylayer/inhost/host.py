@@ -173,6 +173,7 @@ class Host:
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
             self._keep_plan(message, session)  # also if it is late: the next run need not wait
         if not in_time:
+            session.found.check_folder()  # so that the next run opens the store by itself
             return
         self.sessions[message.device] = session
         if plan.carrier == CARRIER_OFF:
