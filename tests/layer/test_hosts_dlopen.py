@@ -45,8 +45,8 @@ def waits(world: World, steps: tuple[str, ...], begin: Callable[[], object] = tu
 
 @pytest.mark.parametrize("way", WAYS)
 def test_inside_of_dlopen(world: World, way: str) -> None:
-    """The third run at the latest finds all pipelines, and no run waits for policy's answers. After the first there is a
-    folder, so the second opens the store by itself."""
+    """The third run at the latest finds all pipelines, and no run waits for policy's answers. After the first there is
+    a folder, so the second opens the store by itself."""
     run_host(world, *WAYS[way])
     assert list(world.store.glob("store/*"))
     run_host(world, *WAYS[way])
