@@ -59,7 +59,7 @@ def _measured() -> None:
                         out.writelines(f"{{name}}:{{number}}\\n" for name, number in list(seen))
         return saving
 
-    for name in ("handle", "records", "_step_loading", "_idle", "_write_statistics"):
+    for name in ("handle", "records", "_idle", "_write_statistics"):
         setattr(Host, name, save(getattr(Host, name)))
     sys.settrace(call)
 
