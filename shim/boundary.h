@@ -435,7 +435,7 @@ typedef struct PylayerShim {
     void (*release)(PylayerMessage *message);
 
     /* Reads the device's folder, as policy found it: what processes died over is in these verdicts (verdicts.ENTRY), which
-     * add to those in the folder. Makes the crash sentinel. Call it while the program waits in DEVICE_CREATED, or for a
+     * add to those in the folder. Makes the crash sentinel. Call it while the program waits in DEVICE_CREATED, or later for a
      * device that keeps nothing. Fills in what is in force then. */
     int32_t (*open_store)(uint64_t device, const PylayerKept *kept, const uint8_t *verdicts, uint64_t size,
                           PylayerDeviceCreated *out);

@@ -27,6 +27,7 @@ class FoundDamage:
         self.damage: list[Damage] = []
         #: Tails that are still being written, or whose writer died. Each loses only itself.
         self._torn: list[Damage] = []
+        self._verified: set[str] = set()
 
     def check_folder(self) -> None:
         """Makes the folder, unless the store is read-only. Says why it cannot be used, if that is so."""
@@ -51,8 +52,9 @@ class FoundDamage:
     def verify_file(self, name: str) -> None:
         """Says what is wrong with a file of which the layer could not use all."""
         folder = self._device.folder
-        if folder is None or os.path.basename(name) != name:
+        if folder is None or os.path.basename(name) != name or name in self._verified:
             return
+        self._verified.add(name)  # the layer tells of it again if policy had to look into the folder first
         found: list[Damage] = []
         for _ in parts_of(os.path.join(folder.path, name), folder.identity.digest, found):
             pass

@@ -189,7 +189,9 @@ class Learning:
         """Judges what the run has shown so far. ``ended``: the run ends well."""
         if not (self._new or (self._device.keeps and self._is_undecided)):
             return
-        if counters["fetched"] + sum(kind_hits) >= (1 if ended else SUCCESSES):
+        # The driver gets all cells that are fetched, and a binary only when a pipeline is created from it.
+        given = 0 if self._device.has_binaries else counters["fetched"]
+        if given + sum(kind_hits) >= (1 if ended else SUCCESSES):
             self._decide(self.known.acquit(LAYER_OFF))
         self.store()
 

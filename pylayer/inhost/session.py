@@ -81,9 +81,11 @@ class DeviceSession(Device):
         if self.folder is not None and (self.keeps or self.checks_data) and not self.state.reads_store:
             verdicts = self.learning.in_force()
             self.found.check_folder()
-            opened = self.commands.open_store(self.serial, self.kept(self.learning.looked_ns or 0), verdicts)
-            self.state = self.state if opened is None else opened
+            began_ns = self.learning.looked_ns or 0
+            self.state = self.commands.open_store(self.serial, self.kept(began_ns), verdicts) or self.state
             self._note_off(self.state.off_by)
+            if self.state.off_by and self.checks_data:  # now that nothing is kept, only watch over the program's data
+                self.commands.open_store(self.serial, self.kept(began_ns), verdicts)
         if self.state.reads_store and self.keeps:
             self.log(
                 LOG_INFO,

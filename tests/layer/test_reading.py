@@ -110,13 +110,19 @@ def test_records_without_fingerprints_in_slices(scripted: ScriptedDriver, folded
     assert last["pipelines"] == 360 and last["fetched"] == 40
 
 
-@pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
-def test_many_records(scripted: ScriptedDriver, folded: bool) -> None:
-    """Every one of several thousand pipelines is found, in journals and in packs."""
-    for _ in range(5):  # on a busy machine, a program ends before policy has written all
+def store_many(scripted: ScriptedDriver) -> None:
+    """Runs a program until all of its MANY pipelines are stored: on a busy machine it ends before policy has written
+    them."""
+    for _ in range(5):
         scripted.demo("--count", MANY)
         if scripted.counts["compiles"] == 0:
             break
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
+def test_many_records(scripted: ScriptedDriver, folded: bool) -> None:
+    """Every one of several thousand pipelines is found, in journals and in packs."""
+    store_many(scripted)
     if folded:
         trim(scripted.world)
     for threads in (1, 4):
@@ -243,7 +249,7 @@ def test_one_moment_without_descriptors(scripted: ScriptedDriver, error: str, ca
 def test_one_file_that_cannot_be_opened(scripted: ScriptedDriver, error: str) -> None:
     """If one file cannot be opened any more, as on a failing disk, only its pipelines are compiled. Those of other
     files are found in the same run."""
-    scripted.demo("--count", MANY)
+    store_many(scripted)
     trim(scripted.world)
     (large,) = scripted.world.stored_files(".pack")
     scripted.demo("--count", 20, "--seed", 2)

@@ -76,8 +76,8 @@ void binaries_close(Binaries *binaries);
 void binary_index_close(Binaries *binaries);
 /* Returns the newest entry of the key that was not evicted; NULL if there is none. */
 BinaryEntry *binary_index_find(Binaries *binaries, const VkPipelineBinaryKeyKHR *key);
-/* Copies a record into the index. Returns false if the record is malformed or of another global key, or there is no
- * room. */
+/* Copies a record into the index. Returns false if the record is malformed, of another global key or in the index already,
+ * or there is no room. */
 bool binary_index_load(Binaries *binaries, const void *data, uint64_t size);
 /* Takes over malloc'd handles, of a pipeline whose record has this size. Returns false if the key was in the index
  * before. */
@@ -91,7 +91,7 @@ void binary_entry_evict(Binaries *binaries, BinaryEntry *entry);
 /* ---- stored_binaries.c: puts the stored pipeline binaries of a device into memory ------------------ */
 
 /* Call it when the store is open, before the application has the device. */
-void stored_binaries_read(Binaries *binaries, const Store *store);
+void stored_binaries_read(Binaries *binaries, Store *store);
 
 /* ---- binary_history.c: the data that the application read from its own binaries ------------------- */
 

@@ -81,8 +81,11 @@ bool binary_index_load(Binaries *binaries, const void *data, uint64_t size)
     memcpy(copy, data, (size_t)size);
     pthread_mutex_lock(&binaries->index_mutex);
     /* A record that was evicted in an earlier run is still in the store, and so is its replacement, under the same key.
-     * Both are taken; the newer one is tried first. */
-    BinaryEntry *entry = add_locked(binaries, record->key, record->key_size, record->count, size);
+     * Both are taken; the newer one is tried first. Of equal ones one is. */
+    const BinaryEntry *known = find_locked(binaries, record->key, record->key_size);
+    while (known && !(known->record && known->bytes == sizeof *known + size && !memcmp(known->record, data, size)))
+        known = known->older;
+    BinaryEntry *entry = known ? NULL : add_locked(binaries, record->key, record->key_size, record->count, size);
     if (entry)
         entry->record = copy;
     pthread_mutex_unlock(&binaries->index_mutex);

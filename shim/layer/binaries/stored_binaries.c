@@ -5,10 +5,20 @@
 
 #include "binaries/binaries.h"
 
+/* The largest file that is read: no import makes a larger one. */
+#define MOST_FILE_BYTES (1ull << 30)
+
+typedef struct Taking {
+    Binaries *binaries;
+    uint64_t bytes; /* of the records that verify */
+} Taking;
+
 static void take_record(void *to, const RecordHeader *record, const uint8_t *data)
 {
-    Binaries *binaries = to;
+    Taking *taking = to;
+    Binaries *binaries = taking->binaries;
     PylayerCounters *totals = &counters_of(binaries->run)->totals;
+    taking->bytes += record_space(record->size);
     if (!record_is(record, "BINR") || suspects_find_record(binaries->crash, record->digest) ||
         (record->fingerprint && suspects_find(binaries->crash, record->fingerprint, PYLAYER_KIND_COMPUTE)) ||
         !binary_index_load(binaries, data, record->size))
@@ -19,25 +29,26 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     count(&totals->fetched_compile_ns, record->create_ns);
 }
 
-/* By the time at which it was made, which a name has behind the program's number. */
+/* Packs first, then by the time at which a file was made, which a name has behind the program's number. */
 static int by_time(const void *left, const void *right)
 {
-    const StoredFile *const *a = left, *const *b = right;
-    return strcmp((*a)->name + PROGRAM_PREFIX_BYTES - 1, (*b)->name + PROGRAM_PREFIX_BYTES - 1);
+    const StoredFile *a = left, *b = right;
+    if (a->has_table != b->has_table)
+        return a->has_table ? -1 : 1;
+    return strcmp(a->name + PROGRAM_PREFIX_BYTES - 1, b->name + PROGRAM_PREFIX_BYTES - 1);
 }
 
-void stored_binaries_read(Binaries *binaries, const Store *store)
+void stored_binaries_read(Binaries *binaries, Store *store)
 {
-    const Stored *stored = &store->stored;
-    const StoredFile **files = calloc(stored->file_count + 1, sizeof(StoredFile *));
-    for (uint32_t i = 0; files && i < stored->file_count; i++)
-        files[i] = &stored->files[i];
-    if (files) /* of two records under one key, the index finds the one that was added last */
-        qsort(files, stored->file_count, sizeof(StoredFile *), by_time);
-    for (uint32_t i = 0; files && i < stored->file_count; i++) {
-        const StoredFile *file = files[i];
+    Stored *stored = &store->stored;
+    if (stored->file_count > 0) /* of two records under one key, the index finds the one that was added last */
+        qsort(stored->files, stored->file_count, sizeof *stored->files, by_time);
+    for (uint32_t i = 0; i < stored->file_count; i++) {
+        const StoredFile *file = &stored->files[i];
+        Taking taking = {.binaries = binaries};
         folder_records(file->system ? stored->system : stored->directory, file->name, stored->identity,
-                       name_ends(file->name, ".pack") ? "PACK" : "JRNL", BINARIES_BYTES, take_record, binaries);
+                       file->has_table ? "PACK" : "JRNL", MOST_FILE_BYTES, take_record, &taking);
+        if (taking.bytes + sizeof(FileHeader) < file->size)
+            index_tell_damage(store, i, READ_FAILED);
     }
-    free(files);
 }

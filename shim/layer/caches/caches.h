@@ -165,7 +165,7 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
 /* Reads the folder of a header's identity and program, obeys its verdicts, and makes the crash sentinel with that header.
  * Returns false if policy must look into the folder first (index_read_folder), or if the layer is off (StoredFound::off).
  * Call it before the application has the device, or, with StoredFound::reviewed, if the carrier keeps nothing. */
-bool stored_open(Caches *caches, const FileHeader *header, bool every_program, StoredFound *found);
+bool stored_open(Caches *caches, const FileHeader *header);
 
 /* Gives the driver all stored cells with this fingerprint, and those behind them in their files, which a program
  * usually creates next, by merging them into the layer's cache. Returns what is known of the fingerprint: enum Seen. */

@@ -40,8 +40,9 @@
 #define GIVEN 2
 
 /* Does what the verdicts say. Returns false if the layer is off, or memory is short. */
-static bool obey(Caches *caches, StoredFound *found)
+static bool obey(Caches *caches)
 {
+    StoredFound *found = &caches->store->found;
     Verdicts *verdicts = &found->verdicts;
     size_t count;
     int carrier = atomic_load(&caches->run->carrier);
@@ -73,16 +74,17 @@ static void find_system(Stored *stored, const char *name)
     }
 }
 
-bool stored_open(Caches *caches, const FileHeader *header, bool every_program, StoredFound *found)
+bool stored_open(Caches *caches, const FileHeader *header)
 {
     Stored *stored = &caches->store->stored;
+    PylayerKept *kept = &caches->store->kept;
     char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
     store_root_path(root);
     snprintf(above, sizeof above, "%s/store", root);
     digest_hex(name, header->identity);
     memcpy(stored->identity, header->identity, sizeof stored->identity);
     stored->program = header->program;
-    stored->every_program = every_program;
+    stored->every_program = kept->reads_all;
     free(stored->directory); /* of the attempt before policy looked into the folder */
     free(stored->system);
     stored->system = NULL;
@@ -91,14 +93,13 @@ bool stored_open(Caches *caches, const FileHeader *header, bool every_program, S
         return false;
     }
     find_system(stored, name);
-    live_outside_name(stored->directory, stored->outside);
-    bool own = is_own_directory(above) && is_own_directory(stored->directory);
-    PylayerKept *kept = &caches->store->kept;
-    kept->sentinel_outside |= !own; /* nothing is written there */
+    live_outside_name(root, name, stored->outside);
+    stored->own = is_own_root(root) && is_own_directory(above) && is_own_directory(stored->directory);
+    kept->sentinel_outside |= !stored->own; /* nothing is written there */
     /* Without disk space the layer goes on without a sentinel: what is stored is of more use than the next crash's cause. */
-    bool read = index_read_folder(caches->store, own, found) && obey(caches, found) &&
+    bool read = index_read_folder(caches->store) && obey(caches) &&
                 (sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
-                 found->reviewed);
+                 caches->store->found.reviewed);
     if (!read)
         index_forget(stored);
     atomic_store(&stored->open, read);

@@ -18,8 +18,8 @@ typedef struct AddedCalls {
     atomic_uint off[PYLAYER_MARK_END - PYLAYER_MARK_ADDED]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
 } AddedCalls;
 
-/* Returns false if the layer adds no such call, or if there is no such kind. */
-bool call_switch_off(AddedCalls *calls, unsigned call, unsigned kind);
+/* Without effect if the layer adds no such call, or if there is no such kind. */
+void call_switch_off(AddedCalls *calls, unsigned call, unsigned kind);
 
 /* Of the calls that are switched off together (call_switch_off), ask for the first: KEY, CELL. */
 static inline bool call_is_off(const AddedCalls *calls, enum PylayerMarkedCall call, unsigned kind)
@@ -47,7 +47,7 @@ static inline int64_t stored_wait_ns(const Crash *crash)
 
 /* ---- suspects.c: stored records, and pipelines, over which an earlier process died ---------------- */
 
-/* Copies what settled verdicts name, unless it did before. Returns false if memory is short. */
+/* Copies what settled verdicts name. Returns false if memory is short. Call it before any pipeline is created. */
 bool suspects_take(Crash *crash, const Verdicts *verdicts);
 bool suspects_find(const Crash *crash, uint64_t fingerprint, enum PylayerPipelineKind kind);
 /* Returns true if the driver must not get this record. */

@@ -32,9 +32,7 @@ bool suspects_take(Crash *crash, const Verdicts *verdicts)
         suspects->numbers[count + i] = records[i].subject;
     for (size_t i = 0; i < kind_count; i++)
         suspects->kinds |= kinds[i].kind < PYLAYER_KIND_COUNT ? 1u << kinds[i].kind : 0;
-    struct Suspects *none = NULL;
-    if (!atomic_compare_exchange_strong(&crash->suspects, &none, suspects))
-        free(suspects); /* threads may be reading the first list */
+    free(atomic_exchange(&crash->suspects, suspects)); /* of an attempt before any pipeline was created */
     return true;
 }
 
@@ -84,10 +82,8 @@ static unsigned first_of_its_group(unsigned call)
     }
 }
 
-bool call_switch_off(AddedCalls *calls, unsigned call, unsigned kind)
+void call_switch_off(AddedCalls *calls, unsigned call, unsigned kind)
 {
-    if (call < PYLAYER_MARK_ADDED || call >= PYLAYER_MARK_END || kind >= PYLAYER_KIND_COUNT)
-        return false;
-    atomic_fetch_or(&calls->off[first_of_its_group(call) - PYLAYER_MARK_ADDED], 1u << kind);
-    return true;
+    if (call >= PYLAYER_MARK_ADDED && call < PYLAYER_MARK_END && kind < PYLAYER_KIND_COUNT)
+        atomic_fetch_or(&calls->off[first_of_its_group(call) - PYLAYER_MARK_ADDED], 1u << kind);
 }

@@ -32,7 +32,8 @@ void device_command_end(Device *device)
 /* Returns false if a thread that cannot go on holds a lock that exit() needs: the one whose handler called exit(). */
 static bool locks_can_be_had(Device *device)
 {
-    bool all = mutex_can_be_had(&device->store.stored.mutex) && mutex_can_be_had(&device->caches.given_mutex);
+    bool all = mutex_can_be_had(&device->store.stored.mutex) && mutex_can_be_had(&device->caches.given_mutex) &&
+               mutex_can_be_had(&device->command_mutex);
     for (unsigned i = 0; i < SEEN_SHARDS && all; i++)
         all = mutex_can_be_had(&device->run.seen.shards[i].mutex);
     return all;
@@ -66,7 +67,7 @@ void devices_exit_begins(void)
 bool device_ends_quietly(Device *device)
 {
     /* Policy asks the device what it counted, so it cannot wait until exit(). */
-    if (mailbox_is_open() && device->store.has_undecided)
+    if (mailbox_is_open() && device->store.found.undecided)
         return false;
     if (!mailbox_withdraw(device->run.serial, device->store.wants_work))
         return false;
@@ -91,9 +92,8 @@ void devices_end_commands(void)
     pthread_mutex_lock(&devices_mutex);
     commands_ended = true;
     for (Device *device = devices; device; device = device->next) {
-        pthread_mutex_lock(&device->command_mutex);
-        pthread_mutex_unlock(&device->command_mutex);
-        sentinel_remove(&device->crash);
+        if (mutex_can_be_had(&device->command_mutex)) /* no command hangs with the disk */
+            sentinel_remove(&device->crash);
     }
     pthread_mutex_unlock(&devices_mutex);
 }

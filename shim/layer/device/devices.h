@@ -25,9 +25,9 @@ void devices_end_commands(void);
 /* ---- opening.c ---------------------------------------------------------------------------------- */
 
 /* Reads the folder that Store::kept names, obeys its verdicts, and makes the crash sentinel. Returns false if policy must
- * look into the folder first, or if the layer is off for the device, as Run::carrier then says. found: zeros, or what policy
- * found. The caller holds command_mutex, or the device is not listed yet. */
-bool device_open_store(Device *device, StoredFound *found);
+ * look into the folder first, or if the layer is off for the device, as Run::carrier then says. Store::found: zeros, or
+ * what policy found. */
+bool device_open_store(Device *device);
 /* Returns what is in force. Without needs_nothing. */
 PylayerDeviceCreated device_state(const Device *device);
 

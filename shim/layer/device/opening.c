@@ -9,31 +9,26 @@
 
 static void switch_off(Device *device, unsigned type)
 {
-    Store *store = &device->store;
-    store->off = (uint8_t)type;
     atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF);
-    snprintf(store->kept.reason, sizeof store->kept.reason, "%s", verdict_reason(type));
+    snprintf(device->store.kept.reason, sizeof device->store.kept.reason, "%s", verdict_reason(type));
     log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again", device->run.info.device_name,
-             store->kept.reason);
+             device->store.kept.reason);
 }
 
-bool device_open_store(Device *device, StoredFound *found)
+bool device_open_store(Device *device)
 {
     Store *store = &device->store;
+    const StoredFound *found = &store->found;
     FileHeader header;
     memcpy(&header, store->kept.header, sizeof header);
     /* Before the verdicts are read: a death of this run says nothing new about what is decided from now on. */
     if (!header.created_ns)
         header.created_ns = wall_clock_ns();
-    bool named = header.program || program_id(device->run.info.instance.application_name, &header.program);
-    bool open = named && stored_open(&device->caches, &header, store->kept.reads_all, found);
-    verdicts_free(&found->verdicts);
+    bool open = (header.program || program_id(device->run.info.instance.application_name, &header.program)) &&
+                stored_open(&device->caches, &header);
+    verdicts_free(&store->found.verdicts);
     if (found->off)
         switch_off(device, found->off);
-    store->records = found->records;
-    store->used_recently = found->used_recently;
-    store->has_undecided = found->undecided;
-    store->many_runs = found->ended.written && run_files_are_many();
     if (found->work)
         atomic_store(&store->wants_work, true);
     device->crash.lost |= found->ended.unknown || strcmp(found->ended.compiled, found->stored) > 0;
@@ -52,9 +47,9 @@ PylayerDeviceCreated device_state(const Device *device)
         .driver_cache_off = device->binaries.driver_cache_off,
         .reads_store = atomic_load(&device->store.stored.open),
         .records_state = device->state.on,
-        .used_recently = device->store.used_recently,
-        .stored_cells = device->store.records,
-        .off_by = device->store.off,
+        .used_recently = device->store.found.used_recently,
+        .stored_cells = device->store.found.records,
+        .off_by = device->store.found.off,
     };
     memcpy(state.run_name, device->run.name, sizeof device->run.name);
     return state;

@@ -227,43 +227,40 @@ static int select_carrier(Device *device)
     return carrier;
 }
 
-/* The application gets the device when policy has looked into the folder, or had the time to. */
-static void await_policy(Device *device, PylayerMessage *message)
-{
-    if (!mailbox_request(message, ANSWER_WAIT_NS) && mailbox_is_open()) {
-        count(&counters_of(&device->run)->totals.answers_late, 1);
-        log_line(PYLAYER_LOG_WARN, "policy did not open the store in time; stored pipelines are not used in this run");
-    }
-    message_done(message);
-}
-
 static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
 {
     const PylayerPlan *plan = &device->run.plan;
+    Store *store = &device->store;
     device->run.sees_frames =
         (plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations) && features_swapchain(info);
     if (features_shader_module_identifiers(info))
         identifiers_open(&device->driver);
     int carrier = select_carrier(device);
     atomic_store(&device->run.carrier, carrier); /* the run's file, which device_open_store begins, names it */
-    device->store.wants_work = now_ns() / 1000 % PRUNED_BY == 0;
-    bool open = carrier_keeps(carrier) && *device->store.kept.reason && device_open_store(device, &(StoredFound){0});
-    bool keeps = carrier_keeps(atomic_load(&device->run.carrier));
-    bool wanted = device->state.wanted || (open && device->store.records == 0);
-    if (plan->record_state && keeps && wanted)
+    store->wants_work = now_ns() / 1000 % PRUNED_BY == 0;
+    bool open = carrier_keeps(carrier) && *store->kept.reason && device_open_store(device);
+    bool keeps = carrier_keeps(atomic_load(&device->run.carrier)), answered = true;
+    if (plan->record_state && keeps && (device->state.wanted || (open && store->found.records == 0)))
         state_begin(&device->state, device->instance->object, info);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
     if (message) {
         message->created = device_state(device);
-        message->created.needs_nothing = !keeps || (open && !device->store.many_runs);
+        /* A program that is killed each time deletes no old statistics at its end. */
+        message->created.needs_nothing = !keeps || (open && !(store->found.ended.written && run_files_are_many()));
     }
-    if (keeps && !open)
-        await_policy(device, message);
-    else
+    if (keeps && !open) {
+        answered = mailbox_request(message, ANSWER_WAIT_NS); /* policy looks into the folder */
+        message_done(message);
+    } else {
         mailbox_post(message, UINT64_MAX);
-    pthread_mutex_lock(&device->command_mutex);
-    device->store.settled = keeps; /* where nothing is kept, policy opens the store when the program passes data */
-    pthread_mutex_unlock(&device->command_mutex);
+    }
+    if (!keeps || atomic_load(&store->stored.open))
+        return;
+    atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF); /* policy may open it later, for the program's own data */
+    if (!answered && mailbox_is_open()) {
+        count(&counters_of(&device->run)->totals.answers_late, 1);
+        log_line(PYLAYER_LOG_WARN, "policy did not open the store in time; the device runs without the layer");
+    }
 }
 
 static void device_end(Device *device)

@@ -30,12 +30,12 @@ static int32_t open_store(uint64_t serial, const PylayerKept *kept, const uint8_
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    bool may = !device->store.settled && !atomic_load(&device->store.stored.open);
+    bool may = !atomic_load(&device->store.stored.open);
     if (may) {
-        StoredFound found = {.reviewed = true};
+        device->store.found = (StoredFound){.reviewed = true};
         device->store.kept = *kept;
-        verdicts_add(&found.verdicts, verdicts, size);
-        device_open_store(device, &found);
+        verdicts_add(&device->store.found.verdicts, verdicts, size);
+        device_open_store(device);
     }
     *out = device_state(device);
     device_command_end(device);

@@ -15,12 +15,13 @@
 #include "store/store_format.h"
 #include "store/run_file.h"
 
-void live_outside_name(const char *folder, char beginning[LIVE_OUTSIDE_BYTES])
+void live_outside_name(const char *root, const char *folder, char beginning[LIVE_OUTSIDE_BYTES])
 {
-    char real[PATH_BYTES];
+    char real[PATH_BYTES], *whole = NULL;
     *beginning = '\0';
-    if (realpath(folder, real))
-        snprintf(beginning, LIVE_OUTSIDE_BYTES, "%016llx-", (unsigned long long)digest64(real, strlen(real), 0));
+    if (realpath(root, real) && asprintf(&whole, "%s/store/%s", real, folder) >= 0)
+        snprintf(beginning, LIVE_OUTSIDE_BYTES, "%016llx-", (unsigned long long)digest64(whole, strlen(whole), 0));
+    free(whole);
 }
 
 bool live_outside_directory(char directory[PATH_BYTES])

@@ -242,7 +242,7 @@ void uses_write(Store *store)
     PylayerCounters totals;
     counters_add_up(store->run->counters, &totals);
     uint64_t count = fingerprints_read(&store->run->seen, NULL, 0);
-    bool is_new = totals.pipelines > 0 && (count > 0 || !store->used_recently);
+    bool is_new = totals.pipelines > 0 && (count > 0 || !store->found.used_recently);
     if (!is_new || !atomic_load(&store->stored.open) || store->kept.sentinel_outside)
         return;
     uint64_t *fingerprints = malloc((count + 1) * sizeof *fingerprints);

@@ -35,8 +35,9 @@ typedef struct StoredFile {
 typedef struct Stored {
     atomic_bool open;
     atomic_bool unnamed_fetched; /* the driver has all that have no fingerprint */
-    atomic_bool behind;          /* a file is gone, or could not be opened at this moment: the folder may have more */
-    bool every_program;          /* not only this one's files */
+    atomic_bool behind; /* a file is gone, or something could not be opened at this moment: there may be more */
+    bool every_program; /* not only this one's files */
+    bool own;           /* the folder can be trusted; otherwise it is not looked into */
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
     char *directory;
@@ -77,13 +78,8 @@ typedef struct Places {
 typedef struct Store {
     const Driver *driver;
     Run *run;
-    PylayerKept kept; /* what policy kept of an earlier process, or passed to open_store; zero if nothing */
-    bool settled;     /* the application has the device: its carrier stays, and nothing is opened beside its threads */
-    uint8_t off;      /* the type of the verdict by which the layer is off; 0: it is on */
-    uint64_t records; /* that it held when it was opened */
-    bool used_recently;     /* a run of the last day recorded which pipelines it used */
-    bool has_undecided;     /* only policy can judge what this run shows about the driver (verdicts.h) */
-    bool many_runs;         /* policy should delete old runs */
+    PylayerKept kept;       /* what policy kept of an earlier process, or passed to open_store; zero if nothing */
+    StoredFound found;      /* what the folder said when it was opened */
     atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
     Stored stored;
 } Store;
@@ -119,10 +115,10 @@ typedef struct StoreRead {
  * A file is open during one read only. A program may close every descriptor that it finds.
  */
 
-/* Reads what was not read yet. own: the folder can be trusted. Returns false if policy must look into it first: it is
- * missing, a process died over something in it since the last start, or not all verdicts can be read at this moment. One
- * thread at a time may call it. */
-bool index_read_folder(Store *store, bool own, StoredFound *found);
+/* Reads what was not read yet, if the folder can be trusted (Stored::own). Returns false if policy must look into it first:
+ * it is missing, a process died over something in it since the last start, or not all verdicts can be read at this moment.
+ * One thread at a time may call it. */
+bool index_read_folder(Store *store);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
  * the pack's was listed. One thread reads, without Stored::mutex; others wait for it. Returns false if the folder could
  * not be read at this moment. */
@@ -143,7 +139,7 @@ void index_forget_file(Stored *stored, uint32_t file);
 /* ---- live_file.c: files of crash sentinels (crash/sentinel.h): where they are, and what those of other processes say --- */
 
 /* Writes how the names of this folder's sentinels in the runtime directory begin. An empty string: there can be none. */
-void live_outside_name(const char *folder, char beginning[LIVE_OUTSIDE_BYTES]);
+void live_outside_name(const char *root, const char *folder, char beginning[LIVE_OUTSIDE_BYTES]);
 /* Writes the runtime directory, whose files are in memory. Returns false if its path is too long. */
 bool live_outside_directory(char directory[PATH_BYTES]);
 /* Returns zeros with room for a sentinel; NULL if memory is short. */

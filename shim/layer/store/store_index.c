@@ -101,6 +101,7 @@ static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, 
         if (!read_at(fd, &header, sizeof header, at) || !record_header_is_whole(&header, file->salt) ||
             header.size > size - at - sizeof header)
             break;
+        found->records += record_is(&header, "BINR");
         if (record_is(&header, "CELL"))
             add_entry(file, (TableEntry){header.fingerprint, at});
         else if (!file->system) /* what others used says nothing about this user's programs */
@@ -289,16 +290,24 @@ static Reading reading_of(Store *store, StoredFound *found)
     return reading;
 }
 
-bool index_read_folder(Store *store, bool own, StoredFound *found)
+/* Returns false if the names could not be read. Then the folder is looked into again. */
+static bool read_names(Reading *reading)
 {
-    Stored *stored = &store->stored;
+    Stored *stored = &reading->store->stored;
+    bool read = !stored->own || folder_names(stored->directory, look_at, reading);
+    atomic_store(&stored->behind, !read);
+    if (read && stored->system)
+        folder_names(stored->system, look_at_system, reading);
+    return read;
+}
+
+bool index_read_folder(Store *store)
+{
+    StoredFound *found = &store->found;
     Reading reading = reading_of(store, found);
-    bool fine = own && folder_names(stored->directory, look_at, &reading) && reading.fine &&
-                !live_outside_may_be_dead(stored->outside, stored->program, &found->ended);
-    fine |= found->reviewed;
-    if (fine && stored->system)
-        folder_names(stored->system, look_at_system, &reading);
-    return fine;
+    bool fine = read_names(&reading) && store->stored.own && reading.fine &&
+                !live_outside_may_be_dead(store->stored.outside, store->stored.program, &found->ended);
+    return fine || found->reviewed;
 }
 
 static void read_again(Store *store)
@@ -306,11 +315,7 @@ static void read_again(Store *store)
     Stored *stored = &store->stored;
     StoredFound found = {0};
     Reading reading = reading_of(store, &found);
-    atomic_store(&stored->behind, false);
-    if (!folder_names(stored->directory, look_at, &reading))
-        atomic_store(&stored->behind, true);
-    else if (stored->system)
-        folder_names(stored->system, look_at_system, &reading);
+    read_names(&reading);
     verdicts_free(&found.verdicts); /* what they said at the start holds for this process */
     pthread_mutex_lock(&stored->mutex);
     stored->reading = false;
