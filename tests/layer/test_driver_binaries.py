@@ -3,6 +3,8 @@ Afterwards the store is whole and the pipelines are hits."""
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from disk import fold_everything
 from scripted_driver import ScriptedDriver
@@ -106,3 +108,23 @@ def test_binaries_and_cells_of_one_pipeline(scripted: ScriptedDriver) -> None:
             compiles = 0
         fold_everything(scripted.world.store).wait()
     assert scripted.world.last()["fetched"] == 8
+
+
+def test_damaged_binaries(scripted: ScriptedDriver) -> None:
+    """A damaged record of binaries is told and repaired, and its pipeline alone is compiled. Equal ones count once."""
+    scripted.settings(carrier="binaries")
+    scripted.demo(*ARGUMENTS)
+    (stored,) = scripted.world.stored_files(".closed")
+    shutil.copy(stored, stored.with_name(stored.name[:-8] + "0.closed"))
+    scripted.demo(*ARGUMENTS)
+    assert (scripted.counts["compiles"], scripted.world.last()["fetched"]) == (0, 8)
+    for path in scripted.world.stored_files(".closed"):
+        data = bytearray(path.read_bytes())
+        if b"BINR" in data:  # another one says what was used
+            data[data.index(b"BINR") + 100] ^= 1
+        path.write_bytes(data)
+    result = scripted.demo(*ARGUMENTS, PYLAYER_LOG="warn")
+    assert scripted.counts["compiles"] == 1 and "damaged-data" in scripted.warnings(result)
+    for _ in range(2):
+        result = scripted.demo(*ARGUMENTS, PYLAYER_LOG="warn")
+    assert scripted.counts["compiles"] == 0 and "damaged" not in scripted.warnings(result)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import others
 import pytest
+from disk import FailingDisk
 from others import give_away, open_to_group, private_group
 from world import World
 
@@ -72,12 +73,16 @@ def test_directory_of_the_store(world: World, fault: str) -> None:
     """The layer neither reads nor writes an untrusted directory of the store. One line names it and says what to do."""
     world.demo("--count", 4)
     place, change, words = DIRECTORIES[fault]
+    stored = journal(world).name
     change(place(world))
     before = {path: path.stat().st_mtime_ns for path in world.store.rglob("*.*") if path.suffix not in RUNS}
     (line,) = warnings(world)
     assert words in line
     after = {path: path.stat().st_mtime_ns for path in world.store.rglob("*.*") if path.suffix not in RUNS}
     assert after == before
+    disk = FailingDisk(world, f"open:EIO:path={stored}")
+    world.demo("--count", 4, **disk.environment)
+    assert not disk.struck
 
 
 @pytest.mark.parametrize("fault", FILES)
