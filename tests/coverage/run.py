@@ -46,7 +46,8 @@ def _measured() -> None:
         return line
 
     def call(frame, event, _):
-        return line if "/pylayer/" in frame.f_code.co_filename else None
+        name = frame.f_code.co_filename  # of a frozen module: pylayer.inhost.host.py
+        return line if "/pylayer/" in name or name.startswith("pylayer.") else None
 
     def save(handle):
         def saving(*arguments):
@@ -126,7 +127,8 @@ def lines_of_python() -> dict[str, dict[int, bool]]:
     for path in LINES.iterdir():
         for line in path.read_text().splitlines():
             name, _, number = line.rpartition(":")
-            in_host[name].add(int(number))
+            frozen = name.removesuffix(".py").replace(".", "/") + ".py" if "/" not in name else name
+            in_host[frozen.rpartition("/pylayer/")[2].removeprefix("pylayer/")].add(int(number))
     script = f"""
 import coverage, json
 from pathlib import Path
@@ -147,7 +149,8 @@ print(json.dumps(out))
     for path, (code, missing) in json.loads(done.stdout.splitlines()[-1]).items():
         name = "pylayer/" + path.rpartition("/pylayer/")[2]
         last = len((ROOT / name).read_text().splitlines()) if (ROOT / name).exists() else 1 << 30  # before IN_HOST
-        found[name] = {line: line not in missing or line in in_host[path] for line in code if line <= last}
+        ran = in_host[name.removeprefix("pylayer/")]
+        found[name] = {line: line not in missing or line in ran for line in code if line <= last}
     return found
 
 
