@@ -5,9 +5,6 @@
 
 #include "binaries/binaries.h"
 
-/* The largest file that is read: no import makes a larger one. */
-#define MOST_FILE_BYTES (1ull << 30)
-
 typedef struct Taking {
     Binaries *binaries;
     uint64_t bytes; /* of the records that verify */
@@ -33,9 +30,8 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
 static int by_time(const void *left, const void *right)
 {
     const StoredFile *a = left, *b = right;
-    if (a->has_table != b->has_table)
-        return a->has_table ? -1 : 1;
-    return strcmp(a->name + PROGRAM_PREFIX_BYTES - 1, b->name + PROGRAM_PREFIX_BYTES - 1);
+    int packs = b->has_table - a->has_table;
+    return packs ? packs : strcmp(a->name + PROGRAM_PREFIX_BYTES - 1, b->name + PROGRAM_PREFIX_BYTES - 1);
 }
 
 void stored_binaries_read(Binaries *binaries, Store *store)
@@ -47,7 +43,7 @@ void stored_binaries_read(Binaries *binaries, Store *store)
         const StoredFile *file = &stored->files[i];
         Taking taking = {.binaries = binaries};
         folder_records(file->system ? stored->system : stored->directory, file->name, stored->identity,
-                       file->has_table ? "PACK" : "JRNL", MOST_FILE_BYTES, take_record, &taking);
+                       file->has_table ? "PACK" : "JRNL", 1u << 30 /* no import is larger */, take_record, &taking);
         if (taking.bytes + sizeof(FileHeader) < file->size)
             index_tell_damage(store, i, READ_FAILED);
     }

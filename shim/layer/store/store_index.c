@@ -294,8 +294,10 @@ static Reading reading_of(Store *store, StoredFound *found)
 static bool read_names(Reading *reading)
 {
     Stored *stored = &reading->store->stored;
+    atomic_store(&stored->behind, false);
     bool read = !stored->own || folder_names(stored->directory, look_at, reading);
-    atomic_store(&stored->behind, !read);
+    if (!read)
+        atomic_store(&stored->behind, true);
     if (read && stored->system)
         folder_names(stored->system, look_at_system, reading);
     return read;
