@@ -128,8 +128,8 @@ class DeviceFacts(Value):
     """A physical device and what can be enabled on it.
 
     ``internal_cache`` and ``internal_cache_control`` are the driver's values in
-    VkPhysicalDevicePipelineBinaryPropertiesKHR. ``internal_cache_disabled``: the program wants
-    no cache that it does not hold itself.
+    VkPhysicalDevicePipelineBinaryPropertiesKHR. ``internal_cache_disabled``: the program wants no cache that it does
+    not hold itself.
     """
 
     api_version: int

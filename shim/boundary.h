@@ -313,7 +313,8 @@ typedef struct PylayerMessage {
 
 /*
  * The crash sentinel: which stored or application data the driver is working on now, and which call that the layer added
- * to what the application asked for it is in. The layer makes and maps one file for each device in use. Whoever finds the file after its process died knows what that process died of.
+ * to what the application asked for it is in. The layer makes and maps one file for each device in use. Whoever finds the
+ * file after its process died knows what that process died of.
  * Marks begin at PYLAYER_MARKS_OFFSET. Policy reads them with Python's struct, so do not change the layout alone.
  */
 #define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */

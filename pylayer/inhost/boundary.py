@@ -193,8 +193,8 @@ def _kept(kept: Kept) -> Any:
 
 def open_store(device: int, kept: Kept, verdicts: bytes) -> DeviceState | None:
     """int32_t open_store(uint64_t, const PylayerKept *, const uint8_t *verdicts, uint64_t size, PylayerDeviceCreated
-    *): the layer reads the device's folder and obeys these verdicts. Returns what is in force then; None if it is too
-    late or the device is gone."""
+    *): the layer reads the device's folder and obeys these verdicts. Returns what is in force then; None if the store
+    is open already or the device is gone."""
     out = ffi.new("PylayerDeviceCreated *")
     opened = _shim.open_store(device, _kept(kept), ffi.from_buffer("uint8_t[]", verdicts), len(verdicts), out)
     return _plain(DeviceState, out) if opened == 0 else None

@@ -128,3 +128,16 @@ def test_damaged_binaries(scripted: ScriptedDriver) -> None:
     for _ in range(2):
         result = scripted.demo(*ARGUMENTS, PYLAYER_LOG="warn")
     assert scripted.counts["compiles"] == 0 and "damaged" not in scripted.warnings(result)
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
+def test_stored_binaries_need_no_interpreter(scripted: ScriptedDriver, folded: bool) -> None:
+    """The layer itself reads stored binaries, and a whole file is none that policy has to look at."""
+    scripted.settings(carrier="binaries")
+    for _ in range(2):
+        scripted.demo(*ARGUMENTS)
+    if folded:
+        assert fold_everything(scripted.world.store).wait(60) == 0
+    opened = [scripted.demo(*ARGUMENTS, LD_DEBUG="files").stderr for _ in range(4)]
+    assert scripted.world.last()["binary_hits"] == 8
+    assert not all("_policy" in files for files in opened)  # one process of 64 starts it at its end

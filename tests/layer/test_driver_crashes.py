@@ -156,8 +156,9 @@ def test_driver_that_crashes_on_everything(scripted: ScriptedDriver, script: str
 # ---- Hanging ----------------------------------------------------------------------------------------------------
 
 
-def start(scripted: ScriptedDriver, script: str, *arguments: str) -> subprocess.Popen[str]:
+def start(scripted: ScriptedDriver, script: str, *arguments: str, log: str = "") -> subprocess.Popen[str]:
     environment = {**scripted.world.environment, **scripted.environment(script), "VK_INSTANCE_LAYERS": LAYER_NAME}
+    environment["PYLAYER_LOG"] = log
     command = [str(BUILD / "demo" / "pipelines"), "--json", *arguments]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -192,3 +193,15 @@ def test_all_stored_data_hangs_the_driver(scripted: ScriptedDriver) -> None:
     result = scripted.demo("--count", 8, script=hang, verify=True)
     assert (result["created"], scripted.counts["compiles"]) == (8, 8)
     assert "the layer is off, because" in scripted.warnings(result)
+
+
+def test_a_merge_that_hangs(scripted: ScriptedDriver) -> None:
+    """If vkMergePipelineCaches never returns, its thread hangs, and the others create their pipelines without the
+    layer's cache. One warning says so."""
+    scripted.demo("--count", 8)
+    process = start(scripted, "merge=hang@1", "--count", "8", "--threads", "4", log="warn")
+    assert process.stderr is not None
+    said = next(line for line in iter(process.stderr.readline, "") if "has been merging" in line)
+    process.kill()
+    process.communicate()
+    assert "the program goes on without stored pipelines" in said

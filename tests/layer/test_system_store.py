@@ -144,7 +144,7 @@ def test_damaged_pack(world: World, system: Path, how: str) -> None:
     assert world.last()["compiled"] > 0 and world.last()["hits"] + world.last()["compiled"] == COUNT
     for _ in range(2):
         done = world.run([str(HOST), *STEPS])
-    assert world.last()["compiled"] == 0 and "threads: 1" in done.stdout
+    assert world.last()["compiled"] == 0 and "threads: 1" in done.stdout and lines(done) == []
     assert tree(system) == before
 
 

@@ -17,17 +17,18 @@
 /* How names of files begin that concern all programs. */
 #define EVERY_PROGRAM "0000000000000000-"
 
-/* Nobody here can repair the system's store, so policy is not started for it. */
+/* Nobody here can repair the system's store, so no run starts policy for it: one that has policy anyway, as the first has,
+ * says what is wrong. */
 static void tell_damage_of(const Store *store, StoredFile *file)
 {
     if (file->damage_told)
         return;
     file->damage_told = true;
-    if (file->system) {
+    if (file->system && store->found.reviewed)
         log_line(PYLAYER_LOG_WARN, "not used: %s/%s is damaged or cannot be trusted; pylayer ls --verify says more",
                  store->stored.system, file->name);
+    if (file->system)
         return;
-    }
     PylayerMessage *message = message_new(PYLAYER_MSG_STORE_DAMAGED, store->run->serial);
     if (message)
         snprintf(message->file, sizeof message->file, "%s", file->name);
@@ -220,13 +221,13 @@ static void add_file(Store *store, const char *name, bool system, StoredFound *f
     if (length >= PYLAYER_STORE_NAME_BYTES || !make_room(stored, name))
         return;
     int fd = open_in_store(system ? stored->system : stored->directory, name);
-    bool later =
-        fd < 0 && (errno == ENOENT || open_may_succeed_later(errno)); /* or its records have another name now */
-    if (later)
+    bool gone = fd < 0 && errno == ENOENT; /* or its records have another name now */
+    bool later = fd < 0 && open_may_succeed_later(errno);
+    if (gone || later)
         atomic_store(&stored->behind, true);
     StoredFile file = {.system = system};
     memcpy(file.name, name, length + 1);
-    if (fd < 0 && !later) /* somebody else's, or the disk fails */
+    if (fd < 0 && !gone && (!later || found->reviewed)) /* somebody else's, or the disk fails */
         tell_damage_of(store, &file);
     if (fd < 0)
         return;
