@@ -9,6 +9,8 @@ import pytest
 from disk import fold_everything
 from scripted_driver import ScriptedDriver
 
+from pylayer.common import file_kinds
+
 ARGUMENTS: list[str | int] = ["--count", 8, "--api", "1.3"]
 
 FAULTS = [
@@ -115,7 +117,8 @@ def test_damaged_binaries(scripted: ScriptedDriver) -> None:
     scripted.settings(carrier="binaries")
     scripted.demo(*ARGUMENTS)
     (stored,) = scripted.world.stored_files(".closed")
-    shutil.copy(stored, stored.with_name(stored.name[:-8] + "0.closed"))
+    folder = scripted.world.folder()
+    shutil.copy(stored, folder.new_path(*folder.programs(), file_kinds.CLOSED))
     scripted.demo(*ARGUMENTS)
     assert (scripted.counts["compiles"], scripted.world.last()["fetched"]) == (0, 8)
     for path in scripted.world.stored_files(".closed"):

@@ -320,13 +320,14 @@ def test_exit_while_a_record_is_read(scripted: ScriptedDriver) -> None:
     assert not reviewed(scripted.world)
 
 
-def test_ends_right_after_compiling(scripted: ScriptedDriver) -> None:
+@pytest.mark.parametrize("before", [(), ("pipelines", 1, "sleep", 500)], ids=["all at the end", "one stored before"])
+def test_ends_right_after_compiling(scripted: ScriptedDriver, before: tuple[str | int, ...]) -> None:
     """A program that compiles a few pipelines and then ends by _exit loses them once at most."""
-    program = ("host", "instance", "device", "pipelines", 3)
+    program = ("host", "instance", "device", *before, "pipelines", 3)
     for _ in range(2):
         scripted.program(*program, "end", "_exit", script="pipeline=slow:3?compile", check=False)
     scripted.program(*program)
-    assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (3, 0)
+    assert scripted.world.last()["hits"] >= 3 and scripted.world.last()["compiled"] == 0
 
 
 def test_suspected_twice(scripted: ScriptedDriver) -> None:

@@ -173,10 +173,12 @@ static size_t bytes_of_first(const Chunk *chunk, uint64_t left)
 static enum ReadResult read_chunk(Caches *caches, Chunk *chunk)
 {
     Stored *stored = &caches->store->stored;
-    StoreRead read = index_read_of(stored, &chunk->file);
-    read.offset = chunk->offset;
-    read.size = chunk->wanted;
-    read.needed = sizeof(RecordHeader);
+    StoreRead read = {.directory = chunk->file.system ? stored->system : stored->directory,
+                      .name = chunk->file.name,
+                      .number = chunk->file.number,
+                      .offset = chunk->offset,
+                      .size = chunk->wanted,
+                      .needed = sizeof(RecordHeader)};
     uint64_t left;
     chunk->data = atomic_exchange(&stored->buffer, NULL);
     if (!chunk->data)

@@ -31,7 +31,7 @@ bool device_open_store(Device *device)
         switch_off(device, found->off);
     if (found->work)
         atomic_store(&store->wants_work, true);
-    device->crash.lost |= found->ended.unknown || strcmp(found->ended.compiled, found->stored) > 0;
+    device->crash.lost |= index_stored_since(&store->stored, found->ended.last) < found->ended.compiled;
     if (open && atomic_load(&device->run.carrier) == PYLAYER_CARRIER_BINARIES)
         stored_binaries_read(&device->binaries, store);
     return open;

@@ -89,9 +89,10 @@ static bool judge(int directory, const char *name, bool own, int fd, uint8_t *fi
     if (harmless && state == OWNER_DEAD && run_file_of_dead(file, live_run_name(run_name, name))) {
         unlinkat(directory, name, 0);
         ended->written = true;
-        ended->unknown |= own && !file[PYLAYER_RUN_OFFSET];
-        if (own && strcmp(run_name, ended->compiled) > 0 && run_has_compiled(file))
-            memcpy(ended->compiled, run_name, sizeof run_name);
+        if (own && strcmp(run_name, ended->last) > 0 && run_compiled(file) > 0) {
+            memcpy(ended->last, run_name, sizeof run_name);
+            ended->compiled = run_compiled(file);
+        }
     }
     return !harmless && (own || has_marks(file, PYLAYER_MARK_ADDED));
 }

@@ -211,11 +211,11 @@ bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_na
     return same || size == 0;
 }
 
-bool run_has_compiled(const uint8_t live[PYLAYER_LIVE_BYTES])
+uint64_t run_compiled(const uint8_t live[PYLAYER_LIVE_BYTES])
 {
     PylayerCounters totals;
     counters_add_up((const Counters *)(const void *)(live + COUNTERS_AT), &totals);
-    return totals.compiled > 0;
+    return live[PYLAYER_RUN_OFFSET] ? totals.compiled : UINT64_MAX;
 }
 
 /* ---- which stored pipelines the run used: a closed journal with one USED record, as policy writes it ------ */

@@ -24,8 +24,8 @@ void run_count_in(Run *run, uint8_t *live);
 /* Writes the file of a run whose process died: `live` is its sentinel, aligned as Counters is. Returns false if only
  * the commands can do that, because another build of the layer counted there. */
 bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_name);
-/* Returns true if such a run has compiled what can be stored. */
-bool run_has_compiled(const uint8_t live[PYLAYER_LIVE_BYTES]);
+/* Returns how many pipelines such a run has compiled that can be stored; UINT64_MAX if its sentinel does not count them. */
+uint64_t run_compiled(const uint8_t live[PYLAYER_LIVE_BYTES]);
 /* Returns true if there are more files of runs than there should be, so that policy should delete the oldest. */
 bool run_files_are_many(void);
 

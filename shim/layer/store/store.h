@@ -14,9 +14,9 @@
 
 /* What sentinels say of runs whose process ended without a mark. */
 typedef struct LiveEnded {
-    bool written;                          /* the file of such a run was written */
-    bool unknown;                          /* of this program; what it compiled is not counted in its sentinel */
-    char compiled[PYLAYER_RUN_NAME_BYTES]; /* the newest of this program that compiled; empty: none */
+    bool written;                      /* the file of such a run was written */
+    char last[PYLAYER_RUN_NAME_BYTES]; /* the newest of this program that compiled; empty: none */
+    uint64_t compiled;                 /* run_compiled */
 } LiveEnded;
 
 typedef struct StoredFile {
@@ -25,6 +25,7 @@ typedef struct StoredFile {
     uint64_t salt;
     uint64_t size; /* when it was indexed */
     uint64_t entry_count;
+    uint64_t pipelines;
     bool damage_told;    /* policy knows that it has to read the file */
     bool system;         /* in the system's store, of which policy repairs nothing */
     bool has_table;      /* it is a pack */
@@ -61,9 +62,8 @@ typedef struct StoredFound {
     bool undecided;         /* Verdicts::undecided */
     bool work;              /* so many journals that policy should fold them */
     LiveEnded ended;
-    char stored[PYLAYER_RUN_NAME_BYTES]; /* the name of this program's newest file of pipelines: when it was made */
-    uint8_t off;                         /* type of the verdict by which the layer is off; 0: it is on */
-    Verdicts verdicts;                   /* of this program and of all programs, as they were read */
+    uint8_t off;       /* type of the verdict by which the layer is off; 0: it is on */
+    Verdicts verdicts; /* of this program and of all programs, as they were read */
 } StoredFound;
 
 /* A file's number and the offset of a record in it. */
@@ -124,10 +124,10 @@ bool index_read_folder(Store *store);
  * not be read at this moment. */
 bool index_read_again(Store *store);
 void index_forget(Stored *stored);
-/* Returns a read of a file, of which the place and the sizes are missing. */
-StoreRead index_read_of(const Stored *stored, const StoredFile *file);
 /* *got says how many bytes came, *left how many the file has from there on. */
 enum ReadResult index_read(const StoreRead *read, void *out, size_t *got, uint64_t *left);
+/* Returns how many pipelines the files hold that were made after a run of this name had begun. */
+uint64_t index_stored_since(const Stored *stored, const char *run_name);
 /* Adds the places of all records with this fingerprint. Release them with free. */
 void index_look_up(Store *store, uint64_t fingerprint, Places *out);
 Place place_of(uint32_t file, uint64_t offset);

@@ -35,12 +35,6 @@ static void tell_damage_of(const Store *store, StoredFile *file)
     mailbox_post(message, QUEUE_BYTES);
 }
 
-StoreRead index_read_of(const Stored *stored, const StoredFile *file)
-{
-    return (StoreRead){
-        .directory = file->system ? stored->system : stored->directory, .name = file->name, .number = file->number};
-}
-
 /* ---- reading ----------------------------------------------------------------------------------- */
 
 /* Returns false if not all bytes could be read. */
@@ -102,7 +96,7 @@ static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, 
         if (!read_at(fd, &header, sizeof header, at) || !record_header_is_whole(&header, file->salt) ||
             header.size > size - at - sizeof header)
             break;
-        found->records += record_is(&header, "BINR");
+        file->pipelines += record_is(&header, "BINR");
         if (record_is(&header, "CELL"))
             add_entry(file, (TableEntry){header.fingerprint, at});
         else if (!file->system) /* what others used says nothing about this user's programs */
@@ -233,7 +227,8 @@ static void add_file(Store *store, const char *name, bool system, StoredFound *f
         return;
     read_file(store, fd, &file, found);
     close(fd);
-    found->records += file.entry_count;
+    file.pipelines += file.entry_count;
+    found->records += file.pipelines;
     if (!file.has_table && !system) {
         found->without_table++;
         found->work |= found->without_table > MANY_FILES;
@@ -250,13 +245,6 @@ typedef struct Reading {
     bool fine; /* as index_read_folder returns */
 } Reading;
 
-/* unique: as the name of a run begins, so that it tells which is the later one. */
-static void note_stored(StoredFound *found, const char *unique)
-{
-    if (strcmp(unique, found->stored) > 0)
-        snprintf(found->stored, sizeof found->stored, "%s", unique);
-}
-
 static void look_at(void *to, int directory, const char *name)
 {
     Reading *reading = to;
@@ -272,8 +260,6 @@ static void look_at(void *to, int directory, const char *name)
         return;
     if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
         add_file(store, name, false, found);
-    if (own && !name_ends(name, LIVE_SUFFIX) && !name_ends(name, ".verdict"))
-        note_stored(found, name + strlen(reading->prefix));
 }
 
 static void look_at_system(void *to, int directory, const char *name)
@@ -352,6 +338,15 @@ void index_tell_damage(Store *store, uint32_t file, enum ReadResult result)
     pthread_mutex_unlock(&stored->mutex);
     if (*known.name)
         tell_damage_of(store, &known);
+}
+
+uint64_t index_stored_since(const Stored *stored, const char *run_name)
+{
+    uint64_t pipelines = 0;
+    for (uint32_t i = 0; i < stored->file_count; i++)
+        if (strcmp(stored->files[i].name + PROGRAM_PREFIX_BYTES - 1, run_name) > 0)
+            pipelines += stored->files[i].pipelines;
+    return pipelines;
 }
 
 void index_forget_file(Stored *stored, uint32_t file)
