@@ -92,19 +92,24 @@ def test_small_programs(world: World, policies: Path, tmp_path: Path) -> None:
 def test_slow_only(world: World, policies: Path) -> None:
     """The store gets the pipelines that took at least as long as the class says. The next run finds these and compiles
     the others again."""
-    world.demo("--count", 30)
-    least = stored_times(world)[15]
-    shutil.rmtree(world.store / "store")
-    use(world, policies, "slow_only")
     source = MODULES["slow_only.py"]
     assert "LEAST_NS = 5_000_000" in source
-    (policies / "slow_only.py").write_text(source.replace("5_000_000", str(least)))
-    assert world.demo("--count", 30)["created"] == 30
-    first = world.runs()[-1]
-    assert 0 < first["stored_records"] < 30 and stored_times(world)[0] >= least
+    use(world, policies, "slow_only")
+    for _ in range(20):  # on a machine whose load changes, all may be slower than half of them were, or faster
+        shutil.rmtree(world.store, ignore_errors=True)
+        (policies / "slow_only.py").write_text(source.replace("5_000_000", "0"))
+        world.demo("--count", 30)
+        least = stored_times(world)[15]
+        shutil.rmtree(world.store / "store")
+        (policies / "slow_only.py").write_text(source.replace("5_000_000", str(least)))
+        assert world.demo("--count", 30)["created"] == 30
+        stored = world.runs()[-1]["stored_records"]
+        if 0 < stored < 30:
+            break
+    assert 0 < stored < 30 and stored_times(world)[0] >= least
     world.demo("--count", 30)
     counters = world.runs()[-1]["counters"]
-    assert (counters["hits"], counters["compiled"]) == (first["stored_records"], 30 - first["stored_records"])
+    assert (counters["hits"], counters["compiled"]) == (stored, 30 - stored)
     unharmed(world)
 
 
