@@ -38,7 +38,7 @@ IN_HOST = f"""
 def _measured() -> None:
     import posix
 
-    seen, saved = set(), [0]
+    seen, saved = set(), set()
 
     def line(frame, event, _):
         if event == "line":
@@ -54,10 +54,11 @@ def _measured() -> None:
             try:
                 return handle(*arguments)
             finally:
-                if len(seen) > saved[0]:
-                    saved[0] = len(seen)
-                    with open(f"{LINES}/{{posix.getpid()}}", "w") as out:
-                        out.writelines(f"{{name}}:{{number}}\\n" for name, number in list(seen))
+                new = seen - saved
+                if new:
+                    saved.update(new)
+                    with open(f"{LINES}/{{posix.getpid()}}", "a") as out:
+                        out.writelines(f"{{name}}:{{number}}\\n" for name, number in new)
         return saving
 
     for name in ("handle", "records", "_idle", "_write_statistics"):
@@ -125,7 +126,8 @@ def lines_of_python() -> dict[str, dict[int, bool]]:
     """Returns the same of Python. coverage.py counted what ran in commands and tests; IN_HOST what ran in programs."""
     in_host: dict[str, set[int]] = defaultdict(set)
     for path in LINES.iterdir():
-        for line in path.read_text().splitlines():
+        *whole, _ = path.read_text().split("\n")  # the process may have been killed in the last line
+        for line in whole:
             name, _, number = line.rpartition(":")
             frozen = name.removesuffix(".py").replace(".", "/") + ".py" if "/" not in name else name
             in_host[frozen.rpartition("/pylayer/")[2].removeprefix("pylayer/")].add(int(number))
@@ -161,7 +163,9 @@ def show(files: bool) -> None:
         for name, own in sorted(lines.items()):
             folders[name if files else str(Path(name).parent)] += own.values()
         for name, run_or_not in folders.items():
-            print(f"  {name:40} {sum(run_or_not):6} of {len(run_or_not):6}  {sum(run_or_not) / len(run_or_not):7.2%}")
+            if run_or_not:
+                share = sum(run_or_not) / len(run_or_not)
+                print(f"  {name:40} {sum(run_or_not):6} of {len(run_or_not):6}  {share:7.2%}")
         every = [run_or_not for own in lines.values() for run_or_not in own.values()]
         print(f"{language:42} {sum(every):6} of {len(every):6}  {sum(every) / len(every):7.2%}")
 
