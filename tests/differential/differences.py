@@ -26,6 +26,8 @@ class History:
         self.emptied: set[str] = set()
         #: Code of pipelines that the layer has created in this program.
         self.compiled: set[tuple[str, ...]] = set()
+        #: The program has asked for binaries of the driver's internal cache, which the layer then leaves to fill.
+        self.internal = False
 
     def follow(self, call: Call, layer: dict[str, str], differ: bool) -> None:
         """What a line that was not skipped leaves."""
@@ -39,6 +41,7 @@ class History:
         for index, element in enumerate(call.elements):
             if layer.get(str(index)) == "set":
                 self.compiled.add(element.code)
+        self.internal |= asks_internal_cache(call)
         self._follow_data(call, inputs)
 
     def _follow_data(self, call: Call, inputs: frozenset[str]) -> None:
@@ -157,8 +160,13 @@ def follows(sight: Sight) -> bool:
     return bool(sight.call.slots & sight.history.tainted)
 
 
+def asks_internal_cache(call: Call) -> bool:
+    return call.name == "binaries" and any("info=" in word for word in call.words)
+
+
 def other_binaries(sight: Sight) -> bool:
-    return sight.call.name == "binaries" and any("info=" in word for word in sight.call.words)
+    again = ".stage" in sight.key and sight.values == ("-", "V") and sight.history.internal
+    return asks_internal_cache(sight.call) or again
 
 
 @dataclass(frozen=True)
@@ -225,7 +233,8 @@ ALLOWED = (
     ),
     Allowed(
         "internal cache",
-        "VK_PIPELINE_BINARY_MISSING_KHR, or binaries, from pPipelineCreateInfo where the driver alone has the other",
+        "VK_PIPELINE_BINARY_MISSING_KHR, or binaries, from pPipelineCreateInfo where the driver alone has the other; "
+        "then feedback of stages that are compiled again",
         "Vulkan, vkCreatePipelineBinariesKHR: MISSING 'may be returned for any reason'. With the layer pipelines are "
         "compiled into a VkPipelineCache, which the driver's internal cache then lacks.",
         other_binaries,

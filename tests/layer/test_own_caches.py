@@ -140,6 +140,17 @@ def test_data_from_without_the_layer(world: World, file: Path) -> None:
         assert world.outcomes() == {"unknown": 1} and world.last()["caches_emptied"] == 1
 
 
+def test_own_cache_that_has_everything(world: World, file: Path) -> None:
+    """A program whose own cache has all pipelines stores none. Its first run needs policy, to record the state of what
+    it creates. Later runs do not."""
+    fill(world, file)
+    shutil.rmtree(world.store)
+    run(world, file)
+    assert world.last()["compiled"] == 0
+    assert not has_asked(run(world, file, "mapped", "_policy."))
+    assert not has_asked(run(world, file, "mapped", "_policy."))
+
+
 def test_a_history_of_others(world: World, file: Path) -> None:
     """A history that others could have written is not believed."""
     fill(world, file)

@@ -45,7 +45,7 @@ OF_RUNS = {
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
 MAY_STAY = {
-    **dict.fromkeys(("tmp", "unrecorded"), 1),
+    **dict.fromkeys(("tmp", "unrecorded", "flat"), 1),
     **dict.fromkeys(("useless .attest", "useless .objects", "useless .unrecorded"), 1),
     "verdict": 2,
 }

@@ -47,7 +47,7 @@ static bool obey(Caches *caches)
     size_t count;
     int carrier = atomic_load(&caches->run->carrier);
     verdicts_settle(verdicts, (uint64_t)time(NULL));
-    found->undecided = verdicts->undecided;
+    atomic_store(&caches->store->undecided, verdicts->undecided);
     /* Binaries do not need a VkPipelineCache that keeps something. */
     const VerdictEntry *off = verdicts_off(verdicts, carrier != PYLAYER_CARRIER_BINARIES);
     if (off && carrier_keeps(carrier)) {

@@ -66,10 +66,8 @@ void devices_exit_begins(void)
 
 bool device_ends_quietly(Device *device)
 {
-    /* Policy asks the device what it counted, so it cannot wait until exit(). */
-    if (mailbox_is_open() && device->store.found.undecided)
-        return false;
-    if (!mailbox_withdraw(device->run.serial, device->store.wants_work))
+    bool undecided = mailbox_is_open() && atomic_load(&device->store.undecided);
+    if (undecided || !mailbox_withdraw(device->run.serial, device->store.wants_work))
         return false;
     if (!atomic_load(&device->run.written)) /* a program may destroy its devices after exit() has called the layer */
         uses_write(&device->store);

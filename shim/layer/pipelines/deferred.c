@@ -158,7 +158,8 @@ static void leave(DeferredOperation *operation, uint64_t duration_ns, bool compl
         return;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
-    operation->create_ns += duration_ns;
+    if (!operation->ending) /* finish reads it without the mutex */
+        operation->create_ns += duration_ns;
     if (complete && !operation->ending) {
         operation->ending = true;
         pthread_mutex_unlock(&mutex);

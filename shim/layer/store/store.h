@@ -59,7 +59,6 @@ typedef struct StoredFound {
     uint64_t records;
     bool used_recently;     /* a run said within a day what it used */
     uint32_t without_table; /* journals */
-    bool undecided;         /* Verdicts::undecided */
     bool work;              /* so many journals that policy should fold them */
     LiveEnded ended;
     uint8_t off;       /* type of the verdict by which the layer is off; 0: it is on */
@@ -81,6 +80,7 @@ typedef struct Store {
     PylayerKept kept;       /* what policy kept of an earlier process, or passed to open_store; zero if nothing */
     StoredFound found;      /* what the folder said when it was opened */
     atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
+    atomic_bool undecided;  /* Verdicts::undecided: policy asks the device at its end what it counted */
     Stored stored;
 } Store;
 
