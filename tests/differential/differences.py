@@ -165,7 +165,7 @@ def asks_internal_cache(call: Call) -> bool:
 
 
 def other_binaries(sight: Sight) -> bool:
-    again = ".stage" in sight.key and sight.values == ("-", "V") and sight.history.internal
+    again = ".stage" in sight.key and sight.values in (("-", "V"), ("?", "V")) and sight.history.internal
     return asks_internal_cache(sight.call) or again
 
 
