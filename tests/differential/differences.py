@@ -26,7 +26,7 @@ class History:
         self.emptied: set[str] = set()
         #: Code of pipelines that the layer has created in this program.
         self.compiled: set[tuple[str, ...]] = set()
-        #: The program has asked for binaries of the driver's internal cache, which the layer then leaves to fill.
+        #: The program keeps binaries itself (Binaries::app_keeps), so the driver's internal cache is left to fill.
         self.internal = False
 
     def follow(self, call: Call, layer: dict[str, str], differ: bool) -> None:
@@ -41,7 +41,7 @@ class History:
         for index, element in enumerate(call.elements):
             if layer.get(str(index)) == "set":
                 self.compiled.add(element.code)
-        self.internal |= asks_internal_cache(call)
+        self.internal |= asks_internal_cache(call) or call.name == "key"
         self._follow_data(call, inputs)
 
     def _follow_data(self, call: Call, inputs: frozenset[str]) -> None:
