@@ -26,8 +26,8 @@ class History:
         self.emptied: set[str] = set()
         #: Code of pipelines that the layer has created in this program.
         self.compiled: set[tuple[str, ...]] = set()
-        #: The program keeps binaries itself (Binaries::app_keeps), so the driver's internal cache is left to fill.
-        self.internal = False
+        #: The program keeps binaries itself: it has asked for a pipeline's key, or for binaries by create info.
+        self.keeps_binaries = False
 
     def follow(self, call: Call, layer: dict[str, str], differ: bool) -> None:
         """What a line that was not skipped leaves."""
@@ -41,7 +41,7 @@ class History:
         for index, element in enumerate(call.elements):
             if layer.get(str(index)) == "set":
                 self.compiled.add(element.code)
-        self.internal |= asks_internal_cache(call) or call.name == "key"
+        self.keeps_binaries |= asks_internal_cache(call) or call.name == "key"
         self._follow_data(call, inputs)
 
     def _follow_data(self, call: Call, inputs: frozenset[str]) -> None:
@@ -165,8 +165,12 @@ def asks_internal_cache(call: Call) -> bool:
 
 
 def other_binaries(sight: Sight) -> bool:
-    again = ".stage" in sight.key and sight.values in (("-", "V"), ("?", "V")) and sight.history.internal
-    return asks_internal_cache(sight.call) or again
+    return asks_internal_cache(sight.call)
+
+
+def compiled_again(sight: Sight) -> bool:
+    stage = ".stage" in sight.key and sight.values in (("-", "V"), ("?", "V"))
+    return stage and sight.call.cache == "-" and sight.history.keeps_binaries
 
 
 @dataclass(frozen=True)
@@ -233,11 +237,17 @@ ALLOWED = (
     ),
     Allowed(
         "internal cache",
-        "VK_PIPELINE_BINARY_MISSING_KHR, or binaries, from pPipelineCreateInfo where the driver alone has the other; "
-        "then feedback of stages that are compiled again",
+        "VK_PIPELINE_BINARY_MISSING_KHR, or binaries, from pPipelineCreateInfo where the driver alone has the other",
         "Vulkan, vkCreatePipelineBinariesKHR: MISSING 'may be returned for any reason'. With the layer pipelines are "
         "compiled into a VkPipelineCache, which the driver's internal cache then lacks.",
         other_binaries,
+    ),
+    Allowed(
+        "compiled again",
+        "feedback of the stages of a pipeline that the driver alone finds in its internal cache",
+        "A program that keeps binaries itself gets them from there, so the layer no longer adds a cache. What went "
+        "through a cache of the layer's before is not there.",
+        compiled_again,
     ),
     Allowed(
         "follows",

@@ -240,6 +240,7 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
     store->wants_work = now_ns() / 1000 % PRUNED_BY == 0;
     bool open = carrier_keeps(carrier) && *store->kept.reason && device_open_store(device);
     bool keeps = carrier_keeps(atomic_load(&device->run.carrier)), answered = true;
+    /* Without a file of this program no run has ended here, so none may have recorded. */
     if (plan->record_state && keeps && (device->state.wanted || (open && store->stored.file_count == 0)))
         state_begin(&device->state, device->instance->object, info);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
