@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 32
+#define PYLAYER_BOUNDARY_VERSION 33
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -335,7 +335,7 @@ enum PylayerMarkedCall {
     /* Calls that the layer adds, without stored data. After a death in one, later processes do not make it for that kind of
      * pipeline. Without KEY, BINARIES, BINARY_DATA or CAPTURE a pipeline is created with cells; without PROBE, CELL or
      * CELL_MERGE as the application asked, and not kept. Without COPY the application's caches are not seeded, without
-     * IDENTIFIER fingerprints use the shaders' code. */
+     * IDENTIFIER fingerprints use the shaders' code, without CHUNK cells are not joined. */
     PYLAYER_MARK_KEY = 7,         /* vkGetPipelineKeyKHR */
     PYLAYER_MARK_BINARIES = 8,    /* vkCreatePipelineBinariesKHR, to read the binaries of a pipeline */
     PYLAYER_MARK_BINARY_DATA = 9, /* vkGetPipelineBinaryDataKHR */
@@ -345,9 +345,10 @@ enum PylayerMarkedCall {
     PYLAYER_MARK_CELL_MERGE = 14, /* vkMergePipelineCaches of a cell into the caches that are probed */
     PYLAYER_MARK_COPY = 15,       /* vkMergePipelineCaches from one cache that is probed into another; no kind */
     PYLAYER_MARK_IDENTIFIER = 17, /* vkGetShaderModule*IdentifierEXT; no kind */
+    PYLAYER_MARK_CHUNK = 18,      /* the calls with which cells are joined; no kind */
 };
 #define PYLAYER_MARK_ADDED 7 /* the first call that the layer adds, and the number after the last */
-#define PYLAYER_MARK_END 18
+#define PYLAYER_MARK_END 19
 
 /* ids: for RECORDS the first eight bytes of the records' digests, for APPLICATION and MERGE those of the data's
  * digests, for all others fingerprints. */
@@ -452,6 +453,10 @@ typedef struct PylayerShim {
     /* Writes at most capacity distinct fingerprints of pipelines that the device created, in no order. Returns how
      * many there are in all. */
     int64_t (*fingerprints)(uint64_t device, uint64_t *out, uint64_t capacity);
+    /* Has the driver merge cells, whose data lies one after the other, and writes the data of that cache. Returns how many
+     * bytes; 0 if they are more than `capacity`, or the driver cannot. */
+    int64_t (*join_cells)(uint64_t device, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count,
+                          uint8_t *out, uint64_t capacity);
     /* Returns the program's name as rules use it (program_name.h), valid for ever. NULL: no memory. */
     const char *(*executable)(void);
     /* Returns a variable of the program's environment as environment_get (process.h) does; NULL if it is not set. */

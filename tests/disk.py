@@ -48,8 +48,8 @@ class FailingDisk:
         return self.log.read_text().splitlines()
 
 
-#: Digests of the cells of one program under one identity.
-Content = dict[tuple[str, int], set[bytes]]
+#: Numbers of the cells, in chunks or not, of one program under one identity.
+Content = dict[tuple[str, int], set[int]]
 
 
 class StoreReader:
@@ -80,8 +80,8 @@ class StoreReader:
                     except FileNotFoundError:
                         again = True
                         continue
-                    for key, digests in found.items():
-                        content.setdefault(key, set()).update(digests)
+                    for key, cells in found.items():
+                        content.setdefault(key, set()).update(cells)
                     damage += wrong
         return content, damage
 
@@ -99,8 +99,8 @@ class StoreReader:
         if header is None:
             return {}, [Damage(reader.path, outcome)]
         parts = reader.content(header, damage)
-        digests = {record.digest for part in parts for record in part.records if record.magic == format.CELL}
-        return {(name, header.program): digests}, damage
+        records = [record for part in parts for record in part.records if record.magic != format.BINARIES]
+        return {(name, header.program): {number for record in records for _, number in record.cells}}, damage
 
 
 def is_torn_tail(damage: Damage) -> bool:
@@ -117,7 +117,7 @@ def content_of(world: World) -> Content:
 
 def loses_nothing(before: Content, after: Content) -> bool:
     """Every program still has what it had."""
-    return all(digests <= after.get(key, set()) for key, digests in before.items())
+    return all(cells <= after.get(key, set()) for key, cells in before.items())
 
 
 def leftovers(root: Path) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pylayer.store import format
+from pylayer.store import chunk, format
 from pylayer.store.reader import Reader
 
 if TYPE_CHECKING:
@@ -47,8 +47,15 @@ def poison_binaries(data: bytes) -> bytes:
     return data[:start] + random.Random(len(data)).randbytes(len(data) - start)
 
 
+def poison_chunk(data: bytes) -> bytes:
+    """A CHNK record whose shaders are noise."""
+    merged = chunk.merged_of(memoryview(data))
+    return data[: len(data) - len(merged)] + poison_cache(bytes(merged))
+
+
 POISON: dict[bytes, Callable[[bytes], bytes]] = {
     format.CELL: poison_cache,
+    format.CHUNK: poison_chunk,
     format.BINARIES: poison_binaries,
 }
 

@@ -261,6 +261,16 @@ def fingerprints(device: int) -> bytes | None:
         capacity = count + 64
 
 
+def join_cells(device: int, cells: list[bytes]) -> bytes | None:
+    """int64_t join_cells(uint64_t, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count, uint8_t *out,
+    uint64_t capacity): returns the data of a VkPipelineCache into which the driver merged cells; None if it cannot be
+    had, or the device is gone."""
+    out = ffi.new("uint8_t[]", sum(map(len, cells)))
+    joined, sizes = ffi.from_buffer("uint8_t[]", b"".join(cells)), ffi.new("uint64_t[]", [*map(len, cells)])
+    size = _shim.join_cells(device, joined, sizes, len(cells), out, len(out))
+    return bytes(ffi.buffer(out, size)) if size > 0 else None
+
+
 def executable() -> str:
     """const char *executable(void): returns the program's name, always as valid UTF-8. 'unknown' if the layer has
     none."""

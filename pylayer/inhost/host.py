@@ -400,6 +400,7 @@ class Host:
         if counters:  # without them the device was never created, or the layer has written the statistics
             self._guard(self._last_words, session, counters)
         if session.state is not None:
+            self._guard(self.maintaining.join, session)
             self.maintaining.after(session)
 
     def _flush_process(self, message: boundary.Message) -> None:
@@ -463,6 +464,7 @@ class Host:
             self._guard(self._settle, session)
             session.writer.sync()
             if session.wants_maintenance:
+                session.writer.close()  # so that what is in it can be joined
                 self.maintaining.after(session)
 
     def _write_statistics(self) -> None:

@@ -69,6 +69,23 @@ class Maintaining:
         """Abandons the work that failed."""
         self._work = None
 
+    def join(self, session: DeviceSession) -> None:
+        """Has the driver join the cells that the session stored, while vkDestroyDevice waits."""
+        from ..store import maintenance
+
+        if session.folder is None or not session.joins:
+            return
+        if self._work is not None:  # it may be folding the same folder
+            self._work.close()
+            self._work = None
+            assert self._last is not None
+            self._waiting.setdefault(self._last.identity.name, self._last)
+        end = time.monotonic() + maintenance.EXIT_SECONDS
+        work = maintenance.join(session.folder, session.program_id, session.join)
+        for _ in work:
+            if time.monotonic() > end:
+                work.close()
+
     def at_exit(self, alive: Iterable[DeviceSession]) -> None:
         """Does what keeps short runs from adding ever more files, and no more, because exit() waits. ``alive``:
         sessions whose device still exists."""
@@ -96,6 +113,7 @@ class Maintaining:
         assert session.folder is not None
         if not _adds_to_store(session):
             return _prune_runs(session.folder.root)
+        merge = session.join if session.joins and not at_exit else None
         return maintain(
-            session.folder, session.found.damage, self._limits, lambda text: self._log(LOG_INFO, text), at_exit
+            session.folder, session.found.damage, self._limits, lambda text: self._log(LOG_INFO, text), at_exit, merge
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..store import format, sentinel
-from ..store.verdicts import RECORD, TABLE
+from ..store import chunk, sentinel
+from ..store.verdicts import PIPELINE, RECORD, TABLE
 from ..values import CARRIER_NAMES, LOG_INFO, LOG_WARN, Kept
 from .application_binaries import ApplicationBinaries
 from .application_caches import ApplicationCaches
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from ..store.reader import Record
     from ..values import DeviceFacts, Program
 
 #: Counters that are logged as soon as they are not zero, with the text of the line.
@@ -112,12 +113,27 @@ class DeviceSession(Device):
     # ---- maintenance -----------------------------------------------------------------------------
 
     @property
+    def joins(self) -> bool:
+        """Whether the device can join cells."""
+        return self.keeps and not self.has_binaries and not self.read_only
+
+    def join(self, cells: list[tuple[Record, bytes]]) -> bytes | None:
+        """Has the driver merge cells, and returns the data of their chunk. None if it cannot, or the device is gone.
+        While something is set aside cells stay cells: it may have been a chunk of these."""
+        if self.learning.known.in_force(RECORD, PIPELINE):
+            return None
+        merged = self.commands.join_cells(self.serial, [data for _, data in cells])
+        return chunk.data_of([record for record, _ in cells], merged) if merged else None
+
+    @property
     def wants_maintenance(self) -> bool:
-        """Whether maintenance is due: once when the store was read, then each time MAX_JOURNAL_BYTES were stored."""
+        """Whether maintenance is due: once when the store was read, then each time WORTH_BYTES were stored."""
         if self.state is None or not (self.keeps and self.state.reads_store):
             return False
+        from ..store import fold
+
         stored = self.pipelines.stored_bytes
-        return self.maintained_at is None or stored - self.maintained_at >= format.MAX_JOURNAL_BYTES
+        return self.maintained_at is None or stored - self.maintained_at >= fold.WORTH_BYTES
 
     # ---- statistics ------------------------------------------------------------------------------
 

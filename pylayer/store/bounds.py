@@ -119,7 +119,7 @@ class Eviction:
         uses = self._survey.uses[name, source.program]
 
         def drop(planned: Planned) -> bool:
-            when, size = uses.last_use(planned.fingerprint, planned.last_used), format.record_size(planned.size)
+            when, size = uses.last_use(planned.fingerprints, planned.last_used), format.record_size(planned.size)
             return self._cut.takes(when, size)
 
         fold = Fold(Folder(self._root, identity), source.program, drop=drop, only=source.path)

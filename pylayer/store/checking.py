@@ -83,7 +83,7 @@ def check_file(
                 if part.data_of(record) != format.table_of(places):
                     result.wrong("a table of other records", part.place(record))
                 continue
-            places.append((record.fingerprint, part.place(record)))
+            places += [(fingerprint, part.place(record)) for fingerprint in record.fingerprints or (0,)]
             if record.magic not in CONTENT[kind]:
                 result.wrong(f"a {text_of(record.magic)} record in the wrong file", part.place(record))
             result.records += 1
@@ -99,6 +99,8 @@ def _is_impossible(part: Part, record: Record, result: Checked) -> bool:
         what = binaries.problem(part.data_of(record))
     elif record.magic == format.APPLICATION_BINARY and binary_history.parse(part.data_of(record)) is None:
         what = "no binary of an application"
+    elif record.is_pipeline and not record.cells:
+        what = "no chunk of cells"
     if what:
         result.wrong(what, part.place(record), format.record_size(record.size))
     return bool(what)

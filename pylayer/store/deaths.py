@@ -125,8 +125,9 @@ def _accuse_records(folder: Folder, finding: Finding, found_ns: int) -> None:
     for path in (*folder.files(finding.program, file_kinds.FOLDED), *folder.system_packs(finding.program, [])):
         for part in parts_of(path, folder.identity.digest, []):  # one that cannot be read: the pipeline is accused
             for record in part.records:
-                if record.is_pipeline and record.fingerprint in pipelines:
-                    number, flags = number_of(record.digest), pipelines[record.fingerprint]
+                accused = [pipelines[each] for each in record.fingerprints if each in pipelines]
+                if accused:
+                    number, flags = number_of(record.digest), min(accused)
                     decision = finding.known.accuse(RECORD, 0, number, found_ns, found_ns, flags)
                     if decision is not None:
                         finding.new.append(decision)

@@ -89,7 +89,7 @@ def _verify(path: str, identity: Identity, program: int) -> int:
                 reason = reason or "a record that was not published"
             if reason:
                 raise Refused(f"{reason} at byte {part.place(record)}")
-            pipelines += record.is_pipeline
+            pipelines += len(record.cells)
     checked.require_sound()
     return pipelines
 

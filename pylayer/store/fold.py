@@ -1,4 +1,4 @@
-"""Folding: a program's journals become packs, and its small packs become larger ones.
+"""Folding: a program's journals become packs, its small packs become larger ones, and cells become chunks.
 
 Folding is safe while other processes use the store. A journal is folded when it is closed or its writer has ended. Its
 name changes first, so a writer that was taken for dead begins another journal. Everything is read, verified and written
@@ -15,7 +15,7 @@ import os
 
 from ..common import file_kinds
 from ..common.files import remove, remove_left_temporaries
-from . import binaries, format, pack, quarantine
+from . import binaries, chunk, format, pack, quarantine
 from .claim import Claim
 from .ended import close_ended_journals
 from .folder import Folder
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .reader import Record
+
+    #: Has the driver merge these cells, and returns the data of a chunk; None if they stay cells.
+    Join = Callable[[list[tuple[Record, bytes]]], bytes | None]
 
 #: In a program's process: the most bytes that one fold reads, and the most records it holds. `pylayer trim` has no
 #: limit. A planned record takes 0.5 KiB.
@@ -51,19 +54,24 @@ SMALL_PACK_BYTES = 8 << 20
 MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
 #: Order of a pack's records, after the USED records.
-ORDER = (format.CELL, format.BINARIES)
+ORDER = (format.CHUNK, format.CELL, format.BINARIES)
 
 
 class Planned:
     """A record that the new pack will hold."""
 
-    __slots__ = ("fingerprint", "last_used", "magic", "offset", "size", "source")
+    __slots__ = ("cells", "flags", "last_used", "magic", "offset", "size", "source")
 
     def __init__(self, source: int, offset: int, record: Record) -> None:
         self.source = source
         self.offset = offset
-        self.magic, self.size = record.magic, record.size
-        self.fingerprint, self.last_used = record.fingerprint, record.last_used
+        self.magic, self.size, self.flags = record.magic, record.size, record.flags
+        self.cells, self.last_used = record.cells, record.last_used
+
+    @property
+    def fingerprints(self) -> tuple[int, ...]:
+        """The fingerprints of its pipelines."""
+        return tuple(fingerprint for fingerprint, _ in self.cells)
 
 
 class Folded:
@@ -96,6 +104,7 @@ class Fold:
     ``everything``: folds all journals without limits, and the packs that are not much larger. ``drop``: returns True
     for a record to leave out; by default none is. ``must``: paths of packs to rewrite whatever their size. ``only``:
     folds this pack or journal and nothing else. ``most_bytes``: the most bytes to read, unless ``everything`` is set.
+    ``join``: has the driver merge neighbouring cells into chunks.
     """
 
     def __init__(
@@ -107,6 +116,7 @@ class Fold:
         must: frozenset[str] = frozenset(),
         only: str | None = None,
         most_bytes: int = PROCESS_BYTES,
+        join: Join | None = None,
     ) -> None:
         self.folder = folder
         self.program = program
@@ -117,6 +127,7 @@ class Fold:
         self._only = only
         self._writer: pack.PackWriter | None = None
         self._most_bytes = most_bytes
+        self._join = join
         self._application = ""
         self._sources: list[Reader] = []
         self._kept_sources: set[int] = set()
@@ -245,6 +256,8 @@ class Fold:
                     place, problem = part.place(record), ""
                     if record.magic == format.BINARIES:
                         problem = binaries.problem(part.data_of(record))
+                    elif not record.cells:
+                        problem = "no chunk of cells"
                     if problem:
                         path, whole = self._sources[index].path, format.record_size(record.size)
                         damage.append(Damage(path, "impossible", place, whole, problem))
@@ -258,7 +271,7 @@ class Fold:
         for number, (key, planned) in enumerate(list(self._plan.items())):
             if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                 yield
-            planned.last_used = self._uses.last_use(planned.fingerprint, planned.last_used)
+            planned.last_used = self._uses.last_use(planned.fingerprints, planned.last_used)
             if self._drop is not None and self._drop(planned):
                 self.result.dropped += 1
                 del self._plan[key]
@@ -282,37 +295,66 @@ class Fold:
     def _write(self) -> Iterator[None]:
         writer = self._new_writer()
         self._write_uses(writer)
-        for wanted in ORDER:
-            for number, ((digest, _), planned) in enumerate(self._plan.items()):
-                if number % STEP_ENTRIES == STEP_ENTRIES - 1:
-                    yield
-                if planned.magic != wanted:
-                    continue
-                if writer.count >= MAX_PACK_RECORDS or writer.size >= MAX_PACK_BYTES:
-                    yield from self._finish(writer)
-                    writer = self._new_writer()
-                self._copy(writer, planned, digest)
-                if writer.count % 16 == 0:
-                    yield
+        for group in self._groups():
+            if writer.count >= MAX_PACK_RECORDS or writer.size >= MAX_PACK_BYTES:
+                yield from self._finish(writer)
+                writer = self._new_writer()
+            read = [(planned, found) for planned, digest in group if (found := self._read_again(planned, digest))]
+            if len(read) < chunk.FEWEST_CELLS or not self._add_joined(writer, read):
+                for planned, found in read:
+                    writer.add(*found, planned.last_used)
+            if len(group) > 1 or writer.count % 16 == 0:
+                yield
         yield from self._finish(writer)
 
-    def _copy(self, writer: pack.PackWriter, planned: Planned, digest: bytes) -> None:
+    def _groups(self) -> Iterator[list[tuple[Planned, bytes]]]:
+        """Yields the planned records with their digests, in the order of the pack. Cells to join are in one group."""
+        chunks = [planned for planned in self._plan.values() if planned.magic == format.CHUNK]
+        in_chunks = {number for planned in chunks for _, number in planned.cells}
+        for wanted in ORDER:
+            group: list[tuple[Planned, bytes]] = []
+            size = 0
+            for (digest, fingerprint), planned in self._plan.items():
+                if planned.magic != wanted:
+                    continue
+                # A cell that is in a chunk, too, was not found there.
+                named = wanted == format.CELL and fingerprint and planned.cells[0][1] not in in_chunks
+                joins = self._join is not None and named and group and group[0][0].flags == planned.flags
+                if group and (not joins or len(group) == format.CHUNK_CELLS or size + planned.size > chunk.MAX_BYTES):
+                    yield group
+                    group, size = [], 0
+                group.append((planned, digest))
+                size += planned.size
+            if group:
+                yield group
+
+    def _add_joined(self, writer: pack.PackWriter, read: list[tuple[Planned, tuple[Record, bytes]]]) -> bool:
+        """Adds cells as a chunk. Returns False if they cannot be joined."""
+        assert self._join is not None
+        cells = [found for _, found in read]
+        data = self._join(cells)
+        if data is not None:
+            writer.add_chunk([record for record, _ in cells], data, max(planned.last_used for planned, _ in read))
+        return data is not None
+
+    def _read_again(self, planned: Planned, digest: bytes) -> tuple[Record, bytes] | None:
+        """Returns a record and its data; None if it is gone, or damaged since it was planned."""
         reader = self._sources[planned.source]
         try:
             found = reader.record_at(planned.offset)
         except FileNotFoundError:
             self._others_fold = True
-            return
+            return None
         except OSError as error:
             self._kept_sources.add(planned.source)
             self.result.damage.append(Damage.unreadable(reader.path, error, planned.offset))
-            return
+            return None
         if found is None or found[0].digest != digest:  # it verified when it was planned
             damage = Damage(reader.path, "damaged-data", planned.offset, format.record_size(planned.size))
             self._damage[planned.source].append(damage)
             self.result.damage.append(damage)
-            return
-        writer.add(found[0], found[1], planned.fingerprint, planned.last_used)
+            return None
+        return found
 
     def _write_uses(self, writer: pack.PackWriter) -> None:
         """Writes uses whose records are in other packs or not stored yet, dated by the day, and in any case the time of
@@ -323,7 +365,7 @@ class Fold:
         by_time: dict[int, list[int]] = {last_run: []}
         all_packs = {reader.path for reader in self._sources} >= set(self._packs())
         oldest = last_run - UNSTORED_SECONDS if all_packs else 0
-        represented = {planned.fingerprint for planned in self._plan.values()}
+        represented = {fingerprint for planned in self._plan.values() for fingerprint in planned.fingerprints}
         for fingerprint, when in self._uses.by_fingerprint.items():
             if fingerprint not in represented and when >= oldest:
                 day = last_run if last_run - when < RECENT_SECONDS else when // RECENT_SECONDS * RECENT_SECONDS

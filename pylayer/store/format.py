@@ -34,24 +34,26 @@ STATE_FILE = file_kinds.OBJECTS.magic
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
-#: Magics of records. CELL and BINR go to a driver. NOTE is settings text, of exports, timelines and state. ATST has the
-#: digest of a cache's data that an application read, ABIN that of a pipeline binary. USED has fingerprints of the
-#: pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts. OBJT, CRTD, FAIL
-#: and IDNT are state (state.py).
+#: Magics of records. CELL, CHNK (chunk.py) and BINR go to a driver. NOTE is settings text, of exports, timelines and
+#: state. ATST has the digest of a cache's data that an application read, ABIN that of a pipeline binary. USED has
+#: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts.
+#: OBJT, CRTD, FAIL and IDNT are state (state.py).
 CELL, NOTE, ATTEST, USED = b"CELL", b"NOTE", b"ATST", b"USED"
-BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
+CHUNK, BINARIES, APPLICATION_BINARY = b"CHNK", b"BINR", b"ABIN"
 EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
 OBJECT, CREATED, FAILED, IDENTIFIED = b"OBJT", b"CRTD", b"FAIL", b"IDNT"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
 MAGICS = (
-    *(CELL, BINARIES, NOTE, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS),
+    *(CELL, CHUNK, BINARIES, NOTE, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS),
     *(OBJECT, CREATED, FAILED, IDENTIFIED, TABLE),
 )
 #: Kinds of files whose header has the length of the file.
 SIZED = (PACK, EXPORT)
-#: Records that hold one pipeline each.
-PIPELINES = (CELL, BINARIES)
+#: Records that hold pipelines.
+PIPELINES = (CELL, CHUNK, BINARIES)
+#: The most cells in a chunk. With more, threads wait for each other while one of them gives a chunk to the driver.
+CHUNK_CELLS = 32
 #: Flags of these records. Earlier builds wrote it, and it says nothing; the record came from a fleet; `pylayer rebuild`
 #: compiled it.
 EARLIER, PULLED, REBUILT = 1, 2, 4
@@ -68,6 +70,8 @@ FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBB38xQQQQ16sIIQ64sQQ")
 RECORD_HEADER = struct.Struct("<4sHHQQ16sQQQ")
 #: Fingerprint, and offset of the record in the file.
 TABLE_ENTRY = struct.Struct("<QQ")
+#: CHNK begins with the number of cells. Of each it has the fingerprint, and the number of its own record.
+CHUNK_HEAD, CHUNK_CELL = struct.Struct("<QQ"), struct.Struct("<QQ")
 ALIGNMENT = 16
 HASHED_FILE_HEADER = FILE_HEADER.size - 8
 HASHED_RECORD_HEADER = RECORD_HEADER.size - 8
@@ -271,8 +275,23 @@ def record_parts(
     return [record_header(magic, len(data), digest, *fields, **named), data, padding(len(data))]
 
 
+def number_of(digest: bytes) -> int:
+    """Returns the beginning of a digest, by which C knows it."""
+    return int.from_bytes(digest[:8], "little")
+
+
+def cells_of(data: bytes | memoryview) -> tuple[tuple[int, int], ...]:
+    """Returns fingerprint and number of each cell of a chunk; nothing if no chunk has such data."""
+    count = CHUNK_HEAD.unpack_from(data)[0] if len(data) > CHUNK_HEAD.size else 0
+    end = CHUNK_HEAD.size + count * CHUNK_CELL.size
+    if not 0 < count <= CHUNK_CELLS or end >= len(data):
+        return ()
+    return tuple(CHUNK_CELL.iter_unpack(data[CHUNK_HEAD.size : end]))
+
+
 def table_of(records: list[tuple[int, int]]) -> bytes:
-    """Returns the data of a pack's TABL record. ``records``: fingerprint and offset of each of its other records."""
+    """Returns the data of a pack's TABL record. ``records``: fingerprint and offset of each pipeline, and of each other
+    record."""
     return b"".join(TABLE_ENTRY.pack(*entry) for entry in sorted(records))
 
 

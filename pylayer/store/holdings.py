@@ -28,16 +28,16 @@ class Holding:
     def __init__(self, program: int) -> None:
         self.program = program
         self.bytes = 0
-        #: Digests of the pipelines. A pipeline that two processes both stored counts once.
-        self.digests: set[bytes] = set()
+        #: Numbers of the pipelines (``Record.cells``). A pipeline that two processes both stored counts once.
+        self.cells: set[int] = set()
         #: Number of pipelines that are stored as pipeline binaries. The others are cells.
         self.binaries = 0
         #: Time that compiling them took, as far as it is known.
         self.compile_ns = 0
-        #: Digests of the pipelines that came from a fleet and were not compiled here too.
-        self.pulled: set[bytes] = set()
-        #: Digests of the pipelines that ``pylayer rebuild`` compiled.
-        self.rebuilt: set[bytes] = set()
+        #: Numbers of the pipelines that came from a fleet and were not compiled here too.
+        self.pulled: set[int] = set()
+        #: Numbers of the pipelines that ``pylayer rebuild`` compiled.
+        self.rebuilt: set[int] = set()
         #: Fingerprints of the pipelines that runs on this machine created, and when, as far as records do not say it.
         self.created: dict[int, int] = {}
         #: Fingerprints of the pipelines. 0: one without a fingerprint.
@@ -55,23 +55,22 @@ class Holding:
     @property
     def pipelines(self) -> int:
         """Returns the number of pipelines."""
-        return len(self.digests)
+        return len(self.cells)
 
     def add_pipeline(self, record: Record) -> None:
-        """Counts the record of one pipeline."""
-        digest = record.digest
-        self.fingerprints.add(record.fingerprint)
+        """Counts the pipelines of a record."""
+        cells = {number for _, number in record.cells}
+        new = cells - self.cells
+        self.fingerprints.update(record.fingerprints)
         if record.flags & format.REBUILT:
-            self.rebuilt.add(digest)
-        if not record.is_pulled:
-            self.pulled.discard(digest)
-        elif digest not in self.digests:
-            self.pulled.add(digest)
-        if digest in self.digests:
-            return
-        self.digests.add(digest)
-        self.binaries += record.magic == format.BINARIES
-        self.compile_ns += record.create_ns
+            self.rebuilt |= cells
+        if record.is_pulled:
+            self.pulled |= new
+        else:
+            self.pulled -= cells
+        self.cells |= cells
+        self.binaries += bool(new) and record.magic == format.BINARIES
+        self.compile_ns += record.create_ns * len(new) // (len(cells) or 1)
 
     def counts(self) -> dict[str, int]:
         """Returns the number of files, by what they are."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..common.cache_header import HEADER, HEADER_VERSION_ONE
 from ..common.identity import Identity
 from ..values import KIND_NAMES
-from . import binaries, format
+from . import binaries, chunk, format
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ def problem(record: Record, data: memoryview, identity: Identity) -> str:
     if record.is_pipeline:
         if record.kind >= len(KIND_NAMES) or record.flags & ~(format.EARLIER | format.PULLED):
             return "a pipeline of an unknown kind"
-        reason = _cell_problem(data, identity) if record.magic == format.CELL else _binaries_problem(data)
+        if record.magic == format.BINARIES:
+            reason = _binaries_problem(data)
+        else:
+            reason = _cell_problem(data if record.magic == format.CELL else chunk.merged_of(data), identity)
         return f"a pipeline {reason}" if reason else ""
     if record.magic == format.NOTE:
         return "a note with unknown content"

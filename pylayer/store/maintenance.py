@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: with 2,600 records: 2.9 ms of a start of 3.6 ms, and none from a pack, which has a table).
 EXIT_SECONDS = 0.2
 EXIT_JOURNALS = 16
+#: While vkDestroyDevice waits, the driver joins cells from this many bytes of journals on, for at most EXIT_SECONDS.
+JOIN_BYTES = 64 << 10
 #: The most bytes that such a fold reads. A fold that takes longer than EXIT_SECONDS would begin at every exit and never
 #: end (measured: 64 MiB take 0.4 s).
 EXIT_BYTES = 16 << 20
@@ -35,8 +37,8 @@ EXIT_BYTES = 16 << 20
 FLEET_SECONDS = 180 * 24 * 3600
 
 
-def worth_folding(folder: Folder, program: int, at_exit: bool) -> bool:
-    """Returns whether a program has enough journals, or enough bytes in those that a fold may read."""
+def worth_folding(folder: Folder, program: int, at_exit: bool, least: int = fold.WORTH_BYTES) -> bool:
+    """Returns whether a program has enough journals, or at least so many bytes in those that a fold may read."""
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
     count = size = 0
     for path in folder.files(program, (file_kinds.CLOSED,)):
@@ -46,7 +48,7 @@ def worth_folding(folder: Folder, program: int, at_exit: bool) -> bool:
             continue  # another process folded it
         count += 1
         size += bytes_there if bytes_there <= most else 0
-    return count >= (EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS) or size >= fold.WORTH_BYTES
+    return count >= (EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS) or size >= least
 
 
 def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
@@ -65,10 +67,23 @@ def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
     return moved
 
 
+def join(folder: Folder, program: int, merge: fold.Join) -> Generator[None, None, None]:
+    """Has the driver join the cells in a program's journals, if there are enough. Raises OSError; the store is then as
+    it was."""
+    if worth_folding(folder, program, True, JOIN_BYTES):
+        yield from fold.Fold(folder, program, most_bytes=EXIT_BYTES, join=merge).steps()
+
+
 def maintain(
-    folder: Folder, damaged: list[Damage], limits: Limits, say: Callable[[str], None], at_exit: bool = False
+    folder: Folder,
+    damaged: list[Damage],
+    limits: Limits,
+    say: Callable[[str], None],
+    at_exit: bool = False,
+    merge: fold.Join | None = None,
 ) -> Generator[None, None, None]:
-    """Does everything that one identity's folder needs now. Raises OSError; the store is then as it was."""
+    """Does everything that one identity's folder needs now. ``merge``: how a fold joins cells. Raises OSError; the
+    store is then as it was."""
     if at_exit:
         _limit_at_exit(folder.root, limits, say)  # first, because time may end in a fold, which makes one file of many
     else:
@@ -76,7 +91,7 @@ def maintain(
     quarantined = repair_whole_files(folder, damaged)
     ended.close_ended_journals(folder, None)
     for program in folder.programs():
-        quarantined += yield from _fold(folder, program, damaged, limits, say, at_exit)
+        quarantined += yield from _fold(folder, program, damaged, say, at_exit, merge)
     if quarantined:
         say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer ls lists them")
     if at_exit:
@@ -107,7 +122,12 @@ def _limit_at_exit(root: str, limits: Limits, say: Callable[[str], None]) -> Non
 
 
 def _fold(
-    folder: Folder, program: int, damaged: list[Damage], limits: Limits, say: Callable[[str], None], at_exit: bool
+    folder: Folder,
+    program: int,
+    damaged: list[Damage],
+    say: Callable[[str], None],
+    at_exit: bool,
+    merge: fold.Join | None,
 ) -> Generator[None, None, int]:
     """Folds a program's files if that is worthwhile; returns how many went to quarantine. Raises OSError."""
     mine = [
@@ -120,7 +140,7 @@ def _fold(
     if not (must or broken_journals or worth_folding(folder, program, at_exit)):
         return 0
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
-    work = fold.Fold(folder, program, must=must, most_bytes=most)
+    work = fold.Fold(folder, program, must=must, most_bytes=most, join=merge)
     yield from work.steps()
     result = work.result
     if result.pack is not None:

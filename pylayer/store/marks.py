@@ -8,7 +8,7 @@ from ..values import Value
 RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
 PROBE = 11
 #: Calls that the layer added to what the program asked for, and how people know them. Stored data is no cause of a
-#: death in one. The last three concern no kind of pipeline. Older versions had 12 and 16.
+#: death in one. The last four concern no kind of pipeline. Older versions had 12 and 16.
 ADDED = {
     7: "vkGetPipelineKeyKHR",
     8: "vkCreatePipelineBinariesKHR",
@@ -19,6 +19,7 @@ ADDED = {
     14: "vkMergePipelineCaches of a compiled pipeline",
     15: "vkMergePipelineCaches of two caches in use",
     17: "vkGetShaderModuleIdentifierEXT",
+    18: "vkMergePipelineCaches of stored pipelines",
 }
 
 

@@ -44,16 +44,22 @@ class PackWriter:
         finally:
             os.close(fd)
 
-    def add(self, record: Record, data: bytes | memoryview, fingerprint: int, last_used: int) -> None:
-        """Adds one record with its magic, kind, flags, create_ns and digest."""
-        head = (record.digest, record.kind, record.flags, record.create_ns, fingerprint, last_used)
-        self.add_parts(format.record_parts(record.magic, data, *head), fingerprint)
+    def add(self, record: Record, data: bytes | memoryview, last_used: int) -> None:
+        """Adds one record with its magic, kind, flags, create_ns, digest and fingerprint."""
+        head = (record.digest, record.kind, record.flags, record.create_ns, record.fingerprint, last_used)
+        self.add_parts(format.record_parts(record.magic, data, *head), record.fingerprints)
 
-    def add_parts(self, parts: list[bytes | memoryview], fingerprint: int = 0) -> None:
-        """Adds one record, given as the pieces of ``format.record_parts``; to another file than a pack, several."""
+    def add_chunk(self, cells: list[Record], data: bytes, last_used: int) -> None:
+        """Adds cells as one record. ``data``: as ``chunk.data_of`` returns it."""
+        head = (None, cells[0].kind, cells[0].flags, sum(cell.create_ns for cell in cells), 0, last_used)
+        self.add_parts(format.record_parts(format.CHUNK, data, *head), tuple(cell.fingerprint for cell in cells))
+
+    def add_parts(self, parts: list[bytes | memoryview], fingerprints: tuple[int, ...] = (0,)) -> None:
+        """Adds one record, given as the pieces of ``format.record_parts``; to another file than a pack, several.
+        ``fingerprints``: of the pipelines in it."""
         self.count += 1
         if self._kind == format.PACK:
-            self._table.append((fingerprint, self.size))
+            self._table += [(fingerprint, self.size) for fingerprint in fingerprints]
         self.size += append(self._temporary, format.seal(parts, self._salt))
 
     def finish(self, sync: bool = True) -> str:

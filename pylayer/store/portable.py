@@ -129,8 +129,8 @@ class Export:
             if found is None or found[0].digest != name[0]:
                 continue  # damaged since it was read
             found[0].flags &= ~format.REBUILT  # of this machine
-            writer.add(found[0], found[1], wanted.fingerprint, 0)
-            self.result.pipelines += 1
+            writer.add(*found, 0)
+            self.result.pipelines += len(found[0].cells)
             yield 0
 
 
@@ -299,13 +299,13 @@ class Import:
             return  # two programs had it
         section.taken.add(record.name)
         if record.name in section.present:
-            self.result.known += 1
+            self.result.known += len(record.cells)
             return
         section.gained = True
-        self.result.pipelines += 1
+        self.result.pipelines += len(record.cells)
         if section.writer is not None:
             record.flags |= self._flags
-            section.writer.add(record, data, record.fingerprint, self._last_used)
+            section.writer.add(record, data, self._last_used)
 
 
 def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:

@@ -22,7 +22,8 @@ PART_BYTES = 128 << 10
 
 
 class Record(Value):
-    """A verified record, as its header has it. ``start``: where its data begins in the part that was read."""
+    """A verified record, as its header has it. ``start``: where its data begins in the part that was read. ``cells``:
+    fingerprint and number of each pipeline in it; none if it holds no pipeline, or is no chunk that anybody writes."""
 
     magic: bytes
     kind: int
@@ -33,18 +34,28 @@ class Record(Value):
     fingerprint: int
     last_used: int
     start: int
+    cells: tuple[tuple[int, int], ...]
 
-    def __init__(self, header: tuple[Any, ...], start: int) -> None:
+    def __init__(self, header: tuple[Any, ...], start: int, data: bytes | memoryview) -> None:
         (
             self.magic, self.kind, self.flags, self.size, self.create_ns,
             self.digest, self.fingerprint, self.last_used, _,
         ) = header  # fmt: skip
         self.start = start
+        if self.magic == format.CHUNK:
+            self.cells = format.cells_of(data)
+        else:
+            self.cells = ((self.fingerprint, format.number_of(self.digest)),) if self.is_pipeline else ()
 
     @property
     def is_pipeline(self) -> bool:
-        """Whether it holds one pipeline."""
+        """Whether it holds pipelines."""
         return self.magic in format.PIPELINES
+
+    @property
+    def fingerprints(self) -> tuple[int, ...]:
+        """The fingerprints of its pipelines."""
+        return tuple(fingerprint for fingerprint, _ in self.cells)
 
     @property
     def is_pulled(self) -> bool:
@@ -195,7 +206,7 @@ class Reader:
         if header is None or start + header[3] > self.size or header[3] > self._most:
             return None
         data = self.bytes_at(start, header[3])
-        return (Record(header, RECORD_HEADER.size), data) if xxhash.xxh3_128_digest(data) == header[5] else None
+        return (Record(header, RECORD_HEADER.size, data), data) if xxhash.xxh3_128_digest(data) == header[5] else None
 
     def header_at(self, offset: int) -> tuple[Any, ...] | None:
         """Returns the fields of a record's header, by its place; None if it does not verify."""
@@ -263,7 +274,7 @@ class Scan:
                 at = next_one
                 continue
             if hash128(view[start:stop]) == header[5]:
-                take(Record(header, start))
+                take(Record(header, start, view[start:stop]))
             else:
                 self._damage.append(Damage(self._path, "damaged-data", base + at, format.record_size(size)))
             at = stop + -size % ALIGNMENT

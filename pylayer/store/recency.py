@@ -54,8 +54,9 @@ class Uses:
             if when > self.by_fingerprint.get(fingerprint, -1):
                 self.by_fingerprint[fingerprint] = when
 
-    def last_use(self, fingerprint: int, own_time: int) -> int:
-        """Returns when a record was last used, in seconds since 1970."""
+    def last_use(self, fingerprints: tuple[int, ...], own_time: int) -> int:
+        """Returns when a record with these pipelines was last used, in seconds since 1970."""
         own_time = own_time if own_time <= self._latest else 0
-        when = max(own_time, self.by_fingerprint.get(fingerprint, 0) if fingerprint else self.last_run)
+        uses = [self.by_fingerprint.get(each, 0) if each else self.last_run for each in fingerprints]
+        when = max([own_time, *uses])
         return when or self._unknown

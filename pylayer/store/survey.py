@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 
 from ..common.file_kinds import FileName, Kind
 from ..common.files import date_of, entries_in
@@ -17,6 +16,9 @@ from .recency import Uses, fingerprints_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    #: What a survey keeps of a record until all uses are known: fingerprints, last use, bytes on disk.
+    Surveyed = tuple[tuple[int, ...], int, int]
 
 #: Time of last use of what is never evicted.
 NEVER = 1 << 62
@@ -128,9 +130,10 @@ class Survey:
     def _read_program(self, name: str, program: int, files: list[StoreFile]) -> Iterator[None]:
         """Reads all of a program's files together, because a use may be recorded in another file than its record."""
         uses = self.uses[name, program] = Uses(UNKNOWN)
-        found: list[tuple[StoreFile, SurveyedFile, bytearray]] = []
+        found: list[tuple[StoreFile, SurveyedFile, list[Surveyed]]] = []
         for file in files:
-            source, records = SurveyedFile(file.path, program), bytearray()
+            source = SurveyedFile(file.path, program)
+            records: list[Surveyed] = []
             yield from _collect(source, bytes.fromhex(name), uses, records)
             found.append((file, source, records))
         for file, source, records in found:
@@ -139,8 +142,8 @@ class Survey:
             elif not records:
                 self.ages.add(file.date, file.size)
                 source.add(file.date, file.size, 0)
-            for number, (fingerprint, own_time, size) in enumerate(RECORD.iter_unpack(records)):
-                when = uses.last_use(fingerprint, own_time)
+            for number, (fingerprints, own_time, size) in enumerate(records):
+                when = uses.last_use(fingerprints, own_time)
                 source.add(when, size)
                 self.ages.add(when, size)
                 if number % STEP_ENTRIES == STEP_ENTRIES - 1:
@@ -154,12 +157,8 @@ def _may_be_folded(file: StoreFile) -> bool:
     return not (file.kind.appended and may_have_writer(file.path))
 
 
-#: What a survey keeps of a record until all uses are known: fingerprint, last use, bytes on disk.
-RECORD = struct.Struct("=QQQ")
-
-
-def _collect(source: SurveyedFile, identity_digest: bytes, uses: Uses, found: bytearray) -> Iterator[None]:
-    """Appends a ``RECORD`` for each pipeline in a file, and adds its USED records to ``uses``."""
+def _collect(source: SurveyedFile, identity_digest: bytes, uses: Uses, found: list[Surveyed]) -> Iterator[None]:
+    """Appends each record with pipelines in a file to ``found``, and adds its USED records to ``uses``."""
     for part in parts_of(source.path, identity_digest, []):
         source.is_readable = True
         for record in part.records:
@@ -170,5 +169,5 @@ def _collect(source: SurveyedFile, identity_digest: bytes, uses: Uses, found: by
             elif not record.is_pipeline:
                 source.only_pipelines &= record.magic == format.TABLE
             else:
-                found += RECORD.pack(record.fingerprint, record.last_used, format.record_size(record.size))
+                found.append((record.fingerprints, record.last_used, format.record_size(record.size)))
         yield

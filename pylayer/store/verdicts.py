@@ -268,9 +268,11 @@ class Verdicts:
         kept = [one for one in self.entries.values() if one.is_memorable(now)]
         return sorted(kept, key=lambda one: one.decided_ns)[-MAX_ENTRIES:]
 
-    def takes_record(self, digest: bytes, fingerprint: int) -> bool:
-        """Returns whether the driver must not get a record."""
-        return self.holds(RECORD, 0, number_of(digest)) or (fingerprint != 0 and self.holds(PIPELINE, 0, fingerprint))
+    def takes_record(self, record: Record) -> bool:
+        """Returns whether the driver must not get a record with pipelines."""
+        return self.holds(RECORD, 0, number_of(record.digest)) or any(
+            self.holds(PIPELINE, 0, fingerprint) for fingerprint in record.fingerprints if fingerprint
+        )
 
     def takes_application_data(self, digest: bytes) -> bool:
         """Returns whether to refuse an application's data."""
@@ -283,7 +285,7 @@ class Verdicts:
         kept: list[Record] = []
         left: list[Record] = []
         for record in records:
-            aside = record.magic in format.PIPELINES and self.takes_record(*record.name)
+            aside = record.magic in format.PIPELINES and self.takes_record(record)
             (left if aside else kept).append(record)
         return kept, left
 

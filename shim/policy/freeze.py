@@ -64,6 +64,7 @@ INSIDE = [
     "pylayer.store.journal",
     "pylayer.store.maintenance",
     "pylayer.store.marks",
+    "pylayer.store.chunk",
     "pylayer.store.pack",
     "pylayer.store.plans",
     "pylayer.store.quarantine",

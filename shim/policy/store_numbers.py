@@ -13,7 +13,7 @@ from pathlib import Path
 #: What both C and Python know of the store's files: the module, what its constants begin with in C, and which.
 SHARED = (
     ("common/files", "STORE", "AHEAD_SECONDS"),
-    ("store/format", "STORE", "VERSION ALIGNMENT MAX_JOURNAL_BYTES MAX_RECORD_BYTES CHANGED_DRIVER"),
+    ("store/format", "STORE", "VERSION ALIGNMENT MAX_JOURNAL_BYTES MAX_RECORD_BYTES CHANGED_DRIVER CHUNK_CELLS"),
     ("store/recency", "STORE", "RECENT_SECONDS"),
     ("store/cache_history", "ATTESTATION", "INCOMPLETE PASSED"),
     ("store/verdict_files", "VERDICT_FILE", "MAX_BYTES"),

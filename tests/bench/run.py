@@ -25,18 +25,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import xxhash
 from binaries import Binaries, show_driver_cache
-from disk import split_journals
 from figures import Figure, Row, show
 from frames import frames
 from pipeline_binaries import APPLICATION
 from rich.console import Console
-from stores import copy, folder_of
+from stores import copy
 from world import BUILD, LAYER_NAME, World
 
-from pylayer.store.fold import Fold
-
-#: Of the store that is loaded.
-FORMS = ("journals", "pack")
+#: What is stored, and how the program ended that stored it.
+FORMS = {"cells": ("--no-destroy",), "chunks": ()}
 
 
 class Bench:
@@ -72,20 +69,12 @@ class Bench:
         shutil.rmtree(self.disk, ignore_errors=True)
         self.disk.mkdir()
 
-    def keep_stores(self) -> None:
-        """What the store holds now, aside: in a journal, as if the program had been killed, and folded into a pack."""
-        split_journals(self.world, 1)
-        for form in FORMS:
+    def keep_stores(self, count: int) -> None:
+        """The store of so many pipelines, aside: as a program leaves it that is killed, and one that ends."""
+        for form, ending in FORMS.items():
+            self.fresh_store()
+            self.world.demo("--count", count, *ending)
             copy(self.world.store, self.directory / form)
-        folder = folder_of(self.directory / "pack")
-        for program in folder.programs():
-            for _ in Fold(folder, program, everything=True).steps():
-                pass
-        assert self.files("journals") == {".closed"} and self.files("pack") == {".pack"}
-
-    def files(self, form: str) -> set[str]:
-        """How the names of the files end that are loaded from one of the kept stores."""
-        return {Path(path).suffix for path in folder_of(self.directory / form).files(None)}
 
     def use_store(self, form: str) -> None:
         """One of the kept ones: a program that is idle folds its store, so each round begins with a copy."""
@@ -134,9 +123,7 @@ class Bench:
             baseline = "the same from one blob, reading and loading it"
             forms = [(form, self.figure(f"{count} warm, {form}", baseline, 1.15, "ms")) for form in FORMS]
             self.world.demo("--count", count, "--cache", "object", "--cache-save", self.blob, layers=None)
-            self.fresh_store()
-            self.world.demo("--count", count)
-            self.keep_stores()
+            self.keep_stores(count)
             for _ in range(rounds):
                 alone = self.world.demo("--count", count, "--cache", self.blob, layers=None)
                 loading = alone["read_cache_ns"] + alone["create_cache_ns"]
@@ -274,10 +261,7 @@ class Bench:
     def start_with_store(self, rounds: int) -> Iterator[None]:
         """The store is read while the driver makes the device."""
         name = f"the same with {2 * self.count} pipelines in"
-        figures = [
-            self.figure(f"{name} {what}", "the driver alone", None, "ms", difference=True)
-            for what in ("journals", "a pack")
-        ]
+        figures = [self.figure(f"{name} {what}", "the driver alone", None, "ms", difference=True) for what in FORMS]
         for _ in range(rounds):
             alone = self.world.demo("--count", 1, layers=None)
             for form, figure in zip(FORMS, figures, strict=True):

@@ -115,7 +115,7 @@ def test_same_bytes(player: User) -> None:
 
     def digests() -> set[bytes]:
         found = Store(str(player.store)).shelves(lambda name: True, lambda number, name: None)
-        return {digest for shelf in found for holding in shelf.holdings.values() for digest in holding.digests}
+        return {number for shelf in found for holding in shelf.holdings.values() for number in holding.cells}
 
     before = digests()
     (identity,) = Store(str(player.store)).identities()

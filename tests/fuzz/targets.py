@@ -438,7 +438,7 @@ def notes(data: bytes) -> None:
     when = chosen(data, 0, int(time.time()), 1 << 63, (1 << 64) - 1)
     uses = recency.Uses()
     uses.note(recency.fingerprints_of(data), when)
-    uses.last_use(1, 5)
+    uses.last_use((1,), 5)
 
 
 def flat_text(data: bytes) -> None:

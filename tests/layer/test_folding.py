@@ -32,7 +32,7 @@ DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "40"]
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a store with 40 pipelines in more closed journals than a program leaves unfolded at exit."""
     world = World(tmp_path_factory.mktemp("filled"))
-    world.demo("--count", 40)
+    world.demo("--count", 40, "--no-destroy")  # so that its cells stay in a journal
     split_journals(world, EXIT_JOURNALS + 1)
     return world.store
 

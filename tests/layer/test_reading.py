@@ -65,7 +65,9 @@ def swap_fingerprints(world: World) -> None:
     ]
     writer = PackWriter(str(path), identity, header.program, header.application)
     for at, (record, data) in enumerate(records):
-        writer.add(record, data, records[at - len(records) // 2][0].fingerprint, record.last_used)
+        other = records[at - len(records) // 2][0].fingerprint
+        parts = format.record_parts(format.CELL, data, record.digest, record.kind, 0, 1, other, record.last_used)
+        writer.add_parts(parts, (other,))
     writer.finish()
 
 
@@ -89,7 +91,7 @@ def test_one_linked_pipeline(real: World) -> None:
     real.demo("--count", 1, "--gpl")
     counters = real.last()
     assert counters["compiled"] == 0
-    assert 4 <= counters["fetched"] <= 16 < stored / 8
+    assert 4 <= counters["fetched"] <= format.CHUNK_CELLS < stored / 4
 
 
 @pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
@@ -184,11 +186,12 @@ def test_wrong_tables(scripted: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("folded", [False, True], ids=["two files", "one pack"])
 def test_fingerprints_of_other_pipelines(real: World, folded: bool) -> None:
-    """If stored pipelines have each other's fingerprints, as in a pack whose signer changed them, one run compiles some
-    and stores them under their own. Later runs compile nothing and store nothing."""
-    real.demo("--count", 64)
+    """If stored pipelines have each other's fingerprints, as in a pack whose signer changed them, two runs compile some
+    and store them under their own. Later runs compile nothing and store nothing."""
+    real.demo("--count", 64, "--no-destroy")  # so that its cells are not joined
     real.demo("--count", 1)
     swap_fingerprints(real)
+    real.demo("--count", 64)
     real.demo("--count", 64)
     assert 0 < real.last()["compiled"] == real.runs()[-1]["stored_records"]
     if folded:
@@ -217,7 +220,8 @@ def test_sentinel_of_the_layer(world: World) -> None:
 
 
 def test_own_cache_holds_its_own(world: World, tmp_path: Path) -> None:
-    """A cache of the program's gets the pipelines that are created with it, and not what else is stored."""
+    """A cache of the program's gets the pipelines that are created with it, and what else is in their chunks: at most
+    12 more here."""
     alone, under = tmp_path / "alone", tmp_path / "under"
     world.demo("--count", 20, "--cache", alone, "--cache-save", alone, layers=None)
     world.demo("--count", 200)
@@ -225,7 +229,7 @@ def test_own_cache_holds_its_own(world: World, tmp_path: Path) -> None:
     world.demo("--count", 20, "--cache", under, "--cache-save", under)
     counters = world.last()
     assert (counters["compiled"], counters["hits"]) == (0, 20)
-    assert alone.stat().st_size <= under.stat().st_size < alone.stat().st_size * 1.1
+    assert alone.stat().st_size <= under.stat().st_size < alone.stat().st_size * 1.7
 
 
 @pytest.mark.parametrize("error", ["EMFILE", "ENFILE", "ESTALE"])

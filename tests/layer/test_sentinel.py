@@ -35,7 +35,7 @@ def warm_directory(driver: str) -> tempfile.TemporaryDirectory[str]:
     """Returns a directory with a store that one run filled. It is deleted when the process ends."""
     directory = tempfile.TemporaryDirectory()
     world = World(Path(directory.name), driver)
-    assert world.demo("--count", COUNT)["created"] == COUNT and world.last()["compiled"] == COUNT
+    assert world.demo("--count", COUNT, "--no-destroy")["created"] == COUNT and world.last()["compiled"] == COUNT
     return directory
 
 
@@ -122,7 +122,7 @@ def test_death_that_was_not_known_of(world: World) -> None:
     """A process that read the store before the first death over a record was judged could not know of it. Its own death
     there is not the second one, after which the record would stay set aside."""
     world.environment["XDG_RUNTIME_DIR"] = str(world.directory)
-    again(world)  # keeps a plan for this environment, too: the next process needs no policy
+    again(world, "--no-destroy")  # keeps a plan for this environment, too: the next process needs no policy
     # After the folder the layer reads the runtime directory. A process that is stopped there learns nothing more.
     storage = FailingDisk(world, "open:STOP:path=/pylayer-live:nth=1").environment
     storage["PYLAYER_TEST_STORAGE_ROOT"] = str(world.directory)
@@ -362,7 +362,7 @@ def test_suspects_of_two_types(world: World) -> None:
     """Records and pipelines that are set aside are told apart where the layer itself reads them from the store."""
     warm(world)
     (path,) = world.stored_files(".closed")
-    again(world)  # with a kept plan the next run reads the store itself
+    again(world, "--no-destroy")  # with a kept plan the next run reads the store itself
     found = [one for part in Reader(str(path)).parts([]) for one in part.records if one.is_pipeline]
     now = time.time_ns()
     new = [

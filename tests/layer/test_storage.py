@@ -108,7 +108,7 @@ def fill(world: World, files: int = 1, packed: bool = False) -> None:
     """Fills the store as earlier runs would. Policy reads it in the next run, whichever test comes first: kept plans
     depend on the store's path, so a copy has none that can be used, and here there is none either."""
     if (files, packed) not in FILLED:
-        world.demo("--count", 20, "--seed", 9)
+        world.demo("--count", 20, "--seed", 9, "--no-destroy")  # so that its cells stay in a journal
         if files > 1:
             split_journals(world, files)
         if packed:

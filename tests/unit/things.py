@@ -143,7 +143,7 @@ def add_record(
 ) -> None:
     """Adds a record to a pack or an export."""
     head = (None, kind, flags, create_ns, fingerprint, last_used)
-    writer.add_parts(format.record_parts(magic, data, *head), fingerprint)
+    writer.add_parts(format.record_parts(magic, data, *head), (fingerprint,))
 
 
 def write_journal(path: Path, identity: Identity, *records: bytes, program_id: int = 7) -> Path:

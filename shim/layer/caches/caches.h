@@ -57,7 +57,7 @@ typedef struct Caches {
     atomic_uint left_nothing;   /* Element::codeless of pipelines of which one left nothing in its cell */
 
     pthread_mutex_t given_mutex;
-    NumberMap given;    /* digest_id of the stored records that the driver got */
+    NumberMap given;    /* by digest_id of stored cells that the driver got: in how many chunks, or alone (cells.c) */
     atomic_bool ending; /* the device or the process ends: the driver gets no more records */
 
     pthread_mutex_t apps_mutex; /* writers only */
@@ -143,13 +143,15 @@ VkPipelineCache cell_create(Caches *caches, const Element *element);
 bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint32_t codeless, PylayerCell *about);
 /* Merges the layer's cache into an application's. Returns false if that was not possible now. */
 bool cells_merge_all(Caches *caches, AppCache *app_cache);
-/* Returns true if the driver got this record from the store, where the layer reads it itself. */
+/* Returns true if the driver got this record from the store, or a cell of two chunks. */
 bool cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
-/* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them into the layer's cache or, if given, an
- * application's. Returns how many the driver accepted. */
-#define CELLS_MERGED_AT_ONCE 8
-uint64_t cells_merge_records(Caches *caches, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
-                             const uint64_t *sizes, const uint8_t *digests, uint32_t record_count);
+/* Makes a cache of a record and merges it into the layer's cache or, if given, an application's. Returns false if that was not
+ * possible. */
+bool cells_merge_record(Caches *caches, AppCache *app_cache, const StoredRecord *record);
+/* Has the driver merge cells, whose data lies one after the other, and writes the data of that cache, of at most `capacity`
+ * bytes. Returns how many; 0 if it cannot be had, or does not read back. */
+uint64_t cells_join(Caches *caches, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count, uint8_t *out,
+                    uint64_t capacity);
 
 /* ---- driver_cache.c: VkPipelineCache objects of the layer's own ---------------------------------- */
 
@@ -167,8 +169,8 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
  * Call it before the application has the device, or, with StoredFound::reviewed, if the carrier keeps nothing. */
 bool stored_open(Caches *caches, const FileHeader *header);
 
-/* Gives the driver all stored cells with this fingerprint, and those behind them in their files, which a program
- * usually creates next, by merging them into the layer's cache. Returns what is known of the fingerprint: enum Seen. */
+/* Gives the driver all that is stored under this fingerprint, with the rest of its chunk, by merging it into the layer's
+ * cache. Returns what is known of the fingerprint: enum Seen. */
 unsigned stored_fetch(Caches *caches, uint64_t fingerprint);
 /* Merges what is missing in an application's cache. Call it before a command that reads the cache. */
 void stored_settle(Caches *caches, AppCache *app_cache);

@@ -2,7 +2,7 @@
  * cells.c - the layer's own VkPipelineCache ("merged") and the cells that go into it.
  *
  * A cell is a VkPipelineCache into which exactly one pipeline was compiled. The store has the data of each cell
- * separately. The layer needs no keys: once a cell is merged into the device's cache, the driver finds it by its own.
+ * separately, until policy has the driver join neighbours into a chunk. The layer needs no keys: once a cell is merged into the device's cache, the driver finds it by its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -106,25 +106,34 @@ bool cells_merge_all(Caches *caches, AppCache *app_cache)
 
 /* ---- cells -------------------------------------------------------------------------------------- */
 
-/* The driver has these records from now on, by whatever fingerprints the store has them. */
-static void note_given(Caches *caches, const uint8_t *digests, uint32_t record_count)
+#define GIVEN_ALONE 2 /* twice what a chunk counts */
+
+/* The driver has these cells from now on, by whatever fingerprints the store has them. */
+static void note_given(Caches *caches, const StoredRecord *record)
 {
+    const ChunkCell *cells = record->cells;
+    bool chunk = record_is(&record->header, "CHNK");
     pthread_mutex_lock(&caches->given_mutex);
-    for (uint32_t i = 0; i < record_count; i++)
-        number_map_put(&caches->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, 1);
+    number_map_put(&caches->given, digest_id(record->header.digest) | 1, GIVEN_ALONE);
+    for (size_t i = 0; i < record->cell_count && chunk; i++) {
+        uint64_t *given = number_map_at(&caches->given, cells[i].number | 1);
+        if (given)
+            ++*given;
+    }
     pthread_mutex_unlock(&caches->given_mutex);
 }
 
 bool cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
     pthread_mutex_lock(&caches->given_mutex);
-    bool given = number_map_find(&caches->given, digest_id(digest) | 1) != 0;
+    bool given = number_map_find(&caches->given, digest_id(digest) | 1) >= GIVEN_ALONE;
     pthread_mutex_unlock(&caches->given_mutex);
     return given;
 }
 
 /* Returns true if the store has these bytes. The driver was given them and did not find the pipeline in them. If it has them
- * for another fingerprint only, they are stored for this one, too. */
+ * for another fingerprint only, they are stored for this one, too. What one chunk has, its merge may have lost: it is stored
+ * once more, as a cell. */
 static bool is_stored(Caches *caches, const uint8_t *data, size_t size, bool known)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
@@ -216,34 +225,68 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint
 
 /* ---- records ------------------------------------------------------------------------------------ */
 
-/* Returns how many caches the driver made of the records. */
-static uint32_t make_caches(Caches *caches, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                            uint32_t record_count, VkPipelineCache sources[CELLS_MERGED_AT_ONCE])
+bool cells_merge_record(Caches *caches, AppCache *app_cache, const StoredRecord *record)
 {
-    uint32_t made = 0;
-    for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(&caches->ending); i++) {
-        VkPipelineCache cache = driver_cache_create(caches->driver, base + offsets[i], sizes[i], true);
-        if (cache != VK_NULL_HANDLE)
-            sources[made++] = cache;
-    }
-    return made;
-}
-
-uint64_t cells_merge_records(Caches *caches, AppCache *app_cache, const uint8_t *base, const uint64_t *offsets,
-                             const uint64_t *sizes, const uint8_t *digests, uint32_t record_count)
-{
-    Mark mark = mark_records(caches->crash, digests, record_count);
-    VkPipelineCache sources[CELLS_MERGED_AT_ONCE];
-    uint32_t made = make_caches(caches, base, offsets, sizes, record_count, sources);
-    bool merged = false;
-    if (made && !atomic_load(&caches->ending) && patient_lock(&caches->merge_mutex)) {
-        merged = merge_locked(caches, app_cache, made, sources);
+    Mark mark = mark_records(caches->crash, record->header.digest, 1);
+    bool ending = atomic_load(&caches->ending), merged = false;
+    VkPipelineCache cache =
+        ending ? VK_NULL_HANDLE : driver_cache_create(caches->driver, record->cache, record->cache_size, true);
+    if (cache != VK_NULL_HANDLE && !atomic_load(&caches->ending) && patient_lock(&caches->merge_mutex)) {
+        merged = merge_locked(caches, app_cache, 1, &cache);
         patient_unlock(&caches->merge_mutex);
     }
-    for (uint32_t i = 0; i < made; i++)
-        caches->driver->destroy_pipeline_cache(caches->driver->handle, sources[i], NULL);
+    if (cache != VK_NULL_HANDLE)
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, cache, NULL);
     mark_end(mark);
     if (!app_cache)
-        note_given(caches, digests, record_count); /* also those that the driver refused */
-    return merged ? made : 0;
+        note_given(caches, record); /* also if the driver refused it */
+    return merged;
+}
+
+/* Merges all cells into a cache that nobody else uses. Returns false if the driver refuses one. */
+static bool merge_cells(const Driver *driver, VkPipelineCache joined, const uint8_t *cells, const uint64_t *sizes,
+                        uint32_t cell_count)
+{
+    bool merged = true;
+    for (uint32_t i = 0; i < cell_count && merged; cells += sizes[i++]) {
+        VkPipelineCache cell = driver_cache_create(driver, cells, sizes[i], true);
+        if (cell == VK_NULL_HANDLE)
+            return false;
+        merged = driver->merge_pipeline_caches(driver->handle, joined, 1, &cell) == VK_SUCCESS;
+        driver->destroy_pipeline_cache(driver->handle, cell, NULL);
+    }
+    return merged;
+}
+
+/* RADV's data has other gaps after it was read. */
+#define GAPS_BYTES 64
+
+/* Returns true if the driver finds as much in the data of so many cells as it has. */
+static bool is_read_back(const Driver *driver, const uint8_t *data, size_t size, uint32_t cell_count)
+{
+    VkPipelineCache copy = driver_cache_create(driver, data, size, true);
+    if (copy == VK_NULL_HANDLE)
+        return false;
+    size_t content = 0;
+    VkResult result = driver->get_pipeline_cache_data(driver->handle, copy, &content, NULL);
+    driver->destroy_pipeline_cache(driver->handle, copy, NULL);
+    return result == VK_SUCCESS && content + GAPS_BYTES * cell_count >= size;
+}
+
+uint64_t cells_join(Caches *caches, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count, uint8_t *out,
+                    uint64_t capacity)
+{
+    const Driver *driver = caches->driver;
+    size_t size = capacity;
+    if (caches->merged == VK_NULL_HANDLE || call_is_off(&caches->crash->added_calls, PYLAYER_MARK_CHUNK, 0))
+        return 0;
+    Mark mark = mark_added(caches->crash, PYLAYER_MARK_CHUNK, 0, 0);
+    VkPipelineCache joined = driver_cache_create(driver, NULL, 0, true);
+    bool whole = joined != VK_NULL_HANDLE && merge_cells(driver, joined, cells, sizes, cell_count) &&
+                 driver->get_pipeline_cache_data(driver->handle, joined, &size, out) == VK_SUCCESS &&
+                 size > caches->empty_size && is_read_back(driver, out, size, cell_count);
+    if (joined != VK_NULL_HANDLE)
+        driver->destroy_pipeline_cache(driver->handle, joined, NULL);
+    mark_end(mark);
+    return whole ? size : 0;
 }

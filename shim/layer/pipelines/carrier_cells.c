@@ -56,25 +56,35 @@ static bool probe_own(Batch *batch, uint32_t index, VkResult *result)
     return *result == VK_ERROR_DEVICE_LOST;
 }
 
-/* Step 2: has the layer's cache hold what the store has of the pipeline, and probes it, unless it probably lacks it. */
-static bool probe_layer(Batch *batch, uint32_t index)
+/* Returns true if the layer's cache has the pipeline, which is then created. */
+static bool probe_merged(Batch *batch, uint32_t index)
 {
     const PipelineCall *call = batch->call;
-    Device *device = call->device;
     Element *element = &batch->elements[index];
-    element->known = stored_fetch(&device->caches, element->fingerprint);
-    /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
-    if (element->kind >= PYLAYER_KIND_RAY_TRACING)
-        stored_fetch(&device->caches, 0);
-    if (!(element->known & SEEN_MERGED) &&
-        !atomic_load_explicit(&device->run.seen.merged_unknown, memory_order_relaxed))
-        return false;
-    if (batch_create_one(batch, index, device->caches.merged, CREATE_BY_PROBE, NULL) != VK_SUCCESS ||
+    if (batch_create_one(batch, index, call->device->caches.merged, CREATE_BY_PROBE, NULL) != VK_SUCCESS ||
         call->pipelines[index] == VK_NULL_HANDLE)
         return false;
     bool again = batch->app_cache && app_cache_owes(batch->app_cache, element->fingerprint);
     note_found(batch, index, !again);
     return true;
+}
+
+/* Step 2: probes the layer's cache, unless it probably lacks the pipeline. It has what the chunk of another one brought.
+ * Otherwise the layer first gives it what is stored of the pipeline. */
+static bool probe_layer(Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    Element *element = &batch->elements[index];
+    element->known = element->fingerprint ? fingerprint_known(&device->run.seen, element->fingerprint) : 0;
+    if ((element->known & (SEEN_MERGED | SEEN_FETCHED)) == SEEN_MERGED && probe_merged(batch, index))
+        return true;
+    element->known = stored_fetch(&device->caches, element->fingerprint);
+    /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
+    if (element->kind >= PYLAYER_KIND_RAY_TRACING)
+        stored_fetch(&device->caches, 0);
+    bool likely =
+        element->known & SEEN_MERGED || atomic_load_explicit(&device->run.seen.merged_unknown, memory_order_relaxed);
+    return likely && probe_merged(batch, index);
 }
 
 /* Returns true if the creation failed and stored data, merged into the application's cache, may be the cause. */

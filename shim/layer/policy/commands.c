@@ -94,6 +94,17 @@ static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
     return (int64_t)seen;
 }
 
+static int64_t join_cells(uint64_t serial, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count,
+                          uint8_t *out, uint64_t capacity)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    uint64_t size = cells_join(&device->caches, cells, sizes, cell_count, out, capacity);
+    device_command_end(device);
+    return (int64_t)size;
+}
+
 static void write_log(int32_t level, const char *text)
 {
     log_line((enum PylayerLogLevel)level, "%s", text);
@@ -121,6 +132,7 @@ const PylayerShim shim_commands = {
     .activity = read_activity,
     .frames = take_frames,
     .fingerprints = fingerprints,
+    .join_cells = join_cells,
     .executable = executable_name,
     .environment = environment_get,
     .log_wanted = log_wanted,

@@ -89,22 +89,11 @@ void store_close(Store *store);
 
 enum ReadResult {
     READ_DONE,
-    READ_FAILED,  /* with an error */
+    READ_FAILED,  /* with an error, or it does not verify */
     READ_REFUSED, /* the file cannot be opened, and will not be: the disk fails, or the process is in a sandbox */
     READ_GONE,    /* the file is */
     READ_LATE,    /* the process has no descriptors or no memory: a later read may succeed */
 };
-
-/* How many records a read brings. */
-#define FETCH_RECORDS 12
-
-/* What is read: of which file, from where, at most `size` bytes, of which `needed` must come. */
-typedef struct StoreRead {
-    const char *directory, *name;
-    FileNumber number;
-    uint64_t offset;
-    size_t size, needed;
-} StoreRead;
 
 /* ---- store_index.c: which pipelines the files of a device's folder hold, by fingerprint ---------------
  *
@@ -124,8 +113,8 @@ bool index_read_folder(Store *store);
  * not be read at this moment. */
 bool index_read_again(Store *store);
 void index_forget(Stored *stored);
-/* *got says how many bytes came, *left how many the file has from there on. */
-enum ReadResult index_read(const StoreRead *read, void *out, size_t *got, uint64_t *left);
+/* Returns false if not all bytes could be read. */
+bool store_read_at(int fd, void *out, size_t size, uint64_t offset);
 /* Returns how many pipelines the files hold that were made after a run of this name had begun. */
 uint64_t index_stored_since(const Stored *stored, const char *run_name);
 /* Adds the places of all records with this fingerprint. Release them with free. */
@@ -135,6 +124,24 @@ Place place_of(uint32_t file, uint64_t offset);
 void index_tell_damage(Store *store, uint32_t file, enum ReadResult result);
 /* The file is gone. */
 void index_forget_file(Stored *stored, uint32_t file);
+
+/* ---- stored_record.c: one record of a file in memory, verified -------------------------------------- */
+
+typedef struct StoredRecord {
+    RecordHeader header;
+    uint32_t file; /* the number of its file */
+    uint8_t *data;
+    /* What the driver gets, and of which cells it is. No cells: it is no data of a VkPipelineCache. */
+    const uint8_t *cache;
+    uint64_t cache_size;
+    const ChunkCell *cells;
+    size_t cell_count;
+    ChunkCell alone; /* of a record that holds one cell */
+} StoredRecord;
+
+/* Reads and verifies a record. Release it in any case. */
+enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out);
+void stored_record_release(Stored *stored, StoredRecord *record);
 
 /* ---- live_file.c: files of crash sentinels (crash/sentinel.h): where they are, and what those of other processes say --- */
 

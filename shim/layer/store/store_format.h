@@ -48,6 +48,17 @@ typedef struct TableEntry {
     uint64_t offset; /* of the record in the file */
 } TableEntry;
 
+/* A CHNK record's data: this, so many cells, and what vkGetPipelineCacheData returned of the cache into which the driver merged
+ * them. */
+typedef struct ChunkHead {
+    uint64_t cell_count, zero;
+} ChunkHead;
+
+typedef struct ChunkCell {
+    uint64_t fingerprint;
+    uint64_t number; /* the beginning of the digest of the cell's own record: digest_id */
+} ChunkCell;
+
 /* Returns true if the header is whole and of this version and identity. */
 bool file_header_is_whole(const FileHeader *header, const uint8_t identity[PYLAYER_DIGEST_BYTES]);
 /* Returns true if a newer version of pylayer wrote it. */

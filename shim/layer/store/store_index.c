@@ -37,8 +37,7 @@ static void tell_damage_of(const Store *store, StoredFile *file)
 
 /* ---- reading ----------------------------------------------------------------------------------- */
 
-/* Returns false if not all bytes could be read. */
-static bool read_at(int fd, void *out, size_t size, uint64_t offset)
+bool store_read_at(int fd, void *out, size_t size, uint64_t offset)
 {
     ssize_t got;
     do
@@ -78,7 +77,7 @@ static void take_note(Store *store, int fd, const RecordHeader *header, uint64_t
         return;
     found->used_recently = true;
     uint8_t *data = malloc(header->size + 1);
-    if (data && read_at(fd, data, header->size, offset + sizeof *header) && record_data_is_whole(header, data))
+    if (data && store_read_at(fd, data, header->size, offset + sizeof *header) && record_data_is_whole(header, data))
         for (uint64_t at = 0; at + sizeof(uint64_t) <= header->size; at += sizeof(uint64_t)) {
             uint64_t fingerprint;
             memcpy(&fingerprint, data + at, sizeof fingerprint);
@@ -93,7 +92,7 @@ static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, 
     RecordHeader header;
     uint64_t at = sizeof(FileHeader);
     for (; at + sizeof header <= size; at += record_space(header.size)) {
-        if (!read_at(fd, &header, sizeof header, at) || !record_header_is_whole(&header, file->salt) ||
+        if (!store_read_at(fd, &header, sizeof header, at) || !record_header_is_whole(&header, file->salt) ||
             header.size > size - at - sizeof header)
             break;
         file->pipelines += record_is(&header, "BINR");
@@ -117,7 +116,7 @@ static void read_notes(Store *store, int fd, uint64_t size, const StoredFile *fi
         entry = file->entries[i];
         if (entry.fingerprint != 0)
             return;
-        if (entry.offset <= size && read_at(fd, &header, sizeof header, entry.offset) &&
+        if (entry.offset <= size && store_read_at(fd, &header, sizeof header, entry.offset) &&
             record_header_is_whole(&header, file->salt))
             take_note(store, fd, &header, entry.offset, found);
     }
@@ -126,13 +125,13 @@ static void read_notes(Store *store, int fd, uint64_t size, const StoredFile *fi
 static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
 {
     RecordHeader header;
-    if (place > size || size - place < sizeof header || !read_at(fd, &header, sizeof header, place) ||
+    if (place > size || size - place < sizeof header || !store_read_at(fd, &header, sizeof header, place) ||
         !record_header_is_whole(&header, file->salt) || !record_is(&header, "TABL") ||
         header.size > size - place - sizeof header)
         return false;
     file->entry_count = header.size / sizeof(TableEntry);
     file->entries = malloc(header.size + 1);
-    return file->entries && read_at(fd, file->entries, header.size, place + sizeof header) &&
+    return file->entries && store_read_at(fd, file->entries, header.size, place + sizeof header) &&
            record_data_is_whole(&header, (const uint8_t *)file->entries);
 }
 
@@ -141,7 +140,7 @@ static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found
     const Stored *stored = &store->stored;
     struct stat status;
     FileHeader header;
-    bool whole = fstat(fd, &status) == 0 && read_at(fd, &header, sizeof header, 0) &&
+    bool whole = fstat(fd, &status) == 0 && store_read_at(fd, &header, sizeof header, 0) &&
                  file_header_is_whole(&header, stored->identity);
     if (!whole) {
         tell_damage_of(store, file);
@@ -164,24 +163,6 @@ static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found
     file->entries = NULL;
     file->entry_count = 0;
     read_headers(store, fd, size, file, found);
-}
-
-enum ReadResult index_read(const StoreRead *read, void *out, size_t *got, uint64_t *left)
-{
-    uint64_t size;
-    *got = 0;
-    *left = 0;
-    int fd = reopen_in_store(read->directory, read->name, read->number, &size);
-    if (fd < 0)
-        return errno == ENOENT ? READ_GONE : open_may_succeed_later(errno) ? READ_LATE : READ_REFUSED;
-    ssize_t result;
-    do
-        result = pread(fd, out, read->size, (off_t)read->offset);
-    while (result < 0 && errno == EINTR);
-    close(fd);
-    *left = size > read->offset ? size - read->offset : 0;
-    *got = result > 0 ? (size_t)result : 0;
-    return *got >= read->needed ? READ_DONE : READ_FAILED;
 }
 
 /* ---- the folder -------------------------------------------------------------------------------- */

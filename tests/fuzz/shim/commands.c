@@ -87,11 +87,11 @@ static void stored(Device *device)
     switch (below(5)) {
     case 0:
         records = make_records();
-        for (uint64_t i = 0; device->caches.merged != VK_NULL_HANDLE && i < records.count; i += CELLS_MERGED_AT_ONCE)
-            cells_merge_records(
-                &device->caches, NULL, records.base, records.offsets + i, records.sizes + i,
-                room_of_bytes(CELLS_MERGED_AT_ONCE * PYLAYER_DIGEST_BYTES),
-                (uint32_t)(records.count - i < CELLS_MERGED_AT_ONCE ? records.count - i : CELLS_MERGED_AT_ONCE));
+        for (uint64_t i = 0; device->caches.merged != VK_NULL_HANDLE && i < records.count; i++)
+            cells_merge_record(&device->caches, NULL,
+                               &(StoredRecord){.header.size = records.sizes[i],
+                                               .cache = records.base + records.offsets[i],
+                                               .cache_size = records.sizes[i]});
         break;
     case 1:
         records = make_records();

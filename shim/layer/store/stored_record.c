@@ -1,0 +1,87 @@
+/* stored_record.c - see store.h */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "process/trusted.h"
+#include "store/store.h"
+
+/* Longer records get memory of their own. */
+#define BUFFER_BYTES (256u << 10)
+
+/* Returns memory for that many bytes; NULL if it is short. */
+static uint8_t *take_buffer(Stored *stored, uint64_t size)
+{
+    uint8_t *buffer = size <= BUFFER_BYTES ? atomic_exchange(&stored->buffer, NULL) : NULL;
+    return buffer ? buffer : malloc(size <= BUFFER_BYTES ? BUFFER_BYTES : size);
+}
+
+void stored_record_release(Stored *stored, StoredRecord *record)
+{
+    if (record->header.size <= BUFFER_BYTES)
+        record->data = atomic_exchange(&stored->buffer, record->data);
+    free(record->data);
+}
+
+static enum ReadResult read_whole(Stored *stored, const StoredFile *file, int fd, uint64_t offset, StoredRecord *out)
+{
+    RecordHeader *header = &out->header;
+    if (!store_read_at(fd, header, sizeof *header, offset) || !record_header_is_whole(header, file->salt)) {
+        header->size = 0; /* nothing there can be trusted */
+        return READ_FAILED;
+    }
+    out->data = take_buffer(stored, header->size);
+    if (!out->data)
+        return READ_LATE;
+    bool whole =
+        store_read_at(fd, out->data, header->size, offset + sizeof *header) && record_data_is_whole(header, out->data);
+    return whole ? READ_DONE : READ_FAILED;
+}
+
+/* Says which cells a record holds. Returns false if nothing writes such a record. */
+static bool describe(StoredRecord *record)
+{
+    const RecordHeader *header = &record->header;
+    record->cache = record->data;
+    record->cache_size = header->size;
+    if (record_is(header, "CELL")) {
+        record->alone.fingerprint = header->fingerprint;
+        record->cells = &record->alone;
+        record->cell_count = 1;
+        return true;
+    }
+    if (!record_is(header, "CHNK"))
+        return true;
+    ChunkHead head = {0};
+    if (header->size >= sizeof head)
+        memcpy(&head, record->data, sizeof head);
+    uint64_t first = sizeof head + head.cell_count * sizeof(ChunkCell);
+    if (head.cell_count == 0 || head.cell_count > STORE_CHUNK_CELLS || first >= header->size)
+        return false;
+    record->cells = (const ChunkCell *)(const void *)(record->data + sizeof head);
+    record->cell_count = head.cell_count;
+    record->cache += first;
+    record->cache_size -= first;
+    return true;
+}
+
+enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out)
+{
+    Stored *stored = &store->stored;
+    uint64_t size;
+    *out = (StoredRecord){.file = (uint32_t)(place >> PLACE_OFFSET_BITS) - 1};
+    pthread_mutex_lock(&stored->mutex);
+    StoredFile file = stored->files[out->file];
+    pthread_mutex_unlock(&stored->mutex);
+    int fd = reopen_in_store(file.system ? stored->system : stored->directory, file.name, file.number, &size);
+    enum ReadResult result = errno == ENOENT ? READ_GONE : open_may_succeed_later(errno) ? READ_LATE : READ_REFUSED;
+    if (fd >= 0) {
+        result = read_whole(stored, &file, fd, place & ((1ull << PLACE_OFFSET_BITS) - 1), out);
+        close(fd);
+    }
+    if (result == READ_GONE)
+        index_forget_file(stored, out->file);
+    return result == READ_DONE && !describe(out) ? READ_FAILED : result;
+}

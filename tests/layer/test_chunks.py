@@ -1,0 +1,116 @@
+"""Neighbouring cells become chunks: the driver merges them in the run that stored them, and a later run gives the
+driver a whole chunk at once. Whatever goes wrong with a chunk, its pipelines come back as cells."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import pytest
+from disk import content_of
+from scripted_driver import ScriptedDriver
+from world import World
+
+from pylayer.store.format import CELL, CHUNK, CHUNK_CELLS
+from pylayer.store.reader import Reader
+
+COUNT = 3 * CHUNK_CELLS
+#: So large that these cells are more than the bytes from which on cells are joined.
+PAYLOAD = "payload=2048;guilty=40"
+GUILTY = f"{PAYLOAD};pipeline=crash?guilty"
+
+
+def records(world: World) -> Counter[bytes]:
+    """Returns how many records of each magic with pipelines the store has."""
+    found: Counter[bytes] = Counter()
+    for path in (*world.stored_files(".pack"), *world.stored_files(".closed")):
+        for part in Reader(str(path)).parts([]):
+            found.update(record.magic for record in part.records if record.is_pipeline)
+    return found
+
+
+def run(scripted: ScriptedDriver, *arguments: str | int, script: str = PAYLOAD, check: bool = True) -> int:
+    """Runs the program; returns how many pipelines the driver compiled."""
+    result = scripted.demo("--count", COUNT, *arguments, script=script, check=check)
+    assert not check or result["created"] == COUNT
+    return scripted.counts["compiles"]
+
+
+def test_cells_become_chunks(scripted: ScriptedDriver) -> None:
+    """The first run leaves chunks alone. The second has the driver load and merge each of them once, and changes
+    nothing."""
+    assert (run(scripted), records(scripted.world)) == (COUNT, {CHUNK: 3})
+    before = content_of(scripted.world)
+    assert run(scripted) == 0
+    assert scripted.counts["merge"] == 3
+    assert scripted.world.last()["fetched"] == COUNT
+    assert content_of(scripted.world) == before
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_few_of_many(scripted: ScriptedDriver, threads: int) -> None:
+    """A program that creates a few of many pipelines loads their chunk and no other."""
+    run(scripted)
+    scripted.demo("--count", 8, "--threads", threads, script=PAYLOAD)
+    assert scripted.counts["compiles"] == 0
+    assert scripted.world.last()["fetched"] == CHUNK_CELLS
+
+
+@pytest.mark.parametrize("script", ["merge=error:out-of-host-memory", "create-cache=null?data"])
+def test_driver_that_does_not_join(scripted: ScriptedDriver, script: str) -> None:
+    """If the driver fails to join cells, or what it joined cannot be read, they stay cells."""
+    run(scripted, script=f"{PAYLOAD};{script}", check=False)
+    assert records(scripted.world)[CHUNK] == 0
+    assert records(scripted.world)[CELL] > 0
+
+
+def test_merge_that_loses_pipelines(scripted: ScriptedDriver) -> None:
+    """What a joined cache lacks is compiled once more and stored as cells, which stay cells."""
+    run(scripted, script=f"{PAYLOAD};merge=ignore@{COUNT + 3}")
+    assert run(scripted) == 1
+    assert [run(scripted), run(scripted)] == [0, 0]
+    assert records(scripted.world) == {CHUNK: 3, CELL: 1}
+
+
+@pytest.mark.parametrize("action", ["crash", "abort", "kill"])
+def test_death_while_cells_are_joined(scripted: ScriptedDriver, action: str) -> None:
+    """A driver that dies while it joins cells dies once: they stay cells, and everything is found."""
+    joining = f"{PAYLOAD};merge={action}@{COUNT + 3}"
+    assert scripted.demo("--count", COUNT, script=joining, check=False).returncode < 0
+    assert run(scripted, script=joining) == 0
+    assert records(scripted.world) == {CELL: COUNT}
+    assert run(scripted) == 0
+
+
+@pytest.mark.parametrize("command", ["create-cache", "merge", "pipeline"])
+def test_death_over_a_chunk(scripted: ScriptedDriver, command: str) -> None:
+    """If the driver crashes over a chunk, that chunk is set aside. Its pipelines are compiled once more, into cells,
+    and the driver never gets the chunk again."""
+    run(scripted)
+    script = f"{PAYLOAD};{command}=crash?guilty"
+    result = scripted.demo("--count", COUNT, script=script, check=False)
+    assert result.returncode == -signal.SIGSEGV
+    assert 0 < run(scripted, script=script) <= CHUNK_CELLS
+    assert run(scripted, script=script) == 0
+    assert records(scripted.world)[CHUNK] == 3
+
+
+def test_damaged_chunk(scripted: ScriptedDriver) -> None:
+    """Of a chunk with one changed byte nothing reaches the driver. Its pipelines are compiled and stored again."""
+    run(scripted)
+    (path,) = scripted.world.stored_files(".pack")
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(damaged)
+    assert run(scripted) == CHUNK_CELLS
+    assert run(scripted) == 0
+    scripted.verify()
+
+
+def test_chunks_are_joined_once(scripted: ScriptedDriver) -> None:
+    """What later runs compile becomes chunks of its own; those that are there stay as they are."""
+    run(scripted)
+    scripted.demo("--count", 2 * COUNT, script=PAYLOAD)
+    assert (scripted.counts["compiles"], records(scripted.world)) == (COUNT, {CHUNK: 6})
+    scripted.demo("--count", 2 * COUNT, script=PAYLOAD)
+    assert scripted.counts["compiles"] == 0
