@@ -48,9 +48,8 @@ def _last_used(holding: Holding) -> str:
 
 
 def _cells(holding: Holding) -> list[str]:
-    binaries = f" ({holding.binaries} bin)" if holding.binaries else ""
     files = str(sum(holding.counts().values()))
-    return [f"{holding.pipelines}{binaries}", files, _last_used(holding), human_bytes(holding.bytes)]
+    return [str(holding.pipelines), files, _last_used(holding), human_bytes(holding.bytes)]
 
 
 def _print_shelf(out: Console, names: Names, shelf: Shelf, rows: list[Holding]) -> None:
@@ -178,8 +177,8 @@ def _print_all(names: Names, chosen: Chosen, detailed: bool) -> None:
 def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
-    The number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. last
-    used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
+    last used is the day on which a run last used or stored a pipeline. Sizes are those of the files. With NAME, it also
+    says which of the pipelines came from a fleet, were rebuilt, or are stored as pipeline binaries.
 
     With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
     is damaged, keeps the rest, and moves the file to quarantine. Files of other versions of pylayer are listed, but are
@@ -199,7 +198,11 @@ def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) ->
         verify(store, selection, as_json)
         return
     chosen = []
-    for shelf in selection.shelves(store, names):
+
+    def has_details(program: int) -> bool:
+        return as_json or (selection.app is not None and selection.takes(program, names))
+
+    for shelf in selection.shelves(store, names, has_details):
         listed = [one for one in shelf.holdings.values() if program is None or names.matches(one.program, program)]
         if listed or program is None:
             chosen.append((shelf, sorted(listed, key=lambda holding: (-holding.bytes, holding.program))))

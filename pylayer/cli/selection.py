@@ -76,9 +76,10 @@ class Selection:
         """Returns whether a recorded run is selected."""
         return self.takes_identity(run.identity) and (self.app is None or run.matches(self.app))
 
-    def shelves(self, store: Store, names: Names) -> list[Shelf]:
-        """Returns what the store holds under the selected identities. Learns the names of programs there."""
-        return store.shelves(self.takes_identity, names.learn)
+    def shelves(self, store: Store, names: Names, details: Callable[[int], bool] | None = None) -> list[Shelf]:
+        """Returns what the store holds under the selected identities. Learns the names of programs there.
+        ``details``: as in ``Store.shelves``."""
+        return store.shelves(self.takes_identity, names.learn, details)
 
     def __str__(self) -> str:
         parts = [f"a program named {self.app}"] if self.app else []

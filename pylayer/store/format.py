@@ -139,6 +139,8 @@ class FileHeader(Value):
     program: int
     created_ns: int
     size: int
+    #: Offset of a pack's TABL record; 0 for other files.
+    table: int
     #: Its writer, as ``owner.this_process`` returns it.
     process: owner.Process
     application: str
@@ -221,8 +223,9 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
         return None, "impossible"
     application = fields[21].rstrip(b"\0").decode("utf-8", "replace")
     kind, flags, digest = fields[3:6]
-    program, created_ns, size = fields[13:16]
-    header = FileHeader(kind, flags, digest, program, created_ns, size, fields[17:21], application, salt=fields[22])
+    program, created_ns, size, table = fields[13:17]
+    process, salt = fields[17:21], fields[22]
+    header = FileHeader(kind, flags, digest, program, created_ns, size, table, process, application, salt)
     if identity_digest is not None and header.identity_digest != identity_digest:
         return None, "foreign-identity"
     return header, "ok"

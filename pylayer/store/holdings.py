@@ -1,25 +1,30 @@
-"""Counts what the store holds, to the byte, by identity and program. Only the command line uses this."""
+"""Counts what the store holds, to the byte, by identity and program. Only the command line uses this.
+
+No pipeline is read: a pack's table has the fingerprints, and of other files the headers of records say enough. So a
+listing takes no longer for a large store. `pylayer ls --verify` reads what the headers promise.
+"""
 
 from __future__ import annotations
 
 import os
 
 from ..common import file_kinds
-from ..common.file_kinds import Kind
+from ..common.file_kinds import FileName, Kind
 from ..common.identity import Identity
+from ..common.paths import open_in_store
 from . import format
 from .folder import read_identity
-from .reader import Reader
+from .reader import Reader, Record
 from .recency import fingerprints_of
-from .survey import files_of
+from .survey import StoreFile, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .reader import Record
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
     Learn = Callable[[int, str], None]
+    Takes = Callable[[int], bool]
 
 
 class Holding:
@@ -28,49 +33,42 @@ class Holding:
     def __init__(self, program: int) -> None:
         self.program = program
         self.bytes = 0
-        #: Numbers of the pipelines (``Record.cells``). A pipeline that two processes both stored counts once.
-        self.cells: set[int] = set()
-        #: Number of pipelines that are stored as pipeline binaries. The others are cells.
-        self.binaries = 0
-        #: Time that compiling them took, as far as it is known.
-        self.compile_ns = 0
-        #: Numbers of the pipelines that came from a fleet and were not compiled here too.
-        self.pulled: set[int] = set()
-        #: Numbers of the pipelines that ``pylayer rebuild`` compiled.
-        self.rebuilt: set[int] = set()
-        #: Fingerprints of the pipelines that runs on this machine created, and when, as far as records do not say it.
-        self.created: dict[int, int] = {}
-        #: Fingerprints of the pipelines. 0: one without a fingerprint.
+        #: Fingerprints of the pipelines, and numbers of those without one (``Record.cells``). What two processes both
+        #: stored counts once.
         self.fingerprints: set[int] = set()
+        #: When runs on this machine created pipelines, as far as records do not say it, by fingerprint.
+        self.created: dict[int, int] = {}
         #: Number of files by kind.
         self.files: dict[Kind, int] = {}
         #: When a pipeline was last used or stored here, in seconds since 1970; 0: nothing is recorded of it.
         self.last_use = 0
-
-    def add(self, kind: Kind, size: int) -> None:
-        """Counts a file."""
-        self.bytes += size
-        self.files[kind] = self.files.get(kind, 0) + 1
+        # The rest is known only of a survey with details.
+        #: Number of pipelines that are stored as pipeline binaries. The others are cells.
+        self.binaries = 0
+        #: Time that compiling them took, as far as it is known.
+        self.compile_ns = 0
+        #: The pipelines that came from a fleet and were not compiled here too, and those that ``pylayer rebuild`` made.
+        self.pulled: set[int] = set()
+        self.rebuilt: set[int] = set()
 
     @property
     def pipelines(self) -> int:
         """Returns the number of pipelines."""
-        return len(self.cells)
+        return len(self.fingerprints)
 
     def add_pipeline(self, record: Record) -> None:
         """Counts the pipelines of a record."""
-        cells = {number for _, number in record.cells}
-        new = cells - self.cells
-        self.fingerprints.update(record.fingerprints)
+        names = {fingerprint or number for fingerprint, number in record.cells}
+        new = names - self.fingerprints
+        self.fingerprints |= names
+        self.binaries += bool(new) and record.magic == format.BINARIES
+        self.compile_ns += record.create_ns * len(new) // (len(names) or 1)
         if record.flags & format.REBUILT:
-            self.rebuilt |= cells
+            self.rebuilt |= names
         if record.is_pulled:
             self.pulled |= new
         else:
-            self.pulled -= cells
-        self.cells |= cells
-        self.binaries += bool(new) and record.magic == format.BINARIES
-        self.compile_ns += record.create_ns * len(new) // (len(cells) or 1)
+            self.pulled -= names
 
     def counts(self) -> dict[str, int]:
         """Returns the number of files, by what they are."""
@@ -91,8 +89,7 @@ class Shelf:
         self.holdings: dict[int, Holding] = {}
         self.bytes = 0
         self.other_bytes = 0
-        #: Names of files that cannot be used as they are, and why, as far as this is known without reading all of a
-        #: file.
+        #: Names of files that cannot be used as they are, and why, as far as headers tell it.
         self.unusable: dict[str, str] = {}
 
     @property
@@ -114,40 +111,93 @@ def tree_bytes(path: str) -> tuple[int, int]:
     return size, count
 
 
-def survey(root: str, identity: str, learn: Learn) -> Shelf:
-    """Counts the files of an identity. ``learn`` gets the number and name of each program that a file names."""
+def survey(root: str, identity: str, learn: Learn, details: Takes | None = None) -> Shelf:
+    """Counts the files of an identity. ``learn`` gets the number and name of each program that a file names.
+    ``details``: for which programs the header of each record in packs is read, too."""
     shelf = Shelf(root, identity)
     shelf.bytes = tree_bytes(shelf.path)[0]
     for file in files_of(root, identity):
         if file.program is None or file.kind is None or not file.kind.removed:
             continue
         holding = shelf.holdings.setdefault(file.program, Holding(file.program))
-        holding.add(file.kind, file.size)
-        if file.kind != file_kinds.PACK:
-            holding.last_use = max(holding.last_use, file.date)
+        holding.bytes += file.size
+        holding.files[file.kind] = holding.files.get(file.kind, 0) + 1
         try:
-            _survey_file(shelf, holding, file.path, file.kind, learn)
+            outcome = _survey_file(file, bytes.fromhex(identity), holding, learn, details)
         except OSError as error:
-            shelf.unusable[os.path.basename(file.path)] = f"unreadable: {error.strerror or error}"
+            outcome = f"unreadable: {error.strerror or error}"
+        if outcome != "ok":
+            shelf.unusable[os.path.basename(file.path)] = outcome
     # The rest is the identity file, temporary files, and whatever else somebody put here.
     shelf.other_bytes = shelf.bytes - sum(holding.bytes for holding in shelf.holdings.values())
     return shelf
 
 
-def _survey_file(shelf: Shelf, holding: Holding, path: str, kind: Kind, learn: Learn) -> None:
-    reader = Reader(path)
-    header, outcome = reader.header(bytes.fromhex(shelf.name))
-    if header is None:
-        shelf.unusable[os.path.basename(path)] = outcome
-        return
-    learn(header.program, header.application)
-    if kind.folded:
-        for part in reader.content(header, []):
-            for record in part.records:
-                if record.is_pipeline:
-                    holding.add_pipeline(record)
-                elif record.magic == format.USED:
-                    for fingerprint in fingerprints_of(part.data_of(record)):
-                        holding.created[fingerprint] = max(record.last_used, holding.created.get(fingerprint, 0))
-                if record.last_used > format.NEVER_USED:
-                    holding.last_use = max(holding.last_use, record.last_used)
+class _OpenReader(Reader):
+    """Keeps the file open, as only a command may do: it reads many small pieces."""
+
+    def __enter__(self) -> _OpenReader:
+        self._fd = open_in_store(self.path)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def _read(self, buffer: bytearray, offset: int) -> int:
+        return os.preadv(self._fd, [buffer], offset)
+
+    def heads(self, offsets: Iterable[int] | None) -> Iterator[tuple[int, Record]]:
+        """Yields offset and header of the records at these offsets that verify. Without offsets, yields one record
+        after another up to the first that does not."""
+        for offset in offsets or ():
+            if (head := self.header_at(offset)) is not None:
+                yield offset, self._record(offset, head)
+        at = format.FILE_HEADER.size
+        while offsets is None and (head := self.header_at(at)) is not None:
+            yield at, self._record(at, head)
+            at += format.record_size(head[3])
+
+    def _record(self, offset: int, head: tuple[Any, ...]) -> Record:
+        """Returns a record of which nothing but the header is read, and what a chunk begins with."""
+        most = format.CHUNK_HEAD.size + format.CHUNK_CELLS * format.CHUNK_CELL.size + 1
+        is_chunk = head[0] == format.CHUNK
+        return Record(head, 0, self.bytes_at(offset + format.RECORD_HEADER.size, most) if is_chunk else b"")
+
+
+def _survey_file(file: StoreFile, identity: bytes, holding: Holding, learn: Learn, details: Takes | None) -> str:
+    """Counts what is in a file; returns ``ok``, or the outcome that says why nothing in it can be used."""
+    with _OpenReader(file.path) as reader:
+        header, outcome = reader.header(identity)
+        if header is None:
+            return outcome
+        learn(header.program, header.application)
+        last_run = (
+            _count(reader, header, holding, details is not None and details(header.program))
+            if file.kind in file_kinds.FOLDED
+            else 0
+        )
+    name = FileName.parse(file.path)
+    # A fold writes when the last run was. What was pulled may never have been used.
+    written = 0 if name is not None and name.is_published else file.date
+    holding.last_use = max(holding.last_use, last_run if last_run and file.kind == file_kinds.PACK else written)
+    return outcome
+
+
+def _count(reader: _OpenReader, header: format.FileHeader, holding: Holding, details: bool) -> int:
+    """Counts the records of a file of pipelines; returns when the last run was that it has uses of, or 0."""
+    found = reader.record_at(header.table) if header.table else None
+    offsets: list[int] | None = None
+    if found is not None and found[0].magic == format.TABLE:
+        table = fingerprints_of(found[1])  # each is followed by the record's offset
+        unnamed = 2 * (len(table) // 2 if details else table[::2].count(0))  # those without one come first
+        offsets = sorted(set(table[1:unnamed:2]))
+        holding.fingerprints.update(table[unnamed::2])
+    last_run = 0
+    for offset, record in reader.heads(offsets):
+        if record.is_pipeline:
+            holding.add_pipeline(record)
+        elif record.magic == format.USED and (used := reader.record_at(offset)) is not None:
+            last_run = max(last_run, record.last_used)
+            for fingerprint in fingerprints_of(used[1]):
+                holding.created[fingerprint] = max(record.last_used, holding.created.get(fingerprint, 0))
+    return last_run

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .timeline import Timeline as Timeline
     from .verdict_words import VerdictText as VerdictText
     from .verdicts import Verdicts as Verdicts
-    from .verification import TakesIdentity
+    from .verification import Takes, TakesIdentity
 
 
 class Store:
@@ -65,12 +65,12 @@ class Store:
 
         return tree_bytes(os.path.join(self.root, *folders))
 
-    def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
+    def shelves(self, takes: TakesIdentity, learn: Learn, details: Takes | None = None) -> list[Shelf]:
         """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each
-        program that a file names."""
+        program that a file names. ``details``: for which programs the header of each pipeline is read, too."""
         from .holdings import survey
 
-        return [survey(self.root, name, learn) for name in self.identities() if takes(name)]
+        return [survey(self.root, name, learn, details) for name in self.identities() if takes(name)]
 
     def usable_packs(self) -> tuple[int, list[str]]:
         """Returns how many packs programs of this user can open if this is the system's store, and why they cannot open

@@ -81,6 +81,16 @@ def test_ls_rows(user: User, store: Store) -> None:
     assert shelf["fields"] == IDENTITY.fields
 
 
+def test_ls_reads_no_pipeline(user: User, store: Store) -> None:
+    """What ls says is from headers and packs' tables, so it takes no longer for a large store. --verify reads it all."""
+    pack = next(path for path in store.files("*.pack") if path.name.startswith(f"{program_id(*GAME):016x}"))
+    before = user.json("ls")["identities"]
+    stores.flip(pack, pack.read_bytes().index(stores.cell_data(7)) + 500)
+    assert user.json("ls")["identities"] == before
+    problems = user.json("ls", "--verify", status=1)["problems"]
+    assert "damaged-data" in {problem["outcome"] for problem in problems}
+
+
 def test_ls_app(user: User, store: Store) -> None:
     """A name selects the programs that are shown by it, whole or up to the parentheses, or by their number. Only with *
     or ? it is a pattern, in any case."""
