@@ -50,7 +50,7 @@ def _judged(number: int, facts: DeviceFacts, runs: list[Run], failure: str) -> T
     device.identity, device.carrier, device.reason = last.identity, last.texts["carrier"], last.texts["reason"]
     if device.carrier not in KEEPING:
         device.status, device.tried = WARNING, "nothing is stored for this device"
-    elif last.numbers["loaded_records"] and not last.compiled:
+    elif last.numbers["loaded_records"] and not last.sums["compiled"]:
         device.status, device.tried = OK, "a program compiled a pipeline, and its second run found it in the store"
     else:
         device.status, device.tried = WARNING, "a program compiled a pipeline, and its second run did not find it"

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -26,7 +26,6 @@ from ..report.words import shorten as shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 
 def reason(error: OSError) -> str:
@@ -146,18 +145,6 @@ def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> 
             out.print((first if number == 0 else " " * width) + line, style=style, soft_wrap=True)
 
 
-def marks(cells: Iterable[str], meanings: dict[str, str]) -> str:
-    """Returns what the marks in a table's cells mean, such as ``?`` and ``-``; empty if there are none."""
-    there = set(cells)
-    return "; ".join(f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in there)
-
-
-def print_marks(cells: Iterable[str], meanings: dict[str, str]) -> None:
-    """Prints what the marks in a table's cells mean."""
-    if said := marks(cells, meanings):
-        print_total(said)
-
-
 def print_total(text: str) -> None:
     """Prints a closing line below tables. With --quiet, prints nothing."""
     if not _Shared.quiet:
@@ -217,40 +204,45 @@ def usual_mode() -> int:
     return 0o666 & ~mask
 
 
-#: The column of programs is cut to the width beside the numbers, but never below this.
-LEAST_NAME = 12
+#: A column of texts is never cut below this.
+LEAST_TEXT = 12
 
 
-def program_table(
-    out: Console,
-    headings: tuple[str, ...],
-    names: list[str],
-    rows: list[list[str]],
-    first: str = "program",
-) -> Table:
-    """Returns a table that fits the terminal. The programs are the first column, cut to the width that is left, before
-    the numbers. If the numbers do not fit, they are printed below each program."""
-    from rich.padding import Padding
-    from rich.table import Table
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = UNWRAPPED) -> list[str]:
+    """Returns the lines of a table, its headings first. Numbers are those columns whose heading begins with #. Texts
+    are cut if the table is wider than ``width``, the longest first."""
+    from rich.cells import cell_len
 
-    widths = [max(len(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
-    gap = 2 if sum(widths) + 2 * len(widths) + LEAST_NAME <= out.width else 1
-    if sum(widths) + len(widths) + LEAST_NAME > out.width:
-        table = Table(box=None, show_header=False, pad_edge=False)
-        table.add_column()
-        for name, row in zip(names, rows, strict=True):
-            numbers = ", ".join(f"{heading} {cell}" for heading, cell in zip(headings, row, strict=True))
-            table.add_row(shorten(name, out.width))
-            table.add_row(Padding(numbers, (0, 0, 0, 2)))
-        return table
-    table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for heading, width in zip(headings, widths, strict=True):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
-    room = max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))
-    for name, row in zip(names, rows, strict=True):
-        table.add_row(shorten(name, room), *row)
-    return table
+    names = [heading.removeprefix("#") for heading in headings]
+    texts = [number for number, name in enumerate(names) if name == headings[number]]
+    widths = [max(map(cell_len, column)) for column in zip(names, *rows, strict=True)]
+    while sum(widths) + 2 * len(widths) - 2 > width:
+        longest = max(texts, key=lambda number: (widths[number], number))
+        if widths[longest] <= LEAST_TEXT:
+            break
+        widths[longest] -= 1
+    lines = []
+    for row in [names, *rows]:
+        cells = [shorten(cell, widths[number]) if number in texts else cell for number, cell in enumerate(row)]
+        spaces = [" " * (widths[number] - cell_len(cell)) for number, cell in enumerate(cells)]
+        pairs = zip(cells, spaces, strict=True)
+        joined = [cell + space if number in texts else space + cell for number, (cell, space) in enumerate(pairs)]
+        lines.append("  ".join(joined).rstrip())
+    return lines
+
+
+def print_table(
+    out: Console, headings: Sequence[str], rows: Sequence[Sequence[str]], marks: dict[str, str] | None = None
+) -> None:
+    """Prints a table, and below it what those ``marks`` mean that are in its cells."""
+    first, *others = table(headings, rows, out.width)
+    out.print(first, style="bold", soft_wrap=True)
+    if others:
+        out.print("\n".join(others), soft_wrap=True)
+    there = {cell for row in rows for cell in row}
+    said = [f"{mark} {meaning}" for mark, meaning in (marks or {}).items() if mark in there]
+    if said and not _Shared.quiet:
+        out.print("; ".join(said), style="dim", soft_wrap=True)
 
 
 def picked(source: object, *names: str) -> dict[str, Any]:

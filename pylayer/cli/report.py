@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ..report import figures, limits, recorded
-from ..report.view import thread_names
+from ..report import limits, recorded, rows, view
+from ..report.words import moment
 from .output import (
     Failure,
     WrongUse,
@@ -18,21 +18,27 @@ from .output import (
     human_bytes,
     json_option,
     plural,
+    print_facts,
+    print_indented,
     print_json,
+    print_table,
     progress,
     usual_mode,
     write_whole,
 )
-from .report_text import print_run
 from .selection import require_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import Console
+
     from ..report.recorded import Run
 
 #: The most runs of a report. With more, the page gets slow.
 MOST_RUNS = 20
+#: The most lines of each part of the text.
+MOST_ROWS = 10
 
 
 def _write(path: str, text: str | Iterator[str]) -> int:
@@ -64,10 +70,10 @@ def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
     return chosen
 
 
-def _trace(path: str, root: str, chosen: list[Run], frame_ns: int) -> int:
+def _trace(path: str, chosen: list[Run], frame_ns: int) -> int:
     from ..report import trace
 
-    lines = [(run, line) for run in chosen if (line := run.timeline(root)) is not None]
+    lines = [(run, run.timeline) for run in chosen if run.timeline is not None]
     if not lines:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
         raise Failure(f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines")
@@ -87,12 +93,44 @@ def _page() -> ModuleType:
     return page
 
 
-def _print(root: str, numbers: list[tuple[Run, dict[str, Any]]], frame_ns: int) -> None:
-    out = console()
-    for number, (run, own) in enumerate(numbers):
-        if number:
-            out.print()
-        print_run(out, own, thread_names(run.timeline(root)), frame_ns)
+def _print_title(out: Console, title: str, lines: int, there: int = 0) -> None:
+    """Prints what is above at most ``MOST_ROWS`` of so many lines, and whether these are all that are there."""
+    shown, there = min(lines, MOST_ROWS), max(lines, there)
+    out.print()
+    out.print(f"{title}: {shown} of {there:,}" if there > shown else title, style="bold")
+
+
+def _print_table(out: Console, title: str, found: view.Table, there: int = 0) -> None:
+    columns, rows = found
+    if rows:
+        _print_title(out, title, len(rows), there)
+        cells = [[cell["text"] for cell in row] for row in rows[:MOST_ROWS]]
+        print_table(out, [column.lower() for column in columns], cells)
+
+
+def _print_run(out: Console, run: Run, own: rows.Row, frame_ns: int) -> None:
+    """Prints what mattered in one run: the numbers and tables of the page, without its charts."""
+    shown = view.tables(own)
+    out.print(f"{own['program']}, {moment(own['started_s'])}", style="bold")
+    facts = [
+        ("run", f"{own['run']}, process {own['pid'] or 'unknown'}"),
+        ("state", view.state(own)),
+        ("device", f"{own['device'] or 'unknown device'}; {run.driver or 'unknown driver'}"),
+        ("kept", view.kept(own)),
+    ]
+    facts += [(card["name"].lower(), f"{card['value']}; {card['detail']}") for card in view.cards(own, frame_ns)]
+    print_facts(out, facts)
+    for remark in [*own["remarks"], view.timeline_note(own)]:
+        if remark:
+            print_indented(out, remark, "yellow")
+    if own["late"]:
+        _print_title(out, "Late frames, the longest first", len(own["late"]), own["late_frames"] or 0)
+    for late in own["late"][:MOST_ROWS]:
+        print_indented(out, f"{late['at_ns'] / 1e9:.3f} s: {late['text']}")
+    _print_table(out, "Slowest pipelines", shown["slow"], own["compiled"] or 0)
+    _print_table(out, "Hits and compiled pipelines by kind", shown["kind"])
+    refused = [verdict for verdict in own["verdicts"] if verdict["verdict"] != "passed"]
+    _print_table(out, "Refused cache data of the program", view.table(refused, view.VERDICTS))
 
 
 @click.command()
@@ -162,25 +200,29 @@ def report(
     chosen = _chosen(found, runs, root)
     frame_ns = round(frame_ms * 1e6)
     said = []
-    names = ", ".join(f"{run.title} of {figures.moment(run.started)}" for run in chosen)
+    names = ", ".join(f"{run.title} of {moment(run.started)}" for run in chosen)
     with progress("reading runs", len(chosen) * (2 if html else 1), quiet=False) as advance:
-        numbers: list[tuple[Run, dict[str, Any]]] = []
+        numbers: list[tuple[Run, rows.Row]] = []
         for run in chosen:
-            numbers.append((run, figures.of_run(root, found, run, frame_ns)))
+            numbers.append((run, rows.of_run(found, run, frame_ns)))
             advance(1)
         if html and page:
-            size = _write(html, page.render(root, numbers, frame_ns, advance))
-            said.append(f"{html}: {names}; {human_bytes(size)}")
+            size = _write(html, page.render(numbers, frame_ns, advance))
+            said.append((html, human_bytes(size)))
         if trace:
-            said.append(f"{trace}: {names}; {plural(_trace(trace, root, chosen, frame_ns), 'event')}")
+            said.append((trace, plural(_trace(trace, chosen, frame_ns), "event")))
     if as_json:
         print_json({"store": root, "frame_ns": frame_ns, "runs": [own for _, own in numbers]})
-    elif html or trace:
-        for path, line in zip([path for path in (html, trace) if path], said, strict=True):
-            if path != "-":
-                click.echo(line)
-    else:
-        _print(root, numbers, frame_ns)
+        said = []
+    elif not said:
+        out = console()
+        for number, (run, own) in enumerate(numbers):
+            if number:
+                out.print()
+            _print_run(out, run, own, frame_ns)
+    for path, what in said:
+        if path != "-":
+            click.echo(f"{path}: {names}; {what}")
     failed = [text for _, own in numbers for limit in fail_on if (text := limit.failure(own))]
     if failed:
         raise Failure("; ".join(failed))

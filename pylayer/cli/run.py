@@ -64,12 +64,12 @@ def _environment(root: str | None) -> tuple[dict[str, str], bool]:
 def _print_summary(root: str | None, session: str, command: str) -> None:
     """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
     from ..report import recorded
-    from ..report.totals import add_up
+    from ..report.rows import programs
     from .stats import print_tables
 
     found = [run for run in recorded.read(root) if run.session == session] if root else []
     if found:
-        print_tables(add_up(found), stderr=True)
+        print_tables(programs(found), stderr=True)
     else:
         name = os.path.basename(shutil.which(command) or command)
         fail(

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..report import recorded
-from ..report.figures import moment
-from ..report.remarks import lost, remarks
-from ..report.totals import add_up, shown_sums
-from ..report.words import cell
+from ..report import recorded, rows
+from ..report.remarks import lost
+from ..report.words import cell, moment
 from .output import (
     Failure,
     WrongUse,
@@ -21,86 +19,105 @@ from .output import (
     json_option,
     print_indented,
     print_json,
+    print_table,
     print_total,
-    program_table,
     write_whole,
 )
-from .runs import print_runs
 from .selection import NAMES, meant, require_store
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..report.totals import Total
+    from ..report.recorded import Run
+    from ..report.rows import Row
 
-#: The table's columns, and the keys of their numbers in --json.
+#: The tables' headings, and the keys of their numbers in --json.
 COLUMNS = {
-    "runs": "runs",
-    "created": "pipelines",
-    "hits": "hits",
-    "compiled": "compiled",
-    "refused": "refused_caches",
-    "spent": "spent_ns",
-    "saved": "saved_estimate_ns",
+    "#runs": "runs",
+    "#created": "pipelines",
+    "#hits": "hits",
+    "#compiled": "compiled",
+    "#refused": "refused_caches",
+    "#spent": "spent_ns",
+    "#saved": "saved_estimate_ns",
 }
+RUN_COLUMNS = {
+    "#pid": "pid",
+    "#hits": "hits",
+    "#compiled": "compiled",
+    "#late": "late_frames",
+    "#longest": "longest_frame_ns",
+    "state": "state",
+}
+#: Numbers of the sum over all programs, beside those that every command shows. An unknown one counts as 0.
+SUMS = ("runs", "stored_bytes", "saved_estimate_ns")
 
 
-def _frames(total: Total) -> list[str]:
-    """Returns a line on the frames that the program presented, if any was late."""
-    numbers = total.numbers
-    if not numbers["late_frames"]:
-        return []
-    return [
-        f"{numbers['late_frames']:,} of {numbers['frames']:,} frames late, {numbers['late_by_pipelines']:,} by "
-        f"pipelines; the longest took {human_time(numbers['longest_frame_ns'])}, the last late one was at "
-        f"{moment(numbers['last_late_s'])}"
-    ]
+def _remarks(row: Row) -> list[str]:
+    """Returns the lines below the table about one program."""
+    texts = []
+    if row["late_frames"]:
+        texts.append(
+            f"{row['late_frames']:,} of {row['frames']:,} frames late, {row['late_by_pipelines']:,} by "
+            f"pipelines; the longest took {human_time(row['longest_frame_ns'])}, the last late one was at "
+            f"{moment(row['last_late_s'])}"
+        )
+    if less := lost(row):
+        texts.append(f"no time was saved: the program {less}")
+    return texts + list(row["remarks"])
 
 
-def _names(group: list[Total]) -> list[str]:
-    """Returns the programs' names. Programs with one name, which name themselves differently to Vulkan, have their
-    number in the store behind it."""
-    names = [total.name for total in group]
-    return [
-        f"{name} {total.newest.program_id:016x}" if names.count(name) > 1 else name
-        for name, total in zip(names, group, strict=True)
-    ]
-
-
-def _print_identity(out: Console, group: list[Total]) -> None:
-    texts = group[0].newest.texts
-    out.print(texts["device"] or "unknown device", style="bold")
-    out.print(f"{group[0].newest.driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim")
-    names = _names(group)
-    rows = [[cell(own, key) for key in COLUMNS.values()] for own in (total.as_json() for total in group)]
-    out.print(program_table(out, tuple(COLUMNS), names, rows))
-    for name, total in zip(names, group, strict=True):
-        less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
-        saved = [f"no time was saved: the program {less}"] if less else []
-        for remark in [*_frames(total), *saved, *remarks(total)]:
+def _print_identity(out: Console, group: list[Row]) -> None:
+    first, titles = group[0], [row["program"] for row in group]
+    out.print(first["device"] or "unknown device", style="bold")
+    driver = ", ".join(text for text in (first["driver"], first["driver_info"]) if text)
+    out.print(f"{driver or 'unknown driver'}; identity {first['identity']}", style="dim")
+    # Programs of one name, which name themselves differently to Vulkan, have their number in the store behind it.
+    names = [row["program"] + f" {row['program_id']}" * (titles.count(row["program"]) > 1) for row in group]
+    cells = [[cell(row, key) for key in COLUMNS.values()] for row in group]
+    print_table(out, ["program", *COLUMNS], [[name, *own] for name, own in zip(names, cells, strict=True)])
+    for name, row in zip(names, group, strict=True):
+        for remark in _remarks(row):
             print_indented(out, f"{name}: {remark}", "yellow")
 
 
-def print_tables(found: list[Total], stderr: bool = False) -> None:
+def print_tables(found: list[Row], stderr: bool = False) -> None:
     """Prints one table for each driver identity."""
     out = console(stderr)
-    identities: dict[str, list[Total]] = {}
-    for total in found:
-        identities.setdefault(total.newest.identity, []).append(total)
-    for number, group in enumerate(identities.values()):
+    for number, identity in enumerate(dict.fromkeys(row["identity"] for row in found)):
         if number:
             out.print()
-        _print_identity(out, group)
+        _print_identity(out, [row for row in found if row["identity"] == identity])
 
 
-def _sum(found: list[Total]) -> dict[str, Any]:
-    """Returns the sums over all programs. An unknown estimate counts as 0."""
-    return {
-        "runs": sum(total.runs for total in found),
-        **shown_sums([total.numbers for total in found]),
-        "stored_bytes": sum(total.numbers["stored_bytes"] for total in found),
-        "saved_estimate_ns": sum(total.saved_ns or 0 for total in found),
-    }
+def _processes(found: list[Run], name: str | None) -> list[Row]:
+    """Returns the processes to list, the newest first, in the words by which ``pylayer report`` knows them. Those of a
+    program keep the words that name them among all."""
+    listed = []
+    for number, group in enumerate(recorded.processes(found)):
+        if name is None or any(run.matches(name) for run in group):
+            word = f"last~{number}" if number else "last"
+            own = {"word": word, "pid": group[0].pid, "state": group[0].state, "files": [run.name for run in group]}
+            listed.append(rows.of_runs(group) | own)
+    return listed
+
+
+def _print_processes(listed: list[Row]) -> None:
+    cells = []
+    for row in listed:
+        shown = row if row["frames"] else row | {"late_frames": "-", "longest_frame_ns": "-"}
+        began = moment(row["last_started_s"], short=True)
+        cells.append([row["program"], row["word"], began, *(cell(shown, key) for key in RUN_COLUMNS.values())])
+    marks = {"?": "unknown; pylayer report RUN says why", "-": "no frames"}
+    print_table(console(), ["program", "run", "began", *RUN_COLUMNS], cells, marks)
+
+
+def _print_programs(root: str, found: list[Row], total: Row) -> None:
+    print_tables(found)
+    print_total(f"\n{human_bytes(total['stored_bytes'])} were written by these runs; saved is an estimate (--help).")
+    if any(row["saved_estimate_ns"] is None for row in found):
+        print_total("? unknown: no run has noted how long compiling the stored pipelines took")
+    print_total(f"Store: {root}")
 
 
 @click.command
@@ -146,33 +163,33 @@ def stats(name: str | None, last: bool, lists: bool, watches: bool, prometheus: 
     root = store.root
     if lists + watches + last + bool(prometheus) > 1 or (prometheus and (name or as_json)):
         raise WrongUse("give one of --last, --runs, --watch and --prometheus; --prometheus takes no name and no --json")
-    if prometheus:
-        from .metrics import render
-
-        write_whole(prometheus, render(store), 0o644)
-        return
     if watches:
         from .watch import watch
 
         watch(root, name, as_json)
         return
-    if lists:
-        print_runs(root, name, as_json)
-        return
     runs = recorded.read(root)
-    selection = meant(name, None, {run.identity for run in runs})
-    found = add_up(filter(selection.takes_run, runs), last)
-    if name is not None and not found:
-        raise Failure(f"no run of {name} is recorded; pylayer stats lists what ran, and pylayer ls shows the store")
+    if prometheus:
+        from .metrics import render
+
+        write_whole(prometheus, render(store, runs), 0o644)
+        return
+    if lists:
+        found = _processes(runs, name)
+        data: dict[str, Any] = {"processes": found}
+    else:
+        found = rows.programs(filter(meant(name, None, {run.identity for run in runs}).takes_run, runs), last)
+        total = rows.shown_sums(found) | {key: sum(row[key] or 0 for row in found) for key in SUMS}
+        data = {"programs": found, "total": total}
+    if not found and (runs or name):
+        raise Failure(
+            f"no run of {name} is recorded in {root}; pylayer stats --runs lists all, pylayer ls what is stored"
+        )
     if as_json:
-        print_json({"store": root, "programs": [total.as_json() for total in found], "total": _sum(found)})
-        return
-    if not found:
-        click.echo(f"Nothing is recorded in {root} yet; start one with: pylayer run -- APP")
-        return
-    print_tables(found)
-    written = human_bytes(_sum(found)["stored_bytes"])
-    print_total(f"\n{written} were written by these runs; saved is an estimate (--help).")
-    if any(total.saved_ns is None for total in found):
-        print_total("? unknown: no run has noted how long compiling the stored pipelines took")
-    print_total(f"Store: {root}")
+        print_json({"store": root, **data})
+    elif not found:
+        click.echo(f"Nothing is recorded in {root} yet; start a program with: pylayer run -- APP")
+    elif lists:
+        _print_processes(found)
+    else:
+        _print_programs(root, found, total)

@@ -90,12 +90,12 @@ def _devices(runs: list[Run], name: str) -> list[tuple[str, str]]:
     lines = []
     for run in runs:
         why = f" ({run.texts['reason']})" if run.texts["reason"] else ""
-        compiled = run.shown()["compiled"]
-        known = f"{run.hits} found, {'?' if compiled is None else compiled} compiled"
-        counts = f"{plural(run.pipelines, 'pipeline')}, {known}"
+        shown = run.shown()
+        compiled = "?" if shown["compiled"] is None else shown["compiled"]
+        counts = f"{plural(run.sums['pipelines'], 'pipeline')}, {shown['hits']} found, {compiled} compiled"
         lines.append((name, f"{run.texts['device']}: carrier {run.texts['carrier'] or 'unknown'}{why}; {counts}"))
-        if run.policy_off:
-            lines.append(("policy", f"the class {run.policy_class} was switched off: {run.policy_off}"))
+        if policy := run.policy.get("switched_off"):
+            lines.append(("policy", f"the class {run.policy['class']} was switched off: {policy}"))
     return lines
 
 

@@ -4,29 +4,28 @@ anyway."""
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ..report import figures, late_frames
+from ..report import late_frames, rows
 from ..report.recorded import Run
 from ..report.remarks import unknown
-from ..report.totals import Total
 from ..report.words import FRAME_NS, cell, local_time
 from ..store import runs
 from ..store.timeline import Follower
-from .output import EXIT_PROBLEM, console, human_time, is_terminal, marks, print_json, program_table
+from .output import EXIT_PROBLEM, console, human_time, is_terminal, print_json, print_table, table
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
+    from ..report.rows import Row
     from ..store.store import Event
 
-HEADINGS = ("pid", "state", "late", "created", "hits", "compiled", "spent")
+COLUMNS = {"#created": "pipelines", "#hits": "hits", "#compiled": "compiled", "#spent": "spent_ns"}
 MARKS = {"?": "unknown", "-": "presents no frames"}
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP"
 #: Seconds for which a program is shown after its last write, if it does not run any more.
@@ -39,57 +38,31 @@ SEARCHED = 2000
 INTERVAL = 1.0
 
 
-class LiveRun:
-    """A run on one device, as its files were at the last look."""
+class Followed:
+    """What a run did lately, by its timeline."""
 
     def __init__(self, root: str, name: str) -> None:
-        self._root, self._name = root, name
-        self.run = Run({})
-        self.state = "unknown"
-        self.compiles: deque[dict[str, Any]] = deque(maxlen=LATEST)
+        self.compiles: deque[Row] = deque(maxlen=LATEST)
         #: What the last late frame was, for people; empty if there was none, or the run has no timeline.
         self.last_late = ""
         self._follower = Follower(root, name)
         self._events: deque[Event] = deque(maxlen=SEARCHED)
 
-    def is_shown(self, status: os.stat_result, now: float) -> bool:
-        """Reads the run's file, whose state is given. Returns whether the run goes on, or ended only recently. A file
-        without a run is not shown: a sentinel counts none as long as the program's first plan is not there."""
-        try:
-            values = runs.read(self._root, self._name)
-        except (OSError, ValueError):
-            return False
-        self.run = Run(values)
-        idle = now - status.st_mtime
-        self.state = self.run.state_after(idle)
-        return bool(values) and (self.state == "running" or idle < SHOWN.get(self.state, 0))
-
-    def follow(self) -> None:
+    def follow(self, run: Run) -> None:
         """Reads what was compiled and presented since the last call."""
         line = self._follower.line
-        seen = sum(len(times) for times, *_ in line.presents.values())
         for event in self._follower.new():
             if event.type == "pipeline":
                 self._events.append(event)
             if event.may_be_compile:
-                own = figures.pipeline(event, self.run.started_ns, line)
-                ended = self.run.started + (own["at_ns"] + event.duration_ns) / 1e9
-                self.compiles.append({"program": self.run.title, "time_s": ended, **own})
-        if sum(len(times) for times, *_ in line.presents.values()) == seen:
-            return
+                own = rows.pipeline(event, run.started_ns, line)
+                ended = run.started + (own["at_ns"] + event.duration_ns) / 1e9
+                self.compiles.append({"program": run.title, "time_s": ended, **own})
         line.events = list(self._events)
-        late = late_frames.late(line, FRAME_NS)
-        if late:
+        for column in (column for columns in line.presents.values() for column in columns):
+            del column[:-SEARCHED]
+        if late := late_frames.late(line, FRAME_NS):
             self.last_late = late_frames.sentence(late[-1], line)
-        for columns in line.presents.values():
-            for column in columns:
-                del column[:-SEARCHED]
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns what ``pylayer stats`` says of it, and what only a running program has."""
-        total = Total([self.run])
-        own = {"pid": self.run.pid, "state": self.state, "last_late": self.last_late}
-        return {**total.as_json(), **own, "why_unknown": "".join(unknown(total))}
 
 
 class Watch:
@@ -97,83 +70,85 @@ class Watch:
 
     def __init__(self, root: str, name: str | None) -> None:
         self._root, self._name = root, name
-        self._runs: dict[str, LiveRun] = {}
+        self._followed: dict[str, Followed] = {}
         #: Runs that were over at an earlier look.
         self._over: set[str] = set()
 
-    def look(self) -> list[LiveRun]:
-        """Returns the runs to show: running ones first, the newest of them before the others."""
+    def _run(self, name: str, idle: float) -> Row | None:
+        """Returns the row of a run that goes on, or ended only recently. A file without a run is none: a sentinel
+        counts none as long as the program's first plan is not there."""
+        try:
+            values = runs.read(self._root, name)
+        except (OSError, ValueError):
+            return None
+        run = Run(values, name, self._root)
+        state = run.state_after(idle)
+        if not values or (state != "running" and idle >= SHOWN.get(state, 0)):
+            self._over |= {name} if state in SHOWN else set()
+            return None
+        if self._name is not None and not run.matches(self._name):
+            return None
+        followed = self._followed.setdefault(name, Followed(self._root, name))
+        followed.follow(run)
+        row = rows.of_runs([run])
+        own = {"pid": run.pid, "state": state, "last_late": followed.last_late}
+        return {**row, **own, "why_unknown": "".join(unknown(row))}
+
+    def look(self) -> tuple[list[Row], list[Row]]:
+        """Returns the runs to show, running ones first, the newest of them before the others; and the latest
+        compiles."""
         now = time.time()
-        shown = []
-        for name, status in runs.files(self._root).items():
-            if name in self._over:
-                continue
-            run = self._runs.setdefault(name, LiveRun(self._root, name))
-            if not run.is_shown(status, now):
-                self._over |= {name} if run.state in SHOWN else set()
-            elif self._name is None or run.run.matches(self._name):
-                run.follow()
-                shown.append(run)
-        return sorted(shown, key=lambda run: (run.state != "running", -run.run.started))
+        there = {name: status for name, status in runs.files(self._root).items() if name not in self._over}
+        found = [row for name, status in there.items() if (row := self._run(name, now - status.st_mtime)) is not None]
+        found.sort(key=lambda row: (row["state"] != "running", -row["last_started_s"]))
+        followed = [self._followed[name] for name in there if name in self._followed and name not in self._over]
+        compiles = [one for own in followed for one in own.compiles]
+        return found, sorted(compiles, key=lambda one: -one["time_s"])[:LATEST]
 
 
-def _latest(found: list[LiveRun]) -> list[dict[str, Any]]:
-    return sorted((one for run in found for one in run.compiles), key=lambda one: one["time_s"], reverse=True)[:LATEST]
-
-
-def _cells(own: dict[str, Any]) -> list[str]:
-    numbers = [cell(own, key) for key in ("pipelines", "hits", "compiled", "spent_ns")]
-    return [str(own["pid"]), own["state"], cell(own, "late_frames") if own["frames"] else "-", *numbers]
-
-
-def _compiles(found: list[dict[str, Any]]) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=False)
-    for heading in ("compiled", "took", "pipeline", "what", "program"):
-        justify, overflow = ("right" if heading == "took" else "left"), "ellipsis"
-        table.add_column(heading, no_wrap=True, justify=justify, overflow=overflow)  # type: ignore[arg-type]
-    for one in found:
-        took = Text(human_time(one["duration_ns"]), style="bold yellow" if one["duration_ns"] > FRAME_NS else "")
+def _print_compiles(out: Console, latest: list[Row]) -> None:
+    cells = []
+    for one in latest:
         what = one["name"] or " ".join(text for text in (one["kind"], one["entry_point"]) if text)
-        when = local_time(one["time_s"], "%H:%M:%S")
-        table.add_row(when, took, one["fingerprint"] or "unknown", what, one["program"])
-    return table
+        when, took = local_time(one["time_s"], "%H:%M:%S"), human_time(one["duration_ns"])
+        cells.append([when, took, one["fingerprint"] or "unknown", what, one["program"]])
+    lines = table(("compiled", "#took", "pipeline", "what", "program"), cells, out.width)
+    out.print(f"\n{lines[0]}", style="bold", soft_wrap=True)
+    for line, one in zip(lines[1:], latest, strict=True):
+        out.print(line, style="bold yellow" if one["duration_ns"] > FRAME_NS else "", soft_wrap=True)
 
 
-def _view(out: Console, found: list[LiveRun], name: str | None, hint: str = "") -> RenderableType:
-    """Returns everything for people."""
-    from rich.console import Group
-    from rich.text import Text
-
+def _print(out: Console, found: list[Row], latest: list[Row], name: str | None, hint: str = "") -> None:
+    """Prints everything for people."""
     if not found:
-        nothing = NOTHING if name is None else f"{name} is not running under pylayer now"
-        return Text(f"{nothing}{hint}")
-    programs = [run.as_json() for run in found]
-    rows = [_cells(own) for own in programs]
-    running = sum(run.state == "running" for run in found)
-    parts: list[RenderableType] = [Text(f"{running} running{hint}", style="dim")]
-    parts += [program_table(out, HEADINGS, [own["program"] for own in programs], rows)]
-    said = [(own["last_late"], "yellow") for own in programs] + [(own["why_unknown"], "dim") for own in programs]
-    named = zip([own["program"] for own in programs] * 2, said, strict=True)
-    parts += [Text(f"{program}: {text}", style=style) for program, (text, style) in named if text]
-    if latest := _latest(found):
-        parts += [Text(), _compiles(latest)]
-    if meaning := marks([cell for row in rows for cell in row], MARKS):
-        parts += [Text(), Text(meaning, style="dim")]
-    return Group(*parts)
+        out.print(f"{NOTHING if name is None else f'{name} is not running under pylayer now'}{hint}", soft_wrap=True)
+        return
+    out.print(f"{sum(row['state'] == 'running' for row in found)} running{hint}", style="dim")
+    cells = []
+    for row in found:
+        late = cell(row, "late_frames") if row["frames"] else "-"
+        numbers = [cell(row, key) for key in COLUMNS.values()]
+        cells.append([row["program"], str(row["pid"]), row["state"], late, *numbers])
+    print_table(out, ["program", "#pid", "state", "#late", *COLUMNS], cells, MARKS)
+    for key, style in (("last_late", "yellow"), ("why_unknown", "dim")):
+        for row in (row for row in found if row[key]):
+            out.print(f"{row['program']}: {row[key]}", style=style)
+    if latest:
+        _print_compiles(out, latest)
 
 
 def _live(out: Console, watched: Watch, name: str | None) -> None:
     """Shows the view until the user ends it. Uses the terminal's alternate screen, so the previous content comes
     back."""
-    from rich.live import Live
+    from rich.text import Text
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt), Live(console=out, screen=True, auto_refresh=False) as live:
+    with contextlib.suppress(KeyboardInterrupt), out.screen() as screen:
         while True:
-            live.update(_view(out, watched.look(), name, " (Ctrl-C ends)"), refresh=True)
+            found, latest = watched.look()
+            with out.capture() as text:
+                _print(out, found, latest, name, " (Ctrl-C ends)")
+            screen.update(Text.from_ansi(text.get()))
             time.sleep(INTERVAL)
 
 
@@ -184,11 +159,10 @@ def watch(root: str, name: str | None, as_json: bool) -> None:
     if is_terminal() and not as_json:
         _live(out, watched, name)
         return
-    found = watched.look()
+    found, latest = watched.look()
     if as_json:
-        programs = [run.as_json() for run in found]
-        print_json({"store": root, "programs": programs, "latest_compiles": _latest(found)})
+        print_json({"store": root, "programs": found, "latest_compiles": latest})
     else:
-        out.print(_view(out, found, name))
+        _print(out, found, latest, name)
     if name is not None and not found:
         raise click.exceptions.Exit(EXIT_PROBLEM)

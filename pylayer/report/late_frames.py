@@ -45,6 +45,11 @@ class Frame:
         """How long the frame took."""
         return self.end_ns - self.start_ns
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells it apart from others."""
+        return self.swapchain, self.number
+
 
 class Late:
     """A late frame, and the events that held it up. ``pipelines_ns``: for how long at least one of them did."""
@@ -160,42 +165,35 @@ def longest_ns(line: Timeline, found: list[Late]) -> int:
     return max((took for frame in frames(line) if (took := frame.took_ns) <= PAUSE_NS or took in seen), default=0)
 
 
-class FrameFigures:
-    """What is known of a run's frames. ``all_seen``: the timeline has each frame that the layer counted."""
+def row(
+    numbers: dict[str, int], line: Timeline | None, found: list[Late], budget_ns: int, origin_ns: int
+) -> dict[str, Any]:
+    """Returns what is known of a run's frames, with units in key names. ``numbers``: what the layer counted, which is
+    shown if the timeline lacks frames. ``found``: what ``late`` returned."""
+    seen = sum(len(times) for times, *_ in line.presents.values()) if line is not None else 0
+    count = max(numbers["frames"], seen)
+    known: dict[str, int | None] = {
+        "late_frames": len(found),
+        "late_by_pipelines": sum(own.by_pipelines for own in found),
+        "longest_frame_ns": longest_ns(line, found) if line is not None else 0,
+    }
+    if not count:
+        known = dict.fromkeys(known)
+    elif seen < count:  # the layer counts late frames by one budget only
+        has = budget_ns == FRAME_NS
+        known = {key: numbers[key] if has or key == "longest_frame_ns" else None for key in known}
+    longest = sorted(found, key=lambda own: -own.frame.took_ns)[:LISTED]
+    return {
+        "frames": count or None,
+        **known,
+        "frames_all_seen": seen == count if count else None,
+        "late": [as_json(own, line, origin_ns) for own in longest if line is not None],
+    }
 
-    def __init__(self, numbers: dict[str, int], line: Timeline | None, budget_ns: int) -> None:
-        self.line = line
-        self.late = late(line, budget_ns) if line is not None and line.presents else []
-        #: Which late frame each event held up, by ``id`` of the event.
-        self.held = {id(event): own for own in self.late if own.by_pipelines for event in own.events}
-        seen = sum(len(times) for times, *_ in line.presents.values()) if line is not None else 0
-        self.count = max(numbers["frames"], seen)
-        self.all_seen = seen == self.count
-        self._numbers = numbers
-        self._is_counted = budget_ns == FRAME_NS
-        self._longest_ns = longest_ns(line, self.late) if line is not None else 0
 
-    def _known(self, key: str, from_line: int) -> int | None:
-        """Returns a number: the timeline's if it has all frames, or else what the layer counted. The layer counts late
-        frames by one budget only; for another one the number is unknown."""
-        if self.all_seen:
-            return from_line
-        return self._numbers[key] if self._is_counted or key == "longest_frame_ns" else None
-
-    def as_json(self, origin_ns: int) -> dict[str, Any]:
-        """Returns everything, with units in key names. All but ``late`` is None without frames."""
-        if not self.count:
-            names = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns")
-            return {**dict.fromkeys(names), "frames_all_seen": None, "late": []}
-        longest = sorted(self.late, key=lambda own: -own.frame.took_ns)[:LISTED]
-        return {
-            "frames": self.count,
-            "late_frames": self._known("late_frames", len(self.late)),
-            "late_by_pipelines": self._known("late_by_pipelines", sum(own.by_pipelines for own in self.late)),
-            "longest_frame_ns": self._known("longest_frame_ns", self._longest_ns),
-            "frames_all_seen": self.all_seen,
-            "late": [as_json(own, self.line, origin_ns) for own in longest] if self.line is not None else [],
-        }
+def held(found: list[Late]) -> dict[int, Frame]:
+    """Returns the late frame that each event held up, by ``id`` of the event. ``found``: what ``late`` returned."""
+    return {id(event): own.frame for own in found if own.by_pipelines for event in own.events}
 
 
 def _names(own: Late, line: Timeline) -> str:

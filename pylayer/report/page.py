@@ -17,14 +17,14 @@ from markupsafe import Markup
 
 from .. import __version__
 from . import page_data, view
-from .figures import moment, origin
-from .words import human_time, plural
+from .rows import origin
+from .words import human_time, moment, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..store.store import Timeline
     from .recorded import Run
+    from .rows import Row
 
 #: The page's own script, in this order.
 SCRIPTS = (
@@ -43,52 +43,38 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _run(number: int, root: str, run: Run, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
+def _run(run: Run, row: Row, frame_ns: int) -> dict[str, Any]:
     """Returns what the template shows of one run."""
-    line = run.timeline(root)
-    names = view.thread_names(line)
-    driver = ", ".join(text for text in (own["driver"], own["driver_info"]) if text)
-    said: dict[str, Any] = {
-        "id": f"run-{number + 1}",
-        "name": own["run"],
-        **{key: own[key] for key in ("program", "device", "reason")},
-        "remarks": [text[:1].upper() + text[1:] for text in own["remarks"]],
-        "driver_text": driver,
-        "kept": view.CARRIERS.get(own["carrier"], own["carrier"] or "unknown"),
-        "began": moment(own["started_s"]),
-        "when": f"Began {moment(own['started_s'])}, {view.state(own)}",
-        "process": f", process {own['pid']}" if own["pid"] else "",
-        "cards": view.cards(own, frame_ns),
-        "late_more": _of(len(own["late"]), own["late_frames"] or 0),
-        "slow_more": _of(len(own["slowest"]), own["compiled"] or 0),
-        "timeline_note": view.timeline_note(own),
-        "timeline": None,
-        "frames": own["frames"],
-    }
-    if line is not None and own["duration_ns"] > 0:
-        said |= _timeline(run, line, own, frame_ns)
-    for key, table in view.tables(own, names).items():
-        said[f"{key}_columns"], said[f"{key}_rows"] = table
-    return said
-
-
-def _timeline(run: Run, line: Timeline, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
-    data = page_data.of_run(line, origin(run, line), own["duration_ns"], frame_ns)
-    events, frames = len(data["events"]["thread"]), len(data["frames"]["start_us"]) if data["frames"] else 0
-    if not events and not frames:
-        return {}
-    of = f"{plural(frames, 'frame')} and " if frames else ""
     return {
-        "timeline": Markup(page_data.packed(data)),
-        "timeline_label": (
-            f"Timeline: {of}{plural(events, 'event')} on {plural(len(data['threads']), 'thread')} over "
-            f"{human_time(own['duration_ns'])}; the tables have them in words"
-        ),
+        "row": row,
+        "driver": run.driver,
+        "kept": view.kept(row),
+        "began": moment(row["started_s"]),
+        "state": view.state(row),
+        "cards": view.cards(row, frame_ns),
+        "note": view.timeline_note(row),
+        "tables": view.tables(row),
+        **_timeline(run, row, frame_ns),
     }
 
 
-def _of(shown: int, there: int) -> str:
-    return f": {shown:,} of {there:,}" if there > shown else ""
+def _timeline(run: Run, row: Row, frame_ns: int) -> dict[str, Any]:
+    """Returns the data of the timeline and its name; nothing if there is nothing to see."""
+    if run.timeline is None or row["duration_ns"] <= 0:
+        return {"timeline": ""}
+    data = page_data.of_run(run.timeline, origin(run), row["duration_ns"], frame_ns)
+    events, frames = len(data["events"]["thread"]), len(data["frames"]["number"]) if data["frames"] else 0
+    of = f"{plural(frames, 'frame')} and " if frames else ""
+    label = f"{of}{plural(events, 'event')} on {plural(len(data['threads']), 'thread')}"
+    took = human_time(row["duration_ns"])
+    return {
+        "timeline": Markup(page_data.packed(data)) if events or frames else "",
+        "timeline_label": f"Timeline: {label} over {took}; the tables have them in words",
+    }
+
+
+def _of(shown: list[Any], there: int | None) -> str:
+    return f": {len(shown):,} of {there:,}" if there and there > len(shown) else ""
 
 
 def _scripts() -> list[str]:
@@ -97,18 +83,13 @@ def _scripts() -> list[str]:
     return [_file("uplot.js"), f'(() => {{\n"use strict";\n{own}}})();\n']
 
 
-def render(
-    root: str,
-    chosen: list[tuple[Run, dict[str, Any]]],
-    frame_ns: int,
-    advance: Callable[[int], None] = lambda amount: None,
-) -> str:
-    """Returns the page of these runs and their figures. Calls ``advance`` with 1 after each run."""
+def render(chosen: list[tuple[Run, Row]], frame_ns: int, advance: Callable[[int], None] = lambda amount: None) -> str:
+    """Returns the page of these runs and their rows. Calls ``advance`` with 1 after each run."""
     said = []
-    for number, (run, own) in enumerate(chosen):
-        said.append(_run(number, root, run, own, frame_ns))
+    for number, (run, row) in enumerate(chosen):
+        said.append({"id": f"run-{number + 1}", **_run(run, row, frame_ns)})
         advance(1)
-    programs = list(dict.fromkeys(texts["program"] for texts in said))
+    programs = list(dict.fromkeys(row["program"] for _, row in chosen))
     heading = ", ".join(programs[:3]) + (f" and {len(programs) - 3} more" if len(programs) > 3 else "")
     if len(said) == 1:
         heading += f", {said[0]['began']}"
@@ -127,6 +108,7 @@ def render(
         heading=heading,
         made=moment(time.time()),
         runs=said,
+        of=_of,
         css=Markup(style),
         scripts=[Markup(script) for script in scripts],
     )

@@ -1,5 +1,5 @@
 """What the page's script gets of a run: one JSON object, with numbers in columns. Times are microseconds from the run's
-beginning. ``start_us`` is delta-coded: each number counts from the one before it."""
+beginning. ``start_us`` and ``number`` are delta-coded: each number counts from the one before it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..common import outcomes
-from . import figures, late_frames
+from . import late_frames
+from .rows import OUTCOMES, kind_name, stages_of
 from .words import plural, printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Iterable
 
     from ..store.store import Event, Timeline
 
@@ -22,27 +23,21 @@ MOST_THREADS = 60
 WIDEST_NAME = 40
 
 
-class _Table:
-    """Values by their index, each once."""
+class _Table(dict[Any, int]):
+    """Values with their index, each once."""
 
-    def __init__(self) -> None:
-        self._of: dict[Hashable, int] = {}
-
-    def index(self, value: Hashable) -> int:
-        """Returns the value's index."""
-        return self._of.setdefault(value, len(self._of))
-
-    def values(self) -> list[Any]:
-        """Returns the values in the order of their indices."""
-        return list(self._of)
+    def __missing__(self, value: Any) -> int:
+        self[value] = len(self)
+        return self[value]
 
 
 def _us(nanoseconds: int) -> int:
     return round(nanoseconds / 1000)
 
 
-def _deltas(values: list[int]) -> list[int]:
-    return [now - before for now, before in zip(values, [0, *values], strict=False)]
+def _deltas(values: Iterable[int]) -> list[int]:
+    known = list(values)
+    return [now - before for now, before in zip(known, [0, *known], strict=False)]
 
 
 def _threads(events: list[Event], line: Timeline, presenting: set[int]) -> tuple[list[dict[str, Any]], dict[int, int]]:
@@ -66,46 +61,25 @@ def _what(event: Event) -> tuple[str, str, str]:
         meaning = outcomes.CACHE_DATA.get(event.text, printable(event.text))
         return "cache data judged", "wait", f"{event.outcome}: {meaning}"
     of = "compiled" if event.may_be_compile or event.outcome == "failed" else "found"
-    return figures.kind_name(event.kind), of, figures.OUTCOMES.get(event.outcome, event.outcome)
+    return kind_name(event.kind), of, OUTCOMES.get(event.outcome, event.outcome)
 
 
-def _pipelines(fingerprints: Sequence[int], line: Timeline, names: _Table) -> dict[str, Any]:
+def _pipelines(fingerprints: Iterable[int], line: Timeline, names: _Table) -> dict[str, Any]:
     """Returns what is known of each pipeline, by the index of its fingerprint."""
-    shaders = _Table()
+    shaders, of = _Table(), list(fingerprints)
     listed = [
         [
-            shaders.index((", ".join(figures.stages_of(stage)), f"{code:016x}" if code else "", printable(name)))
+            shaders[", ".join(stages_of(stage)), f"{code:016x}" if code else "", printable(name)]
             for stage, code, name in line.shaders.get(fingerprint, ())
         ]
-        for fingerprint in fingerprints
+        for fingerprint in of
     ]
     return {
-        "fingerprint": [f"{fingerprint:016x}" for fingerprint in fingerprints],
-        "name": [names.index(printable(line.name_of(fingerprint))) for fingerprint in fingerprints],
+        "fingerprint": [f"{fingerprint:016x}" for fingerprint in of],
+        "name": [names[printable(line.name_of(fingerprint))] for fingerprint in of],
         "shaders": listed,
-        "shader": shaders.values(),
+        "shader": list(shaders),
     }
-
-
-def _frames(
-    shown: Sequence[late_frames.Frame], late: dict[tuple[int, int], late_frames.Late], start: int
-) -> dict[str, Any]:
-    """Returns frames in the order in which they began. Only where a frame does not follow the one before are its number
-    and swapchain told, and its duration only where it does not end as the next begins. Of a late one: its index, how
-    much of it was pipelines, and whether they are the reason."""
-    begins = [_us(frame.start_ns - start) for frame in shown]
-    ends = [_us(frame.end_ns - start) for frame in shown]
-    numbers, durations, late_ones = [], [], []
-    for index, frame in enumerate(shown):
-        before = shown[index - 1] if index else None
-        if before is None or (before.swapchain, before.number + 1) != (frame.swapchain, frame.number):
-            numbers.append([index, frame.swapchain, frame.number])
-        if index + 1 == len(shown) or ends[index] != begins[index + 1]:
-            durations.append([index, ends[index] - begins[index]])
-        own = late.get((frame.swapchain, frame.number))
-        if own is not None:
-            late_ones.append([index, _us(own.pipelines_ns), int(own.by_pipelines)])
-    return {"start_us": _deltas(begins), "numbers": numbers, "durations": durations, "late": late_ones}
 
 
 def _hits(line: Timeline, start: int) -> list[list[int]]:
@@ -121,33 +95,40 @@ def _hits(line: Timeline, start: int) -> list[list[int]]:
 def of_run(line: Timeline, start: int, length_ns: int, frame_ns: int) -> dict[str, Any]:
     """Returns the object. ``start``: when the run began, in nanoseconds on the clock of its events."""
     events = sorted((own for own in line.events if own.type in ("pipeline", "cache")), key=lambda own: own.start_ns)
-    shown = sorted(late_frames.frames(line), key=lambda frame: frame.start_ns)
-    late = {(own.frame.swapchain, own.frame.number): own for own in late_frames.late(line, frame_ns)}
-    index_of = {(frame.swapchain, frame.number): index for index, frame in enumerate(shown)}
-    held = {id(event): index_of[key] for key, own in late.items() if own.by_pipelines for event in own.events}
-    threads, rows = _threads(events, line, {frame.thread for frame in shown})
-    names, what, stages, fingerprints = _Table(), _Table(), _Table(), _Table()
-    names.index("")
+    frames = sorted(late_frames.frames(line), key=lambda frame: frame.start_ns)
+    index_of = {frame.key: index for index, frame in enumerate(frames)}
+    late = late_frames.late(line, frame_ns)
+    held = late_frames.held(late)
+    threads, rows = _threads(events, line, {frame.thread for frame in frames})
+    names, what, stages, fingerprints = _Table({"": 0}), _Table(), _Table(), _Table()
     return {
         "length_us": _us(length_ns),
         "budget_us": _us(frame_ns),
         "threads": threads,
-        "frames": _frames(shown, late, start) if shown else None,
+        "frames": {
+            "start_us": _deltas(_us(frame.start_ns - start) for frame in frames),
+            "duration_us": [_us(frame.took_ns) for frame in frames],
+            "number": _deltas(frame.number for frame in frames),
+            "swapchain": [frame.swapchain for frame in frames],
+            "late": sorted([index_of[own.frame.key], _us(own.pipelines_ns), int(own.by_pipelines)] for own in late),
+        }
+        if frames
+        else None,
         "events": {
-            "start_us": _deltas([_us(own.start_ns - start) for own in events]),
+            "start_us": _deltas(_us(own.start_ns - start) for own in events),
             "duration_us": [_us(own.duration_ns) for own in events],
             "thread": [rows[own.thread] for own in events],
-            "what": [what.index(_what(own)) for own in events],
-            "pipeline": [fingerprints.index(own.fingerprint) if own.fingerprint else -1 for own in events],
-            "entry": [names.index(printable(own.text) if own.type == "pipeline" else "") for own in events],
+            "what": [what[_what(own)] for own in events],
+            "pipeline": [fingerprints[own.fingerprint] if own.fingerprint else -1 for own in events],
+            "entry": [names[printable(own.text) if own.type == "pipeline" else ""] for own in events],
             "count": [max(1, own.number) if own.type == "pipeline" else 0 for own in events],
-            "stages": [stages.index(", ".join(figures.stages_of(own.stages))) for own in events],
-            "frame": [[index, held[id(own)]] for index, own in enumerate(events) if id(own) in held],
+            "stages": [stages[", ".join(stages_of(own.stages))] for own in events],
+            "frame": [[index, index_of[held[id(own)].key]] for index, own in enumerate(events) if id(own) in held],
         },
-        "pipelines": _pipelines(fingerprints.values(), line, names),
-        "names": names.values(),
-        "what": what.values(),
-        "stages": stages.values(),
+        "pipelines": _pipelines(fingerprints, line, names),
+        "names": list(names),
+        "what": list(what),
+        "stages": list(stages),
         "hits": _hits(line, start),
     }
 

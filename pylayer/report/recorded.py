@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..common import owner
@@ -76,16 +77,13 @@ def _process(values: dict[str, Any]) -> owner.Process | None:
 
 
 class Run:
-    """One run of a program on a device, as the layer's policy wrote it. ``name``: that of its file.
+    """One run of a program on a device, as the layer's policy wrote it. ``name``: that of its file. Numbers are read
+    when they are asked for: most commands need the names alone."""
 
-    Every command shows the numbers ``SHOWN`` as they are here, so that stats, top, report and metrics agree.
-    """
-
-    def __init__(self, values: dict[str, Any], name: str = "") -> None:
+    def __init__(self, values: dict[str, Any], name: str = "", root: str = "") -> None:
+        self.root = root
         self.name = printable(name)
         self.values = values
-        self._timeline: Timeline | None = None
-        self._timeline_read = False
         self.executable = str(values.get("executable", "unknown"))
         self.application = str(values.get("application", ""))
         #: The ``pylayer run --summary`` under which it ran.
@@ -105,64 +103,28 @@ class Run:
         self.process = _process(values)
         #: Whether its process is alive; None if only ``process`` can tell.
         self.alive = False if values.get("died") else values.get("alive")
-        self.numbers = {key: int(number_in(values.get("counters"), key)) for key in COUNTERS}
-        self.numbers |= {key: int(number_in(values, key)) for key in RUN_VALUES}
-        self.mean_compile_ns = number_in(values, "mean_compile_ns")
-        self.refused = _counts(values, "refused")
-        self.outcomes = _counts(values, "cache_outcomes")
-        self.damage = _counts(values, "damage")
-        #: Pipelines whose state could not be recorded.
-        self.unrecorded = _counts(values, "unrecorded")
-        #: What took effect or ended in this run, of what makes later runs worse.
-        self.verdicts = [printable(one_line(line)) for line in str(values.get("verdicts", "")).split("; ") if line]
-        #: Hits, compilations and their time by kind of pipeline.
-        self.kinds = self._kinds(values.get("kinds"))
-        self.hits, self.compiled, self.compile_ns = (
-            sum(counts[key] for counts in self.kinds.values()) for key in KIND_SUMS
-        )
-        #: Pipelines created in any way, also in calls that the layer did not touch.
-        self.pipelines = self.numbers["pipelines"] + self.numbers["passed"]
-        #: Those of which it is not known whether the driver compiled them: calls that the layer did not touch and, on
-        #: a device without creation feedback, pipelines for which no cache was probed.
-        self.unknown_pipelines = self.numbers["passed"] + (0 if values.get("feedback", True) else self.numbers["plain"])
-        self.refused_caches = sum(self.refused.values())
-        #: How long the program's threads waited because of the layer.
-        self.waited_ns = sum(self.numbers[key] for key in WAITED)
-        own_ns = max(self.compile_ns, self.numbers["compile_ns"] + self.numbers["plain_ns"]) + self.numbers["passed_ns"]
-        #: How long creating pipelines took, summed over threads, with these waits.
-        self.spent_ns = self.numbers["hit_ns"] + own_ns + self.waited_ns
-        policy = values.get("policy")
-        self.policy_failures = int(number_in(policy, "failures"))
-        #: The user's policy class, if there is one, and why it was switched off.
-        self.policy_class, self.policy_off = "", ""
-        if isinstance(policy, dict):
-            self.policy_class = printable(one_line(policy.get("class", "")))
-            self.policy_off = printable(one_line(policy.get("switched_off", "")))
-        self.policy_off_at = number_in(policy, "switched_off_at")
 
-    def shown(self) -> dict[str, int | None]:
-        """Returns the numbers ``SHOWN``. None is unknown."""
-        unknown = OF_COMPILES if self.unknown_pipelines else ()
-        return {key: None if key in unknown else getattr(self, key) for key in SHOWN}
+    def counts(self, key: str) -> dict[str, int]:
+        """Returns how often each outcome of a kind occurred: ``refused``, ``cache_outcomes`` or ``damage``."""
+        return _counts(self.values, key)
 
-    @property
-    def driver(self) -> str:
-        """The driver and its version for people."""
-        return ", ".join(text for text in (self.texts["driver"], self.texts["driver_info"]) if text)
+    @cached_property
+    def unrecorded(self) -> dict[str, int]:
+        """Pipelines whose state could not be recorded, by reason."""
+        return self.counts("unrecorded")
 
-    @property
-    def program_id(self) -> int:
-        """The number by which the store identifies the program."""
-        return program_id(self.executable, self.application)
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The numbers as they were recorded (``counters.NUMBERS``)."""
+        counters = self.values.get("counters")
+        numbers = {key: int(number_in(counters, key)) for key in COUNTERS}
+        return numbers | {key: int(number_in(self.values, key)) for key in RUN_VALUES}
 
-    @property
-    def title(self) -> str:
-        """The program's name for people."""
-        return self.texts["program"] or printable(self.executable)
-
-    def _kinds(self, kinds: Any) -> dict[str, dict[str, int]]:
-        """Returns the counts of each kind. What only the counters have is of the kind ``OTHER``. They are ahead of the
-        kinds while the run goes on. A run that died has no more to say."""
+    @cached_property
+    def kinds(self) -> dict[str, dict[str, int]]:
+        """Hits, compilations and their time by kind of pipeline. What only the counters have is of the kind ``OTHER``.
+        They are ahead of the kinds while the run goes on. A run that died has no more to say."""
+        kinds = self.values.get("kinds")
         found = {
             printable(str(kind)): {key: int(number_in(counts, key)) for key in KIND_SUMS}
             for kind, counts in (kinds.items() if isinstance(kinds, dict) else ())
@@ -182,10 +144,59 @@ class Run:
             found[OTHER] = {key: max(0, count) for key, count in counted.items()}
         return found
 
+    @cached_property
+    def sums(self) -> dict[str, int]:
+        """The numbers ``SHOWN``, which every command shows as they are here. Of compilations, those that are known."""
+        numbers = self.numbers
+        found = {key: sum(counts[key] for counts in self.kinds.values()) for key in KIND_SUMS}
+        found["pipelines"] = numbers["pipelines"] + numbers["passed"]
+        # In calls that the layer did not touch and, without creation feedback, where no cache was probed.
+        found["unknown_pipelines"] = numbers["passed"] + (0 if self.values.get("feedback", True) else numbers["plain"])
+        found["refused_caches"] = sum(self.counts("refused").values())
+        found["waited_ns"] = sum(numbers[key] for key in WAITED)
+        own_ns = max(found["compile_ns"], numbers["compile_ns"] + numbers["plain_ns"]) + numbers["passed_ns"]
+        found["spent_ns"] = numbers["hit_ns"] + own_ns + found["waited_ns"]
+        return found
+
+    def shown(self) -> dict[str, int | None]:
+        """Returns the numbers ``SHOWN``. None is unknown."""
+        unknown = OF_COMPILES if self.sums["unknown_pipelines"] else ()
+        return {key: None if key in unknown else self.sums[key] for key in SHOWN}
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The user's policy class, its failures, and why it was ``switched_off``. Empty if there is none."""
+        found = self.values.get("policy")
+        if not isinstance(found, dict) or not found.get("class"):
+            return {}
+        texts = {key: printable(one_line(found.get(key, ""))) for key in ("class", "switched_off")}
+        at = number_in(found, "switched_off_at")
+        return {**texts, "failures": int(number_in(found, "failures")), "switched_off_at": at}
+
+    @property
+    def verdicts(self) -> list[str]:
+        """What took effect or ended in this run, of what makes later runs worse."""
+        return [printable(one_line(line)) for line in str(self.values.get("verdicts", "")).split("; ") if line]
+
+    @property
+    def driver(self) -> str:
+        """The driver and its version for people."""
+        return ", ".join(text for text in (self.texts["driver"], self.texts["driver_info"]) if text)
+
     @property
     def program(self) -> tuple[str, str]:
         """The key by which the store distinguishes programs."""
         return self.executable, self.application
+
+    @property
+    def program_id(self) -> int:
+        """The number by which the store identifies the program."""
+        return program_id(*self.program)
+
+    @property
+    def title(self) -> str:
+        """The program's name for people."""
+        return self.texts["program"] or printable(self.executable)
 
     @property
     def process_key(self) -> tuple[Any, ...]:
@@ -212,12 +223,10 @@ class Run:
         """Returns whether a user means this run's program by ``name``."""
         return is_named(name, self.title, self.program_id)
 
-    def timeline(self, root: str) -> Timeline | None:
-        """Returns the run's timeline; None if none was recorded or it was deleted since."""
-        if not self._timeline_read:
-            self._timeline = timeline.read(root, self.name)
-            self._timeline_read = True
-        return self._timeline
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """The run's timeline; None if none was recorded or it was deleted since."""
+        return timeline.read(self.root, self.name)
 
 
 class NoSuchRun(LookupError):
@@ -226,7 +235,7 @@ class NoSuchRun(LookupError):
 
 def read(root: str) -> list[Run]:
     """Returns every run in the store that can be read, oldest first."""
-    found = [Run(values, name) for name, values in runs.read_named(root)]
+    found = [Run(values, name, root) for name, values in runs.read_named(root)]
     return sorted(found, key=lambda run: run.date)
 
 
@@ -236,14 +245,14 @@ def _processes(found: list[Run]) -> list[list[Run]]:
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in found:
         groups.setdefault(run.process_key, []).append(run)
-    chosen = [[run for run in group if run.pipelines] or group[-1:] for group in groups.values()]
+    chosen = [[run for run in group if run.sums["pipelines"]] or group[-1:] for group in groups.values()]
     return sorted(chosen, key=lambda group: group[-1].date, reverse=True)
 
 
 def processes(found: list[Run]) -> list[list[Run]]:
     """Returns the processes that ``last``, ``last~1`` … count: those that created pipelines, or all if none did."""
     listed = _processes(found)
-    return [group for group in listed if any(run.pipelines for run in group)] or listed
+    return [group for group in listed if any(run.sums["pipelines"] for run in group)] or listed
 
 
 def choose(found: list[Run], word: str, root: str) -> list[Run]:

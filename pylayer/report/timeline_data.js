@@ -31,9 +31,7 @@ function above(values, limit) {
 
 function framesOf(frames, budget) {
   if (!frames) return null;
-  const start = summed(frames.start_us), count = start.length;
-  const duration = Float64Array.from(start, (own, index) => (index + 1 < count ? start[index + 1] - own : 0));
-  for (const [index, own] of frames.durations) duration[index] = own;
+  const start = summed(frames.start_us), duration = Float64Array.from(frames.duration_us), count = start.length;
   const pipelines = new Float64Array(count), late = new Int32Array(frames.late.length);
   // 0: in time; 1: late for another reason; 2: late because of pipelines.
   const why = new Uint8Array(count);
@@ -42,11 +40,8 @@ function framesOf(frames, budget) {
     pipelines[index] = own;
     why[index] = because ? 2 : 1;
   });
-  const firsts = frames.numbers.map((own) => own[0]), several = new Set(frames.numbers.map((own) => own[1])).size > 1;
-  const name = (index) => {
-    const [first, swapchain, own] = frames.numbers[above(firsts, index) - 1];
-    return `Frame ${number(own + index - first)}${several ? ` of swapchain ${swapchain}` : ""}`;
-  };
+  const numbers = summed(frames.number), { swapchain } = frames, several = swapchain.some((own) => own !== swapchain[0]);
+  const name = (index) => `Frame ${number(numbers[index])}${several ? ` of swapchain ${swapchain[index]}` : ""}`;
   const slowest = Int32Array.from(late).sort((one, other) => duration[other] - duration[one]);
   const highest = budget * Math.max(2, Math.min(4, (late.length ? duration[slowest[0]] : 0) / budget * 1.15));
   return { start, duration, pipelines, late, slowest, highest, why, name, count };

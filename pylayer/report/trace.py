@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..common import outcomes
 from . import late_frames
-from .figures import OUTCOMES, kind_name, pipeline
+from .rows import OUTCOMES, kind_name, pipeline
 from .words import FRAME_NS, printable
 
 if TYPE_CHECKING:
@@ -23,19 +23,24 @@ if TYPE_CHECKING:
     from ..store.store import Event, Timeline
     from .recorded import Run
 
-#: Rows for what the layer did for a device on no thread of the program. No thread has such a number (PID_MAX_LIMIT is
-#: 2**22).
-ROWS = {"device": 0x7F000000, "load": 0x7F000001, "cache": 0x7F000002, "end": 0x7F000003}
-ROW_NAMES = {
-    "device": "pylayer: vkCreateDevice",
-    "load": "pylayer: store",
-    "cache": "pylayer: cache data",
-    "end": "pylayer: end of device",
+#: What the layer did for a device on no thread of the program: names of the row and of its slices.
+ROWS = {
+    "device": ("pylayer: vkCreateDevice", "vkCreateDevice"),
+    "load": ("pylayer: store", "store loaded"),
+    "cache": ("pylayer: cache data", "vkCreatePipelineCache"),
+    "end": ("pylayer: end of device", "device ends"),
 }
-OTHER_ROW = 0x7F000005
+#: The first row of these. No thread has such a number (PID_MAX_LIMIT is 2**22).
+FIRST_ROW = 0x7F000000
 #: Rows of frames, one for each swapchain of each device.
 FRAME_ROWS = 0x7E800000
 EVENTS_IN_PIECE = 1000
+#: Arguments of events, by the fields of theirs that they are.
+ARGUMENTS = {
+    "cache": {"cache": "number", "bytes": "value", "verdict": "outcome", "reason": "text"},
+    "load": {"records": "number", "bytes": "value"},
+    "device": {"carrier": "outcome", "reason": "text"},
+}
 
 
 def _microseconds(nanoseconds: int) -> float:
@@ -43,32 +48,18 @@ def _microseconds(nanoseconds: int) -> float:
     return nanoseconds / 1000
 
 
-def _name(event: Event, line: Timeline) -> str:
-    if event.type == "pipeline" and (name := line.name_of(event.fingerprint)):
-        return printable(name)
-    if event.type == "pipeline":
-        return kind_name(event.kind) if event.outcome != "slow" else f"{kind_name(event.kind)}, slow hit"
-    return {
-        "cache": "vkCreatePipelineCache",
-        "load": "store loaded",
-        "device": "vkCreateDevice",
-        "end": "device ends",
-    }.get(event.type, event.type)
-
-
-def _arguments(event: Event, line: Timeline) -> dict[str, Any]:
-    if event.type == "pipeline":
-        own = {**pipeline(event, 0, line), "meaning": OUTCOMES.get(event.outcome, "")}
-        return {key: value for key, value in own.items() if value and key not in ("at_ns", "duration_ns", "thread")}
-    if event.type == "cache":
-        reason = printable(event.text)
-        own = {"cache": event.number, "bytes": event.value, "verdict": event.outcome}
-        return {**own, "reason": reason, "meaning": outcomes.CACHE_DATA.get(reason, "")}
-    if event.type == "load":
-        return {"records": event.number, "bytes": event.value}
-    if event.type == "device":
-        return {"carrier": event.outcome, "reason": printable(event.text)}
-    return {}
+def _name_and_arguments(event: Event, line: Timeline) -> tuple[str, dict[str, Any]]:
+    """Returns the name of an event's slice, and what else is known of it."""
+    if event.type != "pipeline":
+        named = {name: getattr(event, field) for name, field in ARGUMENTS.get(event.type, {}).items()}
+        own = {name: printable(value) if isinstance(value, str) else value for name, value in named.items()}
+        if event.type == "cache":
+            own["meaning"] = outcomes.CACHE_DATA.get(own["reason"], "")
+        return ROWS.get(event.type, ("", event.type))[1], own
+    own = {**pipeline(event, 0, line), "meaning": OUTCOMES.get(event.outcome, "")}
+    name = own["name"] or own["kind"] + ", slow hit" * (event.outcome == "slow")
+    without = ("at_ns", "duration_ns", "thread")
+    return name, {key: value for key, value in own.items() if value and key not in without}
 
 
 def _counter(event: Event, totals: dict[str, int]) -> tuple[str, int]:
@@ -125,14 +116,15 @@ def _of_device(run: Run, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
         if tid:
             rows.setdefault(tid, printable(line.threads.get(tid, "")))
         else:
-            tid = ROWS.get(event.type, OTHER_ROW)
-            rows[tid] = ROW_NAMES.get(event.type, "pylayer")
-        arguments = {**_arguments(event, line), "device": device}
-        yield _slice(pid, tid, event.type, _name(event, line), event.start_ns, event.duration_ns, arguments)
+            tid = FIRST_ROW + (list(ROWS).index(event.type) if event.type in ROWS else len(ROWS))
+            rows[tid] = ROWS.get(event.type, ("pylayer", ""))[0]
+        name, arguments = _name_and_arguments(event, line)
+        arguments["device"] = device
+        yield _slice(pid, tid, event.type, name, event.start_ns, event.duration_ns, arguments)
     for number, (tid, name) in enumerate(rows.items()):
         if name:
             yield _metadata(pid, tid, "thread_name", name=name)
-        yield _metadata(pid, tid, "thread_sort_index", sort_index=number + (1000 if tid >= ROWS["device"] else 0))
+        yield _metadata(pid, tid, "thread_sort_index", sort_index=number + (1000 if tid >= FIRST_ROW else 0))
 
 
 def events(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> Iterator[dict[str, Any]]:

@@ -4,80 +4,109 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .figures import OUTCOMES, moment
 from .remarks import lost
-from .words import human_bytes, human_time, plural, printable
+from .rows import OUTCOMES
+from .words import human_bytes, human_time, moment, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from .rows import Row
 
-    from ..store.store import Timeline
+#: The columns' names, with # before those of numbers, and rows of cells.
+Table = tuple[list[str], list[list[dict[str, Any]]]]
 
-#: Columns and rows.
-Table = tuple[list[Any], list[Any]]
-#: For a cell that shows code.
-_CODE = {"code": True}
+#: The tables' columns, and the keys of what is in them.
+LATE = {
+    "#Frame": "frame",
+    "#Clock": "clock",
+    "#At": "at_ns",
+    "#Took": "duration_ns",
+    "#Of it pipelines": "pipelines_ns",
+    "What": "what",
+}
+SLOWEST = {
+    "Fingerprint": "fingerprint",
+    "Name": "name",
+    "#Took": "duration_ns",
+    "#At": "at_ns",
+    "Held up": "frame",
+    "Kind": "kind",
+    "Stages": "stages",
+    "Entry point": "entry_point",
+    "#Pipelines in the call": "pipelines",
+    "Thread": "thread",
+    "Outcome": "outcome",
+}
+KINDS = {"Kind": "kind", "#Hits": "hits", "#Compiled": "compiled", "#Compiling took": "compile_ns"}
+VERDICTS = {"Reason": "reason", "#Times": "count", "Verdict": "verdict", "Which means": "meaning"}
+#: The columns that show code.
+CODE = ("fingerprint", "entry_point")
 
 
-def _cell(text: str, by: float | None = None, **more: Any) -> dict[str, Any]:
+def _cell(row: Row, key: str) -> dict[str, Any]:
     """Returns a cell. ``by``: the value to sort the column by, if it is not the text. ``show``: start and duration in
-    seconds, if the timeline shows the event. ``frame``: it is a frame."""
-    return {"text": text, "by": by, "show": None, "frame": False, "code": False, **more}
+    seconds of what the timeline shows, too."""
+    value, show = row[key], None
+    text = f"{value:,}" if isinstance(value, int) else str(value)
+    if key == "at_ns":
+        text, show = f"{value / 1e9:.3f} s", f"{value / 1e9:.7f} {row['duration_ns'] / 1e9:.7f}"
+    elif key.endswith("_ns"):
+        text = human_time(value)
+    by = row["at_ns"] if key == "clock" else value if isinstance(value, int) else None
+    return {"text": text, "by": by, "show": show, "frame": "what" in row, "code": key in CODE}
 
 
-def _table(found: Iterable[Any], *columns: tuple[str, Callable[[Any], dict[str, Any]]] | bool) -> Table:
-    """Returns columns and rows. Each column has a name, with # before it for numbers, and a function that returns its
-    cell of a row; False is none."""
-    used = [column for column in columns if not isinstance(column, bool)]
-    names = [{"name": name.lstrip("#"), "number": name.startswith("#")} for name, _ in used]
-    return names, [{"cells": [cell(own) for _, cell in used]} for own in found]
+def table(found: list[Row], columns: dict[str, str], without: dict[str, str] | None = None) -> Table:
+    """Returns a table, without those columns that have nothing but this in each row."""
+    cells = {name: [_cell(row, key) for row in found] for name, key in columns.items()}
+    texts = {name: {cell["text"] for cell in column} for name, column in cells.items()}
+    kept = [name for name in columns if texts[name] != {(without or {}).get(columns[name])}]
+    return kept, [list(row) for row in zip(*(cells[name] for name in kept), strict=True)]
 
 
-def _count(number: int | None) -> dict[str, Any]:
-    return _cell("?", -1) if number is None else _cell(f"{number:,}", number)
+def _late(run: Row, own: Row) -> Row:
+    clock = moment(run["started_s"] + own["at_ns"] / 1e9)[-8:]
+    return {**own, "clock": clock, "what": own["text"].partition(", ")[2]}
 
 
-def _time(nanoseconds: int | None) -> dict[str, Any]:
-    return _cell("?", -1) if nanoseconds is None else _cell(human_time(nanoseconds), nanoseconds)
+def _slow(run: Row, own: Row) -> Row:
+    name = f"{own['thread_name']} ({own['thread']})" if own["thread_name"] else f"thread {own['thread']}"
+    frame = "" if run["frames"] is None else "no frame" if own["frame"] is None else f"frame {own['frame']:,}"
+    return {
+        **own,
+        "fingerprint": own["fingerprint"] or "unknown",
+        "frame": frame,
+        "stages": ", ".join(own["stages"]) or "unknown",
+        "entry_point": own["entry_point"] or "main",
+        "thread": name if own["thread"] else "unknown",
+        "outcome": OUTCOMES.get(own["outcome"], own["outcome"]),
+    }
 
 
-def _size(size: int | None) -> dict[str, Any]:
-    return _cell("?", -1) if size is None else _cell(human_bytes(size), size)
-
-
-def _at(own: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Returns when something happened, as a cell that leads to it on the timeline."""
-    text = f"{own['at_ns'] / 1e9:.3f} s"
-    return _cell(text, own["at_ns"], show=f"{own['at_ns'] / 1e9:.7f} {own['duration_ns'] / 1e9:.7f}", **more)
-
-
-def thread_names(line: Timeline | None) -> dict[int, str]:
-    """Returns the threads that have a name."""
-    known = line.threads.items() if line is not None else ()
-    return {thread: f"{printable(name)} ({thread})" for thread, name in known if name}
-
-
-def _clock(run: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Returns the time of day when something happened."""
-    return _cell(moment(run["started_s"] + own["at_ns"] / 1e9)[-8:], own["at_ns"])
-
-
-def _thread(thread: int, names: dict[int, str]) -> str:
-    return names.get(thread, f"thread {thread}") if thread else "unknown"
+def tables(run: Row) -> dict[str, Table]:
+    """Returns the run's tables, by their names in the template."""
+    slow = [_slow(run, own) for own in run["slowest"]]
+    one_thread = slow[0]["thread"] if slow else ""
+    usual = {"name": "", "frame": "", "entry_point": "main", "pipelines": "1", "outcome": OUTCOMES["compiled"]}
+    return {
+        "late": table([_late(run, own) for own in run["late"]], LATE),
+        "slow": table(slow, SLOWEST, {**usual, "thread": one_thread}),
+        "kind": table(run["kinds"], KINDS),
+        "verdict": table(run["verdicts"], VERDICTS),
+    }
 
 
 def _card(name: str, value: str, detail: str, warn: bool = False) -> dict[str, Any]:
     return {"name": name, "value": value, "detail": detail, "warn": warn}
 
 
-def _saved(run: dict[str, Any]) -> tuple[str, str]:
+def _saved(run: Row) -> tuple[str, str]:
     saved = run["saved_estimate_ns"]
     if saved is None:
         return "unknown", "no compile time is known"
-    return human_time(saved), lost(saved, run["waited_ns"], run["hits"]) or "an estimate"
+    return human_time(saved), lost(run) or "an estimate"
 
 
-def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
+def _worst(run: Row, frame_ns: int) -> dict[str, Any]:
     """Returns the card of late frames or, of a run without frames, of the longest pipeline."""
     if run["frames"]:
         late, own = run["late_frames"], run["late_by_pipelines"]
@@ -92,7 +121,7 @@ def _worst(run: dict[str, Any], frame_ns: int) -> dict[str, Any]:
     return _card("Longest pipeline", human_time(longest), "no frames were seen", warn=longest > frame_ns)
 
 
-def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
+def cards(run: Row, frame_ns: int) -> list[dict[str, Any]]:
     """Returns the numbers at the top of the page."""
     looked = run["hits"] + (run["compiled"] or 0)
     if run["compiled"] is None:
@@ -107,89 +136,14 @@ def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
     return [
         _card("Pipelines created", f"{run['pipelines']:,}", f"in {human_time(run['duration_ns'])}"),
         _card("Hits", f"{run['hits']:,}", found),
-        _card("Compiled", _count(run["compiled"])["text"], took),
+        _card("Compiled", "?" if run["compiled"] is None else f"{run['compiled']:,}", took),
         _card("Time saved", *_saved(run)),
         _worst(run, frame_ns),
         _card("Stored by this run", human_bytes(run["stored_bytes"]), plural(run["stored_records"], "record")),
     ]  # fmt: skip
 
 
-def _held(own: dict[str, Any]) -> dict[str, Any]:
-    """Returns the pipelines that held up a frame."""
-    held = [f"{one['name'] or one['fingerprint']} {human_time(one['duration_ns'])}" for one in own["pipelines"]]
-    return _cell(", ".join(held[:3]) + (f" and {len(held) - 3} more" if len(held) > 3 else ""))
-
-
-def _late(run: dict[str, Any], names: dict[int, str]) -> Table:
-    return _table(
-        run["late"],
-        ("#Frame", lambda own: _cell(f"{own['frame']:,}", own["frame"])),
-        ("#Clock", lambda own: _clock(run, own)),
-        ("#At", lambda own: _at(own, frame=True)),
-        ("#Took", lambda own: _time(own["duration_ns"])),
-        ("#Of it pipelines", lambda own: _time(own["pipelines_ns"])),
-        ("Threads", lambda own: _cell(", ".join(_thread(thread, names) for thread in own["threads"]))),
-        ("Pipelines", _held),
-    )
-
-
-def tables(run: dict[str, Any], names: dict[int, str]) -> dict[str, Table]:
-    """Returns columns and rows of the run's tables, by their names in the template."""
-    return {
-        "late": _late(run, names),
-        "slow": pipelines(run["slowest"], names, run["frames"] is not None),
-        "kind": kinds(run),
-        "verdict": verdicts(run["verdicts"]),
-    }
-
-
-def pipelines(found: list[dict[str, Any]], names: dict[int, str], presented: bool = False) -> Table:
-    """Returns a table without optional columns that would say the same or nothing in every row.
-
-    presented: the run has frames, of which each pipeline may have held up one.
-    """
-    threads = len({own["thread"] for own in found}) > 1
-    return _table(
-        found,
-        ("Fingerprint", lambda own: _cell(own["fingerprint"] or "unknown", **_CODE)),
-        any(own["name"] for own in found) and ("Name", lambda own: _cell(own["name"])),
-        ("#Took", lambda own: _time(own["duration_ns"])),
-        ("#At", _at),
-        presented and ("Held up", lambda own: _cell("no frame" if own["frame"] is None else f"frame {own['frame']:,}")),
-        ("Kind", lambda own: _cell(own["kind"])),
-        ("Stages", lambda own: _cell(", ".join(own["stages"]) or "unknown")),
-        any(own["entry_point"] for own in found)
-        and ("Entry point", lambda own: _cell(own["entry_point"] or "main", **_CODE)),
-        any(own["pipelines"] > 1 for own in found) and ("#Pipelines in the call", lambda own: _count(own["pipelines"])),
-        threads and ("Thread", lambda own: _cell(_thread(own["thread"], names))),
-        any(own["outcome"] != "compiled" for own in found)
-        and ("Outcome", lambda own: _cell(OUTCOMES.get(own["outcome"], own["outcome"]))),
-    )
-
-
-def kinds(run: dict[str, Any]) -> Table:
-    """Returns the table of kinds of pipelines."""
-    return _table(
-        run["kinds"],
-        ("Kind", lambda own: _cell(own["kind"])),
-        ("#Hits", lambda own: _count(own["hits"])),
-        ("#Compiled", lambda own: _count(own["compiled"])),
-        ("#Compiling took", lambda own: _time(own["compile_ns"])),
-    )
-
-
-def verdicts(found: list[dict[str, Any]]) -> Table:
-    """Returns the table of verdicts on cache data."""
-    return _table(
-        found,
-        ("Reason", lambda own: _cell(own["reason"])),
-        ("#Times", lambda own: _count(own["count"])),
-        ("Verdict", lambda own: _cell(own["verdict"])),
-        ("Which means", lambda own: _cell(own["meaning"])),
-    )
-
-
-def timeline_note(run: dict[str, Any]) -> str:
+def timeline_note(run: Row) -> str:
     """Returns what is missing on the timeline, and why; empty if nothing is."""
     line = run["timeline"]
     if line["outcome"] == "missing":
@@ -217,6 +171,12 @@ CARRIERS = {
     "observe": "nothing (observe)",
 }
 
+
+def kept(run: Row) -> str:
+    """Returns what was stored."""
+    return CARRIERS.get(run["carrier"], run["carrier"] or "unknown")
+
+
 _STATES = {
     "ended": "ended after {duration}",
     "running": "still running, for {duration} so far",
@@ -225,6 +185,6 @@ _STATES = {
 }
 
 
-def state(run: dict[str, Any]) -> str:
+def state(run: Row) -> str:
     """Returns whether and when the run ended."""
     return _STATES[run["state"]].format(duration=human_time(run["duration_ns"]))

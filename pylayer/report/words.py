@@ -15,6 +15,8 @@ def one_line(text: object) -> str:
 
 def printable(text: str) -> str:
     """Returns a name from an untrusted file, without characters that a terminal would interpret."""
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
@@ -24,6 +26,11 @@ def local_time(seconds: float, form: str, unknown: str = "?") -> str:
         return time.strftime(form, time.localtime(seconds))
     except (OverflowError, ValueError, OSError):
         return unknown
+
+
+def moment(seconds: float, short: bool = False) -> str:
+    """Returns the local time of a moment; ``short`` omits year and seconds."""
+    return local_time(seconds, "%m-%d %H:%M" if short else "%Y-%m-%d %H:%M:%S", "unknown time")
 
 
 def day(seconds: float) -> str:
@@ -80,6 +87,8 @@ def human_time(nanoseconds: float) -> str:
 
 
 def cell(values: dict[str, Any], key: str) -> str:
-    """Returns a number for a table, by the unit at the end of its key; ``?`` if it is unknown."""
+    """Returns a value for a table, a number by the unit at the end of its key; ``?`` if it is unknown."""
     value = values[key]
+    if isinstance(value, str):
+        return value
     return "?" if value is None else human_time(value) if key.endswith("_ns") else str(value)

@@ -152,7 +152,7 @@ def test_end_of_input(user: User) -> None:
     assert store.files() == before
 
 
-@pytest.mark.parametrize("module", ["enum", "click", "pylayer.cli.stats", "pylayer.report.totals"])
+@pytest.mark.parametrize("module", ["enum", "click", "pylayer.cli.stats", "pylayer.report.rows"])
 def test_ctrl_c_while_it_starts(user: User, module: str) -> None:
     """Ctrl-C while the command's modules are imported ends it by SIGINT, without any output. It does so in a callback,
     too, where an exception would be lost."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, hits, pipeline
 
-from pylayer.report import figures, page, recorded
+from pylayer.report import page, recorded, rows
 from pylayer.store.frames import Present
 
 if TYPE_CHECKING:
@@ -94,5 +94,5 @@ def write_page(file: Path, pipelines: int, seconds: float, count: int = 0) -> No
     store = file.parent / f"{file.stem}-store"
     write(store, pipelines, seconds, count)
     (run,) = found = recorded.read(str(store))
-    own = figures.of_run(str(store), found, run)
-    file.write_text(page.render(str(store), [(run, own)], figures.FRAME_NS))
+    own = rows.of_run(found, run)
+    file.write_text(page.render([(run, own)], rows.FRAME_NS))

@@ -18,7 +18,7 @@ from report import made_up
 from report.browser import DESKTOP, PHONE, launch, opened, overflow, pixels, ready, until
 from world import ROOT, World
 
-from pylayer.report import figures, page, recorded
+from pylayer.report import page, recorded, rows
 
 #: How the page shows one.
 FINGERPRINT = re.compile("^[0-9a-f]{16}$")
@@ -39,8 +39,8 @@ def write_page(store: Path, file: Path) -> Path:
     found = recorded.read(str(store))
     numbers: list[tuple[recorded.Run, dict[str, Any]]] = []
     for run in found:
-        numbers.append((run, figures.of_run(str(store), found, run)))
-    file.write_text(page.render(str(store), numbers, figures.FRAME_NS))
+        numbers.append((run, rows.of_run(found, run)))
+    file.write_text(page.render(numbers, rows.FRAME_NS))
     return file
 
 

@@ -59,7 +59,7 @@ def test_what_is_known_beside_a_full_timeline(tmp_path: Path, presents: list[Pre
     line = read(str(tmp_path), "run")
     counted = {"frames": COUNT, "late_frames": 400, "late_by_pipelines": 3, "longest_frame_ns": LATE}
     for budget, late in ((FRAME_NS, 400), (8 * MS, None)):
-        told = late_frames.FrameFigures(counted, line, budget).as_json(MONOTONIC)
+        told = late_frames.row(counted, line, late_frames.late(line, budget), budget, MONOTONIC)
         assert (told["frames"], told["late_frames"], told["longest_frame_ns"]) == (COUNT, late, LATE)
 
 

@@ -11,7 +11,7 @@ import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, hits, pipeline
 
 from pylayer.common.identity import program_id
-from pylayer.report import figures, recorded
+from pylayer.report import recorded, rows
 from pylayer.store.frames import Present
 
 
@@ -19,7 +19,7 @@ def only(root: Path, **changes: Any) -> dict[str, Any]:
     """Returns the figures of the only run."""
     found = recorded.read(str(root))
     assert len(found) == 1
-    return figures.of_run(str(root), found, found[0], **changes)
+    return rows.of_run(found, found[0], **changes)
 
 
 # ---- Which run is meant ----------------------------------------------------------------------------
@@ -183,12 +183,12 @@ def test_hostile_run(tmp_path: Path, value: Any) -> None:
         root = tmp_path / str(number)
         recorded_runs.write(root, [pipeline(0, 20)], **{key: value})
         found = recorded.read(str(root))
-        figures.of_run(str(root), found, found[0])
+        rows.of_run(found, found[0])
     root = tmp_path / "all"
     recorded_runs.write(root, [pipeline(0, 20)], **dict.fromkeys(keys, value))
     found = recorded.read(str(root))
-    own = figures.of_run(str(root), found, found[0])
-    assert page.render(str(root), [(found[0], own)], figures.FRAME_NS).endswith("</html>")
+    own = rows.of_run(found, found[0])
+    assert page.render([(found[0], own)], rows.FRAME_NS).endswith("</html>")
     inner = {"graphics": {"hits": value, "compiled": value, "compile_ns": value}, "other": value}
     root = tmp_path / "inner"
     recorded_runs.write(root, [], kinds=inner, counters=dict.fromkeys(("pipelines", "hits", "compile_ns"), value))
@@ -206,6 +206,6 @@ def test_hostile_events(tmp_path: Path) -> None:
     ]  # fmt: skip
     recorded_runs.write(tmp_path, events)
     (run,) = found = recorded.read(str(tmp_path))
-    own = figures.of_run(str(tmp_path), found, run)
+    own = rows.of_run(found, run)
     assert len(own["slowest"]) == len(events)
-    assert page.render(str(tmp_path), [(run, own)], figures.FRAME_NS).endswith("</html>")
+    assert page.render([(run, own)], rows.FRAME_NS).endswith("</html>")

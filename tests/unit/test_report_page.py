@@ -14,7 +14,7 @@ import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 from report import made_up
 
-from pylayer.report import figures, page, page_data, recorded
+from pylayer.report import page, page_data, recorded, rows
 from pylayer.store.frames import Present
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m{{ 7 * 7 }}\u202e"
@@ -22,7 +22,7 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31
 
 def render(root: Path) -> str:
     runs = recorded.read(str(root))
-    return page.render(str(root), [(run, figures.of_run(str(root), runs, run)) for run in runs], figures.FRAME_NS)
+    return page.render([(run, rows.of_run(runs, run)) for run in runs], rows.FRAME_NS)
 
 
 def test_only_the_pages_own_scripts_run(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_texts_of_programs_are_texts(tmp_path: Path) -> None:
 def data_of(root: Path) -> dict[str, Any]:
     """What the page's script gets of the only run of a store."""
     (run,) = recorded.read(str(root))
-    line = run.timeline(str(root))
+    line = run.timeline
     assert line is not None
-    found = page_data.of_run(line, figures.origin(run, line), 10**10, figures.FRAME_NS)
+    found = page_data.of_run(line, rows.origin(run), 10**10, rows.FRAME_NS)
     unpacked = json.loads(gzip.decompress(base64.b64decode(page_data.packed(found))))
     assert isinstance(unpacked, dict)
     return unpacked
@@ -101,9 +101,9 @@ def test_many_threads_share_rows(tmp_path: Path) -> None:
     assert data["events"]["thread"].count(page_data.MOST_THREADS) == 10
 
 
-def test_frames_are_told_in_few_numbers(tmp_path: Path) -> None:
-    """A frame has a number or a duration of its own only where it does not follow the one before or end as the next
-    begins; and a late one how much of it was pipelines."""
+def test_frames(tmp_path: Path) -> None:
+    """Starts and numbers count from those of the frame before. Of a late frame the page tells how much of it was
+    pipelines."""
     times = [(1, 0), (2, 10), (3, 20), (7, 50), (8, 90), (9, 100)]
     shown = [Present(MONOTONIC + at * MS, number, 101, 3) for number, at in times]
     recorded_runs.write(tmp_path, [pipeline(55, 30)], presents=shown)
@@ -111,8 +111,8 @@ def test_frames_are_told_in_few_numbers(tmp_path: Path) -> None:
     assert data["events"]["frame"] == [[0, 2]]
     data = data["frames"]
     assert data["start_us"] == [0, 10_000, 40_000, 40_000]
-    assert data["numbers"] == [[0, 3, 2], [2, 3, 8]]
-    assert data["durations"] == [[1, 10_000], [3, 10_000]] and data["late"] == [[2, 30_000, 1]]
+    assert data["duration_us"] == [10_000, 10_000, 40_000, 10_000]
+    assert data["number"] == [2, 1, 5, 1] and data["swapchain"] == [3] * 4 and data["late"] == [[2, 30_000, 1]]
 
 
 def test_page_is_small(tmp_path: Path) -> None:
