@@ -5,36 +5,27 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import LAYER_NAME
 from ..common.config import sources
 from ..common.files import Scratch, replace_file
 from ..common.paths import config_files, store_root, system_store_root
-from ..report import recorded
-from ..report.recorded import Run
 from ..store.store import Store
 from . import installed, layer_files
 from .blocks import in_force, line
-from .children import Outcome, probe
-from .environment import DISABLE, LOG_LEVELS, obstacles, with_layer
+from .environment import LOG_LEVELS, obstacles
 from .output import human_bytes, one_line, plural
 from .policy_explain import class_problem
 from .policy_in_force import no_policy_file, read_policy
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
-#: The first loader version that reads VK_ADD_LAYER_PATH, through which ``pylayer run`` shows it the manifest.
-ADD_LAYER_PATH_SINCE = (1, 3, 207)
 LOW_SPACE_BYTES = 256 << 20
 #: Size of the trial write to the store: about one compiled pipeline.
 TRIAL_BYTES = 4096
-
-REINSTALL = "The layer cannot be loaded; install vk-pylayer again, as it was built for this machine (docs/install.md)."
 
 
 @dataclass(frozen=True)
@@ -45,112 +36,6 @@ class Check:
     status: str
     found: str
     advice: str = ""
-
-
-def skipped(name: str, reason: str) -> Check:
-    """Returns the result of a check that an earlier problem makes impossible."""
-    return Check(name, SKIPPED, f"not checked: {reason}")
-
-
-def check_loader(outcome: Outcome) -> Check:
-    """Checks the Vulkan loader, as ``probe("devices")`` found it."""
-    if "version" not in outcome.found:
-        return Check(
-            "loader",
-            PROBLEM,
-            f"the Vulkan loader cannot be used: {outcome.failure}",
-            "No Vulkan program can start here. Install libvulkan1 (Debian, Ubuntu), vulkan-loader (Fedora) or "
-            "vulkan-icd-loader (Arch).",
-        )
-    number = outcome.found["version"]
-    version = (number >> 22 & 0x7F, number >> 12 & 0x3FF, number & 0xFFF)
-    found = f"Vulkan {'.'.join(map(str, version))}, {outcome.found['library']}"
-    if version < ADD_LAYER_PATH_SINCE:
-        return Check(
-            "loader",
-            WARNING,
-            found,
-            f"pylayer run needs a loader of at least {'.'.join(map(str, ADD_LAYER_PATH_SINCE))}; with this one use "
-            f"pylayer install and VK_INSTANCE_LAYERS={LAYER_NAME}.",
-        )
-    return Check("loader", OK, found)
-
-
-def _broken_library() -> Check | None:
-    """Reports which of the installation's libraries does not load, and why. Returns None if all load."""
-    path = layer_files.library_path()
-    if not path.is_file():
-        return Check("layer", PROBLEM, f"{path} is missing", REINSTALL)
-    if layer_files.private_python() is None:
-        return Check("layer", PROBLEM, "the private copy of libpython is missing", REINSTALL)
-    for library in (path, layer_files.policy_library()):
-        outcome = probe("open", str(library)) if library is not None else None
-        if outcome is not None and outcome.failure:
-            return Check("layer", PROBLEM, f"{library} does not load: {outcome.failure}", REINSTALL)
-        if library == path and outcome is not None and not outcome.found.get("negotiates"):
-            return Check("layer", PROBLEM, f"{path} loads, but it is not a Vulkan layer", REINSTALL)
-    return None
-
-
-#: A line of the log: level, time, sentence, and the key=value pairs after it (docs/troubleshooting.md).
-_LOG_LINE = re.compile(r'pylayer: (\w+): \S+Z (.*?)(?: [a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "]*))*')
-
-
-def _log_lines(path: Path) -> list[tuple[str, str]]:
-    """Returns level and sentence of each line that the layer wrote."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except OSError:
-        return []
-    return [(found[1], found[2]) for line in lines if (found := _LOG_LINE.fullmatch(line))]
-
-
-def _not_started(layers: list[str], failure: str, complaints: list[str]) -> Check:
-    """Explains why the layer did not start in the trial program."""
-    broken = _broken_library()
-    if broken is not None:
-        return broken
-    if layers and LAYER_NAME not in layers:
-        return Check(
-            "layer",
-            PROBLEM,
-            f"the loader does not list {LAYER_NAME} under pylayer run",
-            "Something disables it: VK_LOADER_LAYERS_DISABLE, a loader settings file (vkconfig), or a loader older "
-            "than 1.3.207. VK_LOADER_DEBUG=layer,error pylayer run -- vulkaninfo --summary shows what the loader does.",
-        )
-    reason = complaints[0] if complaints else failure or "the loader did not load it"
-    return Check("layer", PROBLEM, f"the layer did not start: {reason}", "Programs run without it.")
-
-
-def try_layer(number: int, scratch: str) -> tuple[Check, list[Run], str]:
-    """Runs a program with one pipeline on a device twice, in the environment that ``pylayer run`` makes. The program
-    uses the user's policy file but a store in ``scratch``, so it leaves no statistics behind. Returns the check of the
-    layer, the runs that the layer recorded, and how the program failed (empty text if it did not)."""
-    log, store = Path(scratch, f"log-{number}"), str(Path(scratch, f"store-{number}"))
-    none = str(Path(scratch, "none"))
-    changes = {
-        "PYLAYER_LOG": "debug",
-        "PYLAYER_LOG_FILE": str(log),
-        "PYLAYER_STORE": store,
-        "PYLAYER_SYSTEM_STORE": none,
-    }
-    # Unset DISABLE, or the layer would not start. check_environment reports that variable.
-    switched_on = {variable: value for variable, value in os.environ.items() if variable != DISABLE}
-    environment = with_layer({**switched_on, **changes})
-    for _ in range(2):
-        outcome = probe("start", str(number), str(log), environment=environment)
-        if outcome.failure:
-            break
-    runs = recorded.read(store)
-    lines = _log_lines(log)
-    complaints = [text for level, text in lines if level in ("error", "warn") or "the layer does nothing" in text]
-    if not any(": carrier " in text for _, text in lines):
-        return _not_started(outcome.found.get("layers", []), outcome.failure, complaints), runs, ""
-    if complaints:
-        said = "; ".join(dict.fromkeys(complaints))
-        return Check("layer", WARNING, f"it starts, and says: {said}", "See the lines below."), runs, outcome.failure
-    found = f"it starts in a program's process, with Python {layer_files.private_python_version()}"
-    return Check("layer", OK, f"{found}: {layer_files.library_path()}"), runs, outcome.failure
 
 
 def check_policy() -> Check:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from .environment import DISABLE, ENABLE
 from .output import (
     EXIT_OK,
     EXIT_PROBLEM,
@@ -21,6 +19,7 @@ from .output import (
     print_json,
     printable,
     progress,
+    say,
 )
 from .selection import NAMES
 
@@ -28,22 +27,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from .checks import Check
-    from .examination import TriedDevice
+    from .examination import Device
 
 STYLES = {"ok": "", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
-
-
-def _next_steps() -> str:
-    """Returns what a user who has just installed pylayer should do next."""
-    if DISABLE in os.environ:
-        return f"Next: unset {DISABLE}"
-    from . import installed
-
-    kinds = {manifest.kind for manifest in installed.find()}
-    if installed.IMPLICIT in kinds:
-        return f"Next: {ENABLE}=1 APP, then pylayer stats"
-    once = "" if kinds else " (or: pylayer install --implicit)"
-    return f"Next: pylayer run -- APP{once}, then pylayer stats"
 
 
 def _print_checks(out: Console, found: list[Check]) -> None:
@@ -53,29 +39,25 @@ def _print_checks(out: Console, found: list[Check]) -> None:
         print_facts(out, [(f"{check.status:7}  {check.name:{width}}", text)], style=STYLES[check.status])
 
 
-def _print_device(out: Console, device: TriedDevice) -> None:
-    from rich.text import Text
-
-    title = Text(f"\nDevice {device.number}: ").append(printable(device.name), style="bold")
-    out.print(title.append(f" ({device.status})", style=STYLES[device.status]))
-    facts = (
-        ("driver", ", ".join(text for text in (device.driver, device.driver_info) if text)),
-        ("identity", device.identity),
-        ("carrier", f"{device.carrier}: {device.reason}" if device.carrier else ""),
-        ("tried", device.tried),
-        ("advice", device.advice),
-    )
-    print_facts(out, [(name, text) for name, text in facts if text])
+def _print_device(out: Console, device: Device) -> None:
+    out.print(f"\nDevice {device['number']}: {printable(device['name'])} ({device['status']})", style="bold")
+    facts = {
+        "driver": ", ".join(text for text in (device["driver"], device["driver_info"]) if text),
+        "identity": device["identity"],
+        "carrier": f"{device['carrier']}: {device['reason']}" if device["carrier"] else "",
+        "tried": device["tried"],
+        "advice": device["advice"],
+    }
+    print_facts(out, [(name, text) for name, text in facts.items() if text])
 
 
-def _print_conclusion(out: Console, problems: int, devices: list[TriedDevice]) -> None:
+def _print_conclusion(out: Console, problems: int, devices: list[Device]) -> None:
     out.print()
     if problems:
         out.print(f"The layer cannot work here: {plural(problems, 'problem')} above.", style="bold red")
-    elif any(device.status == "ok" for device in devices):
+    elif any(device["status"] == "ok" for device in devices):
         out.print("The layer works here.", style="bold green")
-        if not is_quiet():
-            out.print(_next_steps())
+        say("Next: pylayer run -- APP (or once: pylayer install --implicit), then pylayer stats")
     else:
         out.print("The layer starts here but has nothing to do: no device has pipelines to store.", style="yellow")
 
@@ -104,7 +86,7 @@ def doctor(name: str | None, as_json: bool) -> None:
     from . import examination, status
 
     answer = status.of_program(name) if name else status.of_environment()
-    devices: list[TriedDevice] = []
+    devices: list[Device] = []
     if name:
         found = examination.examine_program(answer.program)
     else:
@@ -121,7 +103,7 @@ def doctor(name: str | None, as_json: bool) -> None:
                 "facts": [{"name": one, "text": text} for one, text in answer.facts],
                 "works": not problems,
                 "checks": [asdict(check) for check in found],
-                "devices": [asdict(device) for device in devices],
+                "devices": devices,
             }
         )
     else:
