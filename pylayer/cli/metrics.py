@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..store.store import Store
 
 #: Metrics that are the sum of one number over the runs, by the number's name.
-_SUMS = {name: row for name, row in NUMBERS.items() if row.metric}
+_SUMS = {name: f"pylayer_{row.metric}_total" for name, row in NUMBERS.items() if row.metric}
 #: Metrics of each kind of pipeline, by the number's name.
 _KINDS = {
     "hits": "pylayer_pipeline_hits_total",
@@ -34,7 +34,10 @@ METRICS = (
     (_KINDS["compiled"], "counter", "Pipelines that the driver compiled, by kind."),
     (_KINDS["compile_ns"], "counter", "Time that compiles took, summed over threads, by kind."),
     ("pylayer_pipelines_unknown_total", "counter", "Pipelines of which the driver does not say if it compiled them."),
-    *((row.metric, "counter", f"{row.meaning[0].upper()}{row.meaning[1:]}.") for row in _SUMS.values()),
+    *(
+        (metric, "counter", f"{NUMBERS[name].meaning[0].upper()}{NUMBERS[name].meaning[1:]}.")
+        for name, metric in _SUMS.items()
+    ),
     ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that were not loaded, by outcome."),
     ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
     ("pylayer_store_bytes", "gauge", "Size of the whole store."),
@@ -61,7 +64,7 @@ def _of_program(row: Row) -> Iterator[Sample]:
     yield "pylayer_last_run_start_time_seconds", {}, row["last_started_s"]
     yield "pylayer_runs_total", {}, row["runs"]
     yield "pylayer_pipelines_unknown_total", {}, row["unknown_pipelines"]
-    yield from ((number.metric, {}, _in_unit(name, row[name])) for name, number in _SUMS.items())
+    yield from ((metric, {}, _in_unit(name, row[name])) for name, metric in _SUMS.items())
     for kind in row["kinds"]:
         yield from ((metric, {"kind": kind["kind"]}, _in_unit(name, kind[name])) for name, metric in _KINDS.items())
     for outcome, count in row["damage"].items():

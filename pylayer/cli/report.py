@@ -17,7 +17,6 @@ from .output import (
     files,
     human_bytes,
     json_option,
-    plural,
     print_facts,
     print_indented,
     print_json,
@@ -47,12 +46,14 @@ def _write(path: str, text: str | Iterator[str]) -> int:
     return write_whole(path, text, mode, "; name a file in a directory that you can write to")
 
 
-def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[limits.Limit]:
+def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Called by click."""
     try:
-        return [limits.Limit(text) for text in texts]
+        for text in texts:
+            limits.parsed(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+    return texts
 
 
 def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
@@ -61,10 +62,8 @@ def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
     for word in words or ("last",):
         try:
             chosen += [run for run in recorded.choose(found, word, root) if run not in chosen]
-        except recorded.NoSuchRun as error:
+        except LookupError as error:
             raise Failure(str(error)) from error
-        except ValueError as error:
-            raise WrongUse(str(error)) from error
     if len(chosen) > MOST_RUNS:
         raise WrongUse(f"these are {len(chosen)} runs, but a report can have at most {MOST_RUNS}; name fewer")
     return chosen
@@ -73,13 +72,11 @@ def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
 def _trace(path: str, chosen: list[Run], frame_ns: int) -> int:
     from ..report import trace
 
-    lines = [(run, run.timeline) for run in chosen if run.timeline is not None]
-    if not lines:
+    having = [run for run in chosen if run.timeline is not None]
+    if not having:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
         raise Failure(f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines")
-    written = trace.Trace(lines, frame_ns)
-    _write(path, written.pieces())
-    return written.count
+    return _write(path, trace.pieces(having, frame_ns))
 
 
 def _page() -> ModuleType:
@@ -170,7 +167,7 @@ def report(
     html: str | None,
     trace: str | None,
     frame_ms: float,
-    fail_on: list[limits.Limit],
+    fail_on: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Show what a run compiled, which pipelines held it up and when, and what was refused.
@@ -207,10 +204,9 @@ def report(
             numbers.append((run, rows.of_run(found, run, frame_ns)))
             advance(1)
         if html and page:
-            size = _write(html, page.render(numbers, frame_ns, advance))
-            said.append((html, human_bytes(size)))
+            said.append((html, _write(html, page.render(numbers, frame_ns, advance))))
         if trace:
-            said.append((trace, plural(_trace(trace, chosen, frame_ns), "event")))
+            said.append((trace, _trace(trace, chosen, frame_ns)))
     if as_json:
         print_json({"store": root, "frame_ns": frame_ns, "runs": [own for _, own in numbers]})
         said = []
@@ -220,9 +216,9 @@ def report(
             if number:
                 out.print()
             _print_run(out, run, own, frame_ns)
-    for path, what in said:
+    for path, size in said:
         if path != "-":
-            click.echo(f"{path}: {names}; {what}")
-    failed = [text for _, own in numbers for limit in fail_on if (text := limit.failure(own))]
+            click.echo(f"{path}: {names}; {human_bytes(size)}")
+    failed = [text for _, own in numbers for limit in fail_on if (text := limits.failure(limit, own))]
     if failed:
         raise Failure("; ".join(failed))

@@ -92,7 +92,7 @@ def _devices(runs: list[Run], name: str) -> list[tuple[str, str]]:
         why = f" ({run.texts['reason']})" if run.texts["reason"] else ""
         shown = run.shown()
         compiled = "?" if shown["compiled"] is None else shown["compiled"]
-        counts = f"{plural(run.sums['pipelines'], 'pipeline')}, {shown['hits']} found, {compiled} compiled"
+        counts = f"{plural(run.pipelines, 'pipeline')}, {shown['hits']} found, {compiled} compiled"
         lines.append((name, f"{run.texts['device']}: carrier {run.texts['carrier'] or 'unknown'}{why}; {counts}"))
         if policy := run.policy.get("switched_off"):
             lines.append(("policy", f"the class {run.policy['class']} was switched off: {policy}"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .recorded import OF_COMPILES
 from .words import human_time, plural
+
+if TYPE_CHECKING:
+    from .rows import Row
 
 #: What a limit can name: a key of a report's JSON.
 NAMES = {
@@ -21,34 +24,25 @@ _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _LIMIT = re.compile(r"\s*([a-z-]+)\s*>\s*(\d{1,9}(?:\.\d{1,9})?)\s*(ns|us|ms|s)?\s*", re.ASCII)
 
 
-class Limit:
-    """A number of a report that must not be greater. Raises ValueError for a text that is none."""
+def parsed(text: str) -> tuple[str, float]:
+    """Returns the key of a number of a report, and how great it may be. Raises ValueError for a text that is none."""
+    match = _LIMIT.fullmatch(text)
+    key = NAMES.get(match[1], "") if match is not None else ""
+    if match is None or not key or key.endswith("_ns") != bool(match[3]):
+        how = f"write one of {', '.join(NAMES)}, then > and a number: late-frames>0, or with a unit: longest-frame>50ms"
+        raise ValueError(f"{text} is no limit; {how}")
+    return key, float(match[2]) * _UNITS[match[3] or "ns"]
 
-    def __init__(self, text: str) -> None:
-        match = _LIMIT.fullmatch(text)
-        if match is None or match[1] not in NAMES:
-            raise ValueError(
-                f"{text} is no limit; write one of {', '.join(NAMES)}, then > and a number, as late-frames>0"
-            )
-        self.text = text.strip()
-        self.key = NAMES[match[1]]
-        if self.key.endswith("_ns") != (match[3] is not None):
-            wants = "a unit, as 50ms" if self.key.endswith("_ns") else "no unit"
-            raise ValueError(f"{text}: {match[1]} needs {wants}")
-        self.most = float(match[2]) * _UNITS.get(match[3] or "ns", 1)
 
-    def failure(self, run: dict[str, Any]) -> str:
-        """Returns what exceeds the limit in a run, or why that is unknown; empty if nothing does."""
-        value = run[self.key]
-        where = f"{self.text} in run {run['run']} of {run['program']}"
-        if value is None:
-            return f"{where}: unknown, because {self._why_unknown(run)}"
-        shown = human_time(value) if self.key.endswith("_ns") else f"{value:,}"
-        return f"{where}: {shown}" if value > self.most else ""
-
-    def _why_unknown(self, run: dict[str, Any]) -> str:
-        if self.key in OF_COMPILES:
-            return f"of {plural(run['unknown_pipelines'], 'pipeline')} it is not known whether the driver compiled them"
-        if "frame" in self.key and run["frames"] is None:
-            return "it presented no frames"
-        return "its timeline lacks some frames"
+def failure(text: str, row: Row) -> str:
+    """Returns what exceeds the limit in a run, or why that is unknown; empty if nothing does."""
+    (key, most), value = parsed(text), row[parsed(text)[0]]
+    where = f"{text.strip()} in run {row['run']} of {row['program']}"
+    if value is None:
+        why = "it presented no frames" if row["frames"] is None else "its timeline lacks some frames"
+        if key in OF_COMPILES:
+            pipelines = plural(row["unknown_pipelines"], "pipeline")
+            why = f"of {pipelines} it is not known whether the driver compiled them"
+        return f"{where}: unknown, because {why}"
+    shown = human_time(value) if key.endswith("_ns") else f"{value:,}"
+    return f"{where}: {shown}" if value > most else ""

@@ -120,6 +120,11 @@ class Run:
         numbers = {key: int(number_in(counters, key)) for key in COUNTERS}
         return numbers | {key: int(number_in(self.values, key)) for key in RUN_VALUES}
 
+    @property
+    def pipelines(self) -> int:
+        """Pipelines created in any way, also in calls that the layer did not touch."""
+        return self.numbers["pipelines"] + self.numbers["passed"]
+
     @cached_property
     def kinds(self) -> dict[str, dict[str, int]]:
         """Hits, compilations and their time by kind of pipeline. What only the counters have is of the kind ``OTHER``.
@@ -149,7 +154,7 @@ class Run:
         """The numbers ``SHOWN``, which every command shows as they are here. Of compilations, those that are known."""
         numbers = self.numbers
         found = {key: sum(counts[key] for counts in self.kinds.values()) for key in KIND_SUMS}
-        found["pipelines"] = numbers["pipelines"] + numbers["passed"]
+        found["pipelines"] = self.pipelines
         # In calls that the layer did not touch and, without creation feedback, where no cache was probed.
         found["unknown_pipelines"] = numbers["passed"] + (0 if self.values.get("feedback", True) else numbers["plain"])
         found["refused_caches"] = sum(self.counts("refused").values())
@@ -229,10 +234,6 @@ class Run:
         return timeline.read(self.root, self.name)
 
 
-class NoSuchRun(LookupError):
-    """There is no run of this name. The text says how to find the names."""
-
-
 def read(root: str) -> list[Run]:
     """Returns every run in the store that can be read, oldest first."""
     found = [Run(values, name, root) for name, values in runs.read_named(root)]
@@ -245,23 +246,21 @@ def _processes(found: list[Run]) -> list[list[Run]]:
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in found:
         groups.setdefault(run.process_key, []).append(run)
-    chosen = [[run for run in group if run.sums["pipelines"]] or group[-1:] for group in groups.values()]
+    chosen = [[run for run in group if run.pipelines] or group[-1:] for group in groups.values()]
     return sorted(chosen, key=lambda group: group[-1].date, reverse=True)
 
 
 def processes(found: list[Run]) -> list[list[Run]]:
     """Returns the processes that ``last``, ``last~1`` … count: those that created pipelines, or all if none did."""
     listed = _processes(found)
-    return [group for group in listed if any(run.sums["pipelines"] for run in group)] or listed
+    return [group for group in listed if any(run.pipelines for run in group)] or listed
 
 
 def choose(found: list[Run], word: str, root: str) -> list[Run]:
     """Returns the runs, one for each device, of the process that ``word`` names (``pylayer report --help``). Raises
-    ValueError for an invalid word, and NoSuchRun."""
+    LookupError, whose text says how to find the names."""
     match = _BEFORE.fullmatch(word)
     name, before = (match["name"], int(match["before"] or 0)) if match else (word, 0)
-    if not name:
-        raise ValueError(f"{word} names no run; write last~{before}, or a program's name before it")
     listed = processes(found)
     if name != "last":
         every = _processes(found)
@@ -270,9 +269,11 @@ def choose(found: list[Run], word: str, root: str) -> list[Run]:
         of_program = [group for group in listed if any(run.matches(name) for run in group)]
         listed = by_name or by_pid or of_program or [group for group in every if group[0].matches(name)]
     if not listed:
-        what = "is recorded" if name == "last" else f"of {name} is recorded"
-        raise NoSuchRun(f"no run {what} in {root}; pylayer stats --runs shows what is, pylayer run -- APP records one")
+        what = "is recorded" if name == "last" else f"of {name or word} is recorded"
+        raise LookupError(
+            f"no run {what} in {root}; pylayer stats --runs shows what is, pylayer run -- APP records one"
+        )
     if before >= len(listed):
         count = "only one run" if len(listed) == 1 else f"only {len(listed)} runs"
-        raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer stats --runs shows them")
+        raise LookupError(f"{word} goes too far back: {count} recorded; pylayer stats --runs shows them")
     return listed[before]

@@ -127,39 +127,30 @@ def _of_device(run: Run, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
         yield _metadata(pid, tid, "thread_sort_index", sort_index=number + (1000 if tid >= FIRST_ROW else 0))
 
 
-def events(chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> Iterator[dict[str, Any]]:
-    """Yields every event of the trace. Runs of one process share its pid. A run whose pid is unknown gets a number of
-    its own."""
+def events(chosen: list[Run], frame_ns: int = FRAME_NS) -> Iterator[dict[str, Any]]:
+    """Yields every event of the trace. Frames that take no longer than ``frame_ns`` are not late. Runs of one process
+    share its pid. A run whose pid is unknown gets a number of its own."""
     named: set[int] = set()
-    for number, (run, line) in enumerate(chosen):
+    for number, run in enumerate(chosen):
         pid = run.pid or 0x7E000000 + number
         if pid not in named:
             named.add(pid)
             yield _metadata(pid, None, "process_name", name=run.title)
             yield _metadata(pid, None, "process_labels", labels=run.texts["device"])
-        yield from _of_device(run, line, pid)
-        yield from _frames(line, pid, FRAME_ROWS + 1024 * (number % 1024), frame_ns)
+        if run.timeline is not None:
+            yield from _of_device(run, run.timeline, pid)
+            yield from _frames(run.timeline, pid, FRAME_ROWS + 1024 * (number % 1024), frame_ns)
 
 
-class Trace:
-    """The trace of these runs as text. Frames that take no longer than ``frame_ns`` are not late. ``count`` is how many
-    events it has, once all its pieces were taken."""
-
-    def __init__(self, chosen: list[tuple[Run, Timeline]], frame_ns: int = FRAME_NS) -> None:
-        self.count = 0
-        self._chosen = chosen
-        self._events = events(chosen, frame_ns)
-
-    def pieces(self) -> Iterator[str]:
-        """Yields the text in pieces: that of a run with a million events takes gigabytes as Python's objects."""
-        yield '{"traceEvents":[\n'
-        while taken := list(islice(self._events, EVENTS_IN_PIECE)):
-            lines = (json.dumps(event, separators=(",", ":")) for event in taken)
-            yield (",\n" if self.count else "") + ",\n".join(lines)
-            self.count += len(taken)
-        yield f'\n],"displayTimeUnit":"ms","otherData":{json.dumps(_about(self._chosen))}}}\n'
-
-
-def _about(chosen: list[tuple[Run, Timeline]]) -> dict[str, Any]:
-    runs = [{"run": run.name, "started_monotonic_us": _microseconds(run.started_ns)} for run, _ in chosen]
-    return {"program": "pylayer", "version": __version__, "clock": "CLOCK_MONOTONIC, in microseconds", "runs": runs}
+def pieces(chosen: list[Run], frame_ns: int = FRAME_NS) -> Iterator[str]:
+    """Yields the trace of these runs as text in pieces: that of a run with a million events takes gigabytes as Python's
+    objects."""
+    yield '{"traceEvents":[\n'
+    found, before = events(chosen, frame_ns), ""
+    while taken := list(islice(found, EVENTS_IN_PIECE)):
+        yield before + ",\n".join(json.dumps(event, separators=(",", ":")) for event in taken)
+        before = ",\n"
+    runs = [{"run": run.name, "started_monotonic_us": _microseconds(run.started_ns)} for run in chosen]
+    clock = "CLOCK_MONOTONIC, in microseconds"
+    about = {"program": "pylayer", "version": __version__, "clock": clock, "runs": runs}
+    yield f'\n],"displayTimeUnit":"ms","otherData":{json.dumps(about)}}}\n'

@@ -82,7 +82,7 @@ def test_ls_rows(user: User, store: Store) -> None:
 
 
 def test_ls_reads_no_pipeline(user: User, store: Store) -> None:
-    """What ls says is from headers and packs' tables, so it takes no longer for a large store. --verify reads it all."""
+    """What ls says is from headers and tables, so it takes no longer for a large store. --verify reads all."""
     pack = next(path for path in store.files("*.pack") if path.name.startswith(f"{program_id(*GAME):016x}"))
     before = user.json("ls")["identities"]
     stores.flip(pack, pack.read_bytes().index(stores.cell_data(7)) + 500)
