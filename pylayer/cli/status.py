@@ -85,18 +85,15 @@ def _adopt(environment: Mapping[str, str]) -> None:
 # ---- the answer ------------------------------------------------------------------------------------------
 
 
-def _devices(runs: list[Run], name: str) -> list[tuple[str, str]]:
-    """Returns a line for each device of a process: its carrier and what was found and compiled."""
-    lines = []
-    for run in runs:
-        why = f" ({run.texts['reason']})" if run.texts["reason"] else ""
-        shown = run.shown()
-        compiled = "?" if shown["compiled"] is None else shown["compiled"]
-        counts = f"{plural(run.pipelines, 'pipeline')}, {shown['hits']} found, {compiled} compiled"
-        lines.append((name, f"{run.texts['device']}: carrier {run.texts['carrier'] or 'unknown'}{why}; {counts}"))
-        if policy := run.policy.get("switched_off"):
-            lines.append(("policy", f"the class {run.policy['class']} was switched off: {policy}"))
-    return lines
+def _device(run: Run) -> str:
+    """Returns what the layer does for one device of a process: its carrier, and what was found and compiled."""
+    why = f" ({run.texts['reason']})" if run.texts["reason"] else ""
+    shown = run.shown()
+    compiled = "?" if shown["compiled"] is None else shown["compiled"]
+    counts = f"{plural(run.pipelines, 'pipeline')}, {shown['hits']} found, {compiled} compiled"
+    off = run.policy.get("switched_off")
+    policy = f"; the policy class {run.policy['class']} was switched off: {off}" if off else ""
+    return f"{run.texts['device']}: carrier {run.texts['carrier'] or 'unknown'}{why}; {counts}{policy}"
 
 
 def _off_carrier(runs: list[Run]) -> str:
@@ -121,40 +118,40 @@ def _why_off(program: str, name: str, process: Process | None) -> str:
     return _why_not(process.environment) or unused
 
 
+def _runs(name: str) -> list[Run]:
+    root = store_root()
+    return [run for run in recorded.read(root) if run.matches(name)] if root else []
+
+
 def of_program(name: str) -> Status:
     """Answers for a program that a person names."""
     from . import processes
 
-    def read() -> list[Run]:
-        root = store_root()
-        return [run for run in recorded.read(root) if run.matches(name)] if root else []
-
-    known = read()
+    known = _runs(name)
     there = processes.running(name, {run.executable for run in known})
     process = there[0] if there else None
     if process is not None and process.environment is not None:
         _adopt(process.environment)
-        known = read()
-    groups = recorded.processes(known) if known else []
+        known = _runs(name)
     alive = [run for run in known if run.state == "running"]
-    runs = [run for run in alive if run.process == alive[-1].process] if alive else groups[0] if groups else []
+    runs = [run for run in alive if run.process == alive[-1].process] or next(iter(recorded.processes(known)), [])
     if alive:
         process = next((one for one in there if one.pid == runs[0].pid), None)
-    found = Status(program=runs[0].title if runs else name)
-    why = "" if alive else _why_off(found.program or name, name, process)
+    program = runs[0].title if runs else name
+    why = "" if alive else _why_off(program, name, process)
     carrier = _off_carrier(runs) if alive or (runs and process is None) else ""
-    found.on = bool(alive or runs) and not (why or carrier)
+    facts = [("device" if alive else "last run under the layer", _device(run)) for run in runs]
+    found = Status(bool(alive or runs) and not (why or carrier), program=program, facts=facts)
     if alive or process is not None:
         found.pid = process.pid if process else runs[0].pid
         since = f", since {minute(runs[0].started)}" if alive else ""
         what = "under the layer" if found.on else f"and the layer does nothing in it: {why or carrier}"
-        found.answer = f"{found.program} is running (pid {found.pid}{since}) {what}"
+        found.answer = f"{program} is running (pid {found.pid}{since}) {what}"
     elif why or not runs:
         found.answer = why or f"{name} is not running, and no run of it under the layer is recorded"
     else:
-        last = f"in the last run of {found.program}, {minute(runs[0].started)}"
+        last = f"in the last run of {program}, {minute(runs[0].started)}"
         found.answer = f"{last}, the layer did nothing: {carrier}" if carrier else f"{last}; it is not running now"
-    found.facts += _devices(runs, "device" if alive else "last run under the layer")
     return found
 
 
@@ -162,12 +159,4 @@ def of_environment() -> Status:
     """Answers for programs that are started from here."""
     why = _why_not(os.environ)
     here = "programs that are started from here"
-    found = Status(not why, f"{here} run under the layer" if not why else f"in {here}: {why}. {HOW}")
-    root = store_root()
-    runs = recorded.read(root) if root else []
-    for run in runs:
-        if run.state == "running":
-            found.facts.append(("running", f"{run.title} (pid {run.pid}, since {minute(run.started)})"))
-    if runs and not found.facts:
-        found.facts.append(("last run", f"{runs[-1].title}, {minute(runs[-1].started)}"))
-    return found
+    return Status(not why, f"{here} run under the layer" if not why else f"in {here}: {why}. {HOW}")

@@ -12,20 +12,20 @@ function legend(t) {
 }
 
 function links(t) {
-  const { model, state } = t, { pipeline } = model.run.events, { fingerprint } = model.run.pipelines, id = t.article.id;
+  const { model, state } = t, { events } = model.run, id = t.article.id;
   const values = () => new URLSearchParams(location.hash.slice(1)), mine = () => `run-${values().get("run") ?? "1"}` === id;
   t.link = (whole) => {
-    const at = (us) => +(us / 1e6).toFixed(6), own = pipeline[state.selected?.event ?? -1] ?? -1;
+    const at = (us) => +(us / 1e6).toFixed(6), own = events[state.selected?.event ?? -1]?.fingerprint;
     const run = id === "run-1" ? "" : `&run=${id.slice(4)}`;
-    if (!whole) history.replaceState(null, "", `#t=${at(state.from)},${at(state.to)}${run}${own >= 0 ? `&p=${fingerprint[own]}` : ""}`);
+    if (!whole) history.replaceState(null, "", `#t=${at(state.from)},${at(state.to)}${run}${own ? `&p=${own}` : ""}`);
     else if (values().has("t") && mine()) history.replaceState(null, "", `#${id}`);
   };
   // Shows what the address says. Returns false if it says nothing of this run.
   t.follow = () => {
-    const [from, to] = (values().get("t") ?? "").split(",").map((own) => parseFloat(own) * 1e6), own = fingerprint.indexOf(values().get("p"));
+    const [from, to] = (values().get("t") ?? "").split(",").map((own) => parseFloat(own) * 1e6), own = values().get("p");
     if (!(to > from) || !mine()) return false;
     t.show(from, to);
-    const event = [...model.start.keys()].find((one) => own >= 0 && pipeline[one] === own && model.start[one] + model.duration[one] > from);
+    const event = [...model.start.keys()].find((one) => own && events[one].fingerprint === own && model.start[one] + model.duration[one] > from);
     if (event !== undefined) t.select({ event, frame: -1 }, false);
     t.section.scrollIntoView();
     return true;

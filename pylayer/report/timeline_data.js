@@ -1,4 +1,4 @@
-// A run's events and frames, from what page_data.py wrote. Times are microseconds from the run's beginning.
+// A run's events and frames, from what page.py wrote. Times are microseconds from the run's beginning.
 
 async function unpacked(text) {
   const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -51,7 +51,7 @@ function framesOf(frames, budget) {
 // before a moment and goes on.
 function rowsOf(run, start, duration) {
   const members = run.threads.map(() => []);
-  run.events.thread.forEach((row, event) => members[row].push(event));
+  run.events.forEach(({ row }, event) => members[row].push(event));
   return run.threads.map((thread, row) => {
     const events = Int32Array.from(members[row]), until = new Float64Array(events.length);
     let latest = 0;
@@ -63,24 +63,19 @@ function rowsOf(run, start, duration) {
 }
 
 function modelOf(run) {
-  const { events, pipelines } = run, budget = run.budget_us;
-  const start = summed(events.start_us), duration = Float64Array.from(events.duration_us);
+  const { events } = run, budget = run.budget_us;
+  const start = Float64Array.from(events, (own) => own.at_ns / 1000), duration = Float64Array.from(events, (own) => own.duration_ns / 1000);
   // One of four colours by the duration. What was found within a frame, and what only waited, have their own.
   const limits = [budget / 4, budget, budget * 4];
-  const colour = Uint8Array.from(events.what, (what, event) => {
-    const [, sort] = run.what[what], cost = limits.filter((limit) => duration[event] > limit).length;
-    return sort === "wait" ? 5 : sort === "found" && cost < 2 ? 4 : cost;
+  const colour = Uint8Array.from(events, (own, event) => {
+    const cost = limits.filter((limit) => duration[event] > limit).length;
+    return own.sort === "wait" ? 5 : own.sort === "found" && cost < 2 ? 4 : cost;
   });
-  const frame = new Int32Array(start.length).fill(-1);
-  for (const [event, own] of events.frame) frame[event] = own;
   const held = new Map();
-  for (const own of events.frame) held.set(own[1], [...(held.get(own[1]) ?? []), own]);
-  const name = (event) => {
-    const own = events.pipeline[event];
-    return (own >= 0 && run.names[pipelines.name[own]]) || run.what[events.what[event]][0];
-  };
+  events.forEach(({ frame }, event) => { if (frame >= 0) held.set(frame, [...(held.get(frame) ?? []), event]); });
   return {
-    run, start, duration, colour, frame, held, name, limits, length: run.length_us, budget,
+    run, start, duration, colour, held, limits, length: run.length_us, budget,
+    frame: Int32Array.from(events, (own) => own.frame), name: (event) => events[event].name || events[event].kind,
     rows: rowsOf(run, start, duration), frames: framesOf(run.frames, budget), count: start.length,
     hits: run.hits, mostHits: run.hits.reduce((most, own) => Math.max(most, own[2]), 1),
   };

@@ -28,13 +28,13 @@ function copier(text) {
 }
 
 function frameFacts(model, index, select) {
-  const { frames } = model, own = frames.pipelines[index], held = (model.held.get(index) ?? []).map(([event]) => event);
+  const { frames } = model, own = frames.pipelines[index], held = [...(model.held.get(index) ?? [])];
   const took = frames.duration[index], share = frames.why[index] ? `${time(own)} of ${time(took)} (${Math.round(100 * own / took)} %)` : "";
   const why = ["in time", "late, but not because of pipelines", "late because of pipelines"][frames.why[index]];
   const list = element("ul", { className: "plain" });
   held.sort((one, other) => model.duration[other] - model.duration[one]);
   for (const event of held.slice(0, 20)) {
-    const row = model.rows[model.run.events.thread[event]];
+    const row = model.rows[model.run.events[event].row];
     const button = element("button", { type: "button", className: "link" }, model.name(event));
     button.addEventListener("click", () => select({ event, frame: -1 }));
     list.append(element("li", {}, button, ` ${time(model.duration[event])} on ${row.name}`));
@@ -47,25 +47,20 @@ function frameFacts(model, index, select) {
 }
 
 function eventFacts(model, event, select) {
-  const { run } = model, { events, pipelines } = run, own = events.pipeline[event], [kind, , outcome] = run.what[events.what[event]];
-  const shaders = own < 0 ? [] : pipelines.shaders[own].map((index) => {
-    const [stage, hash, name] = pipelines.shader[index];
-    return element("li", {}, `${stage} `, ...(hash ? [code(hash)] : []), name ? ` ${name}` : "");
-  });
+  const own = model.run.events[event], { kind, outcome, fingerprint } = own;
+  const shaders = own.shaders.map(({ stage, hash, name }) =>
+    element("li", {}, `${stage} `, ...(hash ? [code(hash)] : []), name ? ` ${name}` : ""));
   const rows = [["Took", time(model.duration[event])], ["At", time(model.start[event])],
-    ["Thread", model.rows[events.thread[event]].name], ["Kind", kind], ["Outcome", outcome]];
-  if (events.count[event] > 1) rows.push(["In one call", plural(events.count[event], "pipeline")]);
-  if (run.stages[events.stages[event]]) rows.push(["Stages", run.stages[events.stages[event]]]);
-  if (run.names[events.entry[event]]) rows.push(["Entry point", code(run.names[events.entry[event]])]);
+    ["Thread", model.rows[own.row].name], ["Kind", kind], ["Outcome", outcome]];
+  if (own.sort !== "wait" && own.pipelines > 1) rows.push(["In one call", plural(own.pipelines, "pipeline")]);
+  if (own.stages.length) rows.push(["Stages", own.stages.join(", ")]);
+  if (own.entry_point) rows.push(["Entry point", code(own.entry_point)]);
   if (shaders.length) rows.push(["Shaders", element("ul", { className: "plain" }, ...shaders)]);
   if (model.frame[event] >= 0) {
     const button = element("button", { type: "button", className: "link" }, model.frames.name(model.frame[event]));
     button.addEventListener("click", () => select({ event: -1, frame: model.frame[event] }));
     rows.push(["Held up", button, ` for ${time(model.frames.duration[model.frame[event]])}`]);
-  } else if (model.frames && kind && own >= 0) rows.push(["Held up", "no frame"]);
-  if (own >= 0) {
-    const fingerprint = pipelines.fingerprint[own];
-    rows.push(["Fingerprint", code(fingerprint), " ", copier(fingerprint)]);
-  }
+  } else if (model.frames && fingerprint) rows.push(["Held up", "no frame"]);
+  if (fingerprint) rows.push(["Fingerprint", code(fingerprint), " ", copier(fingerprint)]);
   return [model.name(event), `${time(model.duration[event])}, ${outcome}`, facts(rows)];
 }

@@ -9,7 +9,7 @@ function selectable(t) {
     state.selected = own;
     panel.hidden = !own;
     if (own) {
-      if (own.event >= 0 && model.run.events.thread[own.event] >= state.rows) t.more();
+      if (own.event >= 0 && model.run.events[own.event].row >= state.rows) t.more();
       const [title, detail, list] = t.said(own);
       const close = element("button", { type: "button", className: "close", ariaLabel: "Close" }, "×");
       close.addEventListener("click", () => { t.select(null); t.place.focus(); });
@@ -25,13 +25,13 @@ function selectable(t) {
   t.step = (by) => {
     const own = state.selected;
     if (own?.frame >= 0) return frame(Math.min(model.frames.count - 1, Math.max(0, own.frame + by)));
-    const events = model.rows[own ? model.run.events.thread[own.event] : 0]?.events ?? [];
+    const events = model.rows[own ? model.run.events[own.event].row : 0]?.events ?? [];
     const listed = state.found ? events.filter((one) => state.found[one] || one === own?.event) : events;
     event(listed[own ? listed.indexOf(own.event) + by : listed.findIndex((one) => model.start[one] >= state.from)]);
   };
   // To the frame above, or to the event of the next thread that is nearest in time.
   t.turn = (by) => {
-    const own = state.selected, row = own?.event >= 0 ? model.run.events.thread[own.event] : own ? -1 : -1 - (by < 0);
+    const own = state.selected, row = own?.event >= 0 ? model.run.events[own.event].row : own ? -1 : -1 - (by < 0);
     const at = own ? t.extent(own)[0] : state.from, far = (one) => Math.abs(model.start[one] - at);
     if (row + by === -1 && model.frames) frame(Math.max(0, above(model.frames.start, at) - 1));
     else event(model.rows[row + by]?.events.reduce((best, one) => (far(one) < far(best) ? one : best)));
@@ -49,7 +49,7 @@ function selectable(t) {
 
 // Marks and goes through what has a word in its name, kind, thread, fingerprint or code's hash.
 function searchable(t) {
-  const { model, state } = t, { events, pipelines, names, what } = model.run;
+  const { model, state } = t, { events } = model.run;
   const search = t.find("input[type=search]"), result = t.find(".result");
   let matches = [];
   t.search = () => {
@@ -57,11 +57,9 @@ function searchable(t) {
     matches = [];
     state.found = null;
     if (word) {
-      const named = names.map(has), threads = model.rows.map((row) => has(row.name)), kinds = what.map(([kind]) => has(kind));
-      const own = pipelines.fingerprint.map((text, index) => text.startsWith(word) || named[pipelines.name[index]] ||
-        pipelines.shaders[index].some((shader) => pipelines.shader[shader][1].startsWith(word)));
-      state.found = Uint8Array.from(events.thread, (thread, event) =>
-        threads[thread] || kinds[events.what[event]] || named[events.entry[event]] || own[events.pipeline[event]] ? 1 : 0);
+      const threads = model.rows.map((row) => has(row.name));
+      state.found = Uint8Array.from(events, (own) => (threads[own.row] || [own.kind, own.entry_point, own.name].some(has) ||
+        [own.fingerprint, ...own.shaders.map(({ hash }) => hash)].some((text) => text.startsWith(word)) ? 1 : 0));
       state.found.forEach((is, event) => { if (is) matches.push(event); });
     }
     result.textContent = word ? (matches.length ? `${number(matches.length)} found` : "Nothing found") : "";

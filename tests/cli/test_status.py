@@ -175,5 +175,5 @@ def test_here(user: User) -> None:
     write_game(user)
     found = user.json("doctor", ENABLE_PYLAYER="1")
     assert found["answer"] == "On: programs that are started from here run under the layer."
-    assert [fact["name"] for fact in found["facts"]] == ["last run"] and found["program"] is None
+    assert found["facts"] == [] and found["program"] is None
     assert user.json("doctor", ENABLE_PYLAYER="1", DISABLE_PYLAYER="1")["on"] is False

@@ -14,7 +14,7 @@ import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 from report import made_up
 
-from pylayer.report import page, page_data, recorded, rows
+from pylayer.report import page, recorded, rows
 from pylayer.store.frames import Present
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m{{ 7 * 7 }}\u202e"
@@ -66,39 +66,39 @@ def data_of(root: Path) -> dict[str, Any]:
     (run,) = recorded.read(str(root))
     line = run.timeline
     assert line is not None
-    found = page_data.of_run(line, rows.origin(run), 10**10, rows.FRAME_NS)
-    unpacked = json.loads(gzip.decompress(base64.b64decode(page_data.packed(found))))
+    found = page.timeline(line, rows.origin(run), 10**10, rows.FRAME_NS)
+    unpacked = json.loads(gzip.decompress(base64.b64decode(page.packed(found))))
     assert isinstance(unpacked, dict)
     return unpacked
 
 
 def test_every_event_is_on_the_page(tmp_path: Path) -> None:
-    """Times are microseconds, each start counts from the one before it, and what is told of a pipeline is told once."""
+    """Each event has what --json tells of a pipeline, with its outcome in words. Hits are those of each second."""
     named = Event("shader", MONOTONIC, fingerprint=0xABC, stages=0x10, value=0x77, text="water.frag")
     recorded_runs.write(
-        tmp_path, [pipeline(0, 20), named, pipeline(30, 1.5), pipeline(31, 2, fingerprint=2), hits(0, 3), hits(0, 4)]
+        tmp_path, [pipeline(0, 20), named, cache(30, "emptied", "stale"), pipeline(31, 2), hits(0, 3), hits(0, 4)]
     )
     data = data_of(tmp_path)
-    assert data["events"]["start_us"] == [0, 30_000, 1_000] and data["events"]["duration_us"] == [20_000, 1_500, 2_000]
-    assert data["events"]["pipeline"] == [0, 0, 1]
-    assert data["pipelines"]["fingerprint"] == [f"{0xABC:016x}", f"{2:016x}"]
-    assert data["pipelines"]["shader"] == [["fragment", f"{0x77:016x}", "water.frag"]]
-    assert data["names"][data["pipelines"]["name"][0]] == "water.frag"
-    assert data["what"] == [["graphics", "compiled", "compiled, and kept"]] and data["stages"] == ["vertex, fragment"]
+    first, judged, last = data["events"]
+    shader = {"stage": "fragment", "hash": f"{0x77:016x}", "name": "water.frag"}
+    assert (first["at_ns"], first["duration_ns"], last["at_ns"]) == (0, 20 * MS, 31 * MS)
+    assert (first["fingerprint"], first["name"], first["shaders"]) == (f"{0xABC:016x}", "water.frag", [shader])
+    assert (first["kind"], first["sort"], first["outcome"]) == ("graphics", "compiled", "compiled, and kept")
+    assert judged["sort"] == "wait" and judged["outcome"].startswith("emptied: read back by this program from another")
     assert data["frames"] is None and data["hits"] == [[0, 1_000_000, 7]]
 
 
 def test_many_threads_share_rows(tmp_path: Path) -> None:
     """The busiest threads have rows of their own, the one that presents before all. The others share one row."""
-    count = page_data.MOST_THREADS + 10
+    count = page.MOST_THREADS + 10
     shown = [Present(MONOTONIC, 1, 100, 1), Present(MONOTONIC + MS, 2, 100, 1)]
     events = [pipeline(number, 5 + number, thread=100 + number) for number in range(count)]
     recorded_runs.write(tmp_path, events, presents=shown)
     data = data_of(tmp_path)
     assert [own["id"] for own in data["threads"][:3]] == [100, 100 + count - 1, 100 + count - 2]
     assert data["threads"][0]["presents"] and not data["threads"][1]["presents"]
-    assert data["threads"][-1]["name"] == "10 other threads" and len(data["threads"]) == page_data.MOST_THREADS + 1
-    assert data["events"]["thread"].count(page_data.MOST_THREADS) == 10
+    assert data["threads"][-1]["name"] == "10 other threads" and len(data["threads"]) == page.MOST_THREADS + 1
+    assert sum(own["row"] == page.MOST_THREADS for own in data["events"]) == 10
 
 
 def test_frames(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_frames(tmp_path: Path) -> None:
     shown = [Present(MONOTONIC + at * MS, number, 101, 3) for number, at in times]
     recorded_runs.write(tmp_path, [pipeline(55, 30)], presents=shown)
     data = data_of(tmp_path)
-    assert data["events"]["frame"] == [[0, 2]]
+    assert data["events"][0]["frame"] == 2
     data = data["frames"]
     assert data["start_us"] == [0, 10_000, 40_000, 40_000]
     assert data["duration_us"] == [10_000, 10_000, 40_000, 10_000]
