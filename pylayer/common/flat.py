@@ -100,7 +100,8 @@ def loads(text: str) -> dict[str, Any]:
             for name in outer:
                 place = place.setdefault(name, {})
             place[last] = _leaf(rest[0], rest[2:])
-        unlisted = _lists(result)
+        # Most texts have neither a list nor an escaped key.
+        unlisted = _lists(result) if "[" in text or "%" in text else result
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not settings text: {error}") from error
     if not isinstance(unlisted, dict):
