@@ -72,35 +72,21 @@ def check_installed() -> Check:
     return Check("installed", WARNING, f"{wrong.path} leads to {installed.state(wrong)}{ignored}", advice)
 
 
-def _try_writing(root: str) -> None:
-    """Writes a file, flushes it to the disk and deletes it. Raises OSError."""
-    with Scratch(root) as place:
-        replace_file(os.path.join(place, "trial"), bytes(TRIAL_BYTES), sync=True)
-
-
 def check_store() -> Check:
     """Checks that the store can be written to, by writing to it."""
     root = store_root()
     if root is None:
-        return Check(
-            "store",
-            PROBLEM,
-            "neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set",
-            "Nothing can be stored; set PYLAYER_STORE to a directory of your own.",
-        )
+        advice = "Nothing can be stored; set PYLAYER_STORE to a directory of your own."
+        return Check("store", PROBLEM, "neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set", advice)
     try:
-        _try_writing(root)
+        with Scratch(root) as place:
+            replace_file(os.path.join(place, "trial"), bytes(TRIAL_BYTES), sync=True)
         status, free = Path(root).stat(), shutil.disk_usage(root).free
     except OSError as error:
         instead = "Free some space" if error.errno == errno.ENOSPC else "Make it writable for you alone"
-        return Check(
-            "store",
-            PROBLEM,
-            f"{root} cannot be written: {error.strerror or error}",
-            f"Pipelines are compiled again in every run. {instead}, or set PYLAYER_STORE.",
-        )
-    mode = stat.filemode(status.st_mode)
-    found = f"{root} can be written ({mode}, user {status.st_uid}), {human_bytes(free)} free"
+        advice = f"Pipelines are compiled again in every run. {instead}, or set PYLAYER_STORE."
+        return Check("store", PROBLEM, f"{root} cannot be written: {error.strerror or error}", advice)
+    found = f"{root} can be written ({stat.filemode(status.st_mode)}, user {status.st_uid}), {human_bytes(free)} free"
     if free < LOW_SPACE_BYTES:
         return Check("store", WARNING, found, "Pipelines that do not fit on the disk are not stored.")
     return Check("store", OK, found)
@@ -132,25 +118,21 @@ def check_blocks(root: str | None, program: str | None = None) -> Check:
 
 def check_environment() -> list[Check]:
     """Checks this environment for everything that changes how the layer works."""
-    checks = []
-
-    def note(status: str, found: str, advice: str) -> None:
-        checks.append(Check("environment", status, found, advice))
-
+    found = [(WARNING, what, advice) for what, advice in obstacles(os.environ)]
     if os.geteuid() != os.getuid() or os.getegid() != os.getgid():
-        note(PROBLEM, "this process runs with another user's rights", "The layer does nothing in such programs.")
-    elif os.geteuid() == 0 and os.environ.get("SUDO_USER"):
-        found = f"sudo: root's store and policy were checked, not {os.environ['SUDO_USER']}'s"
-        note(WARNING, found, "Run pylayer doctor without sudo.")
-    for found, advice in obstacles(os.environ):
-        note(WARNING, found, advice)
+        what = "this process runs with another user's rights"
+        found.insert(0, (PROBLEM, what, "The layer does nothing in such programs."))
+    elif os.geteuid() == 0 and "SUDO_USER" in os.environ:
+        what = f"sudo: root's store and policy were checked, not {os.environ['SUDO_USER']}'s"
+        found.insert(0, (WARNING, what, "Run pylayer doctor without sudo."))
     if "VK_LAYER_PATH" in os.environ:
-        note(
-            WARNING,
-            f"VK_LAYER_PATH={os.environ['VK_LAYER_PATH']} replaces the directories that the loader searches for layers",
-            "pylayer run adds its own. The loader does not find an explicit layer that pylayer install registered.",
+        what = (
+            f"VK_LAYER_PATH={os.environ['VK_LAYER_PATH']} replaces the directories that the loader searches for layers"
         )
+        advice = "pylayer run adds its own. The loader does not find an explicit layer that pylayer install registered."
+        found.append((WARNING, what, advice))
     level = os.environ.get("PYLAYER_LOG", "")
     if level and level not in LOG_LEVELS:
-        note(WARNING, f"PYLAYER_LOG={level} is not a level", f"Nothing is logged; levels are {', '.join(LOG_LEVELS)}.")
-    return checks or [Check("environment", OK, "no variable hinders the layer")]
+        levels = f"Nothing is logged; levels are {', '.join(LOG_LEVELS)}."
+        found.append((WARNING, f"PYLAYER_LOG={level} is not a level", levels))
+    return [Check("environment", *each) for each in found or [(OK, "no variable hinders the layer", "")]]

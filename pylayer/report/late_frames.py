@@ -10,7 +10,7 @@ which is the time beyond the usual.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..store.store import FRAME_NS, HISTORY, PAUSE_NS, Usual
 from .words import human_time, plural, printable
@@ -28,17 +28,14 @@ GAP_NS = 1_000_000
 LISTED = 20
 
 
-class Frame:
+class Frame(NamedTuple):
     """A frame: from one present of a swapchain to the next, which has the number and the thread."""
 
-    __slots__ = ("end_ns", "number", "start_ns", "swapchain", "thread")
-
-    def __init__(self, number: int, swapchain: int, start_ns: int, end_ns: int, thread: int) -> None:
-        self.number = number
-        self.swapchain = swapchain
-        self.start_ns = start_ns
-        self.end_ns = end_ns
-        self.thread = thread
+    number: int
+    swapchain: int
+    start_ns: int
+    end_ns: int
+    thread: int
 
     @property
     def took_ns(self) -> int:
