@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..report import limits, recorded, rows, view
+from ..report import recorded, rows, view
 from ..report.words import moment
 from .output import (
     Failure,
@@ -44,16 +44,6 @@ def _write(path: str, text: str | Iterator[str]) -> int:
     """Writes a report for others, as far as the user lets them read files. Raises Failure."""
     mode = None if os.path.exists(path) else usual_mode()
     return write_whole(path, text, mode, "; name a file in a directory that you can write to")
-
-
-def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Called by click."""
-    try:
-        for text in texts:
-            limits.parsed(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-    return texts
 
 
 def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
@@ -153,21 +143,12 @@ def _print_run(out: Console, run: Run, own: rows.Row, frame_ns: int) -> None:
     "--frame-ms", type=click.FloatRange(0.1, 10_000), default=16.7, show_default=True, metavar="MS",
     help="The length of a frame. Only a frame that takes longer is late.",
 )  # fmt: skip
-@click.option(
-    "--fail-on",
-    metavar="LIMIT",
-    multiple=True,
-    callback=_limits,
-    help="Exit with 1 if it holds, and say which: 'late-frames>0', 'compiled>0', 'longest-frame>50ms'; also if it is "
-    "unknown. May be repeated.",
-)
 @json_option
 def report(
     runs: tuple[str, ...],
     html: str | None,
     trace: str | None,
     frame_ms: float,
-    fail_on: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Show what a run compiled, which pipelines held it up and when, and what was refused.
@@ -185,7 +166,6 @@ def report(
       pylayer report
       pylayer report "blender*" --html report.html
       pylayer report last~1 --trace trace.json
-      pylayer report game --fail-on 'late-frames>0'
     """
     if [html, trace].count("-") + as_json > 1:
         raise WrongUse("only one of --html -, --trace - and --json can use standard output")
@@ -219,6 +199,3 @@ def report(
     for path, size in said:
         if path != "-":
             click.echo(f"{path}: {names}; {human_bytes(size)}")
-    failed = [text for _, own in numbers for limit in fail_on if (text := limits.failure(limit, own))]
-    if failed:
-        raise Failure("; ".join(failed))

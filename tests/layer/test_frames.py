@@ -234,21 +234,3 @@ def test_beside_busy_processes(driver: ScriptedDriver, processes: int) -> None:
     told.check_hitches()
     errors = [abs(own.frame.took_ns / told.took(number) - 1) for number, own in told.by_pipelines.items()]
     print(f"{len(told.by_pipelines)} of {HITCHES} hitches told, {len(told.late)} late frames, error {max(errors):.2%}")
-
-
-def test_limits(driver: ScriptedDriver) -> None:
-    """`pylayer report --fail-on` exits with 1 and says what exceeds a limit, also where that is unknown."""
-    driver.program("frames", 40, script=SLOW)
-
-    def reported(*limits: str) -> tuple[int, str]:
-        options = [word for limit in limits for word in ("--fail-on", limit)]
-        done = driver.world.pylayer("report", *options, check=False)
-        return done.returncode, done.stderr
-
-    assert reported("late-frames>1000", "compiled > 1000", "longest-frame>50s") == (0, "")
-    status, said = reported("late-frames>0", "compiled>1000", "longest-frame>1us")
-    assert status == 1 and "late-frames>0 in run " in said and "longest-frame>1us" in said and "compiled" not in said
-    assert reported("late>0")[0] == reported("late-frames>5ms")[0] == reported("longest-frame>5")[0] == 2
-    driver.demo("--count", 4)
-    status, said = reported("late-frames>0")
-    assert status == 1 and "unknown, because it presented no frames" in said

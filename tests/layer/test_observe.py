@@ -86,8 +86,6 @@ def test_without_feedback(world: World) -> None:
             assert (
                 "unknown of 12 pipelines whether the driver compiled them, because the program's device has no" in text
             )
-        failed = world.pylayer("report", "--fail-on", "compiled>0", check=False)
-        assert failed.returncode == 1 and "unknown, because of 12 pipelines it is not known" in failed.stderr
     assert world.pylayer("stats", "--runs").stdout.count("?") >= 3
     assert "pylayer_pipelines_unknown_total{" in world.pylayer("stats", "--prometheus").stdout
 
