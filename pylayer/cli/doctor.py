@@ -19,7 +19,6 @@ from .output import (
     print_json,
     printable,
     progress,
-    say,
 )
 from .selection import NAMES
 
@@ -57,7 +56,8 @@ def _print_conclusion(out: Console, problems: int, devices: list[Device]) -> Non
         out.print(f"The layer cannot work here: {plural(problems, 'problem')} above.", style="bold red")
     elif any(device["status"] == "ok" for device in devices):
         out.print("The layer works here.", style="bold green")
-        say("Next: pylayer run -- APP (or once: pylayer install --implicit), then pylayer stats")
+        if not is_quiet():
+            out.print("Next: pylayer run -- APP (or once: pylayer install --implicit), then pylayer stats")
     else:
         out.print("The layer starts here but has nothing to do: no device has pipelines to store.", style="yellow")
 

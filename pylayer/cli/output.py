@@ -209,25 +209,29 @@ LEAST_TEXT = 12
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = UNWRAPPED) -> list[str]:
-    """Returns the lines of a table, its headings first. Numbers are those columns whose heading begins with #. Texts
-    are cut if the table is wider than ``width``, the longest first."""
+    """Returns the headings and rows of a table as texts. Numbers are those columns whose heading begins with #. Texts
+    are cut if the table is wider than ``width``, the longest first. If the numbers do not fit, each row's are below its
+    first text."""
     from rich.cells import cell_len
 
     names = [heading.removeprefix("#") for heading in headings]
-    texts = [number for number, name in enumerate(names) if name == headings[number]]
+    is_text = [name == heading for name, heading in zip(names, headings, strict=True)]
     widths = [max(map(cell_len, column)) for column in zip(names, *rows, strict=True)]
-    while sum(widths) + 2 * len(widths) - 2 > width:
-        longest = max(texts, key=lambda number: (widths[number], number))
+    while (excess := sum(widths) + 2 * len(widths) - 2 - width) > 0:
+        longest = max((number for number, text in enumerate(is_text) if text), key=widths.__getitem__)
         if widths[longest] <= LEAST_TEXT:
             break
         widths[longest] -= 1
     lines = []
     for row in [names, *rows]:
-        cells = [shorten(cell, widths[number]) if number in texts else cell for number, cell in enumerate(row)]
-        spaces = [" " * (widths[number] - cell_len(cell)) for number, cell in enumerate(cells)]
-        pairs = zip(cells, spaces, strict=True)
-        joined = [cell + space if number in texts else space + cell for number, (cell, space) in enumerate(pairs)]
-        lines.append("  ".join(joined).rstrip())
+        cells = [shorten(cell, own) if text else cell for cell, own, text in zip(row, widths, is_text, strict=True)]
+        numbers = ", ".join(f"{name} {cell}" for name, cell in zip(names[1:], row[1:], strict=True))
+        below = textwrap.wrap(numbers, width - 2) if row is not names else []
+        spaced = [
+            cell + " " * (own - cell_len(cell)) if text else " " * (own - cell_len(cell)) + cell
+            for cell, own, text in zip(cells, widths, is_text, strict=True)
+        ]
+        lines.append("\n  ".join([cells[0], *below]) if excess > 0 else "  ".join(spaced).rstrip())
     return lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..common.identity import Identity
     from ..report.recorded import Run
     from ..store.store import Shelf
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 #: The least length of an identity's prefix. A shorter one is too likely to match another identity.
 LEAST_PREFIX = 4

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report import recorded, rows
-from ..report.remarks import lost
 from ..report.words import cell, moment
 from .output import (
     Failure,
@@ -62,7 +61,7 @@ def _remarks(row: Row) -> list[str]:
             f"pipelines; the longest took {human_time(row['longest_frame_ns'])}, the last late one was at "
             f"{moment(row['last_late_s'])}"
         )
-    if less := lost(row):
+    if less := rows.lost(row):
         texts.append(f"no time was saved: the program {less}")
     return texts + list(row["remarks"])
 

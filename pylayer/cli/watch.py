@@ -13,7 +13,6 @@ import click
 
 from ..report import late_frames, rows
 from ..report.recorded import Run
-from ..report.remarks import unknown
 from ..report.words import FRAME_NS, cell, local_time
 from ..store import runs
 from ..store.timeline import Follower
@@ -92,7 +91,7 @@ class Watch:
         followed.follow(run)
         row = rows.of_runs([run])
         own = {"pid": run.pid, "state": state, "last_late": followed.last_late}
-        return {**row, **own, "why_unknown": "".join(unknown(row))}
+        return {**row, **own, "why_unknown": "".join(rows.unknown(row))}
 
     def look(self) -> tuple[list[Row], list[Row]]:
         """Returns the runs to show, running ones first, the newest of them before the others; and the latest

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .remarks import lost
-from .rows import OUTCOMES
+from .rows import OUTCOMES, lost
 from .words import human_bytes, human_time, moment, plural
 
 if TYPE_CHECKING:
