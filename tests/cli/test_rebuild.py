@@ -23,7 +23,7 @@ from world import BUILD
 from pylayer.cli.replaying import Ended, Replayer
 from pylayer.common import file_kinds
 from pylayer.store import state
-from pylayer.store.reader import Reader
+from pylayer.store.reader import Reader, parts_of
 from pylayer.store.store import Store
 
 PROGRAM = Path(recorded.__file__)
@@ -113,9 +113,10 @@ def test_another_card(player: User) -> None:
 def test_same_bytes(player: User) -> None:
     """What is rebuilt for the driver that it was recorded on is what the program stored, byte for byte."""
 
-    def digests() -> set[bytes]:
-        found = Store(str(player.store)).shelves(lambda name: True, lambda number, name: None)
-        return {number for shelf in found for holding in shelf.holdings.values() for number in holding.cells}
+    def digests() -> set[int]:
+        paths = [path for path in player.store.glob("store/*/*") if path.suffix in file_kinds.FOLDED]
+        parts = (part for path in paths for part in parts_of(str(path), bytes.fromhex(path.parent.name), []))
+        return {number for part in parts for record in part.records for _, number in record.cells}
 
     before = digests()
     (identity,) = Store(str(player.store)).identities()
