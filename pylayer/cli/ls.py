@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
+COLUMNS = {
+    "program": "program",
+    "#pipelines": "pipelines",
+    "#files": "files",
+    "#last used": "last_used",
+    "#on disk": "bytes",
+}
 #: What files are counted as, in --json.
 KINDS = tuple(dict.fromkeys(kind.counted for kind in REMOVED))
 
@@ -77,13 +84,10 @@ def _last_used(row: Row) -> str:
 
 
 def _print_programs(out: Console, identity: Row) -> None:
-    cells = []
-    for row in identity["programs"]:
-        files = sum(row[kind] for kind in KINDS)
-        cells.append([row["program"], str(row["pipelines"]), str(files), _last_used(row), human_bytes(row["bytes"])])
-    if cells:
-        headings = ("program", "#pipelines", "#files", "#last used", "#on disk")
-        print_table(out, headings, cells, {"-": "no use is recorded"})
+    rows = identity["programs"]
+    shown = [row | {"files": sum(row[kind] for kind in KINDS), "last_used": _last_used(row)} for row in rows]
+    if shown:
+        print_table(out, COLUMNS, shown, {"-": "no use is recorded"})
     other, together = human_bytes(identity["other_bytes"]), human_bytes(identity["bytes"])
     print_indented(out, f"other files {other}, together {together}", "dim")
     if identity["fields"] is None:

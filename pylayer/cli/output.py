@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from ..report.words import cell
 from ..report.words import day as day
 from ..report.words import human_bytes as human_bytes
 from ..report.words import human_time as human_time
@@ -236,14 +237,15 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = U
 
 
 def print_table(
-    out: Console, headings: Sequence[str], rows: Sequence[Sequence[str]], marks: dict[str, str] | None = None
+    out: Console, columns: dict[str, str], rows: Sequence[dict[str, Any]], marks: dict[str, str] | None = None
 ) -> None:
-    """Prints a table, and below it what those ``marks`` mean that are in its cells."""
-    first, *others = table(headings, rows, out.width)
-    out.print(first, style="bold", soft_wrap=True)
-    if others:
-        out.print("\n".join(others), soft_wrap=True)
-    there = {cell for row in rows for cell in row}
+    """Prints a table of rows, and below it what those ``marks`` mean that are in its cells. ``columns``: the headings,
+    as ``table`` takes them, and the key of what is below. A row may have a ``style``."""
+    cells = [[cell(row, key) for key in columns.values()] for row in rows]
+    styles = ["bold", *(row.get("style", "") for row in rows)]
+    for line, style in zip(table(list(columns), cells, out.width), styles, strict=True):
+        out.print(line, style=style, soft_wrap=True)
+    there = {text for row in cells for text in row}
     said = [f"{mark} {meaning}" for mark, meaning in (marks or {}).items() if mark in there]
     if said and not _Shared.quiet:
         out.print("; ".join(said), style="dim", soft_wrap=True)

@@ -91,8 +91,8 @@ def _print_table(out: Console, title: str, found: view.Table, there: int = 0) ->
     columns, rows = found
     if rows:
         _print_title(out, title, len(rows), there)
-        cells = [[cell["text"] for cell in row] for row in rows[:MOST_ROWS]]
-        print_table(out, [column.lower() for column in columns], cells)
+        shown = [dict(zip(columns, (cell["text"] for cell in row), strict=True)) for row in rows[:MOST_ROWS]]
+        print_table(out, {column.lower(): column for column in columns}, shown)
 
 
 def _print_run(out: Console, run: Run, own: rows.Row, frame_ns: int) -> None:

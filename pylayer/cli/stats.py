@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report import recorded, rows
-from ..report.words import cell, moment
+from ..report.words import moment
 from .output import (
     Failure,
     WrongUse,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 #: The tables' headings, and the keys of their numbers in --json.
 COLUMNS = {
+    "program": "name",
     "#runs": "runs",
     "#created": "pipelines",
     "#hits": "hits",
@@ -41,6 +42,9 @@ COLUMNS = {
     "#saved": "saved_estimate_ns",
 }
 RUN_COLUMNS = {
+    "program": "program",
+    "run": "word",
+    "began": "began",
     "#pid": "pid",
     "#hits": "hits",
     "#compiled": "compiled",
@@ -73,8 +77,7 @@ def _print_identity(out: Console, group: list[Row]) -> None:
     out.print(f"{driver or 'unknown driver'}; identity {first['identity']}", style="dim")
     # Programs of one name, which name themselves differently to Vulkan, have their number in the store behind it.
     names = [row["program"] + f" {row['program_id']}" * (titles.count(row["program"]) > 1) for row in group]
-    cells = [[cell(row, key) for key in COLUMNS.values()] for row in group]
-    print_table(out, ["program", *COLUMNS], [[name, *own] for name, own in zip(names, cells, strict=True)])
+    print_table(out, COLUMNS, [row | {"name": name} for row, name in zip(group, names, strict=True)])
     for name, row in zip(names, group, strict=True):
         for remark in _remarks(row):
             print_indented(out, f"{name}: {remark}", "yellow")
@@ -102,13 +105,9 @@ def _processes(found: list[Run], name: str | None) -> list[Row]:
 
 
 def _print_processes(listed: list[Row]) -> None:
-    cells = []
-    for row in listed:
-        shown = row if row["frames"] else row | {"late_frames": "-", "longest_frame_ns": "-"}
-        began = moment(row["last_started_s"], short=True)
-        cells.append([row["program"], row["word"], began, *(cell(shown, key) for key in RUN_COLUMNS.values())])
-    marks = {"?": "unknown; pylayer report RUN says why", "-": "no frames"}
-    print_table(console(), ["program", "run", "began", *RUN_COLUMNS], cells, marks)
+    none = dict.fromkeys(("late_frames", "longest_frame_ns"), "-")
+    shown = [{**row, **({} if row["frames"] else none), "began": moment(row["last_started_s"], True)} for row in listed]
+    print_table(console(), RUN_COLUMNS, shown, {"?": "unknown; pylayer report RUN says why", "-": "no frames"})
 
 
 def _print_programs(root: str, found: list[Row], total: Row) -> None:

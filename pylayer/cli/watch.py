@@ -13,10 +13,10 @@ import click
 
 from ..report import late_frames, rows
 from ..report.recorded import Run
-from ..report.words import FRAME_NS, cell, local_time
+from ..report.words import FRAME_NS, local_time
 from ..store import runs
 from ..store.timeline import Follower
-from .output import EXIT_PROBLEM, console, human_time, is_terminal, print_json, print_table, table
+from .output import EXIT_PROBLEM, console, is_terminal, print_json, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from ..report.rows import Row
     from ..store.store import Event
 
-COLUMNS = {"#created": "pipelines", "#hits": "hits", "#compiled": "compiled", "#spent": "spent_ns"}
+COLUMNS = {
+    "program": "program",
+    "#pid": "pid",
+    "state": "state",
+    "#late": "late_frames",
+    "#created": "pipelines",
+    "#hits": "hits",
+    "#compiled": "compiled",
+    "#spent": "spent_ns",
+}
+COMPILES = {"compiled": "when", "#took": "duration_ns", "pipeline": "fingerprint", "what": "what", "program": "program"}
 MARKS = {"?": "unknown", "-": "presents no frames"}
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP"
 #: Seconds for which a program is shown after its last write, if it does not run any more.
@@ -106,15 +116,14 @@ class Watch:
 
 
 def _print_compiles(out: Console, latest: list[Row]) -> None:
-    cells = []
+    shown = []
     for one in latest:
         what = one["name"] or " ".join(text for text in (one["kind"], one["entry_point"]) if text)
-        when, took = local_time(one["time_s"], "%H:%M:%S"), human_time(one["duration_ns"])
-        cells.append([when, took, one["fingerprint"] or "unknown", what, one["program"]])
-    lines = table(("compiled", "#took", "pipeline", "what", "program"), cells, out.width)
-    out.print(f"\n{lines[0]}", style="bold", soft_wrap=True)
-    for line, one in zip(lines[1:], latest, strict=True):
-        out.print(line, style="bold yellow" if one["duration_ns"] > FRAME_NS else "", soft_wrap=True)
+        texts = {"when": local_time(one["time_s"], "%H:%M:%S"), "fingerprint": one["fingerprint"] or "unknown"}
+        style = "bold yellow" if one["duration_ns"] > FRAME_NS else ""
+        shown.append({**one, **texts, "what": what, "style": style})
+    out.print()
+    print_table(out, COMPILES, shown)
 
 
 def _print(out: Console, found: list[Row], latest: list[Row], name: str | None, hint: str = "") -> None:
@@ -123,12 +132,7 @@ def _print(out: Console, found: list[Row], latest: list[Row], name: str | None, 
         out.print(f"{NOTHING if name is None else f'{name} is not running under pylayer now'}{hint}", soft_wrap=True)
         return
     out.print(f"{sum(row['state'] == 'running' for row in found)} running{hint}", style="dim")
-    cells = []
-    for row in found:
-        late = cell(row, "late_frames") if row["frames"] else "-"
-        numbers = [cell(row, key) for key in COLUMNS.values()]
-        cells.append([row["program"], str(row["pid"]), row["state"], late, *numbers])
-    print_table(out, ["program", "#pid", "state", "#late", *COLUMNS], cells, MARKS)
+    print_table(out, COLUMNS, [row if row["frames"] else row | {"late_frames": "-"} for row in found], MARKS)
     for key, style in (("last_late", "yellow"), ("why_unknown", "dim")):
         for row in (row for row in found if row[key]):
             out.print(f"{row['program']}: {row[key]}", style=style)

@@ -91,4 +91,5 @@ def cell(values: dict[str, Any], key: str) -> str:
     value = values[key]
     if isinstance(value, str):
         return value
-    return "?" if value is None else human_time(value) if key.endswith("_ns") else str(value)
+    units = {"ns": human_time, "bytes": human_bytes}
+    return "?" if value is None else units.get(key.rpartition("_")[2], str)(value)
