@@ -191,9 +191,8 @@ def test_own_and_pulled_are_told_apart(builder: Builder, machine: Machine) -> No
     store.journal(GAME, cell(3), cell(4))
     store.journal(GAME, used([1]))
     for _ in range(2):
-        holding = holdings.survey(str(machine.root), IDENTITY.name, lambda number, name: None).holdings[
-            program_id(*GAME)
-        ]
+        shelf = holdings.survey(str(machine.root), IDENTITY.name, lambda number, name: None, lambda number: True)
+        holding = shelf.holdings[program_id(*GAME)]
         assert (holding.pipelines, len(holding.pulled)) == (4, 2)
         store.pack()
 
