@@ -179,13 +179,23 @@ class Plan(Value):
     tell_creations: bool = False
 
 
-class Kept(Value):
-    """What the layer needs to read a device's folder of the store by itself (PylayerKept)."""
+class Decision(Value):
+    """Everything that earlier runs decided about a program on a device, for the layer (PylayerDecision)."""
 
+    plan: Plan
+    key: bytes
     header: bytes
     reads_all: bool
     reason: str
     sentinel_outside: bool
+    off_by: int
+    undecided: bool
+    kinds_blocked: int
+    calls_off: bytes
+    blocked: list[int]
+    verdict_files: int
+    valid_from_s: int
+    valid_s: int
 
 
 class CacheData(Value):

@@ -24,12 +24,11 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 33
+#define PYLAYER_BOUNDARY_VERSION 34
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
-#define PYLAYER_PLAN_NAME_BYTES 48
 #define PYLAYER_REASON_BYTES 128
 #define PYLAYER_ENTRY_POINT_BYTES 32
 #define PYLAYER_OBJECT_NAME_BYTES 64
@@ -146,29 +145,18 @@ typedef struct PylayerPlan {
     uint8_t record_state;     /* send STATE messages, what pipelines are made of, in runs that record */
 } PylayerPlan;
 
-/* What the layer needs to read a device's folder of the store. Policy keeps it, with an answer to PLAN_DEVICE, for the next
- * process that asks the same. */
-typedef struct PylayerKept {
-    PylayerPlan plan;
-    uint8_t reads_all;        /* files of all programs, not only of this one */
-    uint8_t sentinel_outside; /* the sentinel's file goes to the runtime directory, because the store is read-only */
-    /* Of the sentinel's file, for the layer to fill in the process. Kept ones name no program and no time. */
-    uint8_t header[PYLAYER_FILE_HEADER_BYTES];
-    char reason[PYLAYER_REASON_BYTES]; /* why the device has this carrier, for the run's file */
-} PylayerKept;
-
 typedef struct PylayerDeviceCreated {
     uint8_t carrier;          /* PylayerCarrier in force */
     uint8_t cache_control;    /* enabled, by the application or by the layer */
     uint8_t feedback;         /* VkPipelineCreationFeedback can be asked for */
     uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
     uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
-    uint8_t reads_store;      /* the layer has read the device's folder, obeys its verdicts and watches for crashes */
+    uint8_t reads_store;      /* the layer has read the device's folder, obeys a decision and watches for crashes */
     uint8_t needs_nothing;    /* policy may see to the device later */
     uint8_t records_state;    /* STATE messages follow */
     uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
     uint64_t stored_cells;    /* with reads_store: how many there are */
-    uint8_t off_by;           /* the type of the verdict by which the layer is off (store/verdicts.h); 0: it is on */
+    uint8_t off_by;           /* the type of the verdict by which the layer is off; 0: it is on */
     char run_name[PYLAYER_RUN_NAME_BYTES]; /* the run that the layer has begun to record; empty: none */
 } PylayerDeviceCreated;
 
@@ -302,13 +290,10 @@ typedef struct PylayerMessage {
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
     /* PLAN_DEVICE: answer, not kept with the plan: with record_state, this run records. */
     uint8_t record_now;
-    /* PLAN_DEVICE: file names under which a plan may be kept. A name is a digest of all that the plan can depend
-     * on; an empty name means that no plan can be kept. The general name is for a plan that does not depend on the
-     * program. kept: the layer found a plan and the device uses it already, so nobody waits for an answer. */
+    /* PLAN_DEVICE: the layer found a decision, and the device uses its plan already, so nobody waits for an answer. */
     uint8_t kept;
-    char plan_name[PYLAYER_PLAN_NAME_BYTES];
-    char general_plan_name[PYLAYER_PLAN_NAME_BYTES];
-    int32_t verdict; /* ADMIT_CACHE: the answer, zeroed when sent */
+    uint8_t decision_key[PYLAYER_DIGEST_BYTES]; /* PLAN_DEVICE: of the decision to keep; zero: none can be kept */
+    int32_t verdict;                            /* ADMIT_CACHE: the answer, zeroed when sent */
 } PylayerMessage;
 
 /*
@@ -360,6 +345,35 @@ typedef struct PylayerMark {
     uint64_t ids[PYLAYER_MARK_IDS];
     uint64_t used; /* pipelines that the driver created with stored data, in earlier calls with this mark */
 } PylayerMark;
+
+/* As many pipelines, records and cache data can be blocked: verdicts.MAX_ENTRIES. */
+#define PYLAYER_BLOCKED 1024
+/* PYLAYER_MARK_END - PYLAYER_MARK_ADDED */
+#define PYLAYER_ADDED_CALLS 12
+
+/*
+ * Everything that earlier runs decided about a program on a device. Policy compiles it (pylayer/store/decisions.py) and
+ * keeps it for the next process that asks the same. The layer obeys it without the interpreter, while it is valid.
+ */
+typedef struct PylayerDecision {
+    uint8_t key[PYLAYER_DIGEST_BYTES]; /* PylayerMessage::decision_key */
+    PylayerPlan plan;
+    uint8_t reads_all;        /* files of all programs, not only of this one */
+    uint8_t sentinel_outside; /* the sentinel's file goes to the runtime directory, because the store is read-only */
+    uint8_t off_by;           /* type of the verdict by which the layer is off (store/verdicts.py); 0: it is on */
+    uint8_t undecided;        /* policy looks at the counters when the device ends: it may decide something else */
+    uint8_t kinds_blocked;    /* bit mask of PylayerPipelineKind: of pipelines without a fingerprint that are blocked */
+    uint8_t calls_off[PYLAYER_ADDED_CALLS]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
+    /* Of the sentinel's file, for the layer to fill in the process. Kept ones name no program and no time. */
+    uint8_t header[PYLAYER_FILE_HEADER_BYTES];
+    char reason[PYLAYER_REASON_BYTES]; /* why the device has this carrier, for the run's file */
+    uint64_t valid_from_s, valid_s;    /* seconds since 1970, and for how many it is valid */
+    uint64_t verdict_files;            /* of which files it was made: the sum of the XXH3-64 of their names */
+    uint64_t blocked_count;
+    /* Fingerprints of pipelines, and the first eight bytes of the digests of records and of the program's cache data,
+     * ascending. The driver gets none of this data, and nothing stored for these pipelines. */
+    uint64_t blocked[PYLAYER_BLOCKED];
+} PylayerDecision;
 
 /* Totals of one device since its creation. Times are nanoseconds of wall clock time, summed over threads. How each is
  * shown: pylayer/report/counters.py. */
@@ -436,11 +450,9 @@ typedef struct PylayerShim {
     /* Ends the ownership of a message. An unanswered request is answered with what its message holds. */
     void (*release)(PylayerMessage *message);
 
-    /* Reads the device's folder, as policy found it: what processes died over is in these verdicts (verdicts.ENTRY), which
-     * add to those in the folder. Makes the crash sentinel. Call it while the program waits in DEVICE_CREATED, or later for a
-     * device that keeps nothing. Fills in what is in force then. */
-    int32_t (*open_store)(uint64_t device, const PylayerKept *kept, const uint8_t *verdicts, uint64_t size,
-                          PylayerDeviceCreated *out);
+    /* Reads the device's folder, obeys the decision, and makes the crash sentinel. Call it while the program waits in
+     * DEVICE_CREATED, or later for a device that keeps nothing. Fills in what is in force then. */
+    int32_t (*open_store)(uint64_t device, const PylayerDecision *decision, PylayerDeviceCreated *out);
     /* Copies the digests of what the application read of its binaries. Returns how many it took. */
     int64_t (*load_attested)(uint64_t device, const PylayerAttested *attested, uint64_t count);
     /* From now on the device creates everything as if the layer were not there. */

@@ -50,7 +50,7 @@ KINDS = {
 OTHERS = {
     "history": "recorded runs and timelines",
     "recordings": "recordings for pylayer rebuild",
-    "leftovers": "kept plans and compiled policy files",
+    "leftovers": "decisions and compiled policy files",
     "damaged": "damaged files in quarantine",
 }
 

@@ -13,9 +13,9 @@ from ..values import (
     Attested,
     CacheData,
     Cell,
+    Decision,
     DeviceFacts,
     DeviceState,
-    Kept,
     Plan,
     Program,
     Recorded,
@@ -105,15 +105,13 @@ class Message:
 
     @property
     def kept(self) -> bool:
-        """PLAN_DEVICE: the layer found a kept plan, so nobody waits for an answer."""
+        """PLAN_DEVICE: the layer found a decision, so nobody waits for an answer."""
         return bool(self._c.kept)
 
-    def plan_to_keep(self, for_all_programs: bool, kept: Kept) -> tuple[str, bytes] | None:
-        """Returns the file name and bytes of what is kept of an answered PLAN_DEVICE. None if it cannot be kept."""
-        name = _text(self._c.general_plan_name if for_all_programs else self._c.plan_name)
-        c = _kept(kept)
-        c.plan = self._c.plan
-        return (name, bytes(ffi.buffer(c))) if name else None
+    @property
+    def decision_key(self) -> bytes:
+        """PLAN_DEVICE: the key of the decision to keep; zeros if none can be kept."""
+        return bytes(ffi.buffer(self._c.decision_key))
 
     def damaged_file(self) -> str:
         """Returns the name of the file that STORE_DAMAGED is about."""
@@ -184,20 +182,27 @@ def is_open() -> bool:
     return bool(_shim.is_open())
 
 
-def _kept(kept: Kept) -> Any:
-    c = ffi.new("PylayerKept *")
-    c.reads_all, c.sentinel_outside, c.header = kept.reads_all, kept.sentinel_outside, kept.header
-    c.reason = kept.reason.encode()[: lib.PYLAYER_REASON_BYTES - 1]
-    return c
+def _decision(decision: Decision) -> Any:
+    values = decision.as_dict()
+    reason = decision.reason.encode()[: lib.PYLAYER_REASON_BYTES - 1]
+    count = len(decision.blocked)
+    return ffi.new(
+        "PylayerDecision *", {**values, "plan": decision.plan.as_dict(), "reason": reason, "blocked_count": count}
+    )
 
 
-def open_store(device: int, kept: Kept, verdicts: bytes) -> DeviceState | None:
-    """int32_t open_store(uint64_t, const PylayerKept *, const uint8_t *verdicts, uint64_t size, PylayerDeviceCreated
-    *): the layer reads the device's folder and obeys these verdicts. Returns what is in force then; None if the store
-    is open already or the device is gone."""
+def packed(decision: Decision) -> bytes:
+    """Returns a PylayerDecision as it is kept, without the unused end of what is blocked."""
+    c = _decision(decision)
+    return bytes(ffi.buffer(c, ffi.offsetof("PylayerDecision", "blocked") + 8 * len(decision.blocked)))
+
+
+def open_store(device: int, decision: Decision) -> DeviceState | None:
+    """int32_t open_store(uint64_t, const PylayerDecision *, PylayerDeviceCreated *): the layer reads the device's
+    folder and obeys the decision. Returns what is in force then; None if the store is open already or the device is
+    gone."""
     out = ffi.new("PylayerDeviceCreated *")
-    opened = _shim.open_store(device, _kept(kept), ffi.from_buffer("uint8_t[]", verdicts), len(verdicts), out)
-    return _plain(DeviceState, out) if opened == 0 else None
+    return _plain(DeviceState, out) if _shim.open_store(device, _decision(decision), out) == 0 else None
 
 
 def load_attested(device: int, attested: Sequence[Attested]) -> int:

@@ -40,6 +40,8 @@ class Device:
         self.state: DeviceState | None = None
         #: Why the device has this carrier, in words.
         self.reason = ""
+        #: What is kept for later processes is missing, or may say what no longer holds.
+        self.is_stale = False
 
     def log(self, level: int, text: str, **fields: str | int) -> None:
         """Writes one line to the log."""

@@ -170,8 +170,11 @@ class Host:
         session.policy = self.policy_facts
         carrier, reason = choose_carrier(wanted, facts)
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
-        if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
-            self._keep_plan(message, session)  # also if it is late: the next run need not wait
+        session.plan = plan
+        if plan.may_be_kept and self._plans_may_be_kept:
+            session.decision_key = message.decision_key
+        session.is_stale = not message.kept
+        session.keep_decision()  # also if the plan is late: the next run need not wait
         if not in_time:
             session.found.check_folder()  # so that the next run opens the store by itself
             return
@@ -219,17 +222,6 @@ class Host:
         except OSError as error:
             boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
 
-    def _keep_plan(self, message: boundary.Message, session: DeviceSession) -> None:
-        from ..store import plans
-
-        # Only rules make settings depend on the program.
-        kept = message.plan_to_keep(not self.document.get("rules"), session.kept())
-        if kept is not None and self.root:
-            try:
-                plans.keep(self.root, *kept)
-            except OSError as error:
-                boundary.log(LOG_DEBUG, f"the plan cannot be kept: {error.strerror or error}")
-
     def device_created(self, message: boundary.Message) -> None:
         """DEVICE_CREATED: has the layer read the store if it has not, and takes the carrier in force. The program may
         wait for that."""
@@ -244,6 +236,7 @@ class Host:
             session.reason = f"{feature} could not be enabled"
         self._guard(session.open_store)
         message.answer()
+        self._guard(session.keep_decision)
         if session.run_log is not None:
             if session.state.run_name:
                 session.run_log.name = session.state.run_name

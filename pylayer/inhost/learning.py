@@ -55,7 +55,8 @@ class Learning:
         self._known: Verdicts | None = None
         #: When ``known`` was about to be read: a death of this run says nothing new about what is decided later.
         self.looked_ns: int | None = None
-        self._calls: Verdicts | None = None
+        #: What is decided for all programs. None until ``known`` is read.
+        self.everyones: Verdicts | None = None
         #: Decisions that are not stored yet.
         self._new: list[Verdict] = []
         #: Numbers of records that were set aside when this run began and that the driver made anew.
@@ -73,7 +74,7 @@ class Learning:
         if self._known is None:
             self.looked_ns = time.time_ns()
             changing = policy.changing_variable()
-            self._known, self._calls = Verdicts(changing=changing), Verdicts(changing=changing)
+            self._known, self.everyones = Verdicts(changing=changing), Verdicts(changing=changing)
             folder, program = self._device.folder, self._device.program_id
             if folder is not None:
                 findings = deaths.review(folder, self._device.read_only, changing)
@@ -81,17 +82,11 @@ class Learning:
                     self._tell(finding.new, finding.application or "a program")
                     # It knows what it has just decided itself.
                     self.looked_ns = max([self.looked_ns, *(one.decided_ns + 1 for one in finding.new)])
-                self._known, self._calls = (
+                self._known, self.everyones = (
                     findings[each].known if each in findings else verdict_files.read(folder, each, changing)
                     for each in (program, verdict_files.EVERY_PROGRAM)
                 )
         return self._known
-
-    def in_force(self) -> bytes:
-        """Returns the entries of all verdicts in force on the program and on every program, for the layer."""
-        known = self.known
-        assert self._calls is not None
-        return b"".join([one.pack() for each in (known, self._calls) for one in each.in_force(*policy.TABLE)])
 
     def count(self, type: int) -> int:
         """Returns how many verdicts of a type are in force, as far as this run has looked."""
@@ -133,6 +128,7 @@ class Learning:
             return
         try:
             verdict_files.write(folder, self._device.program_id, self._device.program.name, new)
+            self._device.is_stale = True
         except OSError:
             pass  # later runs learn it again
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..store import chunk, sentinel
-from ..store.verdicts import PIPELINE, RECORD, TABLE
-from ..values import CARRIER_NAMES, LOG_INFO, LOG_WARN, Kept
+from ..store import chunk, decisions, sentinel, verdict_files
+from ..store.verdicts import PIPELINE, RECORD, TABLE, Verdicts
+from ..values import CARRIER_NAMES, LOG_DEBUG, LOG_INFO, LOG_WARN, Decision
 from .application_binaries import ApplicationBinaries
 from .application_caches import ApplicationCaches
 from .device import Device
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..store.reader import Record
-    from ..values import DeviceFacts, Program
+    from ..values import DeviceFacts, Plan, Program
 
 #: Counters that are logged as soon as they are not zero, with the text of the line.
 WARNINGS = {
@@ -48,6 +48,9 @@ class DeviceSession(Device):
         state_mib: int = 256,
     ) -> None:
         super().__init__(commands, serial, program, facts, root, settings)
+        self.plan: Plan | None = None
+        #: The key of the decision for later processes; zeros if none can be kept.
+        self.decision_key = bytes(16)
         #: What the statistics say about the user's policy class, which is updated in place.
         self.policy: dict[str, Any] = {}
         self._reads_all = share == "all"
@@ -68,25 +71,47 @@ class DeviceSession(Device):
 
     # ---- the layer reads the store -----------------------------------------------------------------
 
-    def kept(self, began_ns: int = 0) -> Kept:
-        """Returns what the layer needs to read the store: in this run, which looked for deaths at ``began_ns``, or in
-        later runs of any program."""
-        header = sentinel.header_template(self.identity, self.program_id if began_ns else 0, began_ns)
-        return Kept(header, self._reads_all, self.reason, self.read_only)
+    def _decide(self, own: Verdicts, everyones: Verdicts, began_ns: int = 0) -> Decision:
+        """Returns what the layer has to obey in this run, which looked for deaths at ``began_ns``, or in later runs."""
+        assert self.plan is not None
+        found = decisions.compiled(own, everyones, self.carrier_planned)
+        return Decision(
+            plan=self.plan,
+            key=self.decision_key,
+            header=sentinel.header_template(self.identity, self.program_id if began_ns else 0, began_ns),
+            reads_all=self._reads_all,
+            reason=TABLE[found["off_by"]].effect if found["off_by"] else self.reason,
+            sentinel_outside=self.read_only,
+            **found,
+        )
+
+    def keep_decision(self) -> None:
+        """Compiles what is decided about the program for later processes, if what is kept may say something else."""
+        if not self.is_stale or self.folder is None or not any(self.decision_key):
+            return
+        self.is_stale = False
+        own, everyones = (
+            verdict_files.read(self.folder, each) for each in (self.program_id, verdict_files.EVERY_PROGRAM)
+        )
+        try:
+            decision = self.commands.packed(self._decide(own, everyones))
+            decisions.keep(self.folder.root, self.decision_key, decision)
+        except OSError as error:
+            self.log(LOG_DEBUG, f"the decision cannot be kept: {error.strerror or error}")
 
     def open_store(self) -> None:
         """Decides what follows from processes that died, and has the layer read the store. Call it when the device
-        exists. Does nothing if the layer has read it already, or is off, or the driver only gets data of this run."""
+        exists. Does nothing if the layer has read it already, or the driver only gets data of this run."""
         assert self.state is not None
         self._note_off(self.state.off_by)
         if self.folder is not None and (self.keeps or self.checks_data) and not self.state.reads_store:
-            verdicts = self.learning.in_force()
+            own, everyones = self.learning.known, self.learning.everyones
+            assert everyones is not None
             self.found.check_folder()
-            began_ns = self.learning.looked_ns or 0
-            self.state = self.commands.open_store(self.serial, self.kept(began_ns), verdicts) or self.state
+            decision = self._decide(own, everyones, self.learning.looked_ns or 0)
+            self.state = self.commands.open_store(self.serial, decision) or self.state
             self._note_off(self.state.off_by)
-            if self.state.off_by and self.checks_data:  # now that nothing is kept, only watch over the program's data
-                self.commands.open_store(self.serial, self.kept(began_ns), verdicts)
+            self.is_stale = True
         if self.state.reads_store and self.keeps:
             self.log(
                 LOG_INFO,
@@ -227,6 +252,7 @@ class DeviceSession(Device):
         """Closes the files that this device wrote, and waits a moment for fsync where the fsync policy wants it."""
         self.learning.store()
         self.learning.tell_ends()
+        self.keep_decision()
         self.writer.close()
         self.caches.close()
         self.recording.close()

@@ -12,7 +12,7 @@ import time
 from ..common import compiled, file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import SCRATCH, names_in, remove_left_temporaries, remove_tree
-from . import binary_history, bounds, ended, fold, plans, quarantine, runs, state, timeline
+from . import binary_history, bounds, decisions, ended, fold, quarantine, runs, state, timeline
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -155,7 +155,7 @@ def prune(root: str) -> None:
     """Deletes what is beyond the limits of each kind of file beside the pipelines, and what ended processes left."""
     runs.prune(root)
     timeline.prune(root)
-    plans.prune(root)
+    decisions.prune(root)
     compiled.prune(root)
     _prune_fleets(root)
     remove_left_temporaries(root, SCRATCH)  # whose directory may hold files of others

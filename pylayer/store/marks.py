@@ -23,6 +23,10 @@ ADDED = {
 }
 
 
+#: Calls that are useless without another one. The layer asks whether that one is off.
+TOGETHER = {8: 7, 9: 7, 14: 13}
+
+
 class Mark(Value):
     """One call to the driver that never returned. ``ids`` are those of PylayerMark. ``call`` may be one of ADDED."""
 

@@ -123,8 +123,8 @@ class Removal:
 
 
 def leftovers(root: str) -> list[str]:
-    """Returns the paths of what belongs to no program: kept plans and compiled policy files, which are made again when
-    they are needed."""
+    """Returns the paths of what policy made for the layer: decisions and compiled policy files, which are made again
+    when they are needed."""
     found = []
     for place, kind in (("plans", file_kinds.PLAN), ("policy", file_kinds.FLAT)):
         directory = os.path.join(root, place)

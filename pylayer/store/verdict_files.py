@@ -4,10 +4,14 @@
 
 No process changes another's file. A writer combines all files of the program into a new one and deletes those. For each
 key the newest decision is in force, so it does not matter if two do that at once. Program 0 has what concerns every
-program. shim/layer/store/verdicts.c reads the files, too.
+program. The layer reads only the names: a new one makes what was compiled of the others invalid (``decisions``).
 """
 
 from __future__ import annotations
+
+import os
+
+import xxhash
 
 from ..common import file_kinds
 from ..common.files import remove
@@ -37,23 +41,18 @@ def paths_of(folder: Folder, program: int | None) -> list[str]:
     return found[-MAX_FILES:] if program is not None else found
 
 
-def _read_file(path: str, folder: Folder) -> tuple[str, list[Verdict], bool] | None:
-    """Returns the application's name, the entries, and whether this version knows all of them. None if the file is a
-    newer version's or cannot be read now. A damaged file has no entries. Raises FileNotFoundError."""
-    try:
-        reader = Reader(path)
-        header, outcome = reader.header(folder.identity.digest)
-        if header is None or header.kind != format.VERDICT_FILE or reader.size > MAX_BYTES:
-            return None if outcome in ("foreign-version", "foreign-identity") else ("", [], True)
-        entries = []
-        for part in reader.content(header, []):
-            for record in part.records:
-                if record.magic == format.VERDICTS and record.size % ENTRY.size == 0:
-                    entries += [Verdict(*fields) for fields in ENTRY.iter_unpack(part.data_of(record))]
-    except FileNotFoundError:
-        raise
-    except OSError:
-        return None
+def _read_file(path: str, folder: Folder) -> tuple[str, list[Verdict], bool]:
+    """Returns the application's name, the entries, and whether this version knows all of them. A damaged file, and one
+    of a newer version, has no entries. Raises OSError."""
+    reader = Reader(path)
+    header, outcome = reader.header(folder.identity.digest)
+    if header is None or header.kind != format.VERDICT_FILE or reader.size > MAX_BYTES:
+        return "", [], outcome not in ("foreign-version", "foreign-identity")
+    entries = []
+    for part in reader.content(header, []):
+        for record in part.records:
+            if record.magic == format.VERDICTS and record.size % ENTRY.size == 0:
+                entries += [Verdict(*fields) for fields in ENTRY.iter_unpack(part.data_of(record))]
     known = [one for one in entries if one.type in TABLE]
     return header.application, known, len(known) == len(entries)
 
@@ -61,18 +60,18 @@ def _read_file(path: str, folder: Folder) -> tuple[str, list[Verdict], bool] | N
 def _read_files(folder: Folder, program: int | None) -> Iterator[tuple[str, tuple[str, list[Verdict], bool]]]:
     """Yields the paths of a program, or with None of all programs, and what ``_read_file`` returns. If another process
     combines files while they are read, neither the old ones nor the new one may be found, and the next listing has the
-    new one."""
+    new one. What cannot be read now is left out."""
     seen: set[str] = set()
     for _ in range(MAX_LISTINGS):
         gone = False
         for path in paths_of(folder, program):
             try:
                 content = _read_file(path, folder) if path not in seen else None
-            except FileNotFoundError:
-                gone = True
+            except OSError as error:
+                gone |= isinstance(error, FileNotFoundError)
                 continue
-            seen.add(path)
             if content is not None:
+                seen.add(path)
                 yield path, content
         if not gone:
             return
@@ -81,7 +80,8 @@ def _read_files(folder: Folder, program: int | None) -> Iterator[tuple[str, tupl
 def read(folder: Folder, program: int, changing: str = "") -> Verdicts:
     """Returns what is decided for one program, or for ``EVERY_PROGRAM``."""
     found = Verdicts(changing=changing)
-    for _, content in _read_files(folder, program):
+    for path, content in _read_files(folder, program):
+        found.files += xxhash.xxh3_64_intdigest(os.path.basename(path).encode())
         for verdict in content[1]:
             found.add(verdict)
     return found

@@ -9,7 +9,7 @@ a death, and it is used again as soon as the driver has made the same data anew.
 stays aside until the verdict ends.
 
 Nothing here touches the disk: ``verdict_files`` does. ``verdict_words`` says what people read.
-shim/layer/store/verdicts.c reads the same entries.
+``decisions`` compiles them for the layer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-#: Types of verdicts. shim/policy/store_numbers.py gives them to C.
+#: Types of verdicts.
 STUB, RECORD, PIPELINE, KIND, APPLICATION = range(2, 7)
 ADDED_CALL, LAYER_OFF = 8, 9
 
@@ -232,6 +232,10 @@ class Verdicts:
     def __init__(self, now_ns: int | None = None, changing: str = "") -> None:
         self.entries: dict[Key, Verdict] = {}
         self.changing = changing
+        #: Which files were read: the sum of the XXH3-64 of their names.
+        self.files = 0
+        #: The clock that made an entry was wrong, or is now.
+        self.doubted = False
         self._now_ns = now_ns
 
     @property
@@ -247,7 +251,9 @@ class Verdicts:
     def add(self, verdict: Verdict) -> None:
         """Adds a decision, unless a newer one is known or the clock that made it was wrong."""
         known = self.entries.get(verdict.key)
-        if verdict.is_believable(self.now_s) and (known is None or known.decided_ns < verdict.decided_ns):
+        if not verdict.is_believable(self.now_s):
+            self.doubted = True
+        elif known is None or known.decided_ns < verdict.decided_ns:
             self.entries[verdict.key] = verdict
 
     # ---- questions -------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def build_id(root: Path = Path()) -> str:
 
 
 def build_header() -> str:
-    """What shim/layer/policy/kept_plans.c includes."""
+    """What shim/layer/policy/decisions.c includes."""
     return f'/* Written by shim/policy/layer_tables.py. */\n#define PYLAYER_BUILD_ID "{build_id()}"\n'
 
 

@@ -16,9 +16,6 @@ SHARED = (
     ("store/format", "STORE", "VERSION ALIGNMENT MAX_JOURNAL_BYTES MAX_RECORD_BYTES CHANGED_DRIVER CHUNK_CELLS"),
     ("store/recency", "STORE", "RECENT_SECONDS"),
     ("store/cache_history", "ATTESTATION", "INCOMPLETE PASSED"),
-    ("store/verdict_files", "VERDICT_FILE", "MAX_BYTES"),
-    ("store/verdicts", "VERDICT", "STUB RECORD PIPELINE KIND APPLICATION ADDED_CALL LAYER_OFF"),
-    ("store/verdicts", "VERDICT", "DECIDED CLOCK_SECONDS LONGEST_SECONDS"),
 )
 
 

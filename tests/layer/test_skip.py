@@ -198,18 +198,6 @@ def test_policy_file_with_an_error(world: World) -> None:
         assert not run_as(world, "program").skipped
 
 
-def test_kept_plan_is_not_taken_undecided(world: World) -> None:
-    """If the compiled copy is missing and a kept plan for all programs exists, the user's rule still applies."""
-    policy_file(world, "skip: [{executable: mine}]\n")
-    compile_policy(world)
-    for _ in range(20):
-        if not list(world.store.glob("plans/*")):
-            run_as(world, "program")
-    assert list(world.store.glob("plans/*"))
-    shutil.rmtree(world.store / "policy")
-    assert run_as(world, "mine").skipped
-
-
 def damage(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"mine", b"nobo"))
 

@@ -100,8 +100,8 @@ def test_file_of_the_store(world: World, fault: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["directory", "file"])
-def test_kept_plan(world: World, what: str) -> None:
-    """A kept plan that others could have written is not used: policy is asked again."""
+def test_decision(world: World, what: str) -> None:
+    """A decision that others could have written is not used: policy is asked again."""
     config = world.policy("settings: {carrier: 'off'}\n")
     world.demo("--count", 4, **config)
     (plan,) = world.store.glob("plans/*.plan")

@@ -7,15 +7,19 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
+from pylayer._policy import ffi
 from scripted_driver import ScriptedDriver
 from world import BUILD, World
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from pylayer.store import deaths, format
-from pylayer.store.verdicts import DAY, ENTRY
+from pylayer.store import deaths, format, verdict_files
+from pylayer.store.marks import PROBE
+from pylayer.store.verdicts import ADDED_CALL, DAY, DECIDED, ENTRY, Verdict
+from pylayer.values import KIND_NAMES
 
 COUNT = 8
 
@@ -105,7 +109,13 @@ def test_clock_that_was_wrong(scripted: ScriptedDriver, seconds: int) -> None:
 
 
 def age(world: World, seconds: int) -> None:
-    """Makes all verdicts so much older."""
+    """Makes all verdicts, and the decisions that were made of them, so much older."""
+    for path in world.store.glob("plans/*.plan"):
+        decision = bytearray(path.read_bytes()[16:])
+        at = ffi.offsetof("PylayerDecision", "valid_from_s")
+        made = struct.unpack_from("=Q", decision, at)[0]
+        struct.pack_into("=Q", decision, at, made and made - seconds)
+        path.write_bytes(xxh3_128_digest(bytes(decision)) + decision)
     for path in verdicts(world):
         data = bytearray(path.read_bytes())
         salt = struct.unpack_from("<Q", data, 240)[0]
@@ -192,6 +202,30 @@ def test_too_many_deaths_cost_nothing_more(scripted: ScriptedDriver) -> None:
     age(world, 8 * DAY)
     scripted.demo("--count", 24)
     assert world.last()["hits"] >= 21
+
+
+@pytest.mark.parametrize("whose", ["its own", "all programs'"])
+def test_verdict_of_another_process(scripted: ScriptedDriver, whose: str) -> None:
+    """A verdict that another process writes, or that somebody ends, holds from the next run on, and the layer obeys it
+    alone from the run after that on."""
+    world = scripted.world
+    for _ in range(3):
+        scripted.demo("--count", COUNT)
+    hits(world)
+    program = int(world.stored_files()[0].name[:16], 16) if whose == "its own" else verdict_files.EVERY_PROGRAM
+    now = time.time_ns()
+    about = {"runs": 1, "flags": DECIDED, "decided_ns": now, "until_s": now // 10**9 + DAY, "found_ns": now}
+    new = [Verdict(type=ADDED_CALL, kind=kind, subject=PROBE, **about) for kind in range(len(KIND_NAMES))]
+    verdict_files.write(world.folder(), program, "pipelines", new)
+    decisions = []
+    for _ in range(3):
+        scripted.demo("--count", COUNT)
+        assert (world.last()["hits"], world.last()["compiled"]) == (0, 0)
+        decisions.append([path.stat().st_ino for path in world.store.glob("plans/*.plan")])
+    assert decisions[0] == decisions[1] == decisions[2]
+    world.pylayer("rm", "--all", "--blocks", "--yes")
+    scripted.demo("--count", COUNT)
+    hits(world)
 
 
 def test_merge_that_did_nothing(scripted: ScriptedDriver) -> None:

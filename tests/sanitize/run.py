@@ -37,7 +37,7 @@ EXCLUDED = {
     "test_read_only.py::test_file_system_that_is_read_only": "likewise",
     "test_sentinel.py::test_death_that_was_not_known_of": "likewise",
     "test_driver_crashes.py::test_verdict_in_a_file_that_is_replaced": "likewise",
-    "test_kept_plans.py::test_policy_file_that_fails_for_a_moment": "likewise",
+    "test_decisions.py::test_policy_file_that_fails_for_a_moment": "likewise",
     "test_live_runs.py::test_sentinel_without_a_run": "likewise",
     "test_reading.py::test_one_file_that_cannot_be_opened": "likewise",
     "test_cache_history.py::test_history_with_a_gap[with_a_store_that_is_full]": "likewise",

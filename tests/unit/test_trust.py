@@ -18,7 +18,7 @@ from unit.folders import IDENTITY, put_attestation
 from pylayer.common import compiled, file_kinds, files, paths, user_policy
 from pylayer.common.file_kinds import FileName
 from pylayer.common.files import read_small
-from pylayer.store import format, plans, quarantine, runs, sentinel
+from pylayer.store import decisions, format, quarantine, runs, sentinel
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 
@@ -147,7 +147,7 @@ def make_folder(root: str) -> None:
 MAKERS: list[Callable[[str], object]] = [
     make_folder,
     lambda root: runs.RunFile(root).write({"a": 1}),
-    lambda root: plans.keep(root, "x.plan", b"plan"),
+    lambda root: decisions.keep(root, bytes(16), b"decision"),
     lambda root: compiled.write_copy(compiled.copy_path(root, None, b"text"), {"share": "all"}),
 ]
 

@@ -1,5 +1,5 @@
 """The mark of a process that died: the fewest records that explain the death are set aside, for its program alone, and
-are later used again. The files of verdicts."""
+are later used again. The files of verdicts, and what is compiled of them for the layer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,26 @@ import xxhash
 from pylayer.common import file_kinds, owner
 from pylayer.common.files import unique_name
 from pylayer.common.identity import program_id
-from pylayer.store import deaths, format, marks, sentinel, verdict_files, verdicts
+from pylayer.store import deaths, decisions, format, marks, sentinel, verdict_files, verdicts
 from pylayer.store.folder import Folder
-from pylayer.store.verdicts import DAY, DECIDED, PIPELINE, Verdict, Verdicts
+from pylayer.store.verdicts import (
+    ADDED_CALL,
+    APPLICATION,
+    DAY,
+    DECIDED,
+    LAYER_OFF,
+    PIPELINE,
+    RECORD,
+    STUB,
+    Verdict,
+    Verdicts,
+)
+from pylayer.values import CARRIER_BINARIES, CARRIER_CELLS, CARRIER_OBSERVE
 
 #: The program of the sessions here.
 PROGRAM = program_id("stutter", "Stutter")
 ROOM = struct.Struct("<IHHQ13QQ")
+NOW = int(time.time())
 #: A pid that belongs to no process.
 GONE = (1 << 22) + 7
 
@@ -76,6 +89,8 @@ def test_layout_is_the_layers() -> None:
         "PYLAYER_RUN_OFFSET": sentinel.RUN_OFFSET,
         "PYLAYER_LIVE_BYTES": sentinel.BYTES,
         "PYLAYER_MARK_COUNT": (sentinel.RUN_OFFSET - sentinel.OFFSET) // sentinel.MARK.size,
+        "PYLAYER_ADDED_CALLS": max(sentinel.ADDED) - min(sentinel.ADDED) + 1,
+        "PYLAYER_BLOCKED": verdicts.MAX_ENTRIES,
     }.items():
         assert f"#define {name} {value}" in text
     for name, value in {"RECORDS": 2, "APPLICATION": 3, "MERGE": 4, "PIPELINES": 5, "COMPILE": 6}.items():
@@ -163,14 +178,6 @@ def verdict(subject: int = 11, type: int = PIPELINE, **changes: int) -> Verdict:
     return Verdict(type=type, subject=subject, **{**values, **changes})
 
 
-def test_layer_knows_the_same() -> None:
-    """shim/layer/store/verdicts.c knows in which words the layer is off. No verdict lasts longer than it believes."""
-    source = Path(__file__).parents[2].joinpath("shim", "layer", "store", "verdicts.c").read_text()
-    assert max(max(row.seconds, row.again) for row in verdicts.TABLE.values()) == verdicts.LONGEST_SECONDS
-    for type in verdicts.OFF:
-        assert re.sub(r'"\s+"', "", source).count(verdicts.TABLE[type].effect) == 1
-
-
 def test_files_become_one(folder: Folder) -> None:
     """A writer combines all files of the program. The newest decision counts, whoever wrote it."""
     for subject in (11, 12):
@@ -252,6 +259,57 @@ def test_entries_are_bounded(folder: Folder) -> None:
     assert fingerprints(verdict_files.read(folder, PROGRAM)) == list(range(5, verdicts.MAX_ENTRIES + 5))
     (path,) = map(Path, folder.files(None, (file_kinds.VERDICT,)))
     assert path.stat().st_size < verdict_files.MAX_BYTES
+
+
+# ---- decisions -----------------------------------------------------------------------------------
+
+HOUR = 3600
+
+
+@pytest.mark.parametrize(
+    ("entry", "carrier", "expected"),
+    [
+        (None, CARRIER_CELLS, {"valid_from_s": 0, "valid_s": decisions.FOREVER_SECONDS, "verdict_files": 0}),
+        ({"subject": 11}, CARRIER_CELLS, {"blocked": [11], "valid_s": DAY + HOUR, "undecided": False}),
+        ({"type": RECORD, "subject": 11, "flags": 0}, CARRIER_CELLS, {"blocked": [], "valid_s": DAY + HOUR}),
+        ({"type": APPLICATION, "subject": 11}, CARRIER_OBSERVE, {"blocked": [11]}),
+        ({"type": STUB, "subject": 0}, CARRIER_CELLS, {"off_by": STUB, "undecided": False}),
+        ({"type": STUB, "subject": 0}, CARRIER_BINARIES, {"off_by": 0}),
+        ({"type": STUB, "subject": 0, "flags": 0}, CARRIER_CELLS, {"off_by": 0, "undecided": True}),
+        ({"type": LAYER_OFF, "subject": 0}, CARRIER_BINARIES, {"off_by": LAYER_OFF}),
+        ({"type": LAYER_OFF, "subject": 0}, CARRIER_OBSERVE, {"off_by": 0}),
+        ({"type": ADDED_CALL, "subject": 9, "kind": 3}, CARRIER_CELLS, {"calls_off": b"\x08" + bytes(11)}),
+        ({"type": ADDED_CALL, "subject": 11, "kind": 200}, CARRIER_CELLS, {"calls_off": bytes(12)}),
+        ({"subject": 11, "decided_ns": (NOW + DAY) * 10**9}, CARRIER_CELLS, {"blocked": [], "valid_s": 0}),
+    ],
+)
+def test_what_is_compiled(folder: Folder, entry: dict[str, int] | None, carrier: int, expected: dict[str, Any]) -> None:
+    """What is in force, until the first of it ends. What a wrong clock decided is not compiled, and may be right later,
+    so the decision is not valid."""
+    if entry is not None:
+        packed = format.record_parts(format.VERDICTS, verdict(**{"until_s": NOW + DAY, **entry}).pack())
+        folder.write_file(file_kinds.VERDICT, PROGRAM, "a game", packed)
+    every = Verdicts(NOW * 10**9)
+    known = verdict_files.read(folder, PROGRAM)
+    known._now_ns = NOW * 10**9
+    found = decisions.compiled(known, every, carrier)
+    assert {key: found[key] for key in expected} == expected
+    names = [Path(path).name for path in folder.files(None, (file_kinds.VERDICT,))]
+    assert found["verdict_files"] == sum(xxhash.xxh3_64_intdigest(name.encode()) for name in names)
+
+
+def test_decision_of_files_that_cannot_be_read(folder: Folder) -> None:
+    """A decision that was made without a file, because it could not be read, is not valid as long as the file is there.
+    One that was made without a newer version's file is."""
+    verdict_files.write(folder, PROGRAM, "a game", [verdict(11)])
+    (path,) = map(Path, folder.files(None, (file_kinds.VERDICT,)))
+    whole = path.read_bytes()
+    path.unlink()
+    path.mkdir()
+    assert verdict_files.read(folder, PROGRAM).files == 0
+    path.rmdir()
+    path.write_bytes(whole[:8] + b"\xff" + whole[9:])
+    assert verdict_files.read(folder, PROGRAM).files == xxhash.xxh3_64_intdigest(path.name.encode())
 
 
 def test_application_data(folder: Folder) -> None:

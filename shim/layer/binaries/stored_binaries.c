@@ -16,8 +16,7 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     Binaries *binaries = taking->binaries;
     PylayerCounters *totals = &counters_of(binaries->run)->totals;
     taking->bytes += record_space(record->size);
-    if (!record_is(record, "BINR") || suspects_find_record(binaries->crash, record->digest) ||
-        (record->fingerprint && suspects_find(binaries->crash, record->fingerprint, PYLAYER_KIND_COMPUTE)) ||
+    if (!record_is(record, "BINR") || blocks_record(binaries->crash, record) ||
         !binary_index_load(binaries, data, record->size))
         return;
     atomic_store(&binaries->crash->holds_stored, true);

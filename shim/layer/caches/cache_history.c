@@ -38,32 +38,7 @@ void cache_history_init(CacheHistory *history)
 void cache_history_free(CacheHistory *history)
 {
     number_map_free(&history->known);
-    free(history->suspected);
     pthread_mutex_destroy(&history->mutex);
-}
-
-bool cache_history_suspect(Caches *caches, const Verdicts *verdicts)
-{
-    CacheHistory *history = &caches->history;
-    size_t count;
-    const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_APPLICATION, &count);
-    free(history->suspected); /* of the attempt before policy looked into the folder */
-    history->suspected = count > 0 ? malloc(count * sizeof *history->suspected) : NULL;
-    if (count > 0 && !history->suspected)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        history->suspected[i] = entry[i].subject;
-    history->suspected_count = count;
-    return true;
-}
-
-static bool is_suspected(const CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES])
-{
-    uint64_t id = digest_id(digest);
-    for (size_t i = 0; i < history->suspected_count; i++)
-        if (history->suspected[i] == id)
-            return true;
-    return false;
 }
 
 /* Returns false if policy must see all data: a policy class, which plans in each run, judges it, or the store is not open. */
@@ -209,7 +184,7 @@ bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
 {
     CacheHistory *history = &caches->history;
     const PylayerPlan *plan = &caches->run->plan;
-    if (!plan->attest_caches || !is_usable(caches) || is_suspected(history, digest) || !info->pInitialData ||
+    if (!plan->attest_caches || !is_usable(caches) || blocks_data(caches->crash, digest) || !info->pInitialData ||
         !header_fits(&caches->run->info, info->pInitialData, info->initialDataSize))
         return false;
     int cancellation = cancellation_off();
@@ -229,7 +204,7 @@ bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
 bool cache_history_note(Caches *caches, const PylayerCacheInfo *read, const void *data)
 {
     CacheHistory *history = &caches->history;
-    if (!is_usable(caches) || is_suspected(history, read->digest) || mailbox_has_policy())
+    if (!is_usable(caches) || blocks_data(caches->crash, read->digest) || mailbox_has_policy())
         return false;
     if (!caches->run->plan.attest_caches || caches->store->kept.sentinel_outside)
         return true; /* policy has nothing to note either */

@@ -34,8 +34,6 @@ typedef struct CacheHistory {
     NumberMap known; /* by digest_id: the size and KNOWN_... bits */
     char name[PYLAYER_STORE_NAME_BYTES]; /* of the file with what was read from this device's caches; empty: none yet */
     uint64_t salt;                       /* of that file */
-    uint64_t *suspected; /* beginnings of the digests of data that processes died over; constant after vkCreateDevice */
-    size_t suspected_count;
 } CacheHistory;
 
 typedef struct Caches {
@@ -121,8 +119,6 @@ uint8_t *sketch_of(const void *data, uint64_t size, uint64_t *sketch_size);
  * policy, so that a program that loads and saves its own cache, and compiles nothing, needs no interpreter. */
 void cache_history_init(CacheHistory *history);
 void cache_history_free(CacheHistory *history);
-/* Notes which data settled verdicts name: policy is asked about it. Returns false if memory is short. */
-bool cache_history_suspect(Caches *caches, const Verdicts *verdicts);
 /* Returns true if the program read this data from this driver, or passed it in an earlier run, so that policy would let
  * it pass. */
 bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
@@ -164,8 +160,8 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
 /* ---- stored.c: finds stored pipelines by their fingerprints and gives them to the driver when they are created --- */
 
 /* So what the program does not create is not read, and no pipeline waits for the interpreter. */
-/* Reads the folder of a header's identity and program, obeys its verdicts, and makes the crash sentinel with that header.
- * Returns false if policy must look into the folder first (index_read_folder), or if the layer is off (StoredFound::off).
+/* Reads the folder of a header's identity and program, obeys the decision, and makes the crash sentinel with that header.
+ * Returns false if policy must look into the folder first (index_read_folder).
  * Call it before the application has the device, or, with StoredFound::reviewed, if the carrier keeps nothing. */
 bool stored_open(Caches *caches, const FileHeader *header);
 

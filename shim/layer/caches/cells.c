@@ -158,7 +158,7 @@ static bool gives_back(Caches *caches, const uint8_t *data, size_t size)
     int known = atomic_load_explicit(&caches->gives_back, memory_order_relaxed);
     if (known != NOT_TRIED)
         return known == GIVES_BACK;
-    if (atomic_load_explicit(&caches->crash->suspects, memory_order_acquire))
+    if (blocks_something(caches->crash))
         return true;
     VkPipelineCache copy = driver_cache_create(caches->driver, data, size, true);
     if (copy == VK_NULL_HANDLE)

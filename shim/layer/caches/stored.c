@@ -29,25 +29,17 @@
 #define GIVING 1
 #define GIVEN 2
 
-/* Does what the verdicts say. Returns false if the layer is off, or memory is short. */
-static bool obey(Caches *caches)
+/* Switches the layer off if the decision says so. */
+static void obey_off(const Caches *caches)
 {
-    StoredFound *found = &caches->store->found;
-    Verdicts *verdicts = &found->verdicts;
-    size_t count;
-    int carrier = atomic_load(&caches->run->carrier);
-    verdicts_settle(verdicts, (uint64_t)time(NULL));
-    atomic_store(&caches->store->undecided, verdicts->undecided);
-    /* Binaries do not need a VkPipelineCache that keeps something. */
-    const VerdictEntry *off = verdicts_off(verdicts, carrier != PYLAYER_CARRIER_BINARIES);
-    if (off && carrier_keeps(carrier)) {
-        found->off = off->type;
-        return false;
-    }
-    const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_ADDED_CALL, &count);
-    for (size_t i = 0; i < count; i++)
-        call_switch_off(&caches->crash->added_calls, (unsigned)entry[i].subject, entry[i].kind);
-    return cache_history_suspect(caches, verdicts) && suspects_take(caches->crash, verdicts);
+    Store *store = caches->store;
+    atomic_store(&store->undecided, store->kept.undecided);
+    if (!store->kept.off_by || !carrier_keeps(atomic_load(&caches->run->carrier)))
+        return;
+    store->found.off = store->kept.off_by;
+    atomic_store(&caches->run->carrier, PYLAYER_CARRIER_OFF);
+    log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again", caches->run->info.device_name,
+             store->kept.reason);
 }
 
 /* Finds the same folder of the system's store. */
@@ -67,7 +59,7 @@ static void find_system(Stored *stored, const char *name)
 bool stored_open(Caches *caches, const FileHeader *header)
 {
     Stored *stored = &caches->store->stored;
-    PylayerKept *kept = &caches->store->kept;
+    PylayerDecision *kept = &caches->store->kept;
     char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
     store_root_path(root);
     snprintf(above, sizeof above, "%s/store", root);
@@ -87,10 +79,15 @@ bool stored_open(Caches *caches, const FileHeader *header)
     stored->own = is_own_root(root) && is_own_directory(above) && is_own_directory(stored->directory);
     kept->sentinel_outside |= !stored->own; /* nothing is written there */
     /* Without disk space the layer goes on without a sentinel: what is stored is of more use than the next crash's cause. */
-    bool read = index_read_folder(caches->store) && obey(caches) &&
-                (sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
+    bool fine = index_read_folder(caches->store);
+    if (fine)
+        obey_off(caches);
+    bool read =
+        fine && (sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
                  caches->store->found.reviewed);
-    if (!read)
+    if (read)
+        blocks_obey(caches->crash, kept);
+    else
         index_forget(stored);
     atomic_store(&stored->open, read);
     return read;
@@ -122,13 +119,13 @@ static bool claim(Stored *stored, Place place)
 }
 
 /* Returns true if the driver must not get the record, or one of the pipelines in it. */
-static bool is_suspect(const Caches *caches, const StoredRecord *record)
+static bool is_blocked(const Caches *caches, const StoredRecord *record)
 {
-    bool suspect = suspects_find_record(caches->crash, record->header.digest);
-    for (size_t i = 0; i < record->cell_count && !suspect; i++)
-        suspect = record->cells[i].fingerprint &&
-                  suspects_find(caches->crash, record->cells[i].fingerprint, PYLAYER_KIND_COMPUTE);
-    return suspect;
+    bool blocked = blocks_data(caches->crash, record->header.digest);
+    for (size_t i = 0; i < record->cell_count && !blocked; i++)
+        blocked = record->cells[i].fingerprint &&
+                  blocks_pipeline(caches->crash, record->cells[i].fingerprint, PYLAYER_KIND_COMPUTE);
+    return blocked;
 }
 
 static void give_record(Caches *caches, const StoredRecord *record)
@@ -156,7 +153,7 @@ static enum ReadResult give_claimed(Caches *caches, Place place)
     uint64_t start = now_ns();
     StoredRecord record;
     enum ReadResult result = stored_record_read(store, place, &record);
-    if (result == READ_DONE && record.cell_count > 0 && !is_suspect(caches, &record))
+    if (result == READ_DONE && record.cell_count > 0 && !is_blocked(caches, &record))
         give_record(caches, &record);
     index_tell_damage(store, record.file, result);
     /* Not to be read: also if it did not verify, so that nobody waits for it or reads it again. A read that was too
@@ -254,7 +251,7 @@ static bool give_place_to(Caches *caches, AppCache *app_cache, Place place)
     bool given = stored_record_read(caches->store, place, &record) == READ_DONE;
     /* The same pipeline may be stored as binaries, too. */
     if (given && record.cell_count > 0)
-        given = !is_suspect(caches, &record) && cells_merge_record(caches, app_cache, &record);
+        given = !is_blocked(caches, &record) && cells_merge_record(caches, app_cache, &record);
     stored_record_release(&caches->store->stored, &record);
     return given;
 }

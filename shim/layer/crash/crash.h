@@ -3,7 +3,7 @@
 #define PYLAYER_CRASH_H
 
 #include "mailbox/mailbox.h"
-#include "store/verdicts.h"
+#include "store/store_format.h"
 
 /*
  * The calls to the driver that the layer adds to what the application asked for, and which of them are switched off on a
@@ -18,40 +18,44 @@ typedef struct AddedCalls {
     atomic_uint off[PYLAYER_MARK_END - PYLAYER_MARK_ADDED]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
 } AddedCalls;
 
-/* Without effect if the layer adds no such call, or if there is no such kind. */
-void call_switch_off(AddedCalls *calls, unsigned call, unsigned kind);
+void call_switch_off(AddedCalls *calls, enum PylayerMarkedCall call, unsigned kind);
 
-/* Of the calls that are switched off together (call_switch_off), ask for the first: KEY, CELL. */
+/* Of the calls that are switched off together (marks.TOGETHER of pylayer/store), ask for the first: KEY, CELL. */
 static inline bool call_is_off(const AddedCalls *calls, enum PylayerMarkedCall call, unsigned kind)
 {
     return atomic_load_explicit(&calls->off[call - PYLAYER_MARK_ADDED], memory_order_relaxed) >> kind & 1;
 }
 
 typedef struct Crash {
-    AddedCalls added_calls;              /* which of them are switched off */
-    _Atomic(PylayerMark *) marks;        /* the crash sentinel; NULL if there is none */
-    char *sentinel_path;                 /* the sentinel's file, if the layer made it */
-    int sentinel_fd;                     /* open on overlayfs alone; 0: none */
-    ino_t sentinel_inode;                /* of that file */
-    atomic_bool holds_stored;            /* stored data was given to the driver */
-    _Atomic(struct Suspects *) suspects; /* NULL if nothing is suspected */
-    bool lost;                           /* the last run may have ended before what it compiled was stored */
+    AddedCalls added_calls;                    /* which of them are switched off */
+    _Atomic(PylayerMark *) marks;              /* the crash sentinel; NULL if there is none */
+    char *sentinel_path;                       /* the sentinel's file, if the layer made it */
+    int sentinel_fd;                           /* open on overlayfs alone; 0: none */
+    ino_t sentinel_inode;                      /* of that file */
+    atomic_bool holds_stored;                  /* stored data was given to the driver */
+    _Atomic(const PylayerDecision *) blocking; /* the decision that is obeyed; NULL if it blocks nothing */
+    bool lost;                                 /* the last run may have ended before what it compiled was stored */
 } Crash;
 
-/* Returns how long a compile waits until it is stored, so that the end that lost it, or set it aside, does not lose it again
+/* ---- blocks.c: stored records, pipelines, and data of the program, over which an earlier process died ------- */
+
+/* Call it before any pipeline is created, with a decision that does not change any more. */
+void blocks_obey(Crash *crash, const PylayerDecision *decision);
+static inline bool blocks_something(const Crash *crash)
+{
+    return atomic_load_explicit(&crash->blocking, memory_order_acquire) != NULL;
+}
+bool blocks_pipeline(const Crash *crash, uint64_t fingerprint, enum PylayerPipelineKind kind);
+/* Returns true if the driver must not get this record. */
+bool blocks_record(const Crash *crash, const RecordHeader *record);
+/* Returns true if policy must decide whether the driver gets this data of the program. */
+bool blocks_data(const Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+
+/* Returns how long a compile waits until it is stored, so that the end that lost it, or blocked it, does not lose it again
  * in each run: 0, if that has not happened. */
 static inline int64_t stored_wait_ns(const Crash *crash)
 {
-    return crash->lost || atomic_load_explicit(&crash->suspects, memory_order_acquire) ? FLUSH_WAIT_NS : 0;
+    return crash->lost || blocks_something(crash) ? FLUSH_WAIT_NS : 0;
 }
-
-/* ---- suspects.c: stored records, and pipelines, over which an earlier process died ---------------- */
-
-/* Copies what settled verdicts name. Returns false if memory is short. Call it before any pipeline is created. */
-bool suspects_take(Crash *crash, const Verdicts *verdicts);
-bool suspects_find(const Crash *crash, uint64_t fingerprint, enum PylayerPipelineKind kind);
-/* Returns true if the driver must not get this record. */
-bool suspects_find_record(const Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
-void suspects_free(Crash *crash);
 
 #endif

@@ -24,8 +24,8 @@ void devices_end_commands(void);
 
 /* ---- opening.c ---------------------------------------------------------------------------------- */
 
-/* Reads the folder that Store::kept names, obeys its verdicts, and makes the crash sentinel. Returns false if policy must
- * look into the folder first, or if the layer is off for the device, as Run::carrier then says. Store::found: zeros, or
+/* Reads the folder that Store::kept names, obeys the decision, and makes the crash sentinel. Returns false if policy must
+ * look into the folder first. Afterwards the layer may be off for the device, as Run::carrier says. Store::found: zeros, or
  * what policy found. */
 bool device_open_store(Device *device);
 /* Returns what is in force. Without needs_nothing. */

@@ -7,28 +7,17 @@
 #include "process/program_name.h"
 #include "store/run_file.h"
 
-static void switch_off(Device *device, unsigned type)
-{
-    atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF);
-    snprintf(device->store.kept.reason, sizeof device->store.kept.reason, "%s", verdict_reason(type));
-    log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again", device->run.info.device_name,
-             device->store.kept.reason);
-}
-
 bool device_open_store(Device *device)
 {
     Store *store = &device->store;
     const StoredFound *found = &store->found;
     FileHeader header;
     memcpy(&header, store->kept.header, sizeof header);
-    /* Before the verdicts are read: a death of this run says nothing new about what is decided from now on. */
+    /* Before the folder is read: a death of this run says nothing new about what is decided from now on. */
     if (!header.created_ns)
         header.created_ns = wall_clock_ns();
     bool open = (header.program || program_id(device->run.info.instance.application_name, &header.program)) &&
                 stored_open(&device->caches, &header);
-    verdicts_free(&store->found.verdicts);
-    if (found->off)
-        switch_off(device, found->off);
     if (found->work)
         atomic_store(&store->wants_work, true);
     device->crash.lost |= index_stored_since(&store->stored, found->ended.last) < found->ended.compiled;

@@ -16,7 +16,7 @@
 #include "instance/features.h"
 #include "instance/instance.h"
 #include "mailbox/mailbox.h"
-#include "policy/kept_plans.h"
+#include "policy/decisions.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"
 #include "process/program_name.h"
@@ -78,16 +78,16 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     describe_device(&message->info, device->instance, device->physical, info, support);
     device->run.info = message->info;
     message->skip = device->instance->skip;
-    kept_plans_describe(message);
-    /* A kept plan may be one for a process that is not skipped, so use none while policy must still decide that. */
+    decision_describe(message);
+    /* A decision may be one for a process that is not skipped, so use none while policy must still decide that. */
     message->kept =
-        message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->store.kept, &device->state.wanted);
+        message->skip == PYLAYER_SKIP_NO && decision_find(message, &device->store.kept, &device->state.wanted);
     if (message->kept) {
         device->run.plan = device->store.kept.plan;
         device->run.planned = mailbox_post(message, UINT64_MAX);
         if (!device->run.planned) {
             device->run.plan = (PylayerPlan){0};
-            device->store.kept = (PylayerKept){0};
+            device->store.kept = (PylayerDecision){0};
         }
         return;
     }
@@ -176,7 +176,6 @@ static void device_free(Device *device)
     binaries_close(&device->binaries);
     sentinel_close(&device->crash);
     frames_free(&device->run);
-    suspects_free(&device->crash);
     run_close(&device->run);
     pthread_mutex_destroy(&device->command_mutex);
     free(device);

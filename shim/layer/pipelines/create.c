@@ -96,7 +96,7 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
         return pass_pipelines(call);
     for (uint32_t i = 0; i < call->count; i++)
         batch->elements[i].suspect =
-            suspects_find(&device->crash, batch->elements[i].fingerprint, batch->elements[i].kind);
+            blocks_pipeline(&device->crash, batch->elements[i].fingerprint, batch->elements[i].kind);
     bool by_key = carrier == PYLAYER_CARRIER_BINARIES && call->cache == VK_NULL_HANDLE;
     return create_each(batch, by_key ? carrier_binaries_create : carrier_cells_create);
 }

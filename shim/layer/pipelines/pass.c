@@ -31,13 +31,13 @@ void pass_end(const PassedUse *use)
 /* Returns true if a process died while it created one of the call's pipelines (Element::suspect). */
 static bool has_suspects(const PipelineCall *call)
 {
-    if (!atomic_load_explicit(&call->device->crash.suspects, memory_order_acquire))
+    if (!blocks_something(&call->device->crash))
         return false;
     for (uint32_t i = 0; i < call->count; i++) {
         Element element;
         element_read(&element, call, i);
-        if (suspects_find(&call->device->crash, fingerprint_of(&call->device->shaders, call, i, element.kind),
-                          element.kind))
+        if (blocks_pipeline(&call->device->crash, fingerprint_of(&call->device->shaders, call, i, element.kind),
+                            element.kind))
             return true;
     }
     return false;

@@ -24,8 +24,7 @@ static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, u
     return taken;
 }
 
-static int32_t open_store(uint64_t serial, const PylayerKept *kept, const uint8_t *verdicts, uint64_t size,
-                          PylayerDeviceCreated *out)
+static int32_t open_store(uint64_t serial, const PylayerDecision *decision, PylayerDeviceCreated *out)
 {
     Device *device = device_command_begin(serial);
     if (!device)
@@ -33,8 +32,7 @@ static int32_t open_store(uint64_t serial, const PylayerKept *kept, const uint8_
     bool may = !atomic_load(&device->store.stored.open);
     if (may) {
         device->store.found = (StoredFound){.reviewed = true};
-        device->store.kept = *kept;
-        verdicts_add(&device->store.found.verdicts, verdicts, size);
+        device->store.kept = *decision;
         device_open_store(device);
     }
     *out = device_state(device);

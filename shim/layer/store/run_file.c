@@ -152,7 +152,7 @@ static void write_run(const char *run_name, const char *about, size_t size, cons
 void run_file_write(Store *store)
 {
     size_t size = 0;
-    if (atomic_exchange(&store->run->written, true) || !*store->kept.reason || /* no kept plan: policy has written it */
+    if (atomic_exchange(&store->run->written, true) || !*store->kept.reason || /* no decision: policy has written it */
         !(*store->run->name || unique_name(store->run->name, wall_clock_ns())))
         return;
     char *about = describe_run(store, &size);

@@ -10,10 +10,10 @@
 
 #include "store/store.h"
 
-/* Writes the run's file, for a device with a kept plan (docs/internals/format.md, 'Runs'). */
+/* Writes the run's file, for a device with a decision (docs/internals/format.md, 'Runs'). */
 void run_file_write(Store *store);
 
-/* Writes which stored pipelines the run used into the store, if no run did within a day, for a device with a kept plan. Without it, the store would evict
+/* Writes which stored pipelines the run used into the store, if no run did within a day, for a device with a decision. Without it, the store would evict
  * first what is used most (pylayer/store/recency.py). */
 void uses_write(Store *store);
 

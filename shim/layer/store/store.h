@@ -7,7 +7,6 @@
 #include "process/trusted.h"
 #include "run/run.h"
 #include "store/store_format.h"
-#include "store/verdicts.h"
 
 #define LIVE_SUFFIX ".live"
 #define LIVE_OUTSIDE_BYTES 18 /* a hash of the folder, a hyphen */
@@ -55,14 +54,14 @@ typedef struct Stored {
 
 /* What the folder says at the start. */
 typedef struct StoredFound {
-    bool reviewed; /* given: policy has looked into the folder, and `verdicts` has what it decided */
+    bool reviewed; /* given: policy has looked into the folder, and the decision is its own */
     uint64_t records;
     bool used_recently;     /* a run said within a day what it used */
     uint32_t without_table; /* journals */
     bool work;              /* so many journals that policy should fold them */
     LiveEnded ended;
-    uint8_t off;       /* type of the verdict by which the layer is off; 0: it is on */
-    Verdicts verdicts; /* of this program and of all programs, as they were read */
+    uint8_t off;            /* PylayerDecision::off_by, if it took effect */
+    uint64_t verdict_files; /* as PylayerDecision::verdict_files: of this program and of all programs */
 } StoredFound;
 
 /* A file's number and the offset of a record in it. */
@@ -77,10 +76,10 @@ typedef struct Places {
 typedef struct Store {
     const Driver *driver;
     Run *run;
-    PylayerKept kept;       /* what policy kept of an earlier process, or passed to open_store; zero if nothing */
+    PylayerDecision kept;   /* what policy kept for later processes, or passed to open_store; zero if nothing */
     StoredFound found;      /* what the folder said when it was opened */
     atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
-    atomic_bool undecided;  /* Verdicts::undecided: policy asks the device at its end what it counted */
+    atomic_bool undecided;  /* PylayerDecision::undecided */
     Stored stored;
 } Store;
 
@@ -105,7 +104,7 @@ enum ReadResult {
  */
 
 /* Reads what was not read yet, if the folder can be trusted (Stored::own). Returns false if policy must look into it first:
- * it is missing, a process died over something in it since the last start, or not all verdicts can be read at this moment.
+ * it is missing, a process died over something in it since the last start, or the decision was made of other files.
  * One thread at a time may call it. */
 bool index_read_folder(Store *store);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor

@@ -39,15 +39,18 @@ void policy_forgets_device(void)
     live_file = -1;
 }
 
-static void obey_verdicts(Device *device)
+/* It must not change while it is obeyed. */
+static PylayerDecision *make_decision(void)
 {
-    Verdicts verdicts = {.count = below(4)};
-    verdicts.entries = room((verdicts.count + 1) * sizeof *verdicts.entries);
-    for (uint64_t i = 0, last = 0; i < verdicts.count; i++)
-        verdicts.entries[i] = (VerdictEntry){.type = i + 1 < verdicts.count ? VERDICT_PIPELINE : VERDICT_KIND,
-                                             .kind = take8(),
-                                             .subject = last += 1 + (chance(8) ? take64() >> 4 : take8())};
-    suspects_take(&device->crash, &verdicts);
+    PylayerDecision *decision = room(sizeof *decision);
+    decision->off_by = chance(1);
+    decision->undecided = chance(4);
+    decision->kinds_blocked = chance(4) ? take8() : 0;
+    decision->calls_off[below(PYLAYER_ADDED_CALLS)] = chance(8) ? take8() : 0;
+    decision->blocked_count = below(4);
+    for (uint64_t i = 0, last = 0; i < decision->blocked_count; i++)
+        decision->blocked[i] = last += 1 + (chance(8) ? take64() >> 4 : take8());
+    return decision;
 }
 
 typedef struct Records {
@@ -80,11 +83,11 @@ static Records make_records(void)
     return records;
 }
 
-/* What the layer does with stored data and verdicts, which it reads from files. */
+/* What the layer does with stored data and a decision, which it reads from files. */
 static void stored(Device *device)
 {
     Records records;
-    switch (below(5)) {
+    switch (below(4)) {
     case 0:
         records = make_records();
         for (uint64_t i = 0; device->caches.merged != VK_NULL_HANDLE && i < records.count; i++)
@@ -99,13 +102,10 @@ static void stored(Device *device)
             binary_index_load(&device->binaries, records.base + records.offsets[i], records.sizes[i]);
         break;
     case 2:
-        call_switch_off(&device->crash.added_calls, chance(8) ? PYLAYER_MARK_PROBE : take8(), take8());
-        break;
-    case 3:
         watch(device);
         break;
     default:
-        obey_verdicts(device);
+        blocks_obey(&device->crash, make_decision());
         break;
     }
 }
@@ -128,9 +128,7 @@ void command_of_policy(void)
         }
         break;
     case 2:
-        capacity = below(5) * sizeof(VerdictEntry);
-        shim->open_store(serial, room(sizeof(PylayerKept)), room_of_bytes(capacity), capacity,
-                         room(sizeof(PylayerDeviceCreated)));
+        shim->open_store(serial, make_decision(), room(sizeof(PylayerDeviceCreated)));
         break;
     case 3:
         attested = room(sizeof *attested);

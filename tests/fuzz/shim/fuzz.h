@@ -5,7 +5,7 @@
  * chains.c   pNext chains
  * infos.c    the three pipeline create infos
  * driver.c   the next layer, which checks what reaches it; pipelines.c its pipelines and binaries
- * policy.c   what stands for mailbox.c, policy_thread.c and kept_plans.c
+ * policy.c   what stands for mailbox.c, policy_thread.c and decisions.c
  * commands.c what policy has the layer do
  * program.c  one program from vkCreateInstance to vkDestroyInstance
  * replay.c   main() where the compiler has no libFuzzer

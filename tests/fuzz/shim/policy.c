@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "fuzz.h"
-#include "shim/layer/policy/kept_plans.h"
+#include "shim/layer/policy/decisions.h"
 #include "shim/layer/policy/policy_thread.h"
 
 /* The layer looks for a policy file in every vkCreateInstance: an input means the same everywhere. */
@@ -162,17 +162,17 @@ void mailbox_release(PylayerMessage *message)
     (void)message;
 }
 
-void kept_plans_describe(PylayerMessage *message)
+void decision_describe(PylayerMessage *message)
 {
     (void)message;
 }
 
-bool kept_plans_find(const PylayerMessage *message, PylayerKept *kept, bool *unrecorded)
+bool decision_find(const PylayerMessage *message, PylayerDecision *decision, bool *unrecorded)
 {
     if (!chance(2))
         return false;
     policy_device = message->device;
-    kept->plan = make_plan();
+    decision->plan = make_plan();
     *unrecorded = chance(2);
     return true;
 }

@@ -1,4 +1,4 @@
-"""Kept plans: the layer uses them without waiting for Python, and only for exactly the same request."""
+"""Decisions: the layer uses them without waiting for Python, and only for exactly the same request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def carriers(world: World) -> list[str]:
 
 
 def test_second_run_takes_the_kept_plan(world: World, tmp_path: Path) -> None:
-    """The second run uses the kept plan and does not write it again."""
+    """The second run uses the decision and does not write it again."""
     world.demo("--count", 4)
     assert len(plans(world)) == 1
     before = plans(world)[0].stat().st_ino
@@ -137,21 +137,13 @@ def test_each_build_has_its_own_plans(tmp_path: Path) -> None:
     assert layer_tables.build_id(ROOT) != ids[3]
 
 
-def test_programs_share_a_plan_that_no_rule_made(world: World) -> None:
-    """Without rules in the policy file one plan serves all programs on a device."""
-    world.demo("--count", 4)
-    world.demo("--count", 5, "--api", "1.2")
-    assert len(plans(world)) == 1
-
-
-def test_program_that_a_rule_may_match_gets_its_own(world: World) -> None:
-    """With rules in the policy file, each program has a plan of its own, whatever its arguments."""
-    config = world.policy('rules:\n  - match: {executable: "nobody"}\n    set: {carrier: "off"}\n')
+def test_each_program_has_its_own(world: World) -> None:
+    """Each program has a decision of its own, whatever its arguments."""
     for count in (4, 5, 4):
-        world.demo("--count", count, **config)
+        world.demo("--count", count)
     assert len(plans(world)) == 1
     other = shutil.copy(BUILD / "demo" / "pipelines", world.directory / "other")
-    world.run([str(other), "--count", "4"], **config)
+    world.run([str(other), "--count", "4"])
     assert len(plans(world)) == 2
 
 
@@ -195,7 +187,7 @@ def test_damaged_plans_are_not_taken(world: World) -> None:
 
 
 def test_kept_plan_and_no_python(world: World, tmp_path: Path) -> None:
-    """With a kept plan and a missing Python the program goes on."""
+    """With a decision and a missing Python the program goes on."""
     copy = tmp_path / "site" / "pylayer"
     shutil.copytree(PACKAGE, copy)
     world.install_manifest(copy)

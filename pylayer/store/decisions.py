@@ -1,0 +1,87 @@
+"""What the layer obeys without the interpreter: all that is decided about a program on a device, in one small file.
+
+``<root>/plans/<key>.plan`` is the XXH3-128 of the rest, then a PylayerDecision (shim/boundary.h) without the unused end
+of its array, in native byte order, for this machine only. shim/layer/policy/decisions.c reads it.
+
+Nothing is known from a decision alone, so it may be deleted, and two processes may write it at once. It is valid for
+one key, which covers the request, the policy files and the build; until the first verdict ends; and as long as the
+folder has the files of verdicts that it was made of.
+"""
+
+from __future__ import annotations
+
+import os
+
+import xxhash
+
+from ..common import file_kinds
+from ..common.files import prune_oldest, read_small, replace_file
+from ..common.paths import make_private_below
+from ..values import CARRIER_BINARIES, CARRIERS_THAT_KEEP, KIND_NAMES
+from .marks import ADDED, TOGETHER
+from .verdicts import (
+    ADDED_CALL,
+    APPLICATION,
+    CLOCK_SECONDS,
+    KIND,
+    LAYER_OFF,
+    MAX_ENTRIES,
+    OFF,
+    PIPELINE,
+    RECORD,
+    STUB,
+    Verdicts,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Beyond this many the least recently made are deleted, a quarter at a time.
+MAX_DECISIONS = 1000
+#: How long a decision is valid that nothing ends.
+FOREVER_SECONDS = 1 << 40
+
+
+def compiled(own: Verdicts, everyones: Verdicts, carrier: int) -> dict[str, Any]:
+    """Returns what verdicts on a program and on all programs mean for a device with this carrier, as fields of
+    ``values.Decision``."""
+    entries = [*own.entries.values(), *everyones.entries.values()]
+    now = int(own.now_s)
+    in_force = [one for one in entries if one.holds(now)]
+    calls = bytearray(max(ADDED) - min(ADDED) + 1)
+    for one in in_force:
+        if one.type == ADDED_CALL and one.subject in ADDED and one.kind < len(KIND_NAMES):
+            calls[TOGETHER.get(one.subject, one.subject) - min(ADDED)] |= 1 << one.kind
+    # Binaries do not need a VkPipelineCache that keeps something.
+    off = (LAYER_OFF, *([STUB] if carrier != CARRIER_BINARIES else [])) if carrier in CARRIERS_THAT_KEEP else ()
+    blocked = sorted((one.decided_ns, one.subject) for one in in_force if one.type in (PIPELINE, RECORD, APPLICATION))
+    ends = [one.until_s - now + CLOCK_SECONDS for one in entries if one.until_s > now]
+    return {
+        "off_by": max([one.type for one in in_force if one.type in off], default=0),
+        "undecided": any(one.type in OFF and (one.is_pending(now) or one.is_on_trial(now)) for one in entries),
+        "kinds_blocked": sum({1 << one.kind for one in in_force if one.type == KIND and one.kind < len(KIND_NAMES)}),
+        "calls_off": bytes(calls),
+        "blocked": sorted({subject for _, subject in blocked[-MAX_ENTRIES:]}),
+        "verdict_files": (own.files + everyones.files) % (1 << 64),
+        # A clock that was ahead when this was compiled, or that was ahead or behind when something was decided.
+        "valid_from_s": now - CLOCK_SECONDS if entries else 0,
+        "valid_s": 0 if own.doubted or everyones.doubted else min([FOREVER_SECONDS, *ends]),
+    }
+
+
+def keep(root: str, key: bytes, decision: bytes) -> None:
+    """Writes one decision, whole or not at all, unless it is there. Raises OSError."""
+    path, data = os.path.join(root, "plans", key.hex() + file_kinds.PLAN), xxhash.xxh3_128_digest(decision) + decision
+    make_private_below(root, "plans")
+    try:
+        if read_small(path, len(data) + 1) == data:
+            return
+    except OSError:
+        pass  # there is none
+    replace_file(path, data)
+
+
+def prune(root: str) -> int:
+    """Deletes the oldest decisions beyond ``MAX_DECISIONS``; returns how many."""
+    return prune_oldest(os.path.join(root, "plans"), file_kinds.PLAN, MAX_DECISIONS)
