@@ -52,7 +52,7 @@ def print_quarantined(found: list[QuarantinedFile]) -> None:
 def as_json(blocks: list[VerdictText], damaged: list[QuarantinedFile]) -> dict[str, Any]:
     """Returns blocks and damaged files for --json."""
     return {
-        "blocks": [picked(one, *one.__slots__) for one in blocks],
+        "blocks": [picked(one, *vars(one)) for one in blocks],
         "quarantined": [
             {"path": item.path, "reason": printable(item.reason), "bytes": item.size, "time_s": item.time}
             for item in damaged

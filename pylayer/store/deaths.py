@@ -150,7 +150,7 @@ def _store(folder: Folder, findings: dict[int, Finding]) -> None:
 def of_everyone(folder: Folder) -> Verdicts:
     """Returns what processes of any program died over, deaths that no start has found yet included. Only reads."""
     found = Verdicts()
-    every = [known for _, known in verdict_files.read_all(folder).values()]
+    every = [*verdict_files.read_all(folder).values()]
     every += [finding.known for finding in review(folder, read_only=True).values()]
     for known in every:
         found.entries.update({one.key: one for one in known.in_force(*SUSPECTED)})

@@ -43,6 +43,10 @@ MAX_DECISIONS = 1000
 FOREVER_SECONDS = 1 << 40
 
 
+def _number_of_file(path: str) -> int:
+    return xxhash.xxh3_64_intdigest(os.path.basename(path).encode())
+
+
 def compiled(own: Verdicts, everyones: Verdicts, carrier: int) -> dict[str, Any]:
     """Returns what verdicts on a program and on all programs mean for a device with this carrier, as fields of
     ``values.Decision``."""
@@ -63,7 +67,7 @@ def compiled(own: Verdicts, everyones: Verdicts, carrier: int) -> dict[str, Any]
         "kinds_blocked": sum({1 << one.kind for one in in_force if one.type == KIND and one.kind < len(KIND_NAMES)}),
         "calls_off": bytes(calls),
         "blocked": sorted({subject for _, subject in blocked[-MAX_ENTRIES:]}),
-        "verdict_files": (own.files + everyones.files) % (1 << 64),
+        "verdict_files": sum(map(_number_of_file, (*own.sources, *everyones.sources))) % (1 << 64),
         # A clock that was ahead when this was compiled, or that was ahead or behind when something was decided.
         "valid_from_s": now - CLOCK_SECONDS if entries else 0,
         "valid_s": 0 if own.doubted or everyones.doubted else min([FOREVER_SECONDS, *ends]),

@@ -117,8 +117,8 @@ class Store:
 
         found = []
         for folder in folders(self.root):
-            for program, (application, known) in verdict_files.read_all(folder).items():
-                word = (application or f"program {program:016x}") if program else EVERY
+            for program, known in verdict_files.read_all(folder).items():
+                word = (known.application or f"program {program:016x}") if program else EVERY
                 found += verdict_words.tell(folder.identity, program, word, known)
         return found
 

@@ -9,10 +9,6 @@ program. The layer reads only the names: a new one makes what was compiled of th
 
 from __future__ import annotations
 
-import os
-
-import xxhash
-
 from ..common import file_kinds
 from ..common.files import remove
 from . import format
@@ -21,8 +17,6 @@ from .verdicts import ENTRY, TABLE, Verdict, Verdicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .folder import Folder
 
 #: Files with more bytes are not read. A file of MAX_ENTRIES has 41 KiB.
@@ -35,90 +29,62 @@ MAX_LISTINGS = 8
 EVERY_PROGRAM = 0
 
 
-def paths_of(folder: Folder, program: int | None) -> list[str]:
-    """Returns the newest ``MAX_FILES`` files of a program, or with None of all programs."""
-    found = folder.files(program, (file_kinds.VERDICT,))
-    return found[-MAX_FILES:] if program is not None else found
-
-
-def _read_file(path: str, folder: Folder) -> tuple[str, list[Verdict], bool]:
-    """Returns the application's name, the entries, and whether this version knows all of them. A damaged file, and one
-    of a newer version, has no entries. Raises OSError."""
+def _read_file(path: str, folder: Folder, found: Verdicts) -> bool:
+    """Adds what a file has. Returns whether another file may replace it: this version knows all of it, or it is
+    damaged. Raises OSError."""
     reader = Reader(path)
     header, outcome = reader.header(folder.identity.digest)
     if header is None or header.kind != format.VERDICT_FILE or reader.size > MAX_BYTES:
-        return "", [], outcome not in ("foreign-version", "foreign-identity")
-    entries = []
+        return outcome not in ("foreign-version", "foreign-identity")
+    found.application = found.application or header.application
+    is_known = True
     for part in reader.content(header, []):
         for record in part.records:
             if record.magic == format.VERDICTS and record.size % ENTRY.size == 0:
-                entries += [Verdict(*fields) for fields in ENTRY.iter_unpack(part.data_of(record))]
-    known = [one for one in entries if one.type in TABLE]
-    return header.application, known, len(known) == len(entries)
-
-
-def _read_files(folder: Folder, program: int | None) -> Iterator[tuple[str, tuple[str, list[Verdict], bool]]]:
-    """Yields the paths of a program, or with None of all programs, and what ``_read_file`` returns. If another process
-    combines files while they are read, neither the old ones nor the new one may be found, and the next listing has the
-    new one. What cannot be read now is left out."""
-    seen: set[str] = set()
-    for _ in range(MAX_LISTINGS):
-        gone = False
-        for path in paths_of(folder, program):
-            try:
-                content = _read_file(path, folder) if path not in seen else None
-            except OSError as error:
-                gone |= isinstance(error, FileNotFoundError)
-                continue
-            if content is not None:
-                seen.add(path)
-                yield path, content
-        if not gone:
-            return
+                for type, *fields in ENTRY.iter_unpack(part.data_of(record)):
+                    is_known &= type <= max(TABLE)
+                    if type in TABLE:
+                        found.add(Verdict(type, *fields))
+    return is_known
 
 
 def read(folder: Folder, program: int, changing: str = "") -> Verdicts:
-    """Returns what is decided for one program, or for ``EVERY_PROGRAM``."""
+    """Returns what is decided for one program, or for ``EVERY_PROGRAM``. What cannot be read now is left out. If
+    another process combines files while they are read, neither the old ones nor the new one may be found, and the next
+    listing has the new one."""
     found = Verdicts(changing=changing)
-    for path, content in _read_files(folder, program):
-        found.files += xxhash.xxh3_64_intdigest(os.path.basename(path).encode())
-        for verdict in content[1]:
-            found.add(verdict)
+    for _ in range(MAX_LISTINGS):
+        is_gone = False
+        for path in folder.files(program, (file_kinds.VERDICT,))[-MAX_FILES:]:
+            try:
+                if path not in found.sources:
+                    found.sources[path] = _read_file(path, folder, found)
+            except OSError as error:
+                is_gone |= isinstance(error, FileNotFoundError)
+        if not is_gone:
+            break
     return found
 
 
-def read_all(folder: Folder) -> dict[int, tuple[str, Verdicts]]:
-    """Returns the names of all programs of a folder about which something is decided, and what, by program."""
-    found: dict[int, tuple[str, Verdicts]] = {}
-    for path, content in _read_files(folder, None):
-        name = file_kinds.FileName.parse(path)
-        if name is not None:
-            before, known = found.get(name.program, ("", Verdicts()))
-            found[name.program] = (before or content[0], known)
-            for verdict in content[1]:
-                known.add(verdict)
-    return found
+def read_all(folder: Folder) -> dict[int, Verdicts]:
+    """Returns what is decided for all programs of a folder about which something is decided."""
+    return {program: read(folder, program) for program in folder.files_by_program((file_kinds.VERDICT,))}
 
 
 def write(folder: Folder, program: int, application: str, new: list[Verdict]) -> None:
     """Stores new decisions together with what was decided before, in one file. Raises OSError."""
-    known = Verdicts()
-    sources = []
-    for path, content in _read_files(folder, program):
-        for verdict in content[1]:
-            known.add(verdict)
-        if content[2]:
-            sources.append(path)
+    known = read(folder, program)
     for verdict in new:
         known.add(verdict)
     kept = known.memorable()
     if kept:
         record = format.record_parts(format.VERDICTS, b"".join(one.pack() for one in kept))
         folder.write_file(file_kinds.VERDICT, program, application, record, sync=True)
-    for path in sources:
-        remove(path)
+    for path, may_go in known.sources.items():
+        if may_go:
+            remove(path)
 
 
 def forget(folder: Folder, program: int | None = None) -> int:
     """Deletes all verdicts about a program, or with None of a folder; returns how many files."""
-    return sum(remove(path) for path in paths_of(folder, program))
+    return sum(remove(path) for path in folder.files(program, (file_kinds.VERDICT,)))

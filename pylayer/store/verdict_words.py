@@ -45,19 +45,6 @@ def grouped(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 class VerdictText:
     """What people are told of one or several verdicts about a program. ``state`` is one of ``STATES``."""
 
-    __slots__ = (
-        "driver",
-        "identity",
-        "program",
-        "program_id",
-        "since_s",
-        "state",
-        "switches_off",
-        "text",
-        "type",
-        "until_s",
-    )
-
     def __init__(self, identity: Identity, number: int, program: str, state: str, group: list[Verdict]) -> None:
         fields = identity.fields
         known = [str(fields[key]) for key in ("driver_name", "driver_info") if fields.get(key)]

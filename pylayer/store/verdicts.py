@@ -232,8 +232,10 @@ class Verdicts:
     def __init__(self, now_ns: int | None = None, changing: str = "") -> None:
         self.entries: dict[Key, Verdict] = {}
         self.changing = changing
-        #: Which files were read: the sum of the XXH3-64 of their names.
-        self.files = 0
+        #: The program's name, if a file has it.
+        self.application = ""
+        #: Paths of the files that were read, and whether another file may replace them.
+        self.sources: dict[str, bool] = {}
         #: The clock that made an entry was wrong, or is now.
         self.doubted = False
         self._now_ns = now_ns

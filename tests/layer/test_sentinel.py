@@ -66,7 +66,7 @@ def dies(world: World, *arguments: str | float | Path, with_signal: int = signal
 
 def suspects(world: World) -> list[Verdict]:
     """Returns what is set aside for any program."""
-    return [one for _, known in read_all(world.folder()).values() for one in known.in_force(*SUSPECTED)]
+    return [one for known in read_all(world.folder()).values() for one in known.in_force(*SUSPECTED)]
 
 
 def reviewed(world: World) -> list[Verdict]:
@@ -399,7 +399,7 @@ link: graphics - : P2 link=P1
         assert scripted.recipe(recipe, script="pipeline=crash?hit", check=False).returncode == expected
         if expected == 0:
             assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (0, 1)
-    ((_, known),) = read_all(scripted.world.folder()).values()
+    (known,) = read_all(scripted.world.folder()).values()
     assert [(one.type, one.kind) for one in known.in_force(*SUSPECTED)] == [(KIND, 3)]
 
 

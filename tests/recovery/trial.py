@@ -386,7 +386,7 @@ class Bench:
                 continue
             folder = Folder(root, identity)
             entries = list(deaths.of_everyone(folder).entries.values())
-            for _, known in verdict_files.read_all(folder).values():
+            for known in verdict_files.read_all(folder).values():
                 entries += known.entries.values()
             found += [one.rule.name for one in entries if one.type == ADDED_CALL and one.holds(time.time())]
         return found

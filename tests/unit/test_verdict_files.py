@@ -190,7 +190,7 @@ def test_files_become_one(folder: Folder) -> None:
     assert fingerprints(verdict_files.read(folder, PROGRAM)) == [12]
 
 
-@pytest.mark.parametrize("how", ["read", "read_all", "write"])
+@pytest.mark.parametrize("how", ["read", "write"])
 def test_files_that_become_one_meanwhile(folder: Folder, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """If another process puts all files into a new one between the listing and the reading, everything is still
     found."""
@@ -205,13 +205,10 @@ def test_files_that_become_one_meanwhile(folder: Folder, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(folder, "files", files)
     subjects = [11, 12]
-    if how == "read_all":
-        found = verdict_files.read_all(folder)[PROGRAM][1]
-    else:
-        if how == "write":
-            verdict_files.write(folder, PROGRAM, "a game", [verdict(13)])
-            subjects.append(13)
-        found = verdict_files.read(folder, PROGRAM)
+    if how == "write":
+        verdict_files.write(folder, PROGRAM, "a game", [verdict(13)])
+        subjects.append(13)
+    found = verdict_files.read(folder, PROGRAM)
     assert sorted(one.subject for one in found.entries.values()) == subjects
     assert not meanwhile and len(listing(PROGRAM, (file_kinds.VERDICT,))) == 1
 
@@ -306,10 +303,10 @@ def test_decision_of_files_that_cannot_be_read(folder: Folder) -> None:
     whole = path.read_bytes()
     path.unlink()
     path.mkdir()
-    assert verdict_files.read(folder, PROGRAM).files == 0
+    assert verdict_files.read(folder, PROGRAM).sources == {}
     path.rmdir()
     path.write_bytes(whole[:8] + b"\xff" + whole[9:])
-    assert verdict_files.read(folder, PROGRAM).files == xxhash.xxh3_64_intdigest(path.name.encode())
+    assert verdict_files.read(folder, PROGRAM).sources == {str(path): False}
 
 
 def test_application_data(folder: Folder) -> None:

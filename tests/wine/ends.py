@@ -32,7 +32,7 @@ def test_normal_ends(wine: Wine, real: World, end: str) -> None:
             wine.stop()
         process.communicate(timeout=60)
         review(real.folder())
-        known = [verdicts for _, verdicts in read_all(real.folder()).values()]
+        known = read_all(real.folder()).values()
         assert not [one for each in known for one in each.in_force(*SUSPECTED, LAYER_OFF)]
     wine.run(real, COUNT)
     assert (real.last()["hits"], real.last()["compiled"]) == (COUNT, 0)
