@@ -190,7 +190,6 @@ class Decision(Value):
     sentinel_outside: bool
     off_by: int
     undecided: bool
-    kinds_blocked: int
     calls_off: bytes
     blocked: list[int]
     verdict_files: int

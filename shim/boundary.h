@@ -362,7 +362,6 @@ typedef struct PylayerDecision {
     uint8_t sentinel_outside; /* the sentinel's file goes to the runtime directory, because the store is read-only */
     uint8_t off_by;           /* type of the verdict by which the layer is off (store/verdicts.py); 0: it is on */
     uint8_t undecided;        /* policy looks at the counters when the device ends: it may decide something else */
-    uint8_t kinds_blocked;    /* bit mask of PylayerPipelineKind: of pipelines without a fingerprint that are blocked */
     uint8_t calls_off[PYLAYER_ADDED_CALLS]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
     /* Of the sentinel's file, for the layer to fill in the process. Kept ones name no program and no time. */
     uint8_t header[PYLAYER_FILE_HEADER_BYTES];
@@ -370,8 +369,9 @@ typedef struct PylayerDecision {
     uint64_t valid_from_s, valid_s;    /* seconds since 1970, and for how many it is valid */
     uint64_t verdict_files;            /* of which files it was made: the sum of the XXH3-64 of their names */
     uint64_t blocked_count;
-    /* Fingerprints of pipelines, and the first eight bytes of the digests of records and of the program's cache data,
-     * ascending. The driver gets none of this data, and nothing stored for these pipelines. */
+    /* Fingerprints of pipelines, or 1 + PylayerPipelineKind for those without, and the first eight bytes of the digests of
+     * records and of the program's cache data, ascending. The driver gets none of this data, and nothing stored for these
+     * pipelines. */
     uint64_t blocked[PYLAYER_BLOCKED];
 } PylayerDecision;
 

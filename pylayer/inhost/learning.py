@@ -11,7 +11,6 @@ from ..store import verdicts as policy
 from ..store.verdicts import (
     APPLICATION,
     EMPTY_CELLS,
-    KIND,
     LAYER_OFF,
     PIPELINE,
     RECORD,
@@ -20,6 +19,7 @@ from ..store.verdicts import (
     Verdict,
     Verdicts,
     number_of,
+    pipeline_number,
 )
 from ..values import LOG_WARN
 
@@ -148,7 +148,7 @@ class Learning:
 
     def _created_anew(self, cell: Cell) -> bool:
         """Clears the pipeline of a cell that was compiled. Returns False if it stays set aside."""
-        key = (PIPELINE, 0, cell.fingerprint) if cell.fingerprint else (KIND, cell.kind, 0)
+        key = (PIPELINE, 0, pipeline_number(cell.fingerprint, cell.kind))
         if self.known.holds(*key):
             self._decide(self.known.acquit(*key))
         return not self.known.holds(*key)

@@ -18,7 +18,6 @@ from .verdicts import (
     ADDED_CALL,
     APPLICATION,
     KILLED,
-    KIND,
     LAYER_OFF,
     PIPELINE,
     RECORD,
@@ -29,6 +28,7 @@ from .verdicts import (
     Verdict,
     Verdicts,
     number_of,
+    pipeline_number,
 )
 
 TYPE_CHECKING = False
@@ -60,10 +60,7 @@ def accusations(marks: Iterable[Mark], used: int = 0) -> list[Accusation]:
         elif mark.call in (PIPELINES, COMPILE):
             flags = KILLED if mark.call == COMPILE else killed
             for fingerprint in mark.ids:
-                if fingerprint:
-                    accuse(PIPELINE, 0, fingerprint, flags)
-                elif mark.kind < len(KIND_NAMES):
-                    accuse(KIND, mark.kind, 0, flags)
+                accuse(PIPELINE, 0, pipeline_number(fingerprint, mark.kind), flags)
             if mark.cache:
                 accuse(APPLICATION, 0, mark.cache, flags)
         elif mark.call in ADDED and mark.kind < len(KIND_NAMES):

@@ -23,7 +23,6 @@ from .verdicts import (
     ADDED_CALL,
     APPLICATION,
     CLOCK_SECONDS,
-    KIND,
     LAYER_OFF,
     MAX_ENTRIES,
     OFF,
@@ -64,7 +63,6 @@ def compiled(own: Verdicts, everyones: Verdicts, carrier: int) -> dict[str, Any]
     return {
         "off_by": max([one.type for one in in_force if one.type in off], default=0),
         "undecided": any(one.type in OFF and (one.is_pending(now) or one.is_on_trial(now)) for one in entries),
-        "kinds_blocked": sum({1 << one.kind for one in in_force if one.type == KIND and one.kind < len(KIND_NAMES)}),
         "calls_off": bytes(calls),
         "blocked": sorted({subject for _, subject in blocked[-MAX_ENTRIES:]}),
         "verdict_files": sum(map(_number_of_file, (*own.sources, *everyones.sources))) % (1 << 64),

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-#: Types of verdicts.
-STUB, RECORD, PIPELINE, KIND, APPLICATION = range(2, 7)
-ADDED_CALL, LAYER_OFF = 8, 9
+#: Types of verdicts. Earlier builds had others.
+STUB, RECORD, PIPELINE = 2, 3, 4
+APPLICATION, ADDED_CALL, LAYER_OFF = 6, 8, 9
 
 #: Flags: the verdict is decided, not just evidence for it; the process was probably killed, because the driver may have
 #: compiled, which takes long, or because other stored data was used ``SUCCESSES`` times before.
@@ -106,18 +106,12 @@ TABLE = {
         effect="{count} stored {records} set aside, because the program died while the driver handled {them}",
         end="{count} stored {records} used again",
     ),
-    # Evidence: a process died while it created this pipeline with stored data. Success: compiled.
+    # Evidence: a process died while it created this pipeline with stored data, or one of this kind without a
+    # fingerprint. Success: compiled.
     PIPELINE: VerdictRule(
         "pipeline", 1, 14 * DAY, stays=2,
         effect="the stored data of {count} {pipelines} set aside, because the program died when it created {them}",
         end="the stored data of {count} {pipelines} used again",
-    ),
-    # The same for pipelines without a fingerprint: those of their kind.
-    KIND: VerdictRule(
-        "kind", 1, 14 * DAY, stays=2,
-        effect="{kind} pipelines without a fingerprint are created without stored data, because the program died when "
-        "it created one",
-        end="{kind} pipelines without a fingerprint are created with stored data again",
     ),
     # Evidence: a process died while the driver was given this cache data of the program's. Success: the driver returns
     # the same data.
@@ -145,7 +139,7 @@ TABLE = {
 #: Types that say that the layer is off for the program.
 OFF = (STUB, LAYER_OFF)
 #: Types that a death leads to.
-SUSPECTED = (RECORD, PIPELINE, KIND, APPLICATION)
+SUSPECTED = (RECORD, PIPELINE, APPLICATION)
 
 Key = tuple[int, int, int]
 Accusation = tuple[int, int, int, int]
@@ -163,6 +157,11 @@ def changing_variable(names: Iterable[str] | None = None) -> str:
 def number_of(digest: bytes) -> int:
     """Returns the number that names a digest in marks and verdicts: its first eight bytes."""
     return int.from_bytes(digest[:8], "little")
+
+
+def pipeline_number(fingerprint: int, kind: int) -> int:
+    """Returns the number that names a pipeline in verdicts. Those of a kind without a fingerprint have one together."""
+    return fingerprint or 1 + kind
 
 
 class Verdict(Value):

@@ -25,7 +25,17 @@ from pylayer.store import sentinel, verdict_files
 from pylayer.store.deaths import review
 from pylayer.store.reader import Reader
 from pylayer.store.verdict_files import read_all
-from pylayer.store.verdicts import DAY, DECIDED, KIND, OFTEN_KILLED, PIPELINE, RECORD, SUSPECTED, Verdict, number_of
+from pylayer.store.verdicts import (
+    DAY,
+    DECIDED,
+    OFTEN_KILLED,
+    PIPELINE,
+    RECORD,
+    SUSPECTED,
+    Verdict,
+    number_of,
+    pipeline_number,
+)
 
 COUNT = 24
 
@@ -400,7 +410,7 @@ link: graphics - : P2 link=P1
         if expected == 0:
             assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (0, 1)
     (known,) = read_all(scripted.world.folder()).values()
-    assert [(one.type, one.kind) for one in known.in_force(*SUSPECTED)] == [(KIND, 3)]
+    assert [(one.type, one.subject) for one in known.in_force(*SUSPECTED)] == [(PIPELINE, pipeline_number(0, 3))]
 
 
 def test_damaged_sentinel(world: World) -> None:

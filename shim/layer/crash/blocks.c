@@ -11,7 +11,7 @@ void blocks_obey(Crash *crash, const PylayerDecision *decision)
 {
     for (unsigned i = 0; i < PYLAYER_ADDED_CALLS; i++)
         atomic_fetch_or(&crash->added_calls.off[i], decision->calls_off[i]);
-    if (decision->blocked_count > 0 || decision->kinds_blocked)
+    if (decision->blocked_count > 0)
         atomic_store(&crash->blocking, decision);
 }
 
@@ -29,8 +29,7 @@ static bool is_blocked(const Crash *crash, uint64_t number)
 
 bool blocks_pipeline(const Crash *crash, uint64_t fingerprint, enum PylayerPipelineKind kind)
 {
-    const PylayerDecision *decision = atomic_load_explicit(&crash->blocking, memory_order_acquire);
-    return fingerprint ? is_blocked(crash, fingerprint) : decision && decision->kinds_blocked >> kind & 1;
+    return is_blocked(crash, fingerprint ? fingerprint : 1 + (uint64_t)kind); /* verdicts.pipeline_number */
 }
 
 bool blocks_data(const Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES])

@@ -45,7 +45,6 @@ static PylayerDecision *make_decision(void)
     PylayerDecision *decision = room(sizeof *decision);
     decision->off_by = chance(1);
     decision->undecided = chance(4);
-    decision->kinds_blocked = chance(4) ? take8() : 0;
     decision->calls_off[below(PYLAYER_ADDED_CALLS)] = chance(8) ? take8() : 0;
     decision->blocked_count = below(4);
     for (uint64_t i = 0, last = 0; i < decision->blocked_count; i++)
