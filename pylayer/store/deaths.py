@@ -11,12 +11,13 @@ from ..common import file_kinds
 from ..common.files import remove
 from ..values import KIND_NAMES
 from . import runs, sentinel, verdict_files
-from .marks import ADDED, COMPILE, MERGE, PIPELINES, RECORDS
+from .marks import ADDED, COMPILE, KEY, MERGE, PIPELINES, RECORDS
 from .marks import APPLICATION as APPLICATION_MARK
 from .reader import parts_of
 from .verdicts import (
     ADDED_CALL,
     APPLICATION,
+    EVERY_KIND,
     KILLED,
     LAYER_OFF,
     PIPELINE,
@@ -64,7 +65,8 @@ def accusations(marks: Iterable[Mark], used: int = 0) -> list[Accusation]:
             if mark.cache:
                 accuse(APPLICATION, 0, mark.cache, flags)
         elif mark.call in ADDED and mark.kind < len(KIND_NAMES):
-            accuse(ADDED_CALL, mark.kind, mark.call)
+            # Drivers that crash there do so for each kind, in a death each.
+            accuse(ADDED_CALL, EVERY_KIND if mark.call == KEY else mark.kind, mark.call)
     return [(*key, flags) for key, flags in found.items()]
 
 

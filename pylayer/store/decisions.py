@@ -17,12 +17,13 @@ import xxhash
 from ..common import file_kinds
 from ..common.files import prune_oldest, read_small, replace_file
 from ..common.paths import make_private_below
-from ..values import CARRIER_BINARIES, CARRIERS_THAT_KEEP, KIND_NAMES
+from ..values import CARRIER_BINARIES, CARRIERS_THAT_KEEP
 from .marks import ADDED, TOGETHER
 from .verdicts import (
     ADDED_CALL,
     APPLICATION,
     CLOCK_SECONDS,
+    EVERY_KIND,
     LAYER_OFF,
     MAX_ENTRIES,
     OFF,
@@ -54,8 +55,9 @@ def compiled(own: Verdicts, everyones: Verdicts, carrier: int) -> dict[str, Any]
     in_force = [one for one in entries if one.holds(now)]
     calls = bytearray(max(ADDED) - min(ADDED) + 1)
     for one in in_force:
-        if one.type == ADDED_CALL and one.subject in ADDED and one.kind < len(KIND_NAMES):
-            calls[TOGETHER.get(one.subject, one.subject) - min(ADDED)] |= 1 << one.kind
+        if one.type == ADDED_CALL and one.subject in ADDED:
+            kinds = 0xFF if one.kind == EVERY_KIND else 1 << one.kind & 0xFF
+            calls[TOGETHER.get(one.subject, one.subject) - min(ADDED)] |= kinds
     # Binaries do not need a VkPipelineCache that keeps something.
     off = (LAYER_OFF, *([STUB] if carrier != CARRIER_BINARIES else [])) if carrier in CARRIERS_THAT_KEEP else ()
     blocked = sorted((one.decided_ns, one.subject) for one in in_force if one.type in (PIPELINE, RECORD, APPLICATION))

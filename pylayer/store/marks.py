@@ -6,11 +6,11 @@ from ..values import Value
 
 #: PylayerMarkedCall.
 RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
-PROBE = 11
+KEY, PROBE = 7, 11
 #: Calls that the layer added to what the program asked for, and how people know them. Stored data is no cause of a
 #: death in one. The last four concern no kind of pipeline. Older versions had 12 and 16.
 ADDED = {
-    7: "vkGetPipelineKeyKHR",
+    KEY: "vkGetPipelineKeyKHR",
     8: "vkCreatePipelineBinariesKHR",
     9: "vkGetPipelineBinaryDataKHR",
     10: "a creation with VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR",
@@ -24,7 +24,7 @@ ADDED = {
 
 
 #: Calls that are useless without another one. The layer asks whether that one is off.
-TOGETHER = {8: 7, 9: 7, 14: 13}
+TOGETHER = {8: KEY, 9: KEY, 14: 13}
 
 
 class Mark(Value):

@@ -22,7 +22,7 @@ def sentence(verdicts: list[Verdict], ended: bool = False) -> str:
     be = "is" if count == 1 else "are"
     text = one.rule.end if ended else one.rule.effect
     return text.format(
-        kind=KIND_NAMES[one.kind] if one.kind < len(KIND_NAMES) else "unknown",
+        kind=KIND_NAMES[one.kind] if one.kind < len(KIND_NAMES) else "any",
         runs=one.runs,
         count=count,
         records=f"record{'s' * (count != 1)} {be}",

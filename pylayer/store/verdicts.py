@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 STUB, RECORD, PIPELINE = 2, 3, 4
 APPLICATION, ADDED_CALL, LAYER_OFF = 6, 8, 9
 
+#: The kind in a verdict on pipelines of all kinds.
+EVERY_KIND = 255
 #: Flags: the verdict is decided, not just evidence for it; the process was probably killed, because the driver may have
 #: compiled, which takes long, or because other stored data was used ``SUCCESSES`` times before.
 DECIDED, KILLED = 1, 2

@@ -229,6 +229,18 @@ def test_crash_in_a_call_that_the_layer_adds(scripted: ScriptedDriver, carrier: 
     assert not reviewed(world)
 
 
+def test_crash_in_a_key_of_another_kind(scripted: ScriptedDriver) -> None:
+    """After a death in vkGetPipelineKeyKHR it is called for no kind of pipeline: a driver that crashes there would do
+    so once for each kind."""
+    world, arguments = scripted.world, ("--api", "1.3")
+    scripted.settings(carrier="binaries")
+    crash = {"PYLAYER_TEST_DRIVER": "get-key=crash?!global@3"}
+    dies(world, "--compute", *arguments, **crash)
+    first = again(world, *arguments, PYLAYER_LOG="warn", **crash)
+    assert "vkGetPipelineKeyKHR is not called for any pipelines" in first.stderr
+    again(world, "--compute", *arguments, **crash)
+
+
 @pytest.mark.parametrize("warm", [False, True], ids=["policy's sentinel", "the layer's"])
 @pytest.mark.parametrize("variable", ["RADV_DEBUG", "MESA_SHADER_CACHE_DIR"])
 def test_deaths_under_a_variable_of_the_driver(scripted: ScriptedDriver, warm: bool, variable: str) -> None:

@@ -105,7 +105,7 @@ def of_tables() -> list[str]:
     found = [f"{text} ({GAP} so far)" for text in WARNINGS.values()]
     found += [f"{GAP}: {name}{GAP}: {meaning}" for name, meaning in outcomes.STORE.items()]
     for type, row in TABLE.items():
-        one = Verdict(type, KIND_NAMES.index("graphics"), row.runs, 0, min(verdict_words.ADDED), 0, 0, 0)
+        one = Verdict(type, KIND_NAMES.index("graphics"), row.runs, 0, 8, 0, 0, 0)
         found += [verdict_words.sentence([one]), verdict_words.sentence([one], ended=True)]
     return found
 

@@ -276,6 +276,7 @@ HOUR = 3600
         ({"type": LAYER_OFF, "subject": 0}, CARRIER_BINARIES, {"off_by": LAYER_OFF}),
         ({"type": LAYER_OFF, "subject": 0}, CARRIER_OBSERVE, {"off_by": 0}),
         ({"type": ADDED_CALL, "subject": 9, "kind": 3}, CARRIER_CELLS, {"calls_off": b"\x08" + bytes(11)}),
+        ({"type": ADDED_CALL, "subject": 9, "kind": 255}, CARRIER_CELLS, {"calls_off": b"\xff" + bytes(11)}),
         ({"type": ADDED_CALL, "subject": 11, "kind": 200}, CARRIER_CELLS, {"calls_off": bytes(12)}),
         ({"subject": 11, "decided_ns": (NOW + DAY) * 10**9}, CARRIER_CELLS, {"blocked": [], "valid_s": 0}),
     ],
