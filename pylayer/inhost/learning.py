@@ -57,8 +57,6 @@ class Learning:
         self.looked_ns: int | None = None
         #: What is decided for all programs. None until ``known`` is read.
         self.everyones: Verdicts | None = None
-        #: Decisions that are not stored yet.
-        self._new: list[Verdict] = []
         #: Numbers of records that were set aside when this run began and that the driver made anew.
         self._made_anew: set[int] = set()
         self._empty_cells = 0
@@ -78,12 +76,13 @@ class Learning:
             folder, program = self._device.folder, self._device.program_id
             if folder is not None:
                 findings = deaths.review(folder, self._device.read_only, changing)
-                for finding in findings.values():
-                    self._tell(finding.new, finding.application or "a program")
+                for found in findings.values():
+                    self._tell(found.new, found.application or "a program")
                     # It knows what it has just decided itself.
-                    self.looked_ns = max([self.looked_ns, *(one.decided_ns + 1 for one in finding.new)])
+                    self.looked_ns = max([self.looked_ns, *(one.decided_ns + 1 for one in found.new)])
+                    found.new = []
                 self._known, self.everyones = (
-                    findings[each].known if each in findings else verdict_files.read(folder, each, changing)
+                    findings.get(each) or verdict_files.read(folder, each, changing)
                     for each in (program, verdict_files.EVERY_PROGRAM)
                 )
         return self._known
@@ -114,15 +113,11 @@ class Learning:
             if not self._device.commands.log_wanted(LOG_WARN):
                 _tell_starter(f"{program}: {line}; pylayer ls shows more")
 
-    def _decide(self, *new: Verdict | None) -> None:
-        self._new += [one for one in new if one is not None]
-
     def store(self) -> None:
         """Stores new decisions at once, so that a process that is killed does not lose them."""
-        new, self._new = self._new, []
-        folder = self._device.folder
-        if not new:
+        if self._known is None or not self._known.new:
             return
+        folder, new, self._known.new = self._device.folder, self._known.new, []
         self._tell(new, self._device.program.name)
         if folder is None or self._device.read_only:
             return
@@ -139,18 +134,15 @@ class Learning:
         is set aside is compiled without stored data, so this compile clears it."""
         number = number_of(digest)
         aside = self.known.holds(RECORD, 0, number) or number in self._made_anew
-        if aside and number not in self._made_anew:
-            cleared = self.known.acquit(RECORD, 0, number)
-            self._decide(cleared)
-            if cleared is not None:
-                self._made_anew.add(number)
+        if aside and self.known.acquit(RECORD, 0, number):
+            self._made_anew.add(number)
         return self._created_anew(cell) and not aside
 
     def _created_anew(self, cell: Cell) -> bool:
         """Clears the pipeline of a cell that was compiled. Returns False if it stays set aside."""
         key = (PIPELINE, 0, pipeline_number(cell.fingerprint, cell.kind))
         if self.known.holds(*key):
-            self._decide(self.known.acquit(*key))
+            self.known.acquit(*key)
         return not self.known.holds(*key)
 
     def note_returned(self, digest: bytes) -> None:
@@ -159,7 +151,7 @@ class Learning:
             return
         for type in (APPLICATION, RECORD):
             if self._known.holds(type, 0, number_of(digest)):
-                self._decide(self._known.acquit(type, 0, number_of(digest)))
+                self._known.acquit(type, 0, number_of(digest))
         self.store()
 
     # ---- what the run shows about the driver -----------------------------------------------------
@@ -171,7 +163,7 @@ class Learning:
         if self._empty_cells < EMPTY_CELLS or self._cells:
             return False
         if self._empty_cells == EMPTY_CELLS:
-            self._decide(self.known.accuse(STUB, began_ns=self._began_ns))
+            self.known.accuse(STUB, began_ns=self._began_ns)
             self.store()
         return True
 
@@ -179,21 +171,17 @@ class Learning:
         """Counts a cell with data."""
         self._cells += 1
         if self._cells == 1:
-            self._decide(self.known.acquit(STUB))
+            self.known.acquit(STUB)
 
     def settle(self, counters: dict[str, int], kind_hits: list[int], ended: bool = False) -> None:
         """Judges what the run has shown so far. ``ended``: the run ends well."""
-        if not (self._new or (self._device.keeps and self._is_undecided)):
+        if not (
+            (self._known is not None and self._known.new)
+            or (self._device.keeps and self.known.are_undecided(*policy.TABLE))
+        ):
             return
         # The driver gets all cells that are fetched, and a binary only when a pipeline is created from it.
         given = 0 if self._device.has_binaries else counters["fetched"]
         if given + sum(kind_hits) >= (1 if ended else SUCCESSES):
-            self._decide(self.known.acquit(LAYER_OFF))
+            self.known.acquit(LAYER_OFF)
         self.store()
-
-    @property
-    def _is_undecided(self) -> bool:
-        """Whether there is evidence that does not suffice, or a verdict on trial, which a success ends."""
-        now = time.time()
-        known = self.known.entries.values()
-        return any(one.is_pending(now) or one.is_on_trial(now) for one in known)

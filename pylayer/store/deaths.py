@@ -26,7 +26,6 @@ from .verdicts import (
     SUSPECTED,
     Accusation,
     Key,
-    Verdict,
     Verdicts,
     number_of,
     pipeline_number,
@@ -70,87 +69,67 @@ def accusations(marks: Iterable[Mark], used: int = 0) -> list[Accusation]:
     return [(*key, flags) for key, flags in found.items()]
 
 
-class Finding:
-    """What a start found out about a program of which processes died."""
-
-    def __init__(self, program: int, application: str, known: Verdicts) -> None:
-        self.program = program
-        self.application = application
-        self.known = known
-        self.new: list[Verdict] = []
-        #: Files of sentinels that are read.
-        self.paths: list[str] = []
-
-
-def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[int, Finding]:
+def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[int, Verdicts]:
     """Decides what follows from processes that died since the last start, and stores it. Returns what is decided for
-    their programs, and for ``EVERY_PROGRAM``. If the store cannot be written, this process still has it. A
-    ``read_only`` store is not changed."""
+    their programs, and for ``EVERY_PROGRAM``; in ``new`` what is decided now. If the store cannot be written, this
+    process still has it. A ``read_only`` store is not changed."""
     found_ns = time.time_ns()
-    findings: dict[int, Finding] = {}
+    findings: dict[int, Verdicts] = {}
+    paths = []
 
-    def about(program: int, death: Death) -> Finding:
+    def about(program: int, death: Death) -> Verdicts:
         if program not in findings:
-            known = verdict_files.read(folder, program, changing)
-            findings[program] = Finding(program, death.application, known)
+            findings[program] = verdict_files.read(folder, program, changing)
+            findings[program].application = death.application
         return findings[program]
 
     for death in sentinel.deaths(folder):
-        accused = accusations(death.marks, death.used)
         own = about(death.program, death)
-        own.paths.append(death.path)
-        cleared = own.known.acquit(LAYER_OFF) if death.used >= SUCCESSES else None
-        if cleared is not None:
-            own.new.append(cleared)
-        for type, kind, subject, flags in accused:
+        paths.append(death.path)
+        if death.used >= SUCCESSES:
+            own.acquit(LAYER_OFF)
+        for type, kind, subject, flags in accusations(death.marks, death.used):
             everyones = type == ADDED_CALL and not death.changed
-            finding = about(verdict_files.EVERY_PROGRAM, death) if everyones else own
-            decision = finding.known.accuse(type, kind, subject, death.began_ns, found_ns, flags)
-            if decision is not None:
-                finding.new.append(decision)
-    for finding in findings.values():
-        if any(one.type == PIPELINE for one in finding.new):
-            _accuse_records(folder, finding, found_ns)
-        finding.new += finding.known.judge_deaths(found_ns)
+            known = about(verdict_files.EVERY_PROGRAM, death) if everyones else own
+            known.accuse(type, kind, subject, death.began_ns, found_ns, flags)
+    for program, known in findings.items():
+        _accuse_records(folder, program, known, found_ns)
+        known.judge_deaths(found_ns)
     if not read_only:
-        _store(folder, findings)
+        _store(folder, findings, paths)
     return findings
 
 
-def _accuse_records(folder: Folder, finding: Finding, found_ns: int) -> None:
+def _accuse_records(folder: Folder, program: int, known: Verdicts, found_ns: int) -> None:
     """Accuses the records of the pipelines that are accused. If such a pipeline compiles to other bytes, it is no
     longer suspected, but these records stay aside."""
-    pipelines = {one.subject: one.flags & KILLED for one in finding.new if one.type == PIPELINE}
-    for path in (*folder.files(finding.program, file_kinds.FOLDED), *folder.system_packs(finding.program, [])):
+    pipelines = {one.subject: one.flags & KILLED for one in known.new if one.type == PIPELINE}
+    if not pipelines:
+        return
+    for path in (*folder.files(program, file_kinds.FOLDED), *folder.system_packs(program, [])):
         for part in parts_of(path, folder.identity.digest, []):  # one that cannot be read: the pipeline is accused
             for record in part.records:
                 accused = [pipelines[each] for each in record.fingerprints if each in pipelines]
                 if accused:
-                    number, flags = number_of(record.digest), min(accused)
-                    decision = finding.known.accuse(RECORD, 0, number, found_ns, found_ns, flags)
-                    if decision is not None:
-                        finding.new.append(decision)
+                    known.accuse(RECORD, 0, number_of(record.digest), found_ns, found_ns, min(accused))
 
 
-def _store(folder: Folder, findings: dict[int, Finding]) -> None:
+def _store(folder: Folder, findings: dict[int, Verdicts], paths: list[str]) -> None:
     """Stores all findings, then deletes the sentinels that led to them."""
     try:
-        for finding in findings.values():
-            if finding.new:
-                verdict_files.write(folder, finding.program, finding.application, finding.new)
+        for program, known in findings.items():
+            if known.new:
+                verdict_files.write(folder, program, known.application, known.new)
     except OSError:
         return  # the next start finds the sentinels again
-    for finding in findings.values():
-        for path in finding.paths:
-            runs.keep_dead(folder.root, path)
-            remove(path)
+    for path in paths:
+        runs.keep_dead(folder.root, path)
+        remove(path)
 
 
 def of_everyone(folder: Folder) -> Verdicts:
     """Returns what processes of any program died over, deaths that no start has found yet included. Only reads."""
     found = Verdicts()
-    every = [*verdict_files.read_all(folder).values()]
-    every += [finding.known for finding in review(folder, read_only=True).values()]
-    for known in every:
+    for known in (*verdict_files.read_all(folder).values(), *review(folder, read_only=True).values()):
         found.entries.update({one.key: one for one in known.in_force(*SUSPECTED)})
     return found

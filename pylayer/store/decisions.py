@@ -64,7 +64,7 @@ def compiled(own: Verdicts, everyones: Verdicts, carrier: int) -> dict[str, Any]
     ends = [one.until_s - now + CLOCK_SECONDS for one in entries if one.until_s > now]
     return {
         "off_by": max([one.type for one in in_force if one.type in off], default=0),
-        "undecided": any(one.type in OFF and (one.is_pending(now) or one.is_on_trial(now)) for one in entries),
+        "undecided": own.are_undecided(*OFF),
         "calls_off": bytes(calls),
         "blocked": sorted({subject for _, subject in blocked[-MAX_ENTRIES:]}),
         "verdict_files": sum(map(_number_of_file, (*own.sources, *everyones.sources))) % (1 << 64),

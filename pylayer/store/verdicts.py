@@ -43,12 +43,9 @@ ENTRY = struct.Struct("<BBHIQQQQ")
 #: Beyond this many entries of a program the oldest are dropped.
 MAX_ENTRIES = 1024
 
-HOUR = 3600
-DAY = 24 * HOUR
+DAY = 24 * 3600
 #: Clocks of machines that share a store may differ by this much.
-CLOCK_SECONDS = HOUR
-#: No verdict of the table lasts longer. One that says so is not believed.
-LONGEST_SECONDS = 90 * DAY
+CLOCK_SECONDS = 3600
 
 #: A run in which the layer used so much stored data has shown that using it works. A driver that crashes on everything
 #: stored crashes at the first use on each thread.
@@ -125,7 +122,7 @@ TABLE = {
     # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs,
     # unless a variable of CHANGING was set. Calls of OFTEN_KILLED need two deaths.
     ADDED_CALL: VerdictRule(
-        "added-call", 1, DAY, again=LONGEST_SECONDS,
+        "added-call", 1, DAY, again=90 * DAY,
         effect="{call} is not called for {kind} pipelines, because a program died in this call",
         end="{call} is called for {kind} pipelines again",
     ),
@@ -239,6 +236,8 @@ class Verdicts:
         self.sources: dict[str, bool] = {}
         #: The clock that made an entry was wrong, or is now.
         self.doubted = False
+        #: Decisions of this process that are not stored yet.
+        self.new: list[Verdict] = []
         self._now_ns = now_ns
 
     @property
@@ -271,6 +270,11 @@ class Verdicts:
         now = self.now_s
         return [one for one in self.entries.values() if one.type in types and one.holds(now)]
 
+    def are_undecided(self, *types: int) -> bool:
+        """Returns whether there is evidence that does not suffice, or a verdict on trial, which a success ends."""
+        now, mine = self.now_s, [one for one in self.entries.values() if one.type in types]
+        return any(one.is_pending(now) or one.is_on_trial(now) for one in mine)
+
     def memorable(self) -> list[Verdict]:
         """Returns what is worth storing, the newest ``MAX_ENTRIES`` at most."""
         now = self.now_s
@@ -302,46 +306,44 @@ class Verdicts:
 
     def accuse(
         self, type: int, kind: int = 0, subject: int = 0, began_ns: int = 0, found_ns: int = 0, flags: int = 0
-    ) -> Verdict | None:
-        """Takes evidence of one run. Returns the new decision; None if nothing changes. ``began_ns``: when that run
-        began. If the last decision is later, the run says nothing new."""
+    ) -> None:
+        """Takes evidence of one run. ``began_ns``: when that run began. If the last decision is later, the run says
+        nothing new."""
         rule, known, now = TABLE[type], self.entries.get((type, kind, subject)), self.now_s
         if known is not None and not known.is_memorable(now):
             known = None
         if (rule.about_driver and self.changing) or (known is not None and began_ns <= known.decided_ns):
-            return None
+            return
         runs = min(known.runs + 1, 0xFFFF) if known is not None else 1
         needed = rule.runs + (type == ADDED_CALL and subject in OFTEN_KILLED)
         decided = runs >= needed or (known is not None and known.is_on_trial(now))
         renewed = decided and known is not None and known.flags & DECIDED
         lasts = (renewed and rule.again) or rule.seconds
         now_ns, flags = self._after(known), flags | (DECIDED if decided else 0)
-        new = Verdict(type, kind, runs, flags, subject, now_ns, int(now) + lasts, found_ns or now_ns)
-        self.entries[new.key] = new
-        return new
+        self._decide(Verdict(type, kind, runs, flags, subject, now_ns, int(now) + lasts, found_ns or now_ns))
 
-    def acquit(self, type: int, kind: int = 0, subject: int = 0) -> Verdict | None:
-        """Takes a success. Returns the decision that clears a verdict, or the evidence for one; None if there is
-        neither, or if the verdict stays."""
+    def acquit(self, type: int, kind: int = 0, subject: int = 0) -> bool:
+        """Takes a success, which clears a verdict, or the evidence for one. Returns False if there is neither, or if
+        the verdict stays."""
         rule, known = TABLE[type], self.entries.get((type, kind, subject))
         if known is None or known.until_s == 0 or (rule.about_driver and self.changing):
-            return None
+            return False
         stays = rule.stays * (2 if known.flags & KILLED else 1)
         if stays and known.runs >= stays and known.holds(self.now_s):
-            return None
-        cleared = Verdict(type, kind, known.runs, known.flags, subject, self._after(known), 0, known.found_ns)
-        self.entries[cleared.key] = cleared
-        return cleared
+            return False
+        self._decide(Verdict(type, kind, known.runs, known.flags, subject, self._after(known), 0, known.found_ns))
+        return True
+
+    def _decide(self, new: Verdict) -> None:
+        self.entries[new.key] = new
+        self.new.append(new)
 
     def _after(self, known: Verdict | None) -> int:
         """Returns the time of a new decision, which is later than the last one even if a clock went backwards."""
         return max(self.now_ns, known.decided_ns + 1 if known is not None else 0)
 
-    def judge_deaths(self, found_ns: int) -> list[Verdict]:
-        """Decides what follows from all deaths together, after a start at ``found_ns`` accused what they name.
-        Returns the new decisions."""
+    def judge_deaths(self, found_ns: int) -> None:
+        """Decides what follows from all deaths together, after a start at ``found_ns`` accused what they name."""
         found = (one for one in self.in_force(RECORD, PIPELINE) if one.found_ns == found_ns)
-        if all(one.flags & KILLED for one in found):
-            return []
-        decision = self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns)
-        return [decision] if decision is not None else []
+        if not all(one.flags & KILLED for one in found):
+            self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns)

@@ -75,7 +75,7 @@ def fingerprints(known: Verdicts) -> list[int]:
 def reviewed(folder: Folder, read_only: bool = False) -> Verdicts:
     """Returns what is decided for the program after a start that looked for deaths."""
     found = deaths.review(folder, read_only)
-    return found[PROGRAM].known if PROGRAM in found else verdict_files.read(folder, PROGRAM)
+    return found.get(PROGRAM) or verdict_files.read(folder, PROGRAM)
 
 
 # ---- marks ---------------------------------------------------------------------------------------
