@@ -13,7 +13,7 @@ import xxhash
 
 from .. import __version__
 from . import file_kinds, flat
-from .files import prune_oldest, replace_file
+from .files import replace_file
 from .paths import MAX_POLICY_FILE_BYTES, make_private_below, open_in_store, read_own_file
 
 TYPE_CHECKING = False
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 #: Increase this when a preset changes, or the meaning of a file that was valid before. A new key needs no increase.
 SCHEMA_VERSION = 15
-
-#: Beyond this many copies the oldest are deleted. Each version of a file and of pylayer makes one.
-MAX_COPIES = 64
 
 
 def copy_path(root: str, system: bytes | None, user: bytes | None) -> str:
@@ -68,11 +65,6 @@ def write_copy(path: str, document: dict[str, Any]) -> None:
     body = f"{skip_line(document)}\n{flat.dumps(document)}".encode()
     make_private_below(os.path.dirname(os.path.dirname(path)), "policy")
     replace_file(path, xxhash.xxh3_128_hexdigest(body).encode() + b"\n" + body)
-
-
-def prune(root: str) -> int:
-    """Deletes the oldest compiled copies beyond ``MAX_COPIES``; returns how many. One in use is written again."""
-    return prune_oldest(os.path.join(root, "policy"), file_kinds.FLAT, MAX_COPIES)
 
 
 class UnusableFile:

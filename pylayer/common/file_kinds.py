@@ -108,6 +108,8 @@ MAY_BE_TORN = (*APPENDED, CLOSED, OBJECTS)
 STATE_FILES = (OBJECTS, OBJECT_PACK)
 #: By suffix. A name in an identity's folder, or in state/ or runs/, has one of these.
 BY_SUFFIX = {str(kind): kind for kind in (*OF_PROGRAM, *STATE_FILES, RUN, EVENTS)}
+#: What policy makes for the layer, and makes again when it is missing: so many at most, then the oldest quarter goes.
+MADE_AGAIN = {PLAN: 1000, FLAT: 64}
 #: The folders in the store's root, but the one with pipelines.
 BESIDE = tuple(dict.fromkeys(kind.place for kind in TABLE if kind.place not in ("store", TEMPORARY.place)))
 

@@ -35,7 +35,6 @@ class Device:
         #: Nothing in the store is added, changed or deleted, except statistics of the run.
         self.read_only: bool = settings["store"] == "read-only"
         self.folder = self._open_folder(root) if root else None
-        self.carrier_planned = CARRIER_OFF
         #: The outcome of the plan. None until the device exists, and after the layer was switched off for it.
         self.state: DeviceState | None = None
         #: Why the device has this carrier, in words.
@@ -71,11 +70,6 @@ class Device:
     def keeps(self) -> bool:
         """Whether the carrier in force stores pipelines and uses stored ones."""
         return self.state is not None and self.state.carrier in CARRIERS_THAT_KEEP
-
-    @property
-    def will_keep(self) -> bool:
-        """As ``keeps``, but by the planned carrier while ``state`` is None."""
-        return self.carrier_planned in CARRIERS_THAT_KEEP if self.state is None else self.keeps
 
     @property
     def has_binaries(self) -> bool:

@@ -163,14 +163,14 @@ class Host:
         from .session import DeviceSession
 
         share, state_mib = (settings.top_setting(self.document, key) for key in ("share", "state_mib"))
-        session = DeviceSession(boundary, message.device, program, facts, self.root, share, wanted, int(state_mib))
-        session.carrier_planned = plan.carrier
+        session = DeviceSession(
+            boundary, message.device, program, facts, self.root, share, wanted, int(state_mib), plan
+        )
         if session.run_log is not None:
             session.run_log.planned_ns = message.sent_ns
         session.policy = self.policy_facts
         carrier, reason = choose_carrier(wanted, facts)
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
-        session.plan = plan
         if plan.may_be_kept and self._plans_may_be_kept:
             session.decision_key = message.decision_key
         session.is_stale = not message.kept
@@ -230,8 +230,8 @@ class Host:
             boundary.switch_off(message.device)
             return
         session.state = message.device_state()
-        if session.state.carrier != session.carrier_planned and not session.state.off_by:
-            binaries = session.carrier_planned == CARRIER_BINARIES and session.state.cache_control
+        if session.state.carrier != session.plan.carrier and not session.state.off_by:
+            binaries = session.plan.carrier == CARRIER_BINARIES and session.state.cache_control
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
             session.reason = f"{feature} could not be enabled"
         self._guard(session.open_store)

@@ -49,14 +49,13 @@ class Learning:
     """What is decided for one device and program. Nothing is decided without a store. What a read-only store cannot
     keep holds for this process."""
 
-    def __init__(self, device: Device, began_ns: int | None = None) -> None:
+    def __init__(self, device: Device) -> None:
         self._device = device
-        self._began_ns = BEGAN_NS if began_ns is None else began_ns
         self._known: Verdicts | None = None
         #: When ``known`` was about to be read: a death of this run says nothing new about what is decided later.
-        self.looked_ns: int | None = None
-        #: What is decided for all programs. None until ``known`` is read.
-        self.everyones: Verdicts | None = None
+        self.looked_ns = 0
+        #: What is decided for all programs, once ``known`` is read.
+        self.everyones = Verdicts()
         #: Numbers of records that were set aside when this run began and that the driver made anew.
         self._made_anew: set[int] = set()
         self._empty_cells = 0
@@ -71,18 +70,17 @@ class Learning:
         """What is decided for the program. The first use looks for processes that died."""
         if self._known is None:
             self.looked_ns = time.time_ns()
-            changing = policy.changing_variable()
-            self._known, self.everyones = Verdicts(changing=changing), Verdicts(changing=changing)
+            self._known = Verdicts()
             folder, program = self._device.folder, self._device.program_id
             if folder is not None:
-                findings = deaths.review(folder, self._device.read_only, changing)
+                findings = deaths.review(folder, self._device.read_only)
                 for found in findings.values():
                     self._tell(found.new, found.application or "a program")
                     # It knows what it has just decided itself.
                     self.looked_ns = max([self.looked_ns, *(one.decided_ns + 1 for one in found.new)])
                     found.new = []
                 self._known, self.everyones = (
-                    findings.get(each) or verdict_files.read(folder, each, changing)
+                    findings.get(each) or verdict_files.read(folder, each)
                     for each in (program, verdict_files.EVERY_PROGRAM)
                 )
         return self._known
@@ -163,7 +161,7 @@ class Learning:
         if self._empty_cells < EMPTY_CELLS or self._cells:
             return False
         if self._empty_cells == EMPTY_CELLS:
-            self.known.accuse(STUB, began_ns=self._began_ns)
+            self.known.accuse(STUB, began_ns=BEGAN_NS)
             self.store()
         return True
 

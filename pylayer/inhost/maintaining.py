@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _adds_to_store(session: DeviceSession) -> bool:
-    return not session.read_only and (session.carrier_planned in CARRIERS_THAT_KEEP or session.checks_binaries)
+    return not session.read_only and (session.plan.carrier in CARRIERS_THAT_KEEP or session.checks_binaries)
 
 
 def _prune_runs(root: str) -> Generator[None, None, None]:

@@ -45,10 +45,11 @@ class DeviceSession(Device):
         root: str | None,
         share: str,
         settings: dict[str, Any],
-        state_mib: int = 256,
+        state_mib: int,
+        plan: Plan,
     ) -> None:
         super().__init__(commands, serial, program, facts, root, settings)
-        self.plan: Plan | None = None
+        self.plan = plan
         #: The key of the decision for later processes; zeros if none can be kept.
         self.decision_key = bytes(16)
         #: What the statistics say about the user's policy class, which is updated in place.
@@ -73,8 +74,7 @@ class DeviceSession(Device):
 
     def _decide(self, own: Verdicts, everyones: Verdicts, began_ns: int = 0) -> Decision:
         """Returns what the layer has to obey in this run, which looked for deaths at ``began_ns``, or in later runs."""
-        assert self.plan is not None
-        found = decisions.compiled(own, everyones, self.carrier_planned)
+        found = decisions.compiled(own, everyones, self.plan.carrier)
         return Decision(
             plan=self.plan,
             key=self.decision_key,
@@ -105,10 +105,9 @@ class DeviceSession(Device):
         assert self.state is not None
         self._note_off(self.state.off_by)
         if self.folder is not None and (self.keeps or self.checks_data) and not self.state.reads_store:
-            own, everyones = self.learning.known, self.learning.everyones
-            assert everyones is not None
+            known = self.learning.known
             self.found.check_folder()
-            decision = self._decide(own, everyones, self.learning.looked_ns or 0)
+            decision = self._decide(known, self.learning.everyones, self.learning.looked_ns)
             self.state = self.commands.open_store(self.serial, decision) or self.state
             self._note_off(self.state.off_by)
             self.is_stale = True

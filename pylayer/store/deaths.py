@@ -24,7 +24,6 @@ from .verdicts import (
     RECORD,
     SUCCESSES,
     SUSPECTED,
-    Accusation,
     Key,
     Verdicts,
     number_of,
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
     from .sentinel import Death
 
 
-def accusations(marks: Iterable[Mark], used: int = 0) -> list[Accusation]:
-    """Returns what the marks of a dead process accuse: type, kind, subject and flags, each once. ``used``: how often it
-    had used stored data without harm."""
+def accusations(marks: Iterable[Mark], used: int = 0) -> dict[Key, int]:
+    """Returns what the marks of a dead process accuse, with flags. ``used``: how often it had used stored data without
+    harm."""
     found: dict[Key, int] = {}
 
     killed = KILLED if used >= SUCCESSES else 0
@@ -66,10 +65,10 @@ def accusations(marks: Iterable[Mark], used: int = 0) -> list[Accusation]:
         elif mark.call in ADDED and mark.kind < len(KIND_NAMES):
             # Drivers that crash there do so for each kind, in a death each.
             accuse(ADDED_CALL, EVERY_KIND if mark.call == KEY else mark.kind, mark.call)
-    return [(*key, flags) for key, flags in found.items()]
+    return found
 
 
-def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[int, Verdicts]:
+def review(folder: Folder, read_only: bool = False) -> dict[int, Verdicts]:
     """Decides what follows from processes that died since the last start, and stores it. Returns what is decided for
     their programs, and for ``EVERY_PROGRAM``; in ``new`` what is decided now. If the store cannot be written, this
     process still has it. A ``read_only`` store is not changed."""
@@ -79,7 +78,7 @@ def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[
 
     def about(program: int, death: Death) -> Verdicts:
         if program not in findings:
-            findings[program] = verdict_files.read(folder, program, changing)
+            findings[program] = verdict_files.read(folder, program)
             findings[program].application = death.application
         return findings[program]
 
@@ -88,10 +87,10 @@ def review(folder: Folder, read_only: bool = False, changing: str = "") -> dict[
         paths.append(death.path)
         if death.used >= SUCCESSES:
             own.acquit(LAYER_OFF)
-        for type, kind, subject, flags in accusations(death.marks, death.used):
-            everyones = type == ADDED_CALL and not death.changed
+        for key, flags in accusations(death.marks, death.used).items():
+            everyones = key[0] == ADDED_CALL and not death.changed
             known = about(verdict_files.EVERY_PROGRAM, death) if everyones else own
-            known.accuse(type, kind, subject, death.began_ns, found_ns, flags)
+            known.accuse(*key, death.began_ns, found_ns, flags)
     for program, known in findings.items():
         _accuse_records(folder, program, known, found_ns)
         known.judge_deaths(found_ns)

@@ -15,7 +15,7 @@ import os
 import xxhash
 
 from ..common import file_kinds
-from ..common.files import prune_oldest, read_small, replace_file
+from ..common.files import read_small, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_BINARIES, CARRIERS_THAT_KEEP
 from .marks import ADDED, TOGETHER
@@ -37,8 +37,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Beyond this many the least recently made are deleted, a quarter at a time.
-MAX_DECISIONS = 1000
 #: How long a decision is valid that nothing ends.
 FOREVER_SECONDS = 1 << 40
 
@@ -84,8 +82,3 @@ def keep(root: str, key: bytes, decision: bytes) -> None:
     except OSError:
         pass  # there is none
     replace_file(path, data)
-
-
-def prune(root: str) -> int:
-    """Deletes the oldest decisions beyond ``MAX_DECISIONS``; returns how many."""
-    return prune_oldest(os.path.join(root, "plans"), file_kinds.PLAN, MAX_DECISIONS)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import time
 
-from ..common import compiled, file_kinds
+from ..common import file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import SCRATCH, names_in, remove_left_temporaries, remove_tree
-from . import binary_history, bounds, decisions, ended, fold, quarantine, runs, state, timeline
+from ..common.files import SCRATCH, names_in, prune_oldest, remove_left_temporaries, remove_tree
+from . import binary_history, bounds, ended, fold, quarantine, runs, state, timeline
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -155,8 +155,8 @@ def prune(root: str) -> None:
     """Deletes what is beyond the limits of each kind of file beside the pipelines, and what ended processes left."""
     runs.prune(root)
     timeline.prune(root)
-    decisions.prune(root)
-    compiled.prune(root)
+    for kind, most in file_kinds.MADE_AGAIN.items():
+        prune_oldest(os.path.join(root, kind.place), kind, most)
     _prune_fleets(root)
     remove_left_temporaries(root, SCRATCH)  # whose directory may hold files of others
     for directory in file_kinds.BESIDE:

@@ -126,7 +126,7 @@ def leftovers(root: str) -> list[str]:
     """Returns the paths of what policy made for the layer: decisions and compiled policy files, which are made again
     when they are needed."""
     found = []
-    for place, kind in (("plans", file_kinds.PLAN), ("policy", file_kinds.FLAT)):
-        directory = os.path.join(root, place)
+    for kind in file_kinds.MADE_AGAIN:
+        directory = os.path.join(root, kind.place)
         found += [os.path.join(directory, name) for name in names_in(directory) if name.endswith(kind)]
     return found

@@ -48,11 +48,11 @@ def _read_file(path: str, folder: Folder, found: Verdicts) -> bool:
     return is_known
 
 
-def read(folder: Folder, program: int, changing: str = "") -> Verdicts:
+def read(folder: Folder, program: int) -> Verdicts:
     """Returns what is decided for one program, or for ``EVERY_PROGRAM``. What cannot be read now is left out. If
     another process combines files while they are read, neither the old ones nor the new one may be found, and the next
     listing has the new one."""
-    found = Verdicts(changing=changing)
+    found = Verdicts()
     for _ in range(MAX_LISTINGS):
         is_gone = False
         for path in folder.files(program, (file_kinds.VERDICT,))[-MAX_FILES:]:

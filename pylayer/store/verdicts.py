@@ -24,8 +24,6 @@ from .marks import PROBE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from .reader import Record
 
 #: Types of verdicts. Earlier builds had others.
@@ -141,16 +139,11 @@ OFF = (STUB, LAYER_OFF)
 SUSPECTED = (RECORD, PIPELINE, APPLICATION)
 
 Key = tuple[int, int, int]
-Accusation = tuple[int, int, int, int]
 
 
-def changing_variable(names: Iterable[str] | None = None) -> str:
-    """Returns the name of an environment variable that changes what a driver gives; empty if there is none.
-    ``names``: of the variables that are set, by default this process's."""
-    for name in os.environ if names is None else names:
-        if name.startswith(CHANGING) and not name.startswith(HARMLESS):
-            return name
-    return ""
+def driver_is_changed() -> bool:
+    """Returns whether an environment variable is set that changes what a driver gives."""
+    return any(name.startswith(CHANGING) and not name.startswith(HARMLESS) for name in os.environ)
 
 
 def number_of(digest: bytes) -> int:
@@ -222,14 +215,10 @@ class Verdict(Value):
 
 
 class Verdicts:
-    """What is decided for one program, or with program 0 for all. Digests are named by ``number_of``.
+    """What is decided for one program, or with program 0 for all. Digests are named by ``number_of``."""
 
-    ``changing``: a variable of ``CHANGING`` that is set, or empty text.
-    """
-
-    def __init__(self, now_ns: int | None = None, changing: str = "") -> None:
+    def __init__(self) -> None:
         self.entries: dict[Key, Verdict] = {}
-        self.changing = changing
         #: The program's name, if a file has it.
         self.application = ""
         #: Paths of the files that were read, and whether another file may replace them.
@@ -238,12 +227,11 @@ class Verdicts:
         self.doubted = False
         #: Decisions of this process that are not stored yet.
         self.new: list[Verdict] = []
-        self._now_ns = now_ns
 
     @property
     def now_ns(self) -> int:
         """The time at which questions are answered."""
-        return time.time_ns() if self._now_ns is None else self._now_ns
+        return time.time_ns()
 
     @property
     def now_s(self) -> float:
@@ -312,7 +300,7 @@ class Verdicts:
         rule, known, now = TABLE[type], self.entries.get((type, kind, subject)), self.now_s
         if known is not None and not known.is_memorable(now):
             known = None
-        if (rule.about_driver and self.changing) or (known is not None and began_ns <= known.decided_ns):
+        if (rule.about_driver and driver_is_changed()) or (known is not None and began_ns <= known.decided_ns):
             return
         runs = min(known.runs + 1, 0xFFFF) if known is not None else 1
         needed = rule.runs + (type == ADDED_CALL and subject in OFTEN_KILLED)
@@ -326,7 +314,7 @@ class Verdicts:
         """Takes a success, which clears a verdict, or the evidence for one. Returns False if there is neither, or if
         the verdict stays."""
         rule, known = TABLE[type], self.entries.get((type, kind, subject))
-        if known is None or known.until_s == 0 or (rule.about_driver and self.changing):
+        if known is None or known.until_s == 0 or (rule.about_driver and driver_is_changed()):
             return False
         stays = rule.stays * (2 if known.flags & KILLED else 1)
         if stays and known.runs >= stays and known.holds(self.now_s):

@@ -281,16 +281,20 @@ HOUR = 3600
         ({"subject": 11, "decided_ns": (NOW + DAY) * 10**9}, CARRIER_CELLS, {"blocked": [], "valid_s": 0}),
     ],
 )
-def test_what_is_compiled(folder: Folder, entry: dict[str, int] | None, carrier: int, expected: dict[str, Any]) -> None:
+def test_what_is_compiled(
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: dict[str, int] | None,
+    carrier: int,
+    expected: dict[str, Any],
+) -> None:
     """What is in force, until the first of it ends. What a wrong clock decided is not compiled, and may be right later,
     so the decision is not valid."""
     if entry is not None:
         packed = format.record_parts(format.VERDICTS, verdict(**{"until_s": NOW + DAY, **entry}).pack())
         folder.write_file(file_kinds.VERDICT, PROGRAM, "a game", packed)
-    every = Verdicts(NOW * 10**9)
-    known = verdict_files.read(folder, PROGRAM)
-    known._now_ns = NOW * 10**9
-    found = decisions.compiled(known, every, carrier)
+    monkeypatch.setattr(Verdicts, "now_ns", NOW * 10**9)
+    found = decisions.compiled(verdict_files.read(folder, PROGRAM), Verdicts(), carrier)
     assert {key: found[key] for key in expected} == expected
     names = [Path(path).name for path in folder.files(None, (file_kinds.VERDICT,))]
     assert found["verdict_files"] == sum(xxhash.xxh3_64_intdigest(name.encode()) for name in names)

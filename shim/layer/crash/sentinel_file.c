@@ -21,7 +21,7 @@ static bool begins_with(const char *variable, const char *const *beginnings, siz
     return false;
 }
 
-/* As verdicts.changing_variable in pylayer/store answers. */
+/* As verdicts.driver_is_changed in pylayer/store answers. */
 static bool driver_is_changed(void)
 {
     for (char **variable = environment_all(); *variable; variable++)

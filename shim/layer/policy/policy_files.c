@@ -30,13 +30,10 @@ static void read_file(int which, PolicyFile *file)
     file->found = content ? CONFIG_READ : refused ? CONFIG_REFUSED : CONFIG_FAILED;
     if (!content)
         return;
-    digest128(content, size, file->state.digest);
+    digest128(content, size, file->digest);
     free(content);
-    file->state.size = (uint64_t)found.st_size;
-    file->state.seconds = (uint64_t)found.st_mtim.tv_sec;
-    file->state.nanoseconds = (uint64_t)found.st_mtim.tv_nsec;
-    file->state.user = found.st_uid;
-    file->state.mode = found.st_mode;
+    file->seconds = (uint64_t)found.st_mtim.tv_sec;
+    file->nanoseconds = (uint64_t)found.st_mtim.tv_nsec;
 }
 
 /* Writes the name of the policy files' copy, as pylayer/common/compiled.py names it. */
@@ -45,7 +42,7 @@ static void name_copy(char name[DIGEST_HEX_BYTES + 5], const PolicyFile files[PO
     static const char suffix[] = COPY_NAME_SUFFIX;
     uint8_t digest[PYLAYER_DIGEST_BYTES], text[POLICY_FILES * sizeof digest + sizeof suffix - 1];
     for (int which = 0; which < POLICY_FILES; which++)
-        memcpy(text + which * sizeof digest, files[which].state.digest, sizeof digest);
+        memcpy(text + which * sizeof digest, files[which].digest, sizeof digest);
     memcpy(text + POLICY_FILES * sizeof digest, suffix, sizeof suffix - 1);
     digest128(text, sizeof text, digest);
     digest_hex(name, digest);

@@ -14,16 +14,11 @@ enum ConfigFile {
 
 /* Which policy file it is: the same one on another file system, such as in another container, is no other. The time is
  * part of it, because policy may read the file long after the digest was made: if somebody changed it in between and
- * later changes it back, the plan that was kept meanwhile must not be found. */
-typedef struct FileState {
-    uint64_t size, seconds, nanoseconds;
-    uint32_t user, mode;
-    uint8_t digest[PYLAYER_DIGEST_BYTES];
-} FileState;
-
+ * later changes it back, the decision that was made meanwhile must not be found. */
 typedef struct PolicyFile {
     char path[PATH_BYTES];
-    FileState state; /* zeros unless it was read */
+    uint64_t seconds, nanoseconds;        /* zeros, as the digest, unless it was read */
+    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of its content */
     enum ConfigFile found;
 } PolicyFile;
 
