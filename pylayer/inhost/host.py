@@ -170,7 +170,7 @@ class Host:
             session.run_log.planned_ns = message.sent_ns
         session.policy = self.policy_facts
         carrier, reason = choose_carrier(wanted, facts)
-        session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
+        session.reason = session.plan_reason = reason if plan.carrier == carrier else "chosen by the policy class"
         if plan.may_be_kept and self._plans_may_be_kept:
             session.decision_key = message.decision_key
         session.is_stale = not message.kept

@@ -50,6 +50,8 @@ class DeviceSession(Device):
     ) -> None:
         super().__init__(commands, serial, program, facts, root, settings)
         self.plan = plan
+        #: Why the plan has its carrier, in words.
+        self.plan_reason = ""
         #: The key of the decision for later processes; zeros if none can be kept.
         self.decision_key = bytes(16)
         #: What the statistics say about the user's policy class, which is updated in place.
@@ -80,7 +82,7 @@ class DeviceSession(Device):
             key=self.decision_key,
             header=sentinel.header_template(self.identity, self.program_id if began_ns else 0, began_ns),
             reads_all=self._reads_all,
-            reason=TABLE[found["off_by"]].effect if found["off_by"] else self.reason,
+            reason=TABLE[found["off_by"]].effect if found["off_by"] else self.plan_reason,
             sentinel_outside=self.read_only,
             **found,
         )

@@ -250,6 +250,7 @@ def test_device_that_is_refused_once(scripted: ScriptedDriver, earlier: int, res
     for _ in range(4):
         scripted.demo("--count", COUNT)
     hits(scripted.world)
+    assert "could not be enabled" not in scripted.world.runs()[-1]["reason"]
     assert without_interpreter(scripted.world, 3)
 
 

@@ -58,7 +58,7 @@ static bool take(const uint8_t *file, size_t size, PylayerDecision *out)
     size -= sizeof digest;
     digest128(file + sizeof digest, size, digest);
     memcpy(out, file + sizeof digest, size);
-    return memcmp(digest, file, sizeof digest) == 0 && size == least + out->blocked_count * sizeof *out->blocked;
+    return memcmp(digest, file, sizeof digest) == 0 && out->blocked_count == (size - least) / sizeof *out->blocked;
 }
 
 static bool read_decision(const char *root, const uint8_t key[PYLAYER_DIGEST_BYTES], PylayerDecision *out)
