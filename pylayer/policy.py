@@ -72,7 +72,6 @@ class Policy:
         """Request: returns what the layer shall do for a device about to be created."""
         carrier, _ = choose_carrier(settings, facts)
         return Plan(
-            attest_caches=settings["application_caches"] in ("attest", "strict", "report"),
             carrier=carrier,
             check_binaries=settings["application_caches"] not in ("pass", "report"),
             check_caches=settings["application_caches"] != "pass",
@@ -80,6 +79,7 @@ class Policy:
             driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
             may_be_kept=type(self) is Policy,
             record_state=settings["record_state"] and carrier in CARRIERS_THAT_KEEP,
+            remember_caches=settings["application_caches"] in ("attest", "strict", "report"),
             report_caches=settings["application_caches"] == "report",
             strict_caches=settings["application_caches"] == "strict",
             tell_creations=settings["carrier"] != "off",

@@ -157,8 +157,8 @@ class Plan(Value):
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
     for Python to make it. ``report_caches``: the outcome of ``admit_cache`` is logged and counted, and all initial data
-    passes. ``attest_caches``: policy keeps a history of what the program reads from its caches, and the layer itself
-    passes data that is in it. ``driver_cache_off``: switch the driver's own cache off if the driver has
+    passes. ``remember_caches``: the layer records which data the program reads from its caches, or passes, and passes
+    what is known by itself. ``driver_cache_off``: switch the driver's own cache off if the driver has
     pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR fails for stale and for altered
     data. ``merge_moves``: the driver takes entries out of the sources of vkMergePipelineCaches, so the layer merges
     copies. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store. ``record_state``:
@@ -171,9 +171,9 @@ class Plan(Value):
     driver_cache_off: bool
     may_be_kept: bool
     # Older policy classes make plans without these.
-    attest_caches: bool = False
     merge_moves: bool = False
     record_state: bool = False
+    remember_caches: bool = False
     report_caches: bool = False
     strict_caches: bool = False
     tell_creations: bool = False
@@ -204,8 +204,7 @@ class CacheData(Value):
     ``digest`` is the XXH3-128 of the whole data, zero without data. ``slot`` counts the device's caches from 0.
     ``history`` is what is known of given data from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
     (docs/internals/architecture.md, 'Application caches'). ``damage`` describes the damage of altered data. ``sketch``
-    (pylayer/store/sketch.py) is empty if not all data was read (``incomplete``). ``result``: with what VkResult the
-    driver failed on it, or 0.
+    (pylayer/store/sketch.py) is empty without data. ``result``: with what VkResult the driver failed on it, or 0.
     """
 
     damage: str
@@ -214,7 +213,6 @@ class CacheData(Value):
     digest: bytes
     header: bytes
     history: str
-    incomplete: bool
     result: int
     sketch: bytes
     slot: int

@@ -77,10 +77,11 @@ enum PylayerMessageType {
     PYLAYER_MSG_PLAN_DEVICE = 1,    /* request: device -> plan */
     PYLAYER_MSG_DEVICE_CREATED = 2, /* request: created; policy calls open_store. An event if it need not */
     PYLAYER_MSG_ADMIT_CACHE = 3,    /* request: cache -> verdict; an event if the plan sets report_caches */
-    PYLAYER_MSG_CACHE_USED = 4,     /* event: cache; the program read it, or the driver failed on data that passed */
-    PYLAYER_MSG_CELL = 5,           /* event: cell */
-    PYLAYER_MSG_STATE = 6,          /* event: state */
-    PYLAYER_MSG_BINARY_READ = 7,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
+    PYLAYER_MSG_CACHE_USED =
+        4,                 /* event: cache; the program read suspected data, or the driver failed on data that passed */
+    PYLAYER_MSG_CELL = 5,  /* event: cell */
+    PYLAYER_MSG_STATE = 6, /* event: state */
+    PYLAYER_MSG_BINARY_READ = 7, /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
     /* request: the program passes data of binaries. Policy hands over what it read of them in earlier runs. */
     PYLAYER_MSG_BINARIES_PASSED = 8,
     PYLAYER_MSG_STORE_DAMAGED = 9, /* event: file; the layer could not use all of it */
@@ -136,7 +137,7 @@ typedef struct PylayerPlan {
     uint8_t check_caches;     /* send ADMIT_CACHE for the application's initial data */
     uint8_t report_caches;    /* with check_caches: ADMIT_CACHE is an event, and all data passes */
     uint8_t strict_caches;    /* with check_caches: data that gets no verdict in time becomes an empty cache */
-    uint8_t attest_caches;    /* keep a history of what the application reads, and pass data that is in it */
+    uint8_t remember_caches;  /* record which data the application reads or passes, and pass what is known */
     uint8_t may_be_kept;      /* the same request always gets this plan */
     uint8_t driver_cache_off; /* disable the driver's own cache, if the driver has internal_cache_control */
     uint8_t check_binaries;   /* refuse binary data that differs from what the application read in earlier runs */
@@ -166,12 +167,10 @@ typedef struct PylayerCacheInfo {
     int32_t result;     /* CACHE_USED: the VkResult with which the driver failed on the data; 0: the program read it */
     uint64_t data_size; /* bytes of the data */
     uint8_t data_is_null; /* pInitialData was NULL */
-    uint8_t incomplete;   /* of what was read: VK_INCOMPLETE, the buffer was too small for all data */
     uint32_t header_size; /* of what was given, the bytes copied to header[]; less than its size if data_size is */
     uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all data; zero if there is none */
-    /* Owned by the message. NULL if there is no whole data, or if policy does not use sketches (strict_caches). */
-    uint64_t sketch_size;
+    uint64_t sketch_size;                 /* ADMIT_CACHE: of the data. Owned by the message */
     const uint8_t *sketch;
 } PylayerCacheInfo;
 
@@ -410,7 +409,7 @@ typedef struct PylayerCounters {
     uint64_t fetched_compile_ns;   /* how long it had taken to compile them */
     uint64_t fetch_ns;             /* how long it took to find, read and merge them */
     uint64_t identified_shaders;   /* shaders known by their VK_EXT_shader_module_identifier */
-    uint64_t caches_attested;      /* application caches whose data the layer itself found in the history */
+    uint64_t caches_known;         /* application caches whose data the layer itself knew */
     uint64_t frames;               /* presented: calls of vkQueuePresentKHR, for each swapchain */
     uint64_t late_frames;          /* shim/layer/frames/frames.h says which are late */
     uint64_t late_by_pipelines;    /* of these, frames in which pipelines took at least half of what was too long */

@@ -26,7 +26,9 @@ import pylayer
 from pylayer import LAYER_NAME
 from pylayer.__main__ import main
 from pylayer.common import file_kinds
+from pylayer.store.cache_history import Known, known_in
 from pylayer.store.folder import Folder, read_identity
+from pylayer.store.reader import parts_of
 from pylayer.store.runs import read_all
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -261,6 +263,11 @@ class World:
         """Returns the store's files with pipelines, oldest first, or only those with these suffixes."""
         wanted = suffixes or tuple(kind for kind in file_kinds.TABLE if kind.verified)
         return sorted(path for path in self.store.glob("store/*/*") if path.suffix in wanted)
+
+    def known_data(self) -> list[Known]:
+        """Returns what the store says of data that programs read or passed, oldest file first."""
+        files = [(str(path), bytes.fromhex(path.parent.name)) for path in self.stored_files(file_kinds.ATTEST)]
+        return [known for path, identity in files for part in parts_of(path, identity, []) for known in known_in(part)]
 
     def live_files(self) -> list[Path]:
         """Returns the crash sentinels in the store."""

@@ -68,9 +68,6 @@ JOURNAL = Kind(_STORE + ".journal", _PIPELINES + " appended", magic=b"JRNL", cou
 CLOSED = Kind(_STORE + ".closed", _PIPELINES + " evicted", magic=b"JRNL", counted="journals")
 PACK = Kind(_STORE + ".pack", _PIPELINES + " evicted synced", magic=b"PACK", counted="packs")
 ATTEST = Kind(_STORE + ".attest", _WHOLE + " appended", magic=b"ATST", counted="attestation_files")
-#: The layer adds a file in each run that reads a new content, and has policy combine more than these at exit, or when
-#: the program passes data if there are twice as many: MANY_FILES of shim/layer/caches/cache_history.c.
-MANY_ATTEST_FILES = 32
 BINARIES = Kind(_STORE + ".binaries", _WHOLE + " appended", magic=b"ABIN", counted="attestation_files")
 VERDICT = Kind(_STORE + ".verdict", "synced verified quarantined", magic=b"VRDT")
 LIVE = Kind(_STORE + ".live", magic=b"LIVE")

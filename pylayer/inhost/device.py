@@ -62,6 +62,11 @@ class Device:
         return self.settings["application_caches"] not in ("pass", "report")
 
     @property
+    def remembers_caches(self) -> bool:
+        """Whether the layer records which data of the program's own caches is known."""
+        return self.settings["application_caches"] in ("attest", "strict", "report")
+
+    @property
     def checks_binaries(self) -> bool:
         """Whether the layer compares the program's own pipeline binaries with what the program read."""
         return self.checks_data and self.facts.binaries_requested

@@ -263,7 +263,6 @@ class Host:
         data.history = session.caches.history(data)
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if session.caches.reports:  # the message is an event: the program does not wait
-            session.caches.note_load(data, passed=False)
             session.caches.report(data, outcome, boundary.log)
             if session.run_log is not None:
                 session.run_log.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
@@ -272,7 +271,6 @@ class Host:
             verdict, outcome = VERDICT_EMPTY, "suspect"
         refused = verdict == VERDICT_EMPTY
         message.answer_verdict(verdict)
-        session.caches.note_load(data, passed=not refused)
         session.caches.count(outcome, refused)
         if session.run_log is not None:
             word = "emptied" if refused else "passed"
@@ -287,13 +285,13 @@ class Host:
         )
 
     def cache_used(self, message: boundary.Message) -> None:
-        """CACHE_USED: the program read data, which it may load later, or the driver failed on data that passed."""
+        """CACHE_USED: the program read suspected data, or the driver failed on data that passed."""
         session = self.sessions.get(message.device)
         if session is None:
             return
         data = message.cache_data()
         if not data.result:
-            session.caches.read(data)
+            session.learning.note_returned(data.digest)
             return
         session.caches.count("driver-error", refused=True)
         if session.run_log is not None:

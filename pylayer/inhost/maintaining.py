@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def _adds_to_store(session: DeviceSession) -> bool:
-    return not session.read_only and (session.plan.carrier in CARRIERS_THAT_KEEP or session.checks_binaries)
+    adds = session.plan.carrier in CARRIERS_THAT_KEEP or session.remembers_caches or session.checks_binaries
+    return adds and not session.read_only
 
 
 def _prune_runs(root: str) -> Generator[None, None, None]:

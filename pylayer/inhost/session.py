@@ -67,7 +67,7 @@ class DeviceSession(Device):
         self.writer = JournalWriter(self)
         self.learning = Learning(self)
         self.found = FoundDamage(self, self.writer)
-        self.caches = ApplicationCaches(self, self.writer, self.learning, self.found.say)
+        self.caches = ApplicationCaches(self, self.found.say)
         self.binaries = ApplicationBinaries(self, self.writer, self.found.say)
         self.pipelines = Pipelines(self, self.writer, self.learning)
         self.recording = Recording(self, state_mib << 20)
@@ -214,7 +214,7 @@ class DeviceSession(Device):
     def _cache_outcomes(self) -> dict[str, int]:
         """How often each outcome occurred for data that passed, known to policy or to the layer itself."""
         outcomes = dict(self.caches.outcomes)
-        known = self._totals.get("caches_attested", 0)
+        known = self._totals.get("caches_known", 0)
         if known:
             outcomes["attested"] = outcomes.get("attested", 0) + known
         return outcomes
@@ -255,7 +255,6 @@ class DeviceSession(Device):
         self.learning.tell_ends()
         self.keep_decision()
         self.writer.close()
-        self.caches.close()
         self.recording.close()
         if self.run_log is not None:
             self.run_log.close()

@@ -22,7 +22,7 @@ class Number(NamedTuple):
 
 
 #: The counters of PylayerCounters (shim/boundary.h), in its order. Two of them are not shown: `pylayer stats` has
-#: outcomes of caches instead of ``caches_emptied`` and ``caches_attested``.
+#: outcomes of caches instead of ``caches_emptied`` and ``caches_known``.
 COUNTERS = {
     "pipelines": Number("pipelines created for the program", metric="pipelines"),
     "hits": Number("pipelines found in a cache or among pipeline binaries"),

@@ -24,7 +24,7 @@ from .ended import has_writer
 from .folder import Folder, folders
 from .format import Damage
 from .pack import PackWriter
-from .reader import Reader, parts_of
+from .reader import Reader, application_of, parts_of
 from .syncing import SyncedJournal, Syncer
 
 TYPE_CHECKING = False
@@ -213,7 +213,7 @@ def _compact(folder: Folder, program: int, paths: list[str]) -> Iterator[None]:
         return
     binaries = BinaryHistory(folder, program, "")
     target = folder.new_path(program, file_kinds.BINARIES)
-    writer = PackWriter(target, folder.identity, program, _name_in(ended), format.APPLICATION_BINARIES_FILE)
+    writer = PackWriter(target, folder.identity, program, application_of(ended), format.APPLICATION_BINARIES_FILE)
     try:
         for path in ended:
             for batch in binaries.load_file(path):
@@ -227,8 +227,3 @@ def _compact(folder: Folder, program: int, paths: list[str]) -> Iterator[None]:
     for path in ended:
         if path not in damaged:  # the next load reports a damaged file, and the whole file goes to quarantine
             remove(path)
-
-
-def _name_in(paths: list[str]) -> str:
-    headers = (Reader(path).header()[0] for path in paths)
-    return next((header.application for header in headers if header is not None and header.application), "")

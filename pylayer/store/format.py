@@ -78,10 +78,10 @@ HASHED_RECORD_HEADER = RECORD_HEADER.size - 8
 assert FILE_HEADER.size == 256 and RECORD_HEADER.size == 64
 
 DIGEST_BYTES = 16
-#: ATST: digest of the application's data, its size, when it was read, index of the cache on its device, flags. A sketch
-#: may follow (sketch.py).
-ATTESTATION = struct.Struct("<16sQQII")
-assert ATTESTATION.size == 40
+#: ATST: digest of the application's data, its size, when it was read or passed, 0, flags. A sketch may follow
+#: (sketch.py).
+KNOWN = struct.Struct("<16sQQII")
+assert KNOWN.size == 40
 
 #: A journal that reaches this size is closed and another one begun.
 MAX_JOURNAL_BYTES = 32 << 20

@@ -56,7 +56,7 @@ def read(path: str) -> dict[str, Any]:
     sums = [sum(column) for column in zip(*counted, strict=True)]
     numbers, hits = dict(zip(names, sums, strict=False)), dict(zip(kinds, sums[len(names) :], strict=True))
     fetched, fetched_ns = numbers.get("fetched", 0), numbers.get("fetched_compile_ns", 0)
-    known = numbers.get("caches_attested", 0)
+    known = numbers.get("caches_known", 0)
     return {
         **values,
         "counters": {**numbers, "hits": sum(hits.values())},

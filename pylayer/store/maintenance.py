@@ -12,7 +12,7 @@ import time
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import SCRATCH, names_in, prune_oldest, remove_left_temporaries, remove_tree
-from . import binary_history, bounds, ended, fold, quarantine, runs, state, timeline
+from . import binary_history, bounds, cache_history, ended, fold, quarantine, runs, state, timeline
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -89,6 +89,9 @@ def maintain(
     else:
         quarantine.prune(folder.root)  # first, so that what this pass moves there is still there when the log names it
     quarantined = repair_whole_files(folder, damaged)
+    for _ in cache_history.compact(folder):
+        if not at_exit:  # there as a whole: what has no time to end would begin at every exit
+            yield
     ended.close_ended_journals(folder, None)
     for program in folder.programs():
         quarantined += yield from _fold(folder, program, damaged, say, at_exit, merge)

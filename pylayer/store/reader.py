@@ -230,6 +230,12 @@ def parts_of(
         damage.append(Damage.unreadable(path, error))
 
 
+def application_of(paths: list[str]) -> str:
+    """Returns the program's name, from the first of its files that has one. Raises OSError."""
+    headers = (Reader(path).header()[0] for path in paths)
+    return next((header.application for header in headers if header is not None and header.application), "")
+
+
 class Scan:
     """Finds records that verify in bytes that may hold anything. ``salt``: the salt of the file."""
 

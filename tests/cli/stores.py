@@ -20,7 +20,7 @@ from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
 from pylayer.store import format
-from pylayer.store.cache_history import Attestation
+from pylayer.store.cache_history import Known
 from pylayer.store.fold import Fold
 from pylayer.store.folder import Folder
 from pylayer.store.recency import used_parts
@@ -94,8 +94,8 @@ class Store:
     def journal(self, program: tuple[str, str], *records: bytes, alive: bool = False) -> Path:
         return self.file(".journal" if alive else ".closed", program, *records, alive=alive)
 
-    def attest(self, program: tuple[str, str], data: bytes) -> Path:
-        parts = Attestation(xxhash.xxh3_128_digest(data), len(data), NOW, 0, 0).parts()
+    def know(self, program: tuple[str, str], data: bytes) -> Path:
+        parts = Known(xxhash.xxh3_128_digest(data), len(data), NOW, 0).parts()
         return self.file(".attest", program, b"".join(parts))
 
     def suspects(self, program: tuple[str, str], *digests: bytes) -> Path:
@@ -141,7 +141,7 @@ def filled(root: Path) -> Store:
     store.journal(TOOL, *(cell(number) for number in range(30, 60)), used([31]))
     store.pack()
     store.journal(GAME, *(cell(number) for number in range(100, 105)))
-    store.attest(GAME, b"what the game read")
+    store.know(GAME, b"what the game read")
     return store
 
 

@@ -31,7 +31,7 @@ def test_least_recently_used(user: User) -> None:
     store = Store(user.store)
     for run in range(1, 11):
         aged(store, 10 * run, 12, 100 - run)
-    store.attest(TOOL, b"what the tool read")
+    store.know(TOOL, b"what the tool read")
     size = str(len(range(10, 112)) * 1000 * 9 // 10)
     done = user.json("trim", "--max-size", size)
     assert 5 < done["records_removed"] < 40 and done["files_removed"] == 0

@@ -218,7 +218,7 @@ def some_record(rng: random.Random) -> bytes:
     if kind == 11:
         return header_over(format.CELL, (1 << 64) - 64) * rng.choice((2, 30, 100))
     if kind == 12:
-        packed = format.ATTESTATION.pack(rng.randbytes(16), rng.choice(HOSTILE), rng.choice(HOSTILE), 0, 1)
+        packed = format.KNOWN.pack(rng.randbytes(16), rng.choice(HOSTILE), rng.choice(HOSTILE), 0, 1)
         return record(packed[: rng.choice((40, 40, 39))], format.ATTEST)
     return record(rng.randbytes(rng.randrange(100)), rng.choice(format.MAGICS), kind=rng.randrange(4))
 
@@ -353,9 +353,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     cells = [record(data, kind=1, create_ns=5) for data in (b"", b"x", b"CELL" * 9, bytes(range(200)))]
     note = record(flat.dumps({"plain_kind": 2, "stub": True}).encode(), format.NOTE)
     used = b"".join(recency.used_parts([1, 2, 3], 1_700_000_000))
-    attest = b"".join(
-        b"".join(cache_history.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 5).parts()) for n in range(6)
-    )
+    attest = b"".join(b"".join(cache_history.Known(bytes([n]) * 16, 100 + n, n, n & 5).parts()) for n in range(6))
     of_pipelines = [record(binaries(*[b"x" * n] * n), format.BINARIES, kind=1) for n in (0, 1, 3)]
     own = [record(own_binary(data), format.APPLICATION_BINARY) for data in (b"data", b"more" * 9, None)]
     packs = {

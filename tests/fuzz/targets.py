@@ -357,19 +357,20 @@ def folds(data: bytes) -> None:
 
 
 def attestations(data: bytes) -> None:
-    """Attestations of a folder, of which the input is one."""
+    """What is known of data, of which the input is a file."""
     root = os.path.join(Place.root(), "attest")
     place = Folder(root, shapes.IDENTITY)
     base = os.path.relpath(place.path, Place.root())
     place.prepare()
     write(f"{base}/{7:016x}-0003-c.attest", data)
-    known = cache_history.Attestations(place, 7, "", takes_passed=True)
+    history = cache_history.History(place, 7, takes_passed=True)
+    require(history.outcome(b"never read once.", 5)[0] in outcomes.HISTORY, "an outcome that is none")
     linear_work(len(data))
-    for digest, one in known.history.known.items():
-        require(len(digest) == 16 and digest == one.digest, "an attestation of something else")
-        require(known.outcome(digest, one.size)[0] == "attested", "what is attested is not")
-    require(known.outcome(b"never read once.", 5)[0] in outcomes.HISTORY, "an outcome that is none")
-    check_damage(known.damage, len(data))
+    check_damage(history.damage, len(data))
+    (path,) = place.files(7, (file_kinds.ATTEST,))
+    for part in reader.parts_of(path, place.identity.digest, []):
+        for known in cache_history.known_in(part):
+            require(history.outcome(known.digest, known.size)[0] == "attested", "what is known is not")
 
 
 def structures(data: bytes) -> None:

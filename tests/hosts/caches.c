@@ -40,6 +40,31 @@ static void step_save_cache(char **arguments)
     free(data);
 }
 
+static char *file_at_exit, *file_in_destructor;
+
+static void save_at_exit(void)
+{
+    step_save_cache(&file_at_exit);
+}
+
+static void step_save_at_exit(char **arguments)
+{
+    file_at_exit = arguments[0];
+    atexit(save_at_exit);
+}
+
+/* Runs after every handler of exit() that was registered since the program started. */
+__attribute__((destructor)) static void save_in_destructor(void)
+{
+    if (file_in_destructor)
+        step_save_cache(&file_in_destructor);
+}
+
+static void step_save_in_destructor(char **arguments)
+{
+    file_in_destructor = arguments[0];
+}
+
 static void step_destroy_cache(char **unused)
 {
     (void)unused;
@@ -49,8 +74,7 @@ static void step_destroy_cache(char **unused)
 }
 
 const Step cache_steps[] = {
-    {"load-cache", 1, step_load_cache},
-    {"save-cache", 1, step_save_cache},
-    {"destroy-cache", 0, step_destroy_cache},
-    {0},
+    {"load-cache", 1, step_load_cache},       {"save-cache", 1, step_save_cache},
+    {"save-at-exit", 1, step_save_at_exit},   {"save-in-destructor", 1, step_save_in_destructor},
+    {"destroy-cache", 0, step_destroy_cache}, {0},
 };

@@ -1,7 +1,6 @@
 """A policy class that writes down what crosses the boundary, one JSON object a line; ``record`` sets a world up for it.
 
-The class runs on the policy thread of the program under test, where it also sees messages that no method of a policy is
-called for.
+The class runs on the policy thread of the program under test.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PROPERTIES = {
 SOURCE = """
 import json
 
-from pylayer.inhost import boundary, host
+from pylayer.inhost import boundary
 from pylayer.policy import Policy
 
 
@@ -53,18 +52,6 @@ class Recorder(Policy):
         write("destroyed", seen=memoryview(seen).cast("Q").tolist(), counters=counters)
 
 
-handle = host.Host.handle
-
-
-def handle_and_record(self, message):
-    if message.type == boundary.CACHE_USED:
-        read = message.cache_data()
-        digest, sketch = read.digest.hex(), read.sketch.hex()
-        write("read", size=read.data_size, slot=read.slot, incomplete=read.incomplete, digest=digest, sketch=sketch)
-    handle(self, message)
-
-
-host.Host.handle = handle_and_record
 {extra}
 """
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from host_steps import END, run_host
+from host_steps import END, HOST, run_host
 from scripted_driver import ScriptedDriver
 from world import World
 
@@ -62,3 +62,31 @@ def test_thread_cancelled_while_it_waits(world: World, tmp_path: Path) -> None:
     """If a program cancels a thread that waits for a verdict, its other threads go on."""
     config = policy_that_hangs(world, tmp_path)
     run_host(world, "instance", "device", "cancel", "pipelines", 3, *END, PYLAYER_CONFIG=config)
+
+
+#: A policy class that takes half a second for a verdict.
+SLOW = """
+class Mine(Policy):
+    def admit_cache(self, data, facts, settings):
+        import time
+        time.sleep({seconds})
+        return super().admit_cache(data, facts, settings)
+"""
+
+
+@pytest.mark.parametrize(("seconds", "known"), [(0.5, 11), (3600, 0)])
+def test_the_wait_is_one_for_the_device(world: World, tmp_path: Path, seconds: float, known: int) -> None:
+    """A device waits two seconds for all verdicts together. Beyond that, a program's data passes, and the next run
+    knows it, but for what policy was working on, or if policy gave none."""
+    files = [str(tmp_path / f"{number}.cache") for number in range(12)]
+    fills = [word for number, file in enumerate(files) for word in ("pipelines", str(number + 1), "save-cache", file)]
+    world.run([str(HOST), "instance", "device", "load-cache", "/nowhere", *fills], VK_INSTANCE_LAYERS="")
+    loads = [word for file in files for word in ("load-cache", file, "destroy-cache")]
+    policy = world.policy_class(SLOW.format(seconds=seconds))
+    world.run([str(HOST), "instance", "device", *loads, "spawn", "sleep 1", *END], **policy)
+    assert len(world.known_data()) == known
+    if known:
+        assert world.last()["caches_emptied"] == 0 and world.last()["answers_late"] >= 6
+    world.run([str(HOST), "instance", "device", *loads, *END])
+    outcomes = world.outcomes()
+    assert (outcomes.get("attested", 0), outcomes["unknown"]) == (known, 12 - known)

@@ -14,11 +14,7 @@ from scripted_driver import ScriptedDriver
 from world import World
 
 from pylayer.common import file_kinds
-from pylayer.store import format
-from pylayer.store.cache_history import (
-    INCOMPLETE,
-    read_attestations,
-)
+from pylayer.store.cache_history import PASSED
 
 #: Nothing here depends on the driver, but where a test says so.
 QUICK = True
@@ -28,6 +24,8 @@ SANDBOX = ("threads", "new-user", "filter")
 COUNT = 6
 #: So many that RADV's data is another one after each load.
 MANY = 40
+#: From so many files on the layer has policy combine them: MANY_FILES of shim/layer/caches/cache_history.c.
+MANY_FILES = 32
 
 
 @pytest.fixture
@@ -54,7 +52,7 @@ def has_asked(output: str) -> bool:
     return "_policy. is mapped" in output
 
 
-def attestations(world: World) -> list[Path]:
+def histories(world: World) -> list[Path]:
     return world.stored_files(file_kinds.ATTEST)
 
 
@@ -85,28 +83,84 @@ def test_data_in_another_order_each_time(real: World, file: Path) -> None:
     """RADV returns the same pipelines in another order after each load, so that each run's data is new. It is known in
     the next run all the same, and the number of files stays bounded."""
     fill(real, file, MANY)
-    for _ in range(file_kinds.MANY_ATTEST_FILES + 8):
+    for _ in range(MANY_FILES + 8):
         output = run(real, file, "threads", count=MANY)
         assert "threads: 1\n" in output and real.outcomes() == {"attested": 1}
-        assert len(attestations(real)) <= file_kinds.MANY_ATTEST_FILES + 2
-    assert len(attestations(real)) < file_kinds.MANY_ATTEST_FILES
+        assert len(histories(real)) <= MANY_FILES + 2
+    assert len(histories(real)) < MANY_FILES
 
 
 def test_what_the_layer_writes(real: World, file: Path) -> None:
     """The layer's record has the digest and size of what the program read, and a sketch, by which policy recognises a
     damaged copy."""
     fill(real, file, MANY)
-    before = set(attestations(real))
     run(real, file, count=MANY)
-    (new,) = set(attestations(real)) - before
-    damage: list[format.Damage] = []
-    (one,) = read_attestations(str(new), bytes.fromhex(new.parent.name), damage)
+    *_, one = real.known_data()
     data = file.read_bytes()
-    assert not damage and (one.digest, one.size) == (xxhash.xxh3_128_digest(data), len(data))
-    assert (one.slot, one.flags & INCOMPLETE) == (0, 0) and abs(one.time - time.time()) < 3600
+    assert (one.digest, one.size, one.flags) == (xxhash.xxh3_128_digest(data), len(data), 0)
+    assert abs(one.time - time.time()) < 3600
     file.write_bytes(data[:-8] + bytes(8))
     assert has_asked(run(real, file, "mapped", "_policy.", count=MANY))
     assert real.outcomes() == {"altered": 1}
+
+
+#: Moments at which a program reads its cache: steps before the instance, and after the pipelines. FILE is the file.
+MOMENTS = {
+    "destroyed": ([], ["save-cache", "FILE", "destroy-cache", *END]),
+    "exit": ([], ["save-cache", "FILE", "end", "exit"]),
+    "_exit": ([], ["save-cache", "FILE", "end", "_exit"]),
+    "quick_exit": ([], ["save-cache", "FILE", "end", "quick_exit"]),
+    "abort": ([], ["save-cache", "FILE", "end", "abort"]),
+    "kill": ([], ["save-cache", "FILE", "end", "kill"]),
+    "main thread ended": ([], ["main-thread-ends", "save-cache", "FILE"]),
+    "handler before the instance": (["save-at-exit", "FILE"], []),
+    "handler after the device": ([], ["save-at-exit", "FILE"]),
+    "destructor": (["save-in-destructor", "FILE"], []),
+    "instances around": (["instance", "destroy-instance"], ["save-cache", "FILE", "end", "kill"]),
+}
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["policy runs", "no policy"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_data_is_known_whenever_it_is_read(world: World, file: Path, moment: str, stored: bool) -> None:
+    """Data is known, also with application_caches: strict, from the moment when the program reads it: whether or not
+    policy runs, and however and when the process ends."""
+    fill(world, file)
+    if not stored:
+        shutil.rmtree(world.store)
+    for path in (file, *histories(world)):
+        path.unlink(missing_ok=True)
+    before, after = ([str(file) if word == "FILE" else word for word in words] for words in MOMENTS[moment])
+    steps = [*before, "instance", "device", "load-cache", "/nowhere", "pipelines", str(COUNT), *after]
+    world.run([str(HOST), *steps], check=False)
+    (known,) = world.known_data()
+    assert (known.size, known.flags) == (file.stat().st_size, 0)
+    for setting in ("attest", "strict"):
+        world.configure(application_caches=setting)
+        run(world, file)
+        assert world.outcomes() == {"attested": 1}
+
+
+def test_data_that_passed_is_known_at_once(world: World, file: Path) -> None:
+    """Data from before pylayer that passed is known, though the process is killed right after."""
+    run(world, file, VK_INSTANCE_LAYERS="")
+    steps = ["instance", "device", "load-cache", file, "end", "kill"]
+    for _ in range(2):
+        world.run([str(HOST), *map(str, steps)], check=False)
+        (passed,) = world.known_data()
+        assert (passed.size, passed.flags) == (file.stat().st_size, PASSED)
+    run(world, file)
+    assert world.outcomes() == {"attested": 1}
+
+
+def test_many_devices_write_one_file(scripted: ScriptedDriver, file: Path) -> None:
+    """A process has one file, however many devices it makes one after the other and at once."""
+    steps = ["instance"]
+    for count in range(1, 5):
+        steps += ["device", "load-cache", "/nowhere", "pipelines", str(count), "save-cache", str(file), "destroy-cache"]
+        steps += ["destroy-device"] * (count % 2)
+    scripted.world.run([str(HOST), *steps, *END], check=False, **scripted.environment(""))
+    assert len(histories(scripted.world)) == 1 and len(scripted.world.known_data()) == 4
 
 
 def flipped(data: bytes, at: int) -> bytes:
@@ -154,7 +208,7 @@ def test_own_cache_that_has_everything(world: World, file: Path) -> None:
 def test_a_history_of_others(world: World, file: Path) -> None:
     """A history that others could have written is not believed."""
     fill(world, file)
-    for path in attestations(world):
+    for path in histories(world):
         path.chmod(0o666)
     assert has_asked(run(world, file, "mapped", "_policy."))
     assert world.outcomes() == {"unknown": 1}
@@ -164,7 +218,7 @@ def test_a_history_of_others(world: World, file: Path) -> None:
 def test_a_damaged_history(world: World, file: Path, at: int) -> None:
     """A file or record in which one bit is wrong says nothing. The data is asked about, and passes as unknown."""
     fill(world, file)
-    for path in attestations(world):
+    for path in histories(world):
         path.write_bytes(flipped(path.read_bytes(), at))
     run(world, file)
     assert "attested" not in world.outcomes()
@@ -176,8 +230,8 @@ def test_a_program_that_is_always_killed(real: World, file: Path) -> None:
     steps = ["instance", "device", "load-cache", file, "save-cache", file, "end", "kill"]
     for _ in range(2):
         real.run([str(HOST), *map(str, steps)], check=False)
-    one = max(attestations(real), key=lambda path: path.stat().st_mtime_ns)
-    for number in range(2 * file_kinds.MANY_ATTEST_FILES):
+    one = max(histories(real), key=lambda path: path.stat().st_mtime_ns)
+    for number in range(2 * MANY_FILES):
         shutil.copy2(one, one.with_name(f"{one.name[:16]}-{number:016x}-{number:016x}{one.suffix}"))
     # Policy combines them beside the program.
     steps[-2:-2] = ["spawn", f"while [ $(ls {one.parent}/*{one.suffix} | wc -l) -ge 8 ]; do sleep 0.01; done"]

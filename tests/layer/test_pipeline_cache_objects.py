@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from layer.recorder import only, record
 from scripted_driver import ScriptedDriver
 
 CARRIERS = ["cells", "off"]
@@ -77,14 +76,12 @@ def test_small_reads(scripted: ScriptedDriver) -> None:
     assert sizes[:3] == ["0", "0", "0"] and sizes[6] == sizes[7]
 
 
-def test_partial_data_is_told_as_such(scripted: ScriptedDriver) -> None:
-    """Policy is told that partial data is incomplete, and is not told of a read that returned no data."""
-    records = record(scripted.world)
-    lines = found(scripted.recipe(GROWTH).stdout)
-    reads = only(records.take(), "read")
-    assert [(read["size"], read["incomplete"]) for read in reads] == [
-        (int(line["bytes"]), line["then"] == INCOMPLETE) for line in lines if line["bytes"] != "0"
-    ]
+def test_partial_data_is_known(scripted: ScriptedDriver) -> None:
+    """What was read is known as it was read, partial data too. A read that returned no data says nothing."""
+    lines = found(scripted.recipe(SIZES).stdout) + found(scripted.recipe(GROWTH).stdout)
+    assert {line["then"] for line in lines} == {"0", INCOMPLETE} and "0" in {line["bytes"] for line in lines}
+    known = {one.size for one in scripted.world.known_data()}
+    assert known == {int(line["bytes"]) for line in lines} - {0}
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)

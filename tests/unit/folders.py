@@ -13,7 +13,7 @@ from unit.things import facts
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, journal
-from pylayer.store.cache_history import Attestation
+from pylayer.store.cache_history import Known
 from pylayer.store.folder import Folder
 
 IDENTITY = Identity.of(facts())
@@ -34,9 +34,9 @@ def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int]
     return writer.path
 
 
-def put_attestation(folder: Folder, program: int, data: bytes) -> str:
-    """Writes a file that attests data."""
-    parts = Attestation(xxhash.xxh3_128_digest(data), len(data), 1, 0, 0).parts()
+def put_known(folder: Folder, program: int, data: bytes) -> str:
+    """Writes a file by which data is known."""
+    parts = Known(xxhash.xxh3_128_digest(data), len(data), 1, 0).parts()
     return folder.write_file(file_kinds.ATTEST, program, f"program {program}", parts)
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.folders import IDENTITY, loaded, put_attestation
+from unit.folders import IDENTITY, loaded, put_known
 from unit.things import flip
 
-from pylayer.store import cache_history, format
+from pylayer.store import format
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
@@ -58,10 +58,8 @@ def test_a_stretch_of_another_file(folder: Folder, first: int) -> None:
 def test_every_file_has_its_own(folder: Folder) -> None:
     """Each written file has another salt, and all its records verify."""
     journal_of(folder, b"one")
-    known = cache_history.Attestations(folder, 7, "program")
-    known.attest(bytes(16), 1, 0, False)
-    known.close()
-    put_attestation(folder, 7, b"whole")
+    put_known(folder, 7, b"one")
+    put_known(folder, 7, b"two")
     salts = []
     for path in Path(folder.path).iterdir():
         if path.name == "identity":

@@ -90,7 +90,7 @@ def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypat
     assert disk.synced == [".journal", IDENTITY.name, ".journal"]
 
 
-@pytest.mark.parametrize("kind", [file_kinds.JOURNAL, file_kinds.BINARIES, file_kinds.ATTEST])
+@pytest.mark.parametrize("kind", [file_kinds.JOURNAL, file_kinds.BINARIES])
 def test_closed_within_the_interval(folder: Folder, disk: Disk, failures: list[OSError], kind: file_kinds.Kind) -> None:
     """What was written since the last sync is put on the disk when its file is closed."""
     syncer = Syncer(3600, failures.append)

@@ -13,7 +13,7 @@ import loads
 import others
 import pytest
 from others import become_another, pretend_to_be, without_private_group
-from unit.folders import IDENTITY, put_attestation
+from unit.folders import IDENTITY, put_known
 
 from pylayer.common import compiled, file_kinds, files, paths, user_policy
 from pylayer.common.file_kinds import FileName
@@ -138,8 +138,8 @@ def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
 def make_folder(root: str) -> None:
     folder = Folder(root, IDENTITY)
     folder.prepare()
-    put_attestation(folder, 7, b"data")
-    damaged = put_attestation(folder, 7, b"damaged")
+    put_known(folder, 7, b"data")
+    damaged = put_known(folder, 7, b"damaged")
     quarantine.move_file(root, damaged, [format.Damage(damaged, "empty")])
 
 

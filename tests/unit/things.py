@@ -102,7 +102,6 @@ def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
         "digest": xxhash.xxh3_128_digest(data) if data else bytes(16),
         "header": data[:32],
         "history": "unknown",
-        "incomplete": False,
         "result": 0,
         "sketch": sketch_of(data),
         "slot": 0,

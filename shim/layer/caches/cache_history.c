@@ -6,220 +6,178 @@
 
 #include "caches/caches.h"
 #include "crash/sentinel.h"
-#include "mailbox/mailbox.h"
 #include "process/process.h"
 #include "process/trusted.h"
-#include "store/store_format.h"
 #include "store/run_file.h"
+#include "store/store_format.h"
 
-/* Journals end a record later. Policy reads a larger file. */
-#define MOST_FILE_BYTES (STORE_MAX_JOURNAL_BYTES + (1u << 20))
-#define MOST_KNOWN (1u << 16)
-/* Each run that saves a cache leaves a file. Policy combines so many, at the end of the process. */
+/* Beyond either, policy combines the files: when it is idle, or at the end of the process. */
 #define MANY_FILES 32
+#define MANY_BYTES (32u << 20)
 
-/* A record of a `.attest` file: format.ATTESTATION. A sketch may follow. */
-typedef struct Attestation {
+/* A record of a `.attest` file: format.KNOWN. A sketch may follow. */
+typedef struct KnownRecord {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     uint64_t size, time;
-    uint32_t slot, flags;
-} Attestation;
-_Static_assert(sizeof(Attestation) == 40, "format.ATTESTATION");
+    uint32_t unused, flags;
+} KnownRecord;
+_Static_assert(sizeof(KnownRecord) == 40, "format.KNOWN");
 
-/* CacheHistory::known has the size above these bits. */
-#define KNOWN_READ 1u /* the program read it; otherwise it only passed it */
-#define KNOWN_BITS 1u
+/* What is known of one folder and program, for all devices of the process. It is never freed: a program may read its
+ * caches until the very end. */
+typedef struct History {
+    struct History *next;
+    uint8_t identity[PYLAYER_DIGEST_BYTES];
+    uint64_t program;
+    NumberMap known;                     /* KNOWN_... by digest_id */
+    unsigned files;                      /* that were read */
+    uint64_t bytes;                      /* of all records that were read or written */
+    char name[PYLAYER_STORE_NAME_BYTES]; /* of this process's file; empty: none yet */
+    uint64_t salt;                       /* of that file */
+} History;
 
-void cache_history_init(CacheHistory *history)
+#define KNOWN_PASSED 1u
+#define KNOWN_READ 2u
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* held while files are read and written */
+static History *histories;
+
+static void add(History *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], bool passed)
 {
-    pthread_mutex_init(&history->mutex, NULL);
+    uint64_t id = digest_id(digest), *known = id ? number_map_at(&history->known, id) : NULL;
+    if (known)
+        *known |= passed ? KNOWN_PASSED : KNOWN_READ;
 }
 
-void cache_history_free(CacheHistory *history)
+/* Returns true if the program read this data, or only passed it where that counts. */
+static bool has(const History *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], bool passed_counts)
 {
-    number_map_free(&history->known);
-    pthread_mutex_destroy(&history->mutex);
-}
-
-/* Returns false if policy must see all data: a policy class, which plans in each run, judges it, or the store is not open. */
-static bool is_usable(const Caches *caches)
-{
-    return caches->run->plan.may_be_kept && atomic_load_explicit(&caches->store->stored.open, memory_order_acquire);
-}
-
-static void add(CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, unsigned bits)
-{
-    uint64_t *known = history->known.used < MOST_KNOWN ? number_map_at(&history->known, digest_id(digest)) : NULL;
-    if (!known)
-        return;
-    if (*known >> KNOWN_BITS == size)
-        bits |= *known & KNOWN_READ;
-    *known = size << KNOWN_BITS | bits;
-}
-
-/* Returns the bits of known data, or -1. */
-static int find(const CacheHistory *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
-{
-    uint64_t known = number_map_find(&history->known, digest_id(digest));
-    return known >> KNOWN_BITS == size ? (int)(known & ((1u << KNOWN_BITS) - 1)) : -1;
+    return number_map_find(&history->known, digest_id(digest)) >= (passed_counts ? KNOWN_PASSED : KNOWN_READ);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------- */
 
 static void take_record(void *to, const RecordHeader *record, const uint8_t *data)
 {
-    CacheHistory *history = to;
-    Attestation attestation;
-    if (!record_is(record, "ATST") || record->size < sizeof attestation)
+    History *history = to;
+    KnownRecord known;
+    if (!record_is(record, "ATST") || record->size < sizeof known)
         return;
-    memcpy(&attestation, data, sizeof attestation);
-    if (attestation.size > 0) /* an earlier pylayer noted loads without data */
-        add(history, attestation.digest, attestation.size, attestation.flags & ATTESTATION_PASSED ? 0 : KNOWN_READ);
+    memcpy(&known, data, sizeof known);
+    history->bytes += record_space(record->size);
+    add(history, known.digest, known.flags & HISTORY_PASSED);
 }
 
-typedef struct Reading {
-    Caches *caches;
-    char prefix[PROGRAM_PREFIX_BYTES];
-    unsigned files;
-} Reading;
-
+/* Reads a file for the newest history. */
 static void look_at(void *to, int fd, const char *name)
 {
     (void)fd;
-    Reading *reading = to;
-    const Stored *stored = &reading->caches->store->stored;
-    CacheHistory *history = &reading->caches->history;
-    if (!name_begins(name, reading->prefix) || !name_ends(name, ".attest"))
+    const Stored *stored = to;
+    char prefix[PROGRAM_PREFIX_BYTES];
+    program_prefix(prefix, stored->program);
+    if (!name_begins(name, prefix) || !name_ends(name, ".attest"))
         return;
-    reading->files++;
-    folder_records(stored->directory, name, stored->identity, "ATST", MOST_FILE_BYTES, take_record, history);
+    histories->files++;
+    if (histories->bytes <= MANY_BYTES)
+        folder_records(stored->directory, name, stored->identity, "ATST", 2 * MANY_BYTES, take_record, histories);
 }
 
-static void read_locked(Caches *caches)
+/* Returns NULL if the store cannot be used, or memory is short. */
+static History *history_locked(Caches *caches)
 {
-    CacheHistory *history = &caches->history;
-    if (history->read)
-        return;
-    history->read = true;
-    Reading reading = {.caches = caches};
-    program_prefix(reading.prefix, caches->store->stored.program);
-    folder_names(caches->store->stored.directory, look_at, &reading);
-    if (reading.files > MANY_FILES)
+    Stored *stored = &caches->store->stored;
+    if (!caches->run->plan.remember_caches || !atomic_load_explicit(&stored->open, memory_order_acquire))
+        return NULL;
+    History *history = histories;
+    while (history && (history->program != stored->program ||
+                       memcmp(history->identity, stored->identity, sizeof history->identity) != 0))
+        history = history->next;
+    if (history || !(history = calloc(1, sizeof *history)))
+        return history;
+    history->program = stored->program;
+    memcpy(history->identity, stored->identity, sizeof history->identity);
+    history->next = histories;
+    histories = history;
+    folder_names(stored->directory, look_at, stored);
+    if (history->files > MANY_FILES || history->bytes > MANY_BYTES)
         atomic_store(&caches->store->wants_work, true);
-    history->scattered = reading.files > 2 * MANY_FILES;
+    return history;
+}
+
+bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    const PylayerPlan *plan = &caches->run->plan;
+    int cancellation = cancellation_off();
+    pthread_mutex_lock(&mutex);
+    History *history = history_locked(caches);
+    /* strict believes only what the program read, and report tells it apart. */
+    bool known = history && has(history, digest, !(plan->strict_caches || plan->report_caches));
+    /* Nobody combines the files of a program that is always killed, unless policy is asked something. */
+    if (history && history->files > 2 * MANY_FILES) {
+        history->files = 0;
+        known = false;
+    }
+    pthread_mutex_unlock(&mutex);
+    cancellation_restore(cancellation);
+    return known;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Fills in the header and the name of this device's file. */
-static bool begin_file_locked(Caches *caches, FileHeader *header)
+/* Fills in the header and the name of this process's file. */
+static bool begin_file(const Caches *caches, History *history, FileHeader *header)
 {
-    CacheHistory *history = &caches->history;
     memcpy(header, caches->store->kept.header, sizeof *header);
     memcpy(header->kind, "ATST", sizeof header->kind);
-    header->program = caches->store->stored.program;
+    header->program = history->program;
     if (!own_file_describe(caches->run, header, ".attest", history->name))
         return false;
     history->salt = header->salt;
     return true;
 }
 
-/* Without data there is no sketch. Returns false if the record cannot be written. */
-static bool write_locked(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], Attestation attestation,
-                         const void *data)
+/* Returns false if the record cannot be written. */
+static bool append(const Caches *caches, History *history, RecordHeader record, const void *body)
 {
-    CacheHistory *history = &caches->history;
-    uint64_t sketch_size = 0;
-    uint8_t *sketch = data ? sketch_of(data, attestation.size, &sketch_size) : NULL;
-    uint8_t *body = malloc(sizeof attestation + PYLAYER_SKETCH_BYTES), *bytes = NULL;
     const char *directory = caches->store->stored.directory;
-    memcpy(attestation.digest, digest, sizeof attestation.digest);
-    attestation.time = (uint64_t)time(NULL);
-    if (body)
-        memcpy(body, &attestation, sizeof attestation);
-    if (body && sketch)
-        memcpy(body + sizeof attestation, sketch, sketch_size);
-    free(sketch);
-    RecordHeader record = {
-        .magic = {'A', 'T', 'S', 'T'}, .size = sizeof attestation + sketch_size, .last_used = attestation.time};
     FileHeader header;
-    bool written = false;
     size_t size;
-    int fd = body && *history->name ? append_in_store(directory, history->name) : -1;
-    if (fd >= 0) {
-        bytes = own_file_record(NULL, history->salt, record, body, &size);
-        written = bytes && write_quietly(fd, bytes, size) == (ssize_t)size;
+    bool written = false;
+    int fd = *history->name ? append_in_store(directory, history->name) : -1;
+    if (fd < 0 && !begin_file(caches, history, &header))
+        return false;
+    uint8_t *bytes = own_file_record(fd < 0 ? &header : NULL, history->salt, record, body, &size);
+    if (bytes && fd < 0)
+        written = own_file_create(directory, history->name, bytes, size) == size;
+    else if (bytes)
+        written = write_quietly(fd, bytes, size) == (ssize_t)size;
+    if (fd >= 0)
         close(fd);
-    } else if (body && begin_file_locked(caches, &header)) {
-        bytes = own_file_record(&header, history->salt, record, body, &size);
-        written = bytes && own_file_create(directory, history->name, bytes, size) == size;
-    }
+    free(bytes);
+    history->bytes += size;
     if (!written)
         *history->name = '\0'; /* nothing is appended to what is torn */
-    free(bytes);
-    free(body);
     return written;
 }
 
-/* ---- data that the program brings back --------------------------------------------------------- */
-
-/* Vulkan 1.4, 'Pipeline Cache Header'. As common/cache_header.py judges, but for headers of extensions. A driver whose
- * data has another header has none that policy lets pass. */
-static bool header_fits(const PylayerDeviceInfo *info, const uint8_t *data, size_t size)
+void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, const void *data)
 {
-    struct {
-        uint32_t length, version, vendor, device;
-        uint8_t uuid[PYLAYER_UUID_BYTES];
-    } header;
-    if (size < sizeof header)
-        return false;
-    memcpy(&header, data, sizeof header);
-    return header.version == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && header.length >= sizeof header &&
-           header.length <= size && header.vendor == info->vendor_id && header.device == info->device_id &&
-           memcmp(header.uuid, info->pipeline_cache_uuid, sizeof header.uuid) == 0;
-}
-
-bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
-                         const uint8_t digest[PYLAYER_DIGEST_BYTES])
-{
-    CacheHistory *history = &caches->history;
-    const PylayerPlan *plan = &caches->run->plan;
-    if (!plan->attest_caches || !is_usable(caches) || blocks_data(caches->crash, digest) || !info->pInitialData ||
-        !header_fits(&caches->run->info, info->pInitialData, info->initialDataSize))
-        return false;
+    static struct {
+        KnownRecord known;
+        uint8_t sketch[PYLAYER_SKETCH_BYTES];
+    } body;
+    RecordHeader record = {
+        .magic = {'A', 'T', 'S', 'T'}, .size = sizeof body.known, .last_used = wall_clock_ns() / 1000000000};
     int cancellation = cancellation_off();
-    pthread_mutex_lock(&history->mutex);
-    read_locked(caches);
-    int bits = find(history, digest, info->initialDataSize);
-    /* strict believes only what the program read, and report tells it apart. */
-    bool counts = bits >= 0 && (bits & KNOWN_READ || !(plan->strict_caches || plan->report_caches));
-    bool known = !history->scattered && counts;
-    pthread_mutex_unlock(&history->mutex);
+    pthread_mutex_lock(&mutex);
+    History *history = caches->store->kept.sentinel_outside ? NULL : history_locked(caches);
+    if (history && history->bytes <= MANY_BYTES && !has(history, digest, !data)) {
+        body.known = (KnownRecord){.size = size, .time = record.last_used, .flags = data ? 0 : HISTORY_PASSED};
+        memcpy(body.known.digest, digest, sizeof body.known.digest);
+        record.size += data ? sketch_write(body.sketch, data, size) : 0;
+        if (append(caches, history, record, &body))
+            add(history, digest, !data);
+    }
+    pthread_mutex_unlock(&mutex);
     cancellation_restore(cancellation);
-    return known;
-}
-
-/* ---- data that the program reads --------------------------------------------------------------- */
-
-bool cache_history_note(Caches *caches, const PylayerCacheInfo *read, const void *data)
-{
-    CacheHistory *history = &caches->history;
-    if (!is_usable(caches) || blocks_data(caches->crash, read->digest) || mailbox_has_policy())
-        return false;
-    if (!caches->run->plan.attest_caches || caches->store->kept.sentinel_outside)
-        return true; /* policy has nothing to note either */
-    int cancellation = cancellation_off();
-    pthread_mutex_lock(&history->mutex);
-    read_locked(caches);
-    int bits = find(history, read->digest, read->data_size);
-    bool known = bits >= 0 && bits & KNOWN_READ;
-    Attestation new = {
-        .size = read->data_size, .slot = read->slot, .flags = read->incomplete ? ATTESTATION_INCOMPLETE : 0};
-    const void *sketched = caches->run->plan.strict_caches ? NULL : data;
-    bool done = known || write_locked(caches, read->digest, new, sketched);
-    if (done && !known)
-        add(history, read->digest, read->data_size, KNOWN_READ);
-    pthread_mutex_unlock(&history->mutex);
-    cancellation_restore(cancellation);
-    return done;
 }

@@ -1,4 +1,6 @@
 /* caches.c - see caches.h */
+#include <stdlib.h>
+
 #include "caches/caches.h"
 
 void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, Crash *crash)
@@ -10,7 +12,6 @@ void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, C
     pthread_mutex_init(&caches->given_mutex, NULL);
     patient_init(&caches->merge_mutex);
     pthread_mutex_init(&caches->apps_mutex, NULL);
-    cache_history_init(&caches->history);
     spread_lock_init(&caches->merged_lock);
 }
 
@@ -20,6 +21,5 @@ void caches_close(Caches *caches)
     number_map_free(&caches->given);
     patient_destroy(&caches->merge_mutex);
     pthread_mutex_destroy(&caches->apps_mutex);
-    cache_history_free(&caches->history);
     spread_lock_destroy(&caches->merged_lock);
 }

@@ -11,7 +11,6 @@
 typedef struct AppCache {
     _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: the entry is free and may be reused */
     struct AppCache *next;           /* same bucket; never unlinked before the device is destroyed */
-    uint32_t slot;                   /* PylayerCacheInfo::slot */
     SpreadLock lock;                 /* held for reading by all that use the cache, by merges for writing (cells.c) */
     atomic_bool used_for_ever;       /* a deferred operation may use it until an unknown end: never merged into */
     bool synchronized_merge;         /* the driver lets others use the cache during a merge */
@@ -25,16 +24,6 @@ typedef struct AppCache {
 } AppCache;
 
 #define APP_CACHE_BUCKETS 4096
-
-/* All zero but the mutex: not read yet. */
-typedef struct CacheHistory {
-    pthread_mutex_t mutex; /* guards what follows; held while the store is read and written */
-    bool read;
-    bool scattered;  /* more files than one exit leaves: a program that is always killed; policy combines them */
-    NumberMap known; /* by digest_id: the size and KNOWN_... bits */
-    char name[PYLAYER_STORE_NAME_BYTES]; /* of the file with what was read from this device's caches; empty: none yet */
-    uint64_t salt;                       /* of that file */
-} CacheHistory;
 
 typedef struct Caches {
     const Driver *driver;
@@ -61,7 +50,8 @@ typedef struct Caches {
     pthread_mutex_t apps_mutex; /* writers only */
     _Atomic(AppCache *) apps[APP_CACHE_BUCKETS];
     atomic_uint next_slot;
-    CacheHistory history;
+    atomic_ullong waited_ns;    /* for policy's verdicts on the program's data */
+    atomic_bool policy_answers; /* it gave one */
 } Caches;
 
 /* Without the layer's own cache: cells_open creates that. */
@@ -78,8 +68,8 @@ static inline uint64_t app_cache_data_id(const AppCache *app_cache)
 
 AppCache *app_cache_find(Caches *caches, VkPipelineCache handle);
 /* Without memory for it the cache is used as it is, and never merged into. */
-void app_cache_add(Caches *caches, VkPipelineCache handle, uint32_t slot, VkPipelineCacheCreateFlags flags,
-                   bool from_data, uint64_t data_id);
+void app_cache_add(Caches *caches, VkPipelineCache handle, VkPipelineCacheCreateFlags flags, bool from_data,
+                   uint64_t data_id);
 /* The application destroys the cache. */
 void app_cache_forget(AppCache *app_cache);
 void app_caches_free(Caches *caches);
@@ -95,37 +85,37 @@ uint64_t *app_cache_take_owed(AppCache *app_cache, size_t *count);
 
 /* Initial data of one vkCreatePipelineCache. */
 typedef struct OwnData {
-    uint32_t slot;
+    uint32_t slot; /* PylayerCacheInfo::slot */
+    bool passes;   /* policy says so, or was asked too much */
     const VkPipelineCacheCreateInfo *info;
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* zero if it was not needed */
     uint64_t id;                          /* of the digest, for marks; 0: no data, or refused */
 } OwnData;
 
-/* Fills in *data. Returns true if the driver must not get it: the history or policy says so. */
+/* Fills in *data. Returns true if the driver must not get it, because it is not known and policy says so. */
 bool own_data_is_refused(Caches *caches, OwnData *data, uint32_t slot, const VkPipelineCacheCreateInfo *info);
+/* The driver made a cache of the data: it is known from now on, if it passes. */
+void own_data_passed(Caches *caches, const OwnData *data);
 /* Tells policy that the driver failed on the program's data with `result`, so that the program's cache begins empty. */
 void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result);
-/* Notes what the program has read of a cache. Tells policy if policy has something to do about it. */
-void own_data_tell_read(Caches *caches, uint32_t slot, const void *data, size_t size, bool incomplete);
+/* The program has read this data of a cache: it is known from now on. */
+void own_data_read(Caches *caches, const void *data, size_t size);
 
 /* ---- sketch.c: recognising a damaged copy --------------------------------------------------------- */
 
-/* Returns the sketch, which the caller frees, or NULL if there is no memory. */
-uint8_t *sketch_of(const void *data, uint64_t size, uint64_t *sketch_size);
+/* Writes the sketch of data. Returns how many bytes it has. */
+size_t sketch_write(uint8_t sketch[PYLAYER_SKETCH_BYTES], const void *data, uint64_t size);
 
-/* ---- cache_history.c: what the program read from its own caches in earlier runs, for the layer itself ---- */
+/* ---- cache_history.c: which data of the program's caches is known ----------------------------------------- */
 
-/* pylayer/store/cache_history.py keeps the history, and judges data that it does not know. Known data passes without
- * policy, so that a program that loads and saves its own cache, and compiles nothing, needs no interpreter. */
-void cache_history_init(CacheHistory *history);
-void cache_history_free(CacheHistory *history);
-/* Returns true if the program read this data from this driver, or passed it in an earlier run, so that policy would let
- * it pass. */
-bool cache_history_knows(Caches *caches, const VkPipelineCacheCreateInfo *info,
-                         const uint8_t digest[PYLAYER_DIGEST_BYTES]);
-/* Adds what vkGetPipelineCacheData returned, unless policy runs or has something to do about it. Returns false if policy
- * must be told. */
-bool cache_history_note(Caches *caches, const PylayerCacheInfo *read, const void *data);
+/* Data is known if the program read it from this driver, or passed it and policy knew nothing against it. The layer alone
+ * writes that down: at once, in a file of this process, so that it is kept however and whenever the process ends. Policy
+ * reads the files to judge data that is not known, and combines them (pylayer/store/cache_history.py). */
+
+/* Returns true if the data is known, in the sense of the plan. */
+bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+/* The data is known from now on. data: it was read; NULL: it passed. Does nothing if the store cannot be written to. */
+void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, const void *data);
 
 /* ---- cells.c: the layer's merged VkPipelineCache and the cells that go into it --------------------------- */
 

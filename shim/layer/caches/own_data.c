@@ -6,27 +6,19 @@
 #include "caches/caches.h"
 #include "crash/sentinel.h"
 #include "mailbox/mailbox.h"
+#include "process/clock.h"
 
 /* ---- data that the program reads --------------------------------------------------------------- */
 
-/* Without memory there is no sketch, and policy decides without one. */
-static void add_sketch(const Caches *caches, PylayerMessage *message, const void *data, size_t size)
+void own_data_read(Caches *caches, const void *data, size_t size)
 {
-    if (message && data && size > 0 && !caches->run->plan.strict_caches)
-        message->cache.sketch = sketch_of(data, size, &message->cache.sketch_size);
-}
-
-void own_data_tell_read(Caches *caches, uint32_t slot, const void *data, size_t size, bool incomplete)
-{
-    PylayerCacheInfo read = {.slot = slot, .data_size = size, .incomplete = incomplete};
+    PylayerCacheInfo read = {.data_size = size};
     digest128(data, size, read.digest);
-    if (cache_history_note(caches, &read, data))
-        return;
-    PylayerMessage *message = message_new(PYLAYER_MSG_CACHE_USED, caches->run->serial);
+    cache_history_note(caches, read.digest, size, data);
+    PylayerMessage *message =
+        blocks_data(caches->crash, read.digest) ? message_new(PYLAYER_MSG_CACHE_USED, caches->run->serial) : NULL;
     if (message)
         message->cache = read;
-    if (!incomplete)
-        add_sketch(caches, message, data, size);
     mailbox_post(message, QUEUE_BYTES);
 }
 
@@ -51,48 +43,72 @@ static PylayerMessage *describe(const Caches *caches, enum PylayerMessageType ty
     return message;
 }
 
-void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result)
+static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo *info)
 {
-    PylayerMessage *message = describe(caches, PYLAYER_MSG_CACHE_USED, data);
-    if (message)
-        message->cache.result = result;
-    mailbox_post(message, QUEUE_BYTES);
+    uint8_t *sketch = message && info->pInitialData ? malloc(PYLAYER_SKETCH_BYTES) : NULL;
+    if (!sketch)
+        return; /* no damage is recognised */
+    message->cache.sketch_size = sketch_write(sketch, info->pInitialData, info->initialDataSize);
+    message->cache.sketch = sketch;
 }
 
-static bool policy_refuses(Caches *caches, const OwnData *data)
+/* A device's requests together wait for ANSWER_WAIT_NS. Once that is spent, all data passes, but for a strict policy, and
+ * is known in the next run. But if policy never answered, the next run asks again. */
+static bool policy_refuses(Caches *caches, OwnData *data)
 {
     const PylayerPlan *plan = &caches->run->plan;
     PylayerMessage *message = describe(caches, PYLAYER_MSG_ADMIT_CACHE, data);
-    add_sketch(caches, message, data->info->pInitialData, data->info->initialDataSize);
+    add_sketch(message, data->info);
     if (plan->report_caches) {
         mailbox_post(message, QUEUE_BYTES);
         return false;
     }
-    /* If nothing is known of the data, it passes unchanged, but for a strict policy. */
-    bool refuses = plan->strict_caches;
-    if (mailbox_request(message, ANSWER_WAIT_NS))
-        refuses = message->verdict == PYLAYER_VERDICT_EMPTY;
-    else
+    uint64_t begin = now_ns();
+    int64_t left = ANSWER_WAIT_NS - (int64_t)atomic_load(&caches->waited_ns);
+    enum PylayerVerdict verdict = plan->strict_caches ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
+    if (mailbox_request(message, left)) {
+        verdict = message->verdict;
+        atomic_store(&caches->policy_answers, true);
+    } else {
         count(&counters_of(caches->run)->totals.answers_late, 1);
+        data->passes = left <= 0 && atomic_load(&caches->policy_answers);
+    }
+    atomic_fetch_add(&caches->waited_ns, now_ns() - begin);
     message_done(message);
-    return refuses;
+    data->passes |= verdict == PYLAYER_VERDICT_PASS;
+    return verdict == PYLAYER_VERDICT_EMPTY;
 }
 
 bool own_data_is_refused(Caches *caches, OwnData *data, uint32_t slot, const VkPipelineCacheCreateInfo *info)
 {
+    bool there = info->pInitialData && info->initialDataSize > 0;
     *data = (OwnData){.slot = slot, .info = info};
     if (!caches->run->plan.check_caches || (info->initialDataSize == 0 && !info->pInitialData))
         return false;
-    bool there = info->pInitialData && info->initialDataSize > 0;
     if (there)
         digest128(info->pInitialData, info->initialDataSize, data->digest);
-    bool known = there && cache_history_knows(caches, info, data->digest);
-    if (known)
-        count(&counters_of(caches->run)->totals.caches_attested, 1);
+    /* A policy class, which plans in each run, judges known data, too. */
+    if (there && caches->run->plan.may_be_kept && !blocks_data(caches->crash, data->digest) &&
+        cache_history_has(caches, data->digest))
+        count(&counters_of(caches->run)->totals.caches_known, 1);
     else if (policy_refuses(caches, data))
         return true;
     /* Data that is only reported on is not set aside after a crash. */
     if (there && !caches->run->plan.report_caches)
         data->id = digest_id(data->digest);
     return false;
+}
+
+void own_data_passed(Caches *caches, const OwnData *data)
+{
+    if (data->passes && data->id)
+        cache_history_note(caches, data->digest, data->info->initialDataSize, NULL);
+}
+
+void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result)
+{
+    PylayerMessage *message = describe(caches, PYLAYER_MSG_CACHE_USED, data);
+    if (message)
+        message->cache.result = result;
+    mailbox_post(message, QUEUE_BYTES);
 }

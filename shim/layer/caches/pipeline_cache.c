@@ -23,10 +23,8 @@ AppCache *app_cache_find(Caches *caches, VkPipelineCache handle)
     return cache;
 }
 
-static void describe_app_cache(AppCache *cache, uint32_t slot, VkPipelineCacheCreateFlags flags, bool from_data,
-                               uint64_t data_id)
+static void describe_app_cache(AppCache *cache, VkPipelineCacheCreateFlags flags, bool from_data, uint64_t data_id)
 {
-    cache->slot = slot;
     atomic_store(&cache->holds_unknown, from_data);
     cache->data_id = data_id;
     atomic_store(&cache->owes_all, false);
@@ -45,8 +43,8 @@ static AppCache *new_app_cache(void)
     return cache;
 }
 
-void app_cache_add(Caches *caches, VkPipelineCache handle, uint32_t slot, VkPipelineCacheCreateFlags flags,
-                   bool from_data, uint64_t data_id)
+void app_cache_add(Caches *caches, VkPipelineCache handle, VkPipelineCacheCreateFlags flags, bool from_data,
+                   uint64_t data_id)
 {
     unsigned bucket = bucket_of(handle);
     pthread_mutex_lock(&caches->apps_mutex);
@@ -55,10 +53,10 @@ void app_cache_add(Caches *caches, VkPipelineCache handle, uint32_t slot, VkPipe
     while (cache && atomic_load_explicit(&cache->handle, memory_order_acquire) != VK_NULL_HANDLE)
         cache = cache->next;
     if (cache) {
-        describe_app_cache(cache, slot, flags, from_data, data_id);
+        describe_app_cache(cache, flags, from_data, data_id);
         atomic_store_explicit(&cache->handle, handle, memory_order_release);
     } else if ((cache = new_app_cache())) {
-        describe_app_cache(cache, slot, flags, from_data, data_id);
+        describe_app_cache(cache, flags, from_data, data_id);
         atomic_store(&cache->handle, handle);
         cache->next = atomic_load_explicit(&caches->apps[bucket], memory_order_relaxed);
         atomic_store_explicit(&caches->apps[bucket], cache, memory_order_release);

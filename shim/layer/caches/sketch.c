@@ -9,7 +9,6 @@
  * cut blob's pieces are a prefix of the original's. See docs/internals/format.md, 'Sketches'. sketch.py uses the same
  * boundaries.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "caches/caches.h"
@@ -39,13 +38,10 @@ static void sum_words(const uint8_t *data, uint64_t size, uint64_t sums[4])
     }
 }
 
-uint8_t *sketch_of(const void *all, uint64_t size, uint64_t *sketch_size)
+size_t sketch_write(uint8_t sketch[PYLAYER_SKETCH_BYTES], const void *all, uint64_t size)
 {
     const uint8_t *data = all;
     uint64_t head[5], offset = 0, used = sizeof head;
-    uint8_t *sketch = malloc(PYLAYER_SKETCH_BYTES);
-    if (!sketch)
-        return NULL;
     sum_words(data, size, head);
     head[4] = size;
     while (head[4] > 0 && data[head[4] - 1] == data[size - 1])
@@ -57,6 +53,5 @@ uint8_t *sketch_of(const void *all, uint64_t size, uint64_t *sketch_size)
         used += sizeof digest;
         offset += piece_bytes(offset);
     }
-    *sketch_size = used;
-    return sketch;
+    return used;
 }

@@ -33,12 +33,14 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         result = device->driver.create_pipeline_cache(handle, &empty, allocator, cache);
         refused = true;
         data.id = 0;
+    } else if (result == VK_SUCCESS) {
+        own_data_passed(&device->caches, &data);
     }
     if (refused)
         count(&counters_of(&device->run)->totals.caches_emptied, 1);
     if (result != VK_SUCCESS)
         return result;
-    app_cache_add(&device->caches, *cache, slot, info->flags, info->initialDataSize > 0 && !refused, data.id);
+    app_cache_add(&device->caches, *cache, info->flags, info->initialDataSize > 0 && !refused, data.id);
     return VK_SUCCESS;
 }
 
@@ -61,18 +63,18 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
                                                           void *data)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(&device->caches, cache);
+    if (process_is_forked_child())
+        return device->driver.get_pipeline_cache_data(handle, cache, size, data);
+    AppCache *app_cache = app_cache_find(&device->caches, cache);
     if (app_cache)
         stored_settle(&device->caches, app_cache);
     if (app_cache && !spread_lock_read(&app_cache->lock, true))
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result = device->driver.get_pipeline_cache_data(handle, cache, size, data);
-    uint32_t slot = app_cache ? app_cache->slot : 0;
     if (app_cache)
         spread_unlock_read(&app_cache->lock, true);
-    if (app_cache && device->run.plan.check_caches && data && *size > 0 &&
-        (result == VK_SUCCESS || result == VK_INCOMPLETE))
-        own_data_tell_read(&device->caches, slot, data, *size, result == VK_INCOMPLETE);
+    if (device->run.plan.check_caches && data && *size > 0 && (result == VK_SUCCESS || result == VK_INCOMPLETE))
+        own_data_read(&device->caches, data, *size);
     return result;
 }
 

@@ -88,8 +88,8 @@ static void write_counters(FILE *out, const Counters *counters)
         if (activity.kind_hits[kind])
             fprintf(out, "kinds.%s.hits=i:%llu\nkinds.%s.compiled=i:0\nkinds.%s.compile_ns=i:0\n", kind_names[kind],
                     (unsigned long long)activity.kind_hits[kind], kind_names[kind], kind_names[kind]);
-    if (totals.caches_attested)
-        fprintf(out, "cache_outcomes.attested=i:%llu\n", (unsigned long long)totals.caches_attested);
+    if (totals.caches_known)
+        fprintf(out, "cache_outcomes.attested=i:%llu\n", (unsigned long long)totals.caches_known);
     uint64_t mean = totals.fetched ? totals.fetched_compile_ns / totals.fetched : 0;
     fprintf(
         out,

@@ -121,7 +121,7 @@ static PylayerPlan make_plan(void)
         .check_binaries = !chance(4),
         .tell_creations = true,
         .record_state = chance(2),
-        .attest_caches = chance(2),
+        .remember_caches = chance(2),
     };
 }
 
