@@ -77,11 +77,10 @@ enum PylayerMessageType {
     PYLAYER_MSG_PLAN_DEVICE = 1,    /* request: device -> plan */
     PYLAYER_MSG_DEVICE_CREATED = 2, /* request: created; policy calls open_store. An event if it need not */
     PYLAYER_MSG_ADMIT_CACHE = 3,    /* request: cache -> verdict; an event if the plan sets report_caches */
-    PYLAYER_MSG_CACHE_USED =
-        4,                 /* event: cache; the program read suspected data, or the driver failed on data that passed */
-    PYLAYER_MSG_CELL = 5,  /* event: cell */
-    PYLAYER_MSG_STATE = 6, /* event: state */
-    PYLAYER_MSG_BINARY_READ = 7, /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
+    PYLAYER_MSG_CACHE_USED = 4,     /* request: cache; the program read it. Event: the driver failed on it */
+    PYLAYER_MSG_CELL = 5,           /* event: cell */
+    PYLAYER_MSG_STATE = 6,          /* event: state */
+    PYLAYER_MSG_BINARY_READ = 7,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
     /* request: the program passes data of binaries. Policy hands over what it read of them in earlier runs. */
     PYLAYER_MSG_BINARIES_PASSED = 8,
     PYLAYER_MSG_STORE_DAMAGED = 9, /* event: file; the layer could not use all of it */

@@ -106,7 +106,8 @@ class DeviceSession(Device):
         exists. Does nothing if the layer has read it already, or the driver only gets data of this run."""
         assert self.state is not None
         self._note_off(self.state.off_by)
-        if self.folder is not None and (self.keeps or self.checks_data) and not self.state.reads_store:
+        uses_store = self.keeps or self.checks_data or self.remembers_caches
+        if self.folder is not None and uses_store and not self.state.reads_store:
             known = self.learning.known
             self.found.check_folder()
             decision = self._decide(known, self.learning.everyones, self.learning.looked_ns)

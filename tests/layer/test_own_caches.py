@@ -141,6 +141,21 @@ def test_data_is_known_whenever_it_is_read(world: World, file: Path, moment: str
         assert world.outcomes() == {"attested": 1}
 
 
+@pytest.mark.parametrize("carrier", ["observe", "off"])
+@pytest.mark.parametrize("setting", ["attest", "strict", "report"])
+def test_where_nothing_is_stored(world: World, file: Path, carrier: str, setting: str) -> None:
+    """A device that stores no pipelines knows what the program read, too, in runs with a kept plan and before."""
+    world.configure(carrier=carrier, application_caches=setting)
+    for outcomes in ({}, {"attested": 1}, {"attested": 1}):
+        run(world, file)
+        assert world.outcomes() == outcomes
+    shutil.rmtree(world.store / "store")
+    file.unlink()
+    run(world, file)
+    (known,) = world.known_data()
+    assert (known.size, known.flags) == (file.stat().st_size, 0)
+
+
 def test_data_that_passed_is_known_at_once(world: World, file: Path) -> None:
     """Data from before pylayer that passed is known, though the process is killed right after."""
     run(world, file, VK_INSTANCE_LAYERS="")

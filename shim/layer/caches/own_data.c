@@ -8,18 +8,38 @@
 #include "mailbox/mailbox.h"
 #include "process/clock.h"
 
+/* Sends a request. All of a device's together wait for ANSWER_WAIT_NS. Returns false if policy has not answered, and sets
+ * *spent if it was not asked, because it had taken that time for others. */
+static bool ask(Caches *caches, PylayerMessage *message, bool *spent)
+{
+    uint64_t begin = now_ns();
+    int64_t left = ANSWER_WAIT_NS - (int64_t)atomic_load(&caches->waited_ns);
+    bool answered = mailbox_request(message, left);
+    if (answered)
+        atomic_store(&caches->policy_answers, true);
+    else
+        count(&counters_of(caches->run)->totals.answers_late, 1);
+    *spent = left <= 0 && atomic_load(&caches->policy_answers);
+    atomic_fetch_add(&caches->waited_ns, now_ns() - begin);
+    return answered;
+}
+
 /* ---- data that the program reads --------------------------------------------------------------- */
 
 void own_data_read(Caches *caches, const void *data, size_t size)
 {
     PylayerCacheInfo read = {.data_size = size};
     digest128(data, size, read.digest);
-    cache_history_note(caches, read.digest, size, data);
+    /* For a device that keeps nothing policy opens the store, when a message first needs policy. */
+    bool opens = caches->run->plan.remember_caches && !atomic_load(&caches->store->stored.open), spent;
     PylayerMessage *message =
-        blocks_data(caches->crash, read.digest) ? message_new(PYLAYER_MSG_CACHE_USED, caches->run->serial) : NULL;
-    if (message)
+        opens || blocks_data(caches->crash, read.digest) ? message_new(PYLAYER_MSG_CACHE_USED, caches->run->serial) : NULL;
+    if (message) {
         message->cache = read;
-    mailbox_post(message, QUEUE_BYTES);
+        ask(caches, message, &spent);
+    }
+    message_done(message);
+    cache_history_note(caches, read.digest, size, data);
 }
 
 /* ---- data that the program passes -------------------------------------------------------------- */
@@ -52,8 +72,8 @@ static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo 
     message->cache.sketch = sketch;
 }
 
-/* A device's requests together wait for ANSWER_WAIT_NS. Once that is spent, all data passes, but for a strict policy, and
- * is known in the next run. But if policy never answered, the next run asks again. */
+/* Once the time for answers is spent, all data passes, but for a strict policy, and is known in the next run. But if policy
+ * never answered, the next run asks again. */
 static bool policy_refuses(Caches *caches, OwnData *data)
 {
     const PylayerPlan *plan = &caches->run->plan;
@@ -63,17 +83,9 @@ static bool policy_refuses(Caches *caches, OwnData *data)
         mailbox_post(message, QUEUE_BYTES);
         return false;
     }
-    uint64_t begin = now_ns();
-    int64_t left = ANSWER_WAIT_NS - (int64_t)atomic_load(&caches->waited_ns);
     enum PylayerVerdict verdict = plan->strict_caches ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
-    if (mailbox_request(message, left)) {
+    if (ask(caches, message, &data->passes))
         verdict = message->verdict;
-        atomic_store(&caches->policy_answers, true);
-    } else {
-        count(&counters_of(caches->run)->totals.answers_late, 1);
-        data->passes = left <= 0 && atomic_load(&caches->policy_answers);
-    }
-    atomic_fetch_add(&caches->waited_ns, now_ns() - begin);
     message_done(message);
     data->passes |= verdict == PYLAYER_VERDICT_PASS;
     return verdict == PYLAYER_VERDICT_EMPTY;

@@ -78,13 +78,15 @@ bool stored_open(Caches *caches, const FileHeader *header)
     live_outside_name(root, name, stored->outside);
     stored->own = is_own_root(root) && is_own_directory(above) && is_own_directory(stored->directory);
     kept->sentinel_outside |= !stored->own; /* nothing is written there */
+    /* Where nothing is stored and all data passes, nothing is marked. */
+    bool marks = carrier_keeps(atomic_load(&caches->run->carrier)) || !caches->run->plan.report_caches;
     /* Without disk space the layer goes on without a sentinel: what is stored is of more use than the next crash's cause. */
     bool fine = index_read_folder(caches->store);
     if (fine)
         obey_off(caches);
-    bool read =
-        fine && (sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
-                 caches->store->found.reviewed);
+    bool read = fine && (!marks ||
+                         sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
+                         caches->store->found.reviewed);
     if (read)
         blocks_obey(caches->crash, kept);
     else
