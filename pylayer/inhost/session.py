@@ -155,7 +155,7 @@ class DeviceSession(Device):
     @property
     def wants_maintenance(self) -> bool:
         """Whether maintenance is due: once when the store was read, then each time WORTH_BYTES were stored."""
-        if self.state is None or not (self.keeps and self.state.reads_store):
+        if self.state is None or not self.state.reads_store:
             return False
         from ..store import fold
 

@@ -107,7 +107,7 @@ def test_hardening(scripted: ScriptedDriver) -> None:
     cache.write_bytes(data)
     result = world.demo("--count", 12, "--cache", cache)
     assert result["created"] == 12
-    assert world.runs()[-1]["refused"] == {"unknown": 1} and world.last()["caches_emptied"] == 1
+    assert world.runs()[-1]["refused"] == {"altered": 1} and world.last()["caches_emptied"] == 1
     assert {path.suffix for path in world.store.glob("store/*/*")} == {".attest", ""}
 
 

@@ -170,8 +170,9 @@ void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTE
         .magic = {'A', 'T', 'S', 'T'}, .size = sizeof body.known, .last_used = wall_clock_ns() / 1000000000};
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
-    History *history = caches->store->kept.sentinel_outside ? NULL : history_locked(caches);
-    if (history && history->bytes <= MANY_BYTES && !has(history, digest, !data)) {
+    History *history = history_locked(caches);
+    bool writes = history && !caches->store->kept.sentinel_outside && history->bytes <= MANY_BYTES;
+    if (writes && !has(history, digest, !data)) {
         body.known = (KnownRecord){.size = size, .time = record.last_used, .flags = data ? 0 : HISTORY_PASSED};
         memcpy(body.known.digest, digest, sizeof body.known.digest);
         record.size += data ? sketch_write(body.sketch, data, size) : 0;
