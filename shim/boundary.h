@@ -38,7 +38,7 @@
 #define PYLAYER_BINARY_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_FILE_HEADER_BYTES 256 /* docs/internals/format.md */
 #define PYLAYER_STORE_NAME_BYTES 80
-#define PYLAYER_RUN_NAME_BYTES 34 /* files.unique_name of Python */
+#define PYLAYER_RUN_NAME_BYTES 51 /* a program's number, a hyphen, files.unique_name of Python */
 /* sketch.h: 40 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
 #define PYLAYER_SKETCH_BYTES 4392
 

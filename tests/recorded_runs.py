@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from unit.things import facts
 
 from pylayer.common.identity import Identity
 from pylayer.store.frames import Present
-from pylayer.store.runs import RunFile
+from pylayer.store.runs import RunFile, new_name
 from pylayer.store.timeline import MAX_WAITING, Event, TimelineFile
 
 IDENTITY = Identity.of(facts())
@@ -47,8 +46,8 @@ def write(
 ) -> str:
     """Writes a run, and its timeline where there are events; returns its name. ``threads``: their names."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = RunFile(str(root))
-    name = os.path.basename(file.path).removesuffix(".run")
+    name = new_name(7)
+    file = RunFile(str(root), name)
     base: dict[str, Any] = {
         "version": 1,
         "pid": 4000,

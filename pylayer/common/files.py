@@ -232,15 +232,12 @@ class Scratch:
         remove_tree(os.path.join(self._root, self._name))
 
 
-def prune_oldest(directory: str, kind: Kind, most: int, dated: bool = False) -> int:
+def prune_oldest(directory: str, kind: Kind, most: int) -> int:
     """Deletes the files of a kind in a directory that were written longest ago, a quarter at a time, if there are more
-    than ``most``; returns how many. ``dated``: their names say when they were made."""
-    paths = [os.path.join(directory, name) for name in names_in(directory) if name.endswith(kind)]
-    if len(paths) <= most:
+    than ``most``; returns how many."""
+    if sum(name.endswith(kind) for name in names_in(directory)) <= most:
         return 0
-    found = [(date_of_name(path), path) for path in paths]
-    if not dated:
-        found = [(date_of(status.st_mtime), entry.path) for entry, status in entries_in(directory, kind)]
+    found = [(date_of(status.st_mtime), entry.path) for entry, status in entries_in(directory, kind)]
     return sum(remove(path) for _, path in sorted(found)[: len(found) - most * 3 // 4])
 
 

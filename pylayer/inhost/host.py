@@ -208,8 +208,8 @@ class Host:
         which may be the cause."""
         if not self.policy_facts:
             return
-        from ..common.identity import Identity
-        from ..store.runs import RunFile
+        from ..common.identity import Identity, program_id
+        from ..store.runs import RunFile, new_name
         from .run_log import described
 
         self._judge()
@@ -218,7 +218,8 @@ class Host:
         values = described(program, facts, Identity.of(facts))
         values |= {"pid": os.getpid(), "started": time.time(), "carrier": "off", "reason": reason}
         try:
-            RunFile(self.root).write({**values, "counters": {}, "policy": self.policy_facts})
+            name = new_name(program_id(program.executable, program.application))
+            RunFile(self.root, name).write({**values, "counters": {}, "policy": self.policy_facts})
         except OSError as error:
             boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from .session import DeviceSession
 
 
+#: A process does this for the first of so many devices: its devices may come and go by the hundred, and the work grows
+#: with what is in the store.
+DEVICES = 64
+
+
 def _adds_to_store(session: DeviceSession) -> bool:
     adds = session.plan.carrier in CARRIERS_THAT_KEEP or session.remembers_caches or session.checks_binaries
     return adds and not session.read_only
@@ -37,6 +42,9 @@ class Maintaining:
         #: Sessions by identity, so that several devices of one driver maintain their folder once.
         self._waiting: dict[str, DeviceSession] = {}
         self._last: DeviceSession | None = None
+        self._devices = 0
+        #: What is beside the pipelines is to be pruned, too.
+        self._prunes = False
 
     @property
     def has_work(self) -> bool:
@@ -47,6 +55,10 @@ class Maintaining:
         """Queues the folder of a session for maintenance."""
         session.maintained_at = session.pipelines.stored_bytes
         if session.folder is None:
+            return
+        self._prunes |= self._devices % DEVICES == 0
+        self._devices += 1
+        if not (self._prunes or session.pipelines.stored_bytes or session.found.damage):
             return
         if _adds_to_store(session):
             self._waiting[session.identity.name] = session
@@ -112,9 +124,16 @@ class Maintaining:
         from ..store.maintenance import maintain
 
         assert session.folder is not None
+        prunes, self._prunes = self._prunes, False
         if not _adds_to_store(session):
             return _prune_runs(session.folder.root)
         merge = session.join if session.joins and not at_exit else None
         return maintain(
-            session.folder, session.found.damage, self._limits, lambda text: self._log(LOG_INFO, text), at_exit, merge
+            session.folder,
+            session.found.damage,
+            self._limits,
+            lambda text: self._log(LOG_INFO, text),
+            at_exit,
+            merge,
+            prunes,
         )

@@ -11,7 +11,7 @@ import time
 
 from .. import __version__
 from ..common import owner, paths
-from ..common.file_kinds import LIVE, FileName
+from ..common.file_kinds import LIVE
 from ..common.files import entries_in
 from ..store import runs
 from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile, path_of
@@ -75,7 +75,7 @@ class RunLog:
         self.started_ns = time.monotonic_ns()
         self._device = device
         self._root = root
-        self._run = runs.RunFile(root)
+        self._run = runs.RunFile(root, runs.new_name(device.program_id))
         names = (self._run.name, device.identity, device.program_id, device.program.name)
         self._timeline = TimelineFile(root, *names)
         self._ended = 0.0
@@ -212,7 +212,7 @@ class RunLog:
             self._store_bytes = sum(status.st_size for _, status in entries_in(folder))
         failed = None if early else self._flush_timeline()
         machine, pid, pid_namespace, start_ticks = owner.this_process()
-        live = str(FileName(self._device.program_id, self.name, LIVE))
+        live = self.name + LIVE
         values = {
             **totals,
             "pid": pid,

@@ -31,8 +31,8 @@ def find(root: str) -> dict[str, str]:
 
 
 def name_of(path: str) -> str:
-    """Returns the name of a sentinel's run, the last two parts of its own."""
-    return "-".join(path.rpartition("/")[2].removesuffix(LIVE).split("-")[-2:])
+    """Returns the name of a sentinel's run, the last three parts of its own."""
+    return "-".join(path.rpartition("/")[2].removesuffix(LIVE).split("-")[-3:])
 
 
 def read(path: str) -> dict[str, Any]:

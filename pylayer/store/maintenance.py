@@ -81,9 +81,10 @@ def maintain(
     say: Callable[[str], None],
     at_exit: bool = False,
     merge: fold.Join | None = None,
+    prunes: bool = True,
 ) -> Generator[None, None, None]:
-    """Does everything that one identity's folder needs now. ``merge``: how a fold joins cells. Raises OSError; the
-    store is then as it was."""
+    """Does everything that one identity's folder needs now, and if it ``prunes``, what is beside the pipelines.
+    ``merge``: how a fold joins cells. Raises OSError; the store is then as it was."""
     if at_exit:
         _limit_at_exit(folder.root, limits, say)  # first, because time may end in a fold, which makes one file of many
     else:
@@ -109,7 +110,8 @@ def maintain(
             f"the store was {eviction.bytes_before} bytes and is {eviction.bytes_after}: "
             "the least recently used pipelines were evicted"
         )
-    prune(folder.root)
+    if prunes:
+        prune(folder.root)
 
 
 def _limit_at_exit(root: str, limits: Limits, say: Callable[[str], None]) -> None:

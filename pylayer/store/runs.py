@@ -1,8 +1,8 @@
 """One small file for each run of a program on a device. `pylayer stats` adds them up.
 
-``<root>/runs/<unique>.run`` is settings text, replaced as a whole while the program runs. The run's timeline is beside
-it, under the same name (``timeline``), and the sentinel of its process has that name, too. As long as policy has not
-started, there is only the sentinel (``live_runs``).
+``<root>/runs/<program>-<unique>.run`` is settings text, replaced as a whole while the program runs. The run's timeline
+is beside it, under the same name (``timeline``), and the sentinel of its process has that name, too. As long as policy
+has not started, there is only the sentinel (``live_runs``).
 """
 
 from __future__ import annotations
@@ -10,27 +10,26 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds, flat
-from ..common.files import entries_in, names_in, prune_oldest, read_small, replace_file, unique_name
+from ..common.files import date_of_name, entries_in, names_in, read_small, remove, replace_file, unique_name
 from ..common.paths import make_private_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
     from typing import Any
 
-#: Beyond this many runs the oldest are deleted, a quarter at a time.
+#: Beyond this many runs the oldest of the programs with the most are deleted, a quarter of all at a time.
 MAX_RUNS = 2000
 
 
 class RunFile:
     """The file of one run on one device."""
 
-    def __init__(self, root: str, name: str | None = None) -> None:
+    def __init__(self, root: str, name: str) -> None:
         self.root = root
-        self.directory = os.path.join(root, "runs")
         #: Name of the run's files without their suffixes.
-        self.name = name or unique_name()
-        self.path = os.path.join(self.directory, self.name + file_kinds.RUN)
+        self.name = name
+        self.path = os.path.join(root, "runs", name + file_kinds.RUN)
         self._written = ""
 
     def write(self, values: dict[str, Any]) -> bool:
@@ -44,15 +43,40 @@ class RunFile:
         return True
 
 
-def _names(root: str) -> list[str]:
-    """Returns the names of all runs, oldest first."""
+def new_name(program: int) -> str:
+    """Returns the name of a run that begins."""
+    return f"{program:016x}-{unique_name()}"
+
+
+def _names(root: str, kind: str = file_kinds.RUN) -> list[str]:
     found = names_in(os.path.join(root, "runs"))
-    return [name.removesuffix(file_kinds.RUN) for name in found if name.endswith(file_kinds.RUN)]
+    return [name.removesuffix(kind) for name in found if name.endswith(kind)]
+
+
+def _unique(name: str) -> str:
+    """Returns the part of a run's name that sorts by age. An earlier pylayer's names have no other."""
+    return name.rpartition("/")[2][-33:]
+
+
+def newest_of_each(names: Iterable[str]) -> list[str]:
+    """Returns the names of runs: the newest one of each program, then their second ones, and so on. So the runs of a
+    program, however many, take no room from those of others."""
+    ranks: dict[str, int] = {}
+    ranked = []
+    for name in sorted(names, key=lambda name: (date_of_name(_unique(name)), _unique(name)), reverse=True):
+        program = name[:-33]
+        rank = ranks[program] = ranks.get(program, 0) + 1
+        ranked.append((rank, name))
+    return [name for _, name in sorted(ranked, key=lambda ranked: ranked[0])]
 
 
 def prune(root: str) -> int:
-    """Deletes the oldest runs beyond ``MAX_RUNS``; returns how many."""
-    return prune_oldest(os.path.join(root, "runs"), file_kinds.RUN, MAX_RUNS, dated=True)
+    """Deletes runs beyond ``MAX_RUNS``; returns how many."""
+    names = _names(root)
+    if len(names) <= MAX_RUNS:
+        return 0
+    left = newest_of_each(names)[MAX_RUNS * 3 // 4 :]
+    return sum(remove(os.path.join(root, "runs", name + file_kinds.RUN)) for name in left)
 
 
 def _load(root: str, name: str) -> dict[str, Any]:
@@ -159,7 +183,7 @@ def read_named(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
     from . import live_runs
 
     live = live_runs.find(root)  # first: a process that ends meanwhile writes its file before the sentinel goes
-    for name in sorted({*_names(root), *live}):
+    for name in sorted({*_names(root), *live}, key=_unique):
         try:
             yield name, read(root, name, live)
         except (OSError, ValueError):

@@ -11,11 +11,12 @@ import os
 import struct
 
 from ..common import file_kinds, flat
-from ..common.files import append, date_of_name, entries_in, remove, replace_file
+from ..common.files import append, entries_in, remove, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES, Value
 from . import format, frames
 from .reader import Reader
+from .runs import newest_of_each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -384,16 +385,15 @@ class Follower:
 
 
 def prune(root: str) -> int:
-    """Deletes the oldest timelines beyond ``MAX_FILES`` and ``MAX_TOTAL_BYTES``, except those of running processes;
-    returns how many."""
-    from .ended import may_have_writer
+    """Deletes timelines beyond ``MAX_FILES`` and ``MAX_TOTAL_BYTES``, except those of devices that exist; returns how
+    many."""
+    from . import live_runs
 
     there = entries_in(os.path.join(root, "runs"), file_kinds.EVENTS)
-    found = [(entry.path, status.st_size) for entry, status in there]
-    found.sort(key=lambda file: (date_of_name(file[0]), file[0]), reverse=True)
-    total = removed = 0
-    for number, (path, size) in enumerate(found):
-        total += size
-        if number >= MAX_FILES or total > MAX_TOTAL_BYTES:
-            removed += not may_have_writer(path) and remove(path)
-    return removed
+    sizes = {entry.name.removesuffix(file_kinds.EVENTS): status.st_size for entry, status in there}
+    left, total = [], 0
+    for number, name in enumerate(newest_of_each(sizes)):
+        total += sizes[name]
+        left += [name] if number >= MAX_FILES or total > MAX_TOTAL_BYTES else []
+    alive = live_runs.find(root) if left else {}
+    return sum(remove(path_of(root, name)) for name in left if name not in alive)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from world import AWAKE, BUILD, World
 
+from pylayer.inhost import maintaining
 from pylayer.store import runs, timeline
 from pylayer.store.timeline import Event, Timeline
 
@@ -127,3 +128,19 @@ def test_killed(world: World) -> None:
     values, line = newest(world)
     assert line.outcome in ("ok", "truncated") and [event for event in line.events if event.outcome == "compiled"]
     assert values["ended"] == 0 and "end" not in [event.type for event in line.events]
+
+
+def test_devices_that_come_and_go(world: World) -> None:
+    """A process that has had many devices keeps the timelines of the newest ones alone, as many processes would. So no
+    device's end has work to do for those of earlier ones."""
+    devices = 2 * maintaining.DEVICES + 12
+    steps = ["instance", *["device", "pipelines", "1", "destroy-device"] * devices, "sleep", "600000"]
+    command = [str(BUILD / "tests" / "host"), *steps]
+    with subprocess.Popen(command, env=world.environment | AWAKE, stderr=subprocess.DEVNULL) as process:
+        directory = Path(world.store) / "runs"
+        while len(list(directory.glob("*.run"))) < devices or (
+            len(list(directory.glob("*.events"))) > timeline.MAX_FILES + maintaining.DEVICES
+        ):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()

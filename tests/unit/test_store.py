@@ -15,7 +15,7 @@ from unit.things import facts, record, write_journal
 
 from pylayer.common import files, flat
 from pylayer.common.identity import Identity
-from pylayer.store import fold, format, runs
+from pylayer.store import fold, format, runs, timeline
 from pylayer.store.folder import Folder, read_identity
 
 
@@ -173,11 +173,11 @@ def test_run_file(tmp_path: Path) -> None:
     """A run's values are read back, whatever characters the program's name has."""
     root = str(tmp_path / "root")
     values = {"program": "two\nlines\r, 100%=x.y", "counters": {"hits": 3, "hit_ns": 0}, "started": 1.5, "refused": {}}
-    run = runs.RunFile(root)
+    run = runs.RunFile(root, "run")
     run.write({"program": "before"})
     run.write(values)
     assert list(runs.read_all(root)) == [values]
-    assert os.listdir(run.directory) == [os.path.basename(run.path)]
+    assert os.listdir(tmp_path / "root/runs") == [os.path.basename(run.path)]
 
 
 def test_damaged_run_is_passed_over(tmp_path: Path) -> None:
@@ -206,6 +206,22 @@ def test_prune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int, kept
     (directory / "other").touch()
     assert runs.prune(str(tmp_path)) == there - kept
     assert sorted(os.listdir(directory)) == [f"{number:04}.run" for number in range(there - kept, there)] + ["other"]
+
+
+def test_runs_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program with many runs takes no room from those of others, nor from their timelines, even if they are older."""
+    monkeypatch.setattr(runs, "MAX_RUNS", 8)
+    monkeypatch.setattr(timeline, "MAX_FILES", 6)
+    directory = tmp_path / "runs"
+    directory.mkdir()
+    names = [f"{1 if number < 2 else 2:016x}-{number:016x}-{0:016x}" for number in range(20)]
+    for name in names:
+        (directory / f"{name}.run").touch()
+        (directory / f"{name}.events").touch()
+    assert (runs.prune(str(tmp_path)), timeline.prune(str(tmp_path))) == (14, 14)
+    for suffix in (".run", ".events"):
+        left = [os.path.splitext(name)[0] for name in os.listdir(directory) if name.endswith(suffix)]
+        assert sorted(left) == [*names[:2], *names[16:]]
 
 
 def test_runs_from_the_future(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,9 +183,11 @@ def test_timelines_from_the_future(tmp_path: Path) -> None:
 
 
 def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
-    """A timeline that a running process still appends to stays, however many newer runs there are. It is pruned after
-    the process has ended."""
+    """The timeline of a device that exists stays, however many newer runs of its program there are."""
     file = written(tmp_path, Event("hits", 1), name="0000")
+    folder = tmp_path / "store" / ("0" * 32)
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "0000.live").touch()
     for number in range(1, timeline.MAX_FILES + 11):
         (tmp_path / "runs" / f"{number:04}.events").write_bytes(bytes(10))
     assert timeline.prune(str(tmp_path)) == 10

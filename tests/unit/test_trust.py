@@ -124,7 +124,7 @@ def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
     root = Path(folder.root)
     journal_in(folder, "real")
     compiled.write_copy(f"{root}/policy/real", {"share": "all"})
-    runs.RunFile(folder.root).write({"a": 1})
+    runs.RunFile(folder.root, "run").write({"a": 1})
     next((root / "runs").iterdir()).rename(root / "runs" / "real")
     for place in (f"{folder.path}/{7:016x}-1.journal", f"{root}/policy/1.flat", f"{root}/runs/1.run"):
         make(place)
@@ -146,7 +146,7 @@ def make_folder(root: str) -> None:
 #: What makes files of a store. Any of them may be the first.
 MAKERS: list[Callable[[str], object]] = [
     make_folder,
-    lambda root: runs.RunFile(root).write({"a": 1}),
+    lambda root: runs.RunFile(root, "run").write({"a": 1}),
     lambda root: decisions.keep(root, bytes(16), b"decision"),
     lambda root: compiled.write_copy(compiled.copy_path(root, None, b"text"), {"share": "all"}),
 ]

@@ -66,7 +66,7 @@ static OwnerState state_of_mapping(int fd)
 const char *live_run_name(char run_name[PYLAYER_RUN_NAME_BYTES], const char *name)
 {
     size_t length = strlen(name), used = strlen(LIVE_SUFFIX) + PYLAYER_RUN_NAME_BYTES - 1;
-    snprintf(run_name, PYLAYER_RUN_NAME_BYTES, "%s", length > used ? name + length - used : "");
+    snprintf(run_name, PYLAYER_RUN_NAME_BYTES, "%s", length >= used ? name + length - used : "");
     return run_name;
 }
 

@@ -14,12 +14,12 @@
 #include "store/run_file.h"
 #include "store/store_format.h"
 
-bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns)
+bool unique_name(char name[UNIQUE_NAME_BYTES], uint64_t now_ns)
 {
     uint64_t random;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
         return false;
-    snprintf(name, PYLAYER_RUN_NAME_BYTES, "%016llx-%016llx", (unsigned long long)now_ns, (unsigned long long)random);
+    snprintf(name, UNIQUE_NAME_BYTES, "%016llx-%016llx", (unsigned long long)now_ns, (unsigned long long)random);
     return true;
 }
 
@@ -91,7 +91,7 @@ uint64_t wall_clock_ns(void)
 
 bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, char name[PYLAYER_STORE_NAME_BYTES])
 {
-    char unique[PYLAYER_RUN_NAME_BYTES];
+    char unique[UNIQUE_NAME_BYTES];
     if (header->created_ns == 0)
         header->created_ns = wall_clock_ns();
     if (!unique_name(unique, header->created_ns) ||

@@ -149,11 +149,22 @@ static void write_run(const char *run_name, const char *about, size_t size, cons
     own_file_write(directory, name, text, strlen(text));
 }
 
+/* A run without a sentinel gets its name at its end. */
+static bool name_run(Run *run)
+{
+    char unique[UNIQUE_NAME_BYTES];
+    uint64_t program;
+    if (!program_id(run->info.instance.application_name, &program) || !unique_name(unique, wall_clock_ns()))
+        return false;
+    snprintf(run->name, sizeof run->name, "%016llx-%s", (unsigned long long)program, unique);
+    return true;
+}
+
 void run_file_write(Store *store)
 {
     size_t size = 0;
     if (atomic_exchange(&store->run->written, true) || !*store->kept.reason || /* no decision: policy has written it */
-        !(*store->run->name || unique_name(store->run->name, wall_clock_ns())))
+        !(*store->run->name || name_run(store->run)))
         return;
     char *about = describe_run(store, &size);
     if (about)

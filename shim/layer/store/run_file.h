@@ -31,9 +31,10 @@ bool run_files_are_many(void);
 
 /* ---- own_file.c: files that the layer itself makes in a folder of the store ------------------------------ */
 
+#define UNIQUE_NAME_BYTES 34
 /* Fills in a name that no other process makes: files.unique_name of Python. Returns false if there are no random
  * numbers. */
-bool unique_name(char name[PYLAYER_RUN_NAME_BYTES], uint64_t now_ns);
+bool unique_name(char name[UNIQUE_NAME_BYTES], uint64_t now_ns);
 
 /* Nanoseconds since 1970. */
 uint64_t wall_clock_ns(void);

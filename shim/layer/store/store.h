@@ -150,7 +150,7 @@ void live_outside_name(const char *root, const char *folder, char beginning[LIVE
 bool live_outside_directory(char directory[PATH_BYTES]);
 /* Returns zeros with room for a sentinel; NULL if memory is short. */
 uint8_t *live_bytes(void);
-/* Returns the part of a sentinel's name that is the run's. */
+/* Returns the part of a sentinel's name that is the run's: all but its place and its suffix. */
 const char *live_run_name(char run_name[PYLAYER_RUN_NAME_BYTES], const char *name);
 /* Returns true if the process that made this sentinel may have died over what the driver was working on. own: it is the
  * same program. Another's death matters only in a call that the layer adds. */

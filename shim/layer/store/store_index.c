@@ -326,7 +326,7 @@ uint64_t index_stored_since(const Stored *stored, const char *run_name)
 {
     uint64_t pipelines = 0;
     for (uint32_t i = 0; i < stored->file_count; i++)
-        if (strcmp(stored->files[i].name + PROGRAM_PREFIX_BYTES - 1, run_name) > 0)
+        if (strcmp(stored->files[i].name + PROGRAM_PREFIX_BYTES - 1, run_name + PROGRAM_PREFIX_BYTES - 1) > 0)
             pipelines += stored->files[i].pipelines;
     return pipelines;
 }
