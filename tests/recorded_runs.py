@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
 from unit.things import facts
 
 from pylayer.common.identity import Identity
+from pylayer.store import format
 from pylayer.store.frames import Present
-from pylayer.store.runs import RunFile, new_name
-from pylayer.store.timeline import MAX_WAITING, Event, TimelineFile
+from pylayer.store.runs import new_name
+from pylayer.store.timeline import MAX_WAITING, Event, RunFile
 
 IDENTITY = Identity.of(facts())
 #: What CLOCK_MONOTONIC said when the runs began.
@@ -44,22 +46,20 @@ def write(
     presents: list[Present] | None = None,
     **values: Any,
 ) -> str:
-    """Writes a run, and its timeline where there are events; returns its name. ``threads``: their names."""
+    """Writes a run, and its timeline where there are events; returns its name. ``threads``: their names. The header has
+    the ``process`` and the ``identity``; ``pid`` and ``start_ticks`` are the process's."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = new_name(7)
-    file = RunFile(str(root), name)
+    process = values.pop("process", (b"\xab" * 16, values.pop("pid", 4000), 0, values.pop("start_ticks", 1000)))
+    identity = bytes.fromhex(values.pop("identity", IDENTITY.name))
     base: dict[str, Any] = {
         "version": 1,
-        "pid": 4000,
-        "machine": "ab" * 16,
-        "start_ticks": 1000,
         "started": 1000.0,
         "started_ns": MONOTONIC,
         "ended": 1010.0,
         "program": "game",
         "executable": "game",
         "application": "",
-        "identity": IDENTITY.name,
         "device": "A device",
         "driver": "a driver",
         "driver_info": "1.0",
@@ -68,17 +68,24 @@ def write(
         "counters": {"pipelines": 1, "compiled": 1, "compile_ns": 3 * MS},
         "refused": {},
     }
-    file.write({**base, **values})
-    if events is not None:
-        line = TimelineFile(str(root), name, IDENTITY, limit=16 << 20)
-        line._threads.update(threads or {})
-        line.present(presents or [])
-        for number, event in enumerate(events, 1):
-            line.add(event)
-            if number % MAX_WAITING == 0:
-                line.flush()
-        line.flush()
-        line.close()
+    base |= values
+    if "loaded_records" in base:  # with the mean time that compiling them had taken
+        fetched = base.pop("loaded_records")
+        own = {"fetched": fetched, "fetched_compile_ns": fetched * base.pop("mean_compile_ns", 0)}
+        base["counters"] = base["counters"] | own
+    file = RunFile(str(root), name, IDENTITY, limit=16 << 20)
+    file._threads.update(threads or {})
+    file.present(presents or [])
+    for number, event in enumerate(events or [], 1):
+        file.add(event)
+        if number % MAX_WAITING == 0:
+            file.flush()
+    file.flush()
+    file.note(base)
+    path = Path(file.path)
+    data = path.read_bytes()
+    head = data[:24] + identity + data[40:144] + struct.pack("<16sIIQ", *process) + data[176:256]
+    path.write_bytes(format.with_kind(head, format.RUN_FILE) + data[256:])
     return name
 
 

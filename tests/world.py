@@ -26,6 +26,7 @@ import pylayer
 from pylayer import LAYER_NAME
 from pylayer.__main__ import main
 from pylayer.common import file_kinds
+from pylayer.report import recorded
 from pylayer.store.cache_history import Known, known_in
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.reader import parts_of
@@ -284,7 +285,7 @@ class World:
         """Returns the statistics of every run, oldest first. What only policy counts is 0 in a run without policy, and
         not in its file."""
         policy = {"refused": {}, "cache_outcomes": {}}
-        return [policy | run for run in read_all(str(self.store))]
+        return [{**policy, **run, "cache_outcomes": recorded.Run(run).outcomes} for run in read_all(str(self.store))]
 
     def outcomes(self) -> dict[str, int]:
         """Returns what became of initial data of the newest run's caches, and how often."""

@@ -14,8 +14,7 @@ import click
 from ..report import late_frames, rows
 from ..report.recorded import Run
 from ..report.words import FRAME_NS, local_time
-from ..store import runs
-from ..store.timeline import Follower
+from ..store import runs, timeline
 from .output import EXIT_PROBLEM, console, is_terminal, print_json, print_table
 
 if TYPE_CHECKING:
@@ -54,13 +53,16 @@ class Followed:
         self.compiles: deque[Row] = deque(maxlen=LATEST)
         #: What the last late frame was, for people; empty if there was none, or the run has no timeline.
         self.last_late = ""
-        self._follower = Follower(root, name)
+        self._path = timeline.path_of(root, name)
+        self._line = timeline.Timeline()
         self._events: deque[Event] = deque(maxlen=SEARCHED)
 
     def follow(self, run: Run) -> None:
         """Reads what was compiled and presented since the last call."""
-        line = self._follower.line
-        for event in self._follower.new():
+        line, line.events = self._line, []
+        with contextlib.suppress(OSError):
+            line.read(self._path)
+        for event in line.events:
             if event.type == "pipeline":
                 self._events.append(event)
             if event.may_be_compile:
@@ -83,11 +85,11 @@ class Watch:
         #: Runs that were over at an earlier look.
         self._over: set[str] = set()
 
-    def _run(self, name: str, idle: float) -> Row | None:
+    def _run(self, name: str, idle: float, sentinel: str | None) -> Row | None:
         """Returns the row of a run that goes on, or ended only recently. A file without a run is none: a sentinel
         counts none as long as the program's first plan is not there."""
         try:
-            values = runs.read(self._root, name)
+            values = runs.read(self._root, name, sentinel)
         except (OSError, ValueError):
             return None
         run = Run(values, name, self._root)
@@ -107,8 +109,10 @@ class Watch:
         """Returns the runs to show, running ones first, the newest of them before the others; and the latest
         compiles."""
         now = time.time()
-        there = {name: status for name, status in runs.files(self._root).items() if name not in self._over}
-        found = [row for name, status in there.items() if (row := self._run(name, now - status.st_mtime)) is not None]
+        live = runs.sentinels(self._root)
+        there = {name: status for name, status in runs.files(self._root, live).items() if name not in self._over}
+        looked = [self._run(name, now - status.st_mtime, live.get(name)) for name, status in there.items()]
+        found = [row for row in looked if row is not None]
         found.sort(key=lambda row: (row["state"] != "running", -row["last_started_s"]))
         followed = [self._followed[name] for name in there if name in self._followed and name not in self._over]
         compiles = [one for own in followed for one in own.compiles]

@@ -73,8 +73,7 @@ VERDICT = Kind(_STORE + ".verdict", "synced verified quarantined", magic=b"VRDT"
 LIVE = Kind(_STORE + ".live", magic=b"LIVE")
 CLAIM = Kind("store/<identity>/folding/<maker>")
 TEMPORARY = Kind("<name>.<maker>.tmp")
-RUN = Kind("runs/<program>-<unique>.run")
-EVENTS = Kind("runs/<program>-<unique>.events", "appended", magic=b"EVNT")
+RUN = Kind("runs/<program>-<unique>.run", "appended", magic=b"RUNS")
 PLAN = Kind("plans/<digest>.plan")
 FLAT = Kind("policy/<digest>.flat")
 QUARANTINED = Kind("quarantine/<unique>-<name>.<outcome>.data")
@@ -104,7 +103,7 @@ MAY_BE_TORN = (*APPENDED, CLOSED, OBJECTS)
 #: What a program asked for. It belongs to no identity.
 STATE_FILES = (OBJECTS, OBJECT_PACK)
 #: By suffix. A name in an identity's folder, or in state/ or runs/, has one of these.
-BY_SUFFIX = {str(kind): kind for kind in (*OF_PROGRAM, *STATE_FILES, RUN, EVENTS)}
+BY_SUFFIX = {str(kind): kind for kind in (*OF_PROGRAM, *STATE_FILES, RUN)}
 #: What policy makes for the layer, and makes again when it is missing: so many at most, then the oldest quarter goes.
 MADE_AGAIN = {PLAN: 1000, FLAT: 64}
 #: The folders in the store's root, but the one with pipelines.

@@ -68,10 +68,14 @@ def write_all(fd: int, parts: list[bytes | memoryview]) -> int:
 def append(path: str, parts: list[bytes | memoryview]) -> int:
     """Appends to a file that this process made; returns the number of bytes. The file is open during this call only: a
     program may close every descriptor that it finds, and a number that we kept could then belong to a file of the
-    program's own. Raises OSError; the file may then end in a part of the data."""
+    program's own. Raises OSError; the file is then as it was."""
     fd = open_made(path, os.O_WRONLY | os.O_APPEND)
+    size = os.fstat(fd).st_size
     try:
         return write_all(fd, parts)
+    except OSError:
+        os.ftruncate(fd, size)
+        raise
     finally:
         os.close(fd)
 

@@ -68,8 +68,6 @@ class Host:
         self.policy_facts: dict[str, Any] = {}
         self._dirty = False
         self._last_statistics = self._last_settled = time.monotonic_ns()
-        #: A device exists whose run neither a file nor the layer's sentinel counts, and its program may be killed.
-        self._unrecorded = False
         #: The statistics had changed when they were last written.
         self._active = False
         #: Everything is written, and nothing has happened since.
@@ -166,8 +164,7 @@ class Host:
         session = DeviceSession(
             boundary, message.device, program, facts, self.root, share, wanted, int(state_mib), plan
         )
-        if session.run_log is not None:
-            session.run_log.planned_ns = message.sent_ns
+        session.run_log.planned_ns = message.sent_ns
         session.policy = self.policy_facts
         carrier, reason = choose_carrier(wanted, facts)
         session.reason = session.plan_reason = reason if plan.carrier == carrier else "chosen by the policy class"
@@ -209,17 +206,18 @@ class Host:
         if not self.policy_facts:
             return
         from ..common.identity import Identity, program_id
-        from ..store.runs import RunFile, new_name
+        from ..store.runs import new_name
+        from ..store.timeline import RunFile
         from .run_log import described
 
         self._judge()
         if self.root is None:
             return
-        values = described(program, facts, Identity.of(facts))
-        values |= {"pid": os.getpid(), "started": time.time(), "carrier": "off", "reason": reason}
+        own = program_id(program.executable, program.application)
+        values = described(program, facts)
+        values |= {"started": time.time(), "carrier": "off", "reason": reason, "policy": self.policy_facts}
         try:
-            name = new_name(program_id(program.executable, program.application))
-            RunFile(self.root, name).write({**values, "counters": {}, "policy": self.policy_facts})
+            RunFile(self.root, new_name(own), Identity.of(facts), own, program.name).note(values)
         except OSError as error:
             boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
 
@@ -238,12 +236,7 @@ class Host:
         self._guard(session.open_store)
         message.answer()
         self._guard(session.keep_decision)
-        if session.run_log is not None:
-            if session.state.run_name:
-                session.run_log.name = session.state.run_name
-            session.run_log.feedback = session.state.feedback
-            self._unrecorded |= not session.state.run_name
-            session.run_log.device_created(message.sent_ns, session.state.carrier, session.reason)
+        session.run_log.device_created(message.sent_ns, session.state, session.reason)
         boundary.log(
             LOG_INFO,
             f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
@@ -265,17 +258,15 @@ class Host:
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if session.caches.reports:  # the message is an event: the program does not wait
             session.caches.report(data, outcome, boundary.log)
-            if session.run_log is not None:
-                session.run_log.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
+            session.run_log.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
             return
         if verdict != VERDICT_EMPTY and session.learning.known.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
         refused = verdict == VERDICT_EMPTY
         message.answer_verdict(verdict)
         session.caches.count(outcome, refused)
-        if session.run_log is not None:
-            word = "emptied" if refused else "passed"
-            session.run_log.cache(message.sent_ns, word, data.slot, data.data_size, outcome, waited=True)
+        word = "emptied" if refused else "passed"
+        session.run_log.cache(message.sent_ns, word, data.slot, data.data_size, outcome, waited=True)
         meaning = "; the program gets an empty cache" if refused else ""
         boundary.log(
             LOG_WARN if refused else LOG_DEBUG,
@@ -295,8 +286,7 @@ class Host:
             session.learning.note_returned(data.digest)
             return
         session.caches.count("driver-error", refused=True)
-        if session.run_log is not None:
-            session.run_log.cache(message.sent_ns, "refused", data.slot, data.data_size, "driver-error")
+        session.run_log.cache(message.sent_ns, "refused", data.slot, data.data_size, "driver-error")
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
@@ -372,8 +362,7 @@ class Host:
             if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
                 new = session.pipelines.new(cell)
         finally:
-            if session.run_log is not None:
-                session.run_log.creation(cell, len(cell.data) if new else 0)
+            session.run_log.creation(cell, len(cell.data) if new else 0)
         return new
 
     def flush(self, message: boundary.Message) -> None:
@@ -418,7 +407,7 @@ class Host:
         ``ended_ns``: when vkDestroyDevice or exit() began to wait; 0 if the device goes on."""
         counters = session.read_counters()
         if counters:
-            if ended_ns and session.run_log is not None:
+            if ended_ns:
                 session.run_log.end(ended_ns)
             session.pipelines.write_uses()
             session.judge(bool(ended_ns))
@@ -462,13 +451,12 @@ class Host:
     def _write_statistics(self) -> None:
         self._last_statistics = time.monotonic_ns()
         self._active = self._settled = False
-        early, self._unrecorded = self._unrecorded, False
         for session in self.sessions.values():
-            self._guard(self._write_run, session, early)
+            self._guard(self._write_run, session)
 
-    def _write_run(self, session: DeviceSession, early: bool) -> None:
+    def _write_run(self, session: DeviceSession) -> None:
         session.read_counters()
-        self._active |= session.write_run(early)
+        self._active |= session.write_run()
 
     @property
     def maintaining(self) -> Maintaining:
@@ -518,11 +506,7 @@ class Host:
             now = time.monotonic_ns()
             if (waited_in_vain and self._dirty) or now - self._last_settled >= SETTLE_INTERVAL_NS:
                 self._guard(self._idle)
-            elif (
-                waited_in_vain
-                or now - self._last_statistics > STATISTICS_INTERVAL_NS
-                or (self._unrecorded and not busy)
-            ):
+            elif waited_in_vain or now - self._last_statistics > STATISTICS_INTERVAL_NS:
                 self._guard(self._write_statistics)
 
 

@@ -24,14 +24,6 @@ def _adds_to_store(session: DeviceSession) -> bool:
     return adds and not session.read_only
 
 
-def _prune_runs(root: str) -> Generator[None, None, None]:
-    """Deletes old runs. A store to which all programs add only statistics gets no other maintenance."""
-    from ..store import runs
-
-    runs.prune(root)
-    yield
-
-
 class Maintaining:
     """Maintenance of the store, in small steps. ``limits``: as in the policy file."""
 
@@ -60,10 +52,8 @@ class Maintaining:
         self._devices += 1
         if not (self._prunes or session.pipelines.stored_bytes or session.found.damage):
             return
-        if _adds_to_store(session):
+        if _adds_to_store(session) or session.identity.name not in self._waiting:
             self._waiting[session.identity.name] = session
-        else:
-            self._waiting.setdefault(session.identity.name, session)  # it wrote statistics, which must be pruned
 
     def step(self) -> None:
         """Does a piece of work of about a millisecond."""
@@ -121,19 +111,16 @@ class Maintaining:
                     return
 
     def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
-        from ..store.maintenance import maintain
+        from ..store import maintenance, runs
 
-        assert session.folder is not None
-        prunes, self._prunes = self._prunes, False
-        if not _adds_to_store(session):
-            return _prune_runs(session.folder.root)
-        merge = session.join if session.joins and not at_exit else None
-        return maintain(
-            session.folder,
-            session.found.damage,
-            self._limits,
-            lambda text: self._log(LOG_INFO, text),
-            at_exit,
-            merge,
-            prunes,
-        )
+        folder, prunes, self._prunes = session.folder, self._prunes, False
+        assert folder is not None
+        if at_exit:
+            runs.prune(folder.root)
+        if _adds_to_store(session):
+            merge = session.join if session.joins and not at_exit else None
+            yield from maintenance.maintain(
+                folder, session.found.damage, self._limits, lambda text: self._log(LOG_INFO, text), at_exit, merge
+            )
+        if prunes and not at_exit:
+            maintenance.prune(folder.root)

@@ -1,7 +1,8 @@
-"""Records a run: writes its totals, which replace the previous ones, and a timeline, which grows.
+"""Records a run: what policy knows of it, and its timeline.
 
 Plain Python over a ``commands`` object, as ``session``. Nothing here runs on a program's thread. The layer's messages
-about cells and creations have their durations. C counts hits, and policy reads the counters about once a second.
+about cells and creations have their durations. C counts, where others see it: in the crash sentinel. Policy reads the
+counters about once a second.
 """
 
 from __future__ import annotations
@@ -9,20 +10,18 @@ from __future__ import annotations
 import os
 import time
 
-from .. import __version__
-from ..common import owner, paths
+from ..common import paths
 from ..common.file_kinds import LIVE
 from ..common.files import entries_in
 from ..store import runs
-from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile, path_of
+from ..store.timeline import COMPILES, OUTCOMES, Event, RunFile
 from ..values import CARRIER_NAMES, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..common.identity import Identity
-    from ..values import DeviceFacts, Program
+    from ..values import DeviceFacts, DeviceState, Program
     from .device import Device
 
 #: Counters whose increase becomes an event. Others have events of their own, or are in the totals only.
@@ -51,16 +50,13 @@ def _outcome(cell: Cell) -> str:
     return "uncacheable" if cell.flags & CELL_EMPTY else "compiled"
 
 
-def described(program: Program, facts: DeviceFacts, identity: Identity) -> dict[str, Any]:
+def described(program: Program, facts: DeviceFacts) -> dict[str, Any]:
     """Returns the keys of a run's file that are known before there is a device (docs/internals/format.md, 'Runs')."""
     return {
-        "version": 1,
-        "pylayer": __version__,
         "program": program.name,
         "executable": program.executable,
         "application": program.application,
         "engine": program.engine,
-        "identity": identity.name,
         "device": facts.device_name,
         "driver": facts.driver_name,
         "driver_info": facts.driver_info,
@@ -68,16 +64,14 @@ def described(program: Program, facts: DeviceFacts, identity: Identity) -> dict[
 
 
 class RunLog:
-    """The files of one run on one device."""
+    """The file of one run on one device."""
 
     def __init__(self, device: Device, root: str) -> None:
         self.started = time.time()
         self.started_ns = time.monotonic_ns()
         self._device = device
-        self._root = root
-        self._run = runs.RunFile(root, runs.new_name(device.program_id))
-        names = (self._run.name, device.identity, device.program_id, device.program.name)
-        self._timeline = TimelineFile(root, *names)
+        name = runs.new_name(device.program_id)
+        self._file = RunFile(root, name, device.identity, device.program_id, device.program.name)
         self._ended = 0.0
         self._closed = False
         self._store_bytes = -1
@@ -96,16 +90,6 @@ class RunLog:
         #: When the plan was asked for.
         self.planned_ns = self.started_ns
 
-    @property
-    def name(self) -> str:
-        """The run's name. Set it before anything is written."""
-        return self._run.name
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self._run = runs.RunFile(self._root, name)
-        self._timeline.path = path_of(self._root, name)
-
     # ---- events ----------------------------------------------------------------------------------
 
     def creation(self, cell: Cell, kept_bytes: int = 0) -> None:
@@ -113,7 +97,7 @@ class RunLog:
         outcome = _outcome(cell)
         if outcome == "named":
             for _, _, name in cell.shaders[:1]:
-                self._timeline.add(Event("name", cell.start_ns, fingerprint=cell.fingerprint, text=name))
+                self._file.add(Event("name", cell.start_ns, fingerprint=cell.fingerprint, text=name))
             return
         if outcome == "plain" and not self.feedback:
             outcome = "unknown"
@@ -123,7 +107,7 @@ class RunLog:
             kind = self._kind(cell.kind)
             kind["compiled"] += cell.pipelines
             kind["compile_ns"] += cell.create_ns
-        self._timeline.add(
+        self._file.add(
             Event(
                 "pipeline",
                 cell.start_ns,
@@ -142,7 +126,7 @@ class RunLog:
         if cell.fingerprint and cell.fingerprint not in self._described:
             self._described.add(cell.fingerprint)
             for stage, code, name in cell.shaders:
-                self._timeline.add(
+                self._file.add(
                     Event("shader", cell.start_ns, fingerprint=cell.fingerprint, value=code, stages=stage, text=name)
                 )
 
@@ -154,19 +138,21 @@ class RunLog:
         ``waited``: the program has waited for the verdict since ``sent_ns``."""
         took = time.monotonic_ns() - sent_ns if waited else 0
         self._cache_wait_ns += took
-        self._timeline.add(Event("cache", sent_ns, took, outcome, number=slot, value=size, text=reason))
+        self._file.add(Event("cache", sent_ns, took, outcome, number=slot, value=size, text=reason))
 
-    def device_created(self, sent_ns: int, carrier: int, reason: str) -> None:
-        """Records that the device exists, with its carrier."""
+    def device_created(self, sent_ns: int, state: DeviceState, reason: str) -> None:
+        """Records that the device exists. Its run may have a name already."""
+        self._file.name = state.run_name or self._file.name
+        self.feedback = state.feedback
         took = max(sent_ns - self.planned_ns, 0)
-        self._timeline.add(Event("device", self.planned_ns, took, CARRIER_NAMES[carrier], text=reason))
+        self._file.add(Event("device", self.planned_ns, took, CARRIER_NAMES[state.carrier], text=reason))
 
     def end(self, sent_ns: int) -> None:
         """Records the end of the run: vkDestroyDevice or exit, which has waited since ``sent_ns``."""
         if self._ended:
             return
         self._ended = time.time()
-        self._timeline.add(Event("end", sent_ns, max(time.monotonic_ns() - sent_ns, 0)))
+        self._file.add(Event("end", sent_ns, max(time.monotonic_ns() - sent_ns, 0)))
 
     def _look(self, counters: dict[str, int]) -> None:
         """Turns what C counted since the last call into events."""
@@ -182,73 +168,66 @@ class RunLog:
                     continue
                 known = self._kind(kind)
                 if hits > known["hits"]:
-                    self._timeline.add(Event("hits", start, took, kind=kind, value=hits - known["hits"]))
+                    self._file.add(Event("hits", start, took, kind=kind, value=hits - known["hits"]))
                 known["hits"] = hits
             self._untold = activity.untold
         if counters.get("frames", 0):
             presents, lost = self._device.commands.frames(self._device.serial)
-            self._timeline.present(presents)
+            self._file.present(presents)
             self._frames_lost += lost
         fetched = counters.get("fetched", 0) - self._seen.get("fetched", 0)
         if fetched > 0:
             size = counters["fetched_bytes"] - self._seen.get("fetched_bytes", 0)
-            self._timeline.add(Event("load", start, took, number=fetched, value=size))
+            self._file.add(Event("load", start, took, number=fetched, value=size))
             self._seen |= {name: counters[name] for name in ("fetched", "fetched_bytes")}
         for name in TOLD:
             count = counters.get(name, 0)
             more = count - self._seen.get(name, 0)
             if more > 0:
-                self._timeline.add(Event("count", start, took, value=more, text=name))
+                self._file.add(Event("count", start, took, value=more, text=name))
                 self._seen[name] = count
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def write(self, totals: dict[str, Any], counters: dict[str, int], folder: str, early: bool = False) -> bool:
-        """Replaces the totals, and appends to the timeline unless it is early: the timeline ends if that fails. Returns
-        whether more changed than frames. ``folder``: the path of the identity's folder, whose size is recorded. Raises
-        OSError."""
+    def write(self, totals: dict[str, Any], counters: dict[str, int], folder: str) -> bool:
+        """Appends what changed, and what happened, to the run's file. Returns whether more changed than frames.
+        ``folder``: the path of the identity's folder, whose size is recorded. Raises OSError."""
         self._look(counters)
         if self._ended or self._store_bytes < 0:
             self._store_bytes = sum(status.st_size for _, status in entries_in(folder))
-        failed = None if early else self._flush_timeline()
-        machine, pid, pid_namespace, start_ticks = owner.this_process()
-        live = self.name + LIVE
+        failed = None
+        try:
+            self._file.flush()
+        except OSError as error:
+            failed = error  # the totals may have room
         values = {
             **totals,
-            "pid": pid,
-            "pid_namespace": pid_namespace,
-            "machine": machine.hex(),
             "session": paths.getenv("PYLAYER_SESSION", "")[:64],
-            "start_ticks": start_ticks,
-            "sentinel": live if os.path.exists(os.path.join(folder, live)) else "",
+            "sentinel": os.path.exists(os.path.join(folder, self._file.name + LIVE)),
             "started": self.started,
             "started_ns": self.started_ns,
             "ended": self._ended,
-            "kinds": {KIND_NAMES[kind]: counts for kind, counts in self._kinds.items() if kind < len(KIND_NAMES)},
+            "kinds": {KIND_NAMES[kind]: counts for kind, counts in self._kinds.items()},
             "store_bytes": self._store_bytes,
             "cache_wait_ns": self._cache_wait_ns,
             "passed_ns": self._passed_ns,
             "feedback": self.feedback,
-            "timeline_events": self._timeline.events,
-            "timeline_dropped": self._untold + self._timeline.dropped,
+            "timeline_dropped": self._untold + self._file.dropped,
+            "frames_lost": self._frames_lost + self._file.frames_left_out,
+            "counters": counters,
         }
-        values["frames_lost"] = self._frames_lost + self._timeline.frames_left_out
-        changed = self._run.write(values)
         lasting = {**values, "counters": {name: count for name, count in counters.items() if name not in OF_FRAMES}}
-        changed, self._lasting = changed and lasting != self._lasting, lasting
+        changed, self._lasting = lasting != self._lasting, lasting
+        if values["sentinel"] and not self._ended:  # which counts
+            values |= {"counters": {}, "kinds": {}}
+            for kind, counts in self._kinds.items():
+                values["kinds"][KIND_NAMES[kind]] = {key: counts[key] for key in ("compiled", "compile_ns")}
+        self._file.note(values)
         if failed is not None:
             raise failed
         return changed
 
-    def _flush_timeline(self) -> OSError | None:
-        """Appends to the timeline. Returns its error instead of raising it, so that the totals are still written."""
-        try:
-            self._timeline.flush()
-        except OSError as error:
-            return error
-        return None
-
     def close(self) -> None:
-        """Closes the timeline. Totals may still be written."""
+        """Ends the timeline. Values may still be written."""
         self._closed = True
-        self._timeline.close()
+        self._file.close()

@@ -59,9 +59,7 @@ class DeviceSession(Device):
         self._reads_all = share == "all"
         #: Bytes that this run had stored when maintenance was last requested. None if it was not requested yet.
         self.maintained_at: int | None = None
-        self.run_log: RunLog | None = None
-        if root:
-            self.run_log = RunLog(self, root)
+        self.run_log = RunLog(self, root or "")
         self._totals: dict[str, int] = {}
         self._warned: set[str] = set()
         self.writer = JournalWriter(self)
@@ -181,25 +179,20 @@ class DeviceSession(Device):
     @property
     def sees_frames(self) -> bool:
         """Whether the program presents frames on the device, which the layer holds for some seconds."""
-        return self._totals.get("frames", 0) > 0 and self.run_log is not None
+        return self._totals.get("frames", 0) > 0 and self.folder is not None
 
     def _run_totals(self) -> dict[str, Any]:
         """Returns the keys of a run's file that the session knows (docs/internals/format.md, 'Runs')."""
         pipelines = self.pipelines
         return {
-            **described(self.program, self.facts, self.identity),
-            "read_only": self.read_only,
+            **described(self.program, self.facts),
             "carrier": CARRIER_NAMES[self.state.carrier] if self.state else "off",
             "reason": self.reason,
-            "counters": self._totals,
             "refused": self.caches.refused,
-            "cache_outcomes": self._cache_outcomes,
+            "cache_outcomes": self.caches.outcomes,
             "duplicates": pipelines.duplicates,
-            "loaded_records": self._totals.get("fetched", 0),
-            "loaded_bytes": self._totals.get("fetched_bytes", 0),
             "damaged_records": len(self.found.damage),
             "damage": self.found.counts(),
-            "mean_compile_ns": self._mean_compile_ns,
             "stored_records": pipelines.stored_records,
             "stored_bytes": pipelines.stored_bytes,
             "write_errors": self.writer.errors,
@@ -211,31 +204,15 @@ class DeviceSession(Device):
             "policy": self.policy,
         }
 
-    @property
-    def _cache_outcomes(self) -> dict[str, int]:
-        """How often each outcome occurred for data that passed, known to policy or to the layer itself."""
-        outcomes = dict(self.caches.outcomes)
-        known = self._totals.get("caches_known", 0)
-        if known:
-            outcomes["attested"] = outcomes.get("attested", 0) + known
-        return outcomes
-
-    @property
-    def _mean_compile_ns(self) -> float:
-        """Mean time that it had taken to compile one of the loaded pipelines."""
-        fetched = self._totals.get("fetched", 0)
-        return self._totals["fetched_compile_ns"] / fetched if fetched else 0.0
-
-    def write_run(self, early: bool = False) -> bool:
-        """Writes the run's statistics for `pylayer stats`. Returns whether anything changed. An early
-        write, the first one, only makes the run known if the program is killed. If it fails, the next one says so."""
+    def write_run(self) -> bool:
+        """Writes the run's statistics for `pylayer stats`. Returns whether anything changed."""
         # Until policy is told that the device exists, it does not know the run's name: the layer may have given it one.
-        if self.run_log is None or self.folder is None or self.state is None or not self._totals:
+        if self.folder is None or self.state is None or not self._totals:
             return False
         try:
-            return self.run_log.write(self._run_totals(), self._totals, self.folder.path, early)
+            return self.run_log.write(self._run_totals(), self._totals, self.folder.path)
         except OSError as error:
-            if self.read_only or early:
+            if self.read_only:
                 return False
             self.writer.errors += 1
             if "write" not in self.writer.failures_said and self.writer.is_first("statistics"):
@@ -257,7 +234,6 @@ class DeviceSession(Device):
         self.keep_decision()
         self.writer.close()
         self.recording.close()
-        if self.run_log is not None:
-            self.run_log.close()
+        self.run_log.close()
         self.binaries.close()
         self.writer.wait()

@@ -66,16 +66,6 @@ def is_named(name: str, shown: str, number: int) -> bool:
     return comparable(name) in names or name == f"{number:016x}"
 
 
-def _process(values: dict[str, Any]) -> owner.Process | None:
-    """Returns the process that the file of a run names; None if it names none."""
-    try:
-        machine = bytes.fromhex(str(values.get("machine", "")))
-    except ValueError:
-        return None
-    pid, namespace, start_ticks = (int(number_in(values, key)) for key in ("pid", "pid_namespace", "start_ticks"))
-    return (machine, pid, namespace, start_ticks) if len(machine) == 16 and start_ticks else None
-
-
 class Run:
     """One run of a program on a device, as the layer's policy wrote it. ``name``: that of its file. Numbers are read
     when they are asked for: most commands need the names alone."""
@@ -100,13 +90,17 @@ class Run:
         #: The process's number in its own pid namespace.
         self.pid = int(number_in(values, "pid"))
         #: The process, as ``owner.this_process`` returns it; None if it is not known.
-        self.process = _process(values)
+        self.process: owner.Process | None = values.get("process")
         #: Whether its process is alive; None if only ``process`` can tell.
         self.alive = False if values.get("died") else values.get("alive")
 
     def counts(self, key: str) -> dict[str, int]:
         """Returns how often each outcome of a kind occurred: ``refused``, ``cache_outcomes`` or ``damage``."""
-        return _counts(self.values, key)
+        found = _counts(self.values, key)
+        known = int(number_in(self.values.get("counters"), "caches_attested")) if key == "cache_outcomes" else 0
+        if known:  # to the layer itself
+            found["attested"] = found.get("attested", 0) + known
+        return found
 
     @cached_property
     def unrecorded(self) -> dict[str, int]:
@@ -118,7 +112,8 @@ class Run:
         """The numbers as they were recorded (``counters.NUMBERS``)."""
         counters = self.values.get("counters")
         numbers = {key: int(number_in(counters, key)) for key in COUNTERS}
-        return numbers | {key: int(number_in(self.values, key)) for key in RUN_VALUES}
+        numbers |= {key: int(number_in(self.values, key)) for key in RUN_VALUES}
+        return numbers | {"loaded_records": numbers["fetched"]}
 
     @property
     def pipelines(self) -> int:

@@ -148,7 +148,7 @@ def timeline_note(run: Row) -> str:
     if line["outcome"] == "missing":
         return (
             "No timeline was recorded for this run, or it was deleted. A run of less than two seconds that compiles "
-            "nothing has none. Of the others, the newest 50 are kept."
+            "nothing has none. The others keep theirs until there are 64 MiB of newer ones."
         )
     notes = []
     if line["outcome"] == "truncated":

@@ -27,14 +27,14 @@ MAGIC = b"PYLCACHE"
 VERSION = 3
 
 #: Kinds of files, as their headers name them.
-JOURNAL, PACK, EVENTS_FILE = file_kinds.JOURNAL.magic, file_kinds.PACK.magic, file_kinds.EVENTS.magic
+JOURNAL, PACK, RUN_FILE = file_kinds.JOURNAL.magic, file_kinds.PACK.magic, file_kinds.RUN.magic
 ATTEST_FILE = file_kinds.ATTEST.magic
 APPLICATION_BINARIES_FILE, VERDICT_FILE = file_kinds.BINARIES.magic, file_kinds.VERDICT.magic
 STATE_FILE = file_kinds.OBJECTS.magic
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
-#: Magics of records. CELL, CHNK (chunk.py) and BINR go to a driver. NOTE is settings text, of exports, timelines and
+#: Magics of records. CELL, CHNK (chunk.py) and BINR go to a driver. NOTE is settings text, of exports, runs and
 #: state. ATST has the digest of a cache's data that an application read, ABIN that of a pipeline binary. USED has
 #: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts.
 #: OBJT, CRTD, FAIL and IDNT are state (state.py).
@@ -296,6 +296,12 @@ def table_of(records: list[tuple[int, int]]) -> bytes:
     """Returns the data of a pack's TABL record. ``records``: fingerprint and offset of each pipeline, and of each other
     record."""
     return b"".join(TABLE_ENTRY.pack(*entry) for entry in sorted(records))
+
+
+def with_kind(head: bytes, kind: bytes) -> bytes:
+    """Returns the header of a file of another kind, for which all else is the same."""
+    head = head[:16] + kind + head[20:HASHED_FILE_HEADER]
+    return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
 
 
 def record_size(data_size: int) -> int:

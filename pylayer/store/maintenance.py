@@ -12,7 +12,7 @@ import time
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import SCRATCH, names_in, prune_oldest, remove_left_temporaries, remove_tree
-from . import binary_history, bounds, cache_history, ended, fold, quarantine, runs, state, timeline
+from . import binary_history, bounds, cache_history, ended, fold, quarantine, runs, state
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -81,10 +81,9 @@ def maintain(
     say: Callable[[str], None],
     at_exit: bool = False,
     merge: fold.Join | None = None,
-    prunes: bool = True,
 ) -> Generator[None, None, None]:
-    """Does everything that one identity's folder needs now, and if it ``prunes``, what is beside the pipelines.
-    ``merge``: how a fold joins cells. Raises OSError; the store is then as it was."""
+    """Does everything that one identity's folder needs now. ``merge``: how a fold joins cells. Raises OSError; the
+    store is then as it was."""
     if at_exit:
         _limit_at_exit(folder.root, limits, say)  # first, because time may end in a fold, which makes one file of many
     else:
@@ -110,14 +109,10 @@ def maintain(
             f"the store was {eviction.bytes_before} bytes and is {eviction.bytes_after}: "
             "the least recently used pipelines were evicted"
         )
-    if prunes:
-        prune(folder.root)
 
 
 def _limit_at_exit(root: str, limits: Limits, say: Callable[[str], None]) -> None:
     """Does what nobody else does if every run is short."""
-    runs.prune(root)
-    timeline.prune(root)
     removed = bounds.drop_oldest_files(root, limits.max_store)
     if removed:
         say(
@@ -159,7 +154,6 @@ def _fold(
 def prune(root: str) -> None:
     """Deletes what is beyond the limits of each kind of file beside the pipelines, and what ended processes left."""
     runs.prune(root)
-    timeline.prune(root)
     for kind, most in file_kinds.MADE_AGAIN.items():
         prune_oldest(os.path.join(root, kind.place), kind, most)
     _prune_fleets(root)

@@ -1,17 +1,25 @@
-"""One small file for each run of a program on a device. `pylayer stats` adds them up.
+"""The files of runs, one for each run of a program on a device. `pylayer stats` adds them up.
 
-``<root>/runs/<program>-<unique>.run`` is settings text, replaced as a whole while the program runs. The run's timeline
-is beside it, under the same name (``timeline``), and the sentinel of its process has that name, too. As long as policy
-has not started, there is only the sentinel (``live_runs``).
+``<root>/runs/<program>-<unique>.run`` has what is known of the run, and its timeline (``timeline``). While the device
+exists, the crash sentinel of that name counts. As long as policy has not started, there is only the sentinel. What it
+counted goes into the run's file at the end, or at the next start after a kill.
+
+shim/layer/store/run_file.c makes the sentinel. Text behind the marks begins with ``layout`` (offset of the first group
+of numbers, how many groups there are, and how far apart), ``counted`` and ``counted_kinds`` (what the numbers of a
+group count). So every build reads what another one counted.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 
-from ..common import file_kinds, flat
-from ..common.files import date_of_name, entries_in, names_in, read_small, remove, replace_file, unique_name
+from ..common import file_kinds, flat, paths
+from ..common.file_kinds import TEMPORARY, FileName
+from ..common.files import append, date_of_name, entries_in, names_in, read_small, remove, replace_file, unique_name
 from ..common.paths import make_private_below
+from . import format, sentinel, timeline
+from .folder import identity_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,27 +28,69 @@ if TYPE_CHECKING:
 
 #: Beyond this many runs the oldest of the programs with the most are deleted, a quarter of all at a time.
 MAX_RUNS = 2000
+#: Beyond so many bytes in all, the oldest files lose their timelines.
+MAX_TOTAL_BYTES = 64 << 20
+#: A smaller file has hardly a timeline.
+SMALL = 16 << 10
+#: Larger files are not read: no build has so many counters.
+MAX_BYTES = 1 << 18
+#: The keys of a run's values that no text has.
+DERIVED = ("alive", "identity", "pid", "process")
 
 
-class RunFile:
-    """The file of one run on one device."""
+def sentinels(root: str) -> dict[str, str]:
+    """Returns the paths of all sentinels, by the names of their runs."""
+    folders = [os.path.join(root, "store", identity) for identity in identity_names(root)]
+    return {name_of(path): path for folder in folders for path in sentinel.files(folder)}
 
-    def __init__(self, root: str, name: str) -> None:
-        self.root = root
-        #: Name of the run's files without their suffixes.
-        self.name = name
-        self.path = os.path.join(root, "runs", name + file_kinds.RUN)
-        self._written = ""
 
-    def write(self, values: dict[str, Any]) -> bool:
-        """Replaces the file's content. Returns False if the content is unchanged. Raises OSError."""
-        text = flat.dumps(values)
-        if text == self._written:
-            return False
-        make_private_below(self.root, "runs")
-        replace_file(self.path, text.encode())
-        self._written = text
-        return True
+def name_of(path: str) -> str:
+    """Returns the name of a sentinel's run, the last three parts of its own."""
+    return "-".join(path.rpartition("/")[2].removesuffix(file_kinds.LIVE).split("-")[-3:])
+
+
+def of_header(header: format.FileHeader) -> dict[str, Any]:
+    """Returns what the header of a run's file, or of its sentinel, says of the run."""
+    known = header.process if header.process[3] else None
+    return {"identity": header.identity_digest.hex(), "pid": header.process[1], "process": known}
+
+
+def read_sentinel(path: str) -> dict[str, Any]:
+    """Returns the values of the run that a sentinel counts, and whether its process is ``alive``. Raises OSError, and
+    ValueError if it counts none."""
+    alive = sentinel.is_alive(path)
+    data = read_small(path, MAX_BYTES)
+    header, outcome = format.read_file_header(data)
+    if header is None:
+        raise ValueError(outcome)
+    values = flat.loads(data[sentinel.RUN_OFFSET :].partition(b"\0")[0].decode("utf-8", "replace"))
+    try:
+        offset, groups, distance = (int(number) for number in values.pop("layout").split())
+        names, kinds = values.pop("counted").split(), values.pop("counted_kinds").split(";")
+        group = struct.Struct(f"={len(names) + len(kinds)}Q")
+        if not group.size <= distance <= len(data) or not 0 < groups <= len(data) // distance:
+            raise ValueError(f"{groups} groups")
+        counted = [group.unpack_from(data, offset + number * distance) for number in range(groups)]
+    except (AttributeError, KeyError, OverflowError, struct.error) as error:
+        raise ValueError(f"no run: {error}") from error
+    sums = [sum(column) for column in zip(*counted, strict=True)]
+    numbers, hits = dict(zip(names, sums, strict=False)), dict(zip(kinds, sums[len(names) :], strict=True))
+    return {
+        **values,
+        "counters": {**numbers, "hits": sum(hits.values())},
+        "kinds": {kind: {"hits": count} for kind, count in hits.items() if count},
+        **of_header(header),
+        "alive": alive,
+    }
+
+
+def _take_out(path: str) -> None:
+    """Takes the run out of a dead process's sentinel, which may have to stay for its marks. Raises OSError."""
+    fd = paths.open_in_store(path, os.O_WRONLY)
+    try:
+        os.pwrite(fd, b"\0", sentinel.RUN_OFFSET)
+    finally:
+        os.close(fd)
 
 
 def new_name(program: int) -> str:
@@ -48,9 +98,9 @@ def new_name(program: int) -> str:
     return f"{program:016x}-{unique_name()}"
 
 
-def _names(root: str, kind: str = file_kinds.RUN) -> list[str]:
+def _names(root: str) -> list[str]:
     found = names_in(os.path.join(root, "runs"))
-    return [name.removesuffix(kind) for name in found if name.endswith(kind)]
+    return [name.removesuffix(file_kinds.RUN) for name in found if name.endswith(file_kinds.RUN)]
 
 
 def _unique(name: str) -> str:
@@ -71,78 +121,103 @@ def newest_of_each(names: Iterable[str]) -> list[str]:
 
 
 def prune(root: str) -> int:
-    """Deletes runs beyond ``MAX_RUNS``; returns how many."""
-    names = _names(root)
-    if len(names) <= MAX_RUNS:
-        return 0
-    left = newest_of_each(names)[MAX_RUNS * 3 // 4 :]
-    return sum(remove(os.path.join(root, "runs", name + file_kinds.RUN)) for name in left)
+    """Deletes runs beyond ``MAX_RUNS``, and the timelines of those beyond ``MAX_TOTAL_BYTES``; returns how many files
+    it deleted or cut."""
+    sizes, changed = {}, 0
+    for entry, status in entries_in(os.path.join(root, "runs")):
+        if FileName.parse(entry.name) is not None:
+            sizes[entry.name.removesuffix(file_kinds.RUN)] = status.st_size
+        elif not entry.name.endswith(TEMPORARY):
+            changed += remove(entry.path)  # an earlier pylayer's
+    total = 0
+    for number, name in enumerate(newest_of_each(sizes)):
+        path = timeline.path_of(root, name)
+        total += sizes[name]
+        if number >= MAX_RUNS * 3 // 4 and len(sizes) > MAX_RUNS:
+            changed += remove(path)
+        elif total > MAX_TOTAL_BYTES and sizes[name] > SMALL:
+            total -= sizes[name]
+            changed += _cut_timeline(path)
+    return changed
+
+
+def _cut_timeline(path: str) -> bool:
+    """Leaves a run's values alone in its file, to which a process can go on to append. Returns False if that fails."""
+    line = timeline.Timeline()
+    try:
+        line.read(path, only_values=True)
+        if line.header is not None:
+            head = read_small(path, format.FILE_HEADER.size)
+            replace_file(path, b"".join([head, *_note(line.values, line.header.salt)]))
+    except OSError:
+        return False
+    return line.header is not None
+
+
+def _note(values: dict[str, Any], salt: int) -> list[bytes | memoryview]:
+    return format.seal(format.record_parts(format.NOTE, flat.dumps(values).encode("utf-8", "replace")), salt)
 
 
 def _load(root: str, name: str) -> dict[str, Any]:
-    data = read_small(os.path.join(root, "runs", name + file_kinds.RUN), 1 << 20)
-    if not data.strip():
-        raise ValueError("the file is empty, as after a power cut")
-    return flat.loads(data.decode("utf-8", "replace"))
+    """Raises OSError, and ValueError if the file has no values."""
+    line = timeline.Timeline()
+    line.read(timeline.path_of(root, name), only_values=True)
+    if line.header is None or not line.values:
+        raise ValueError(line.outcome)
+    return line.values | of_header(line.header)
 
 
-def _is_alive(root: str, values: dict[str, Any]) -> bool | None:
-    """Returns what the sentinel says about a run that has not ended. None if it does not say: it lies where another
-    container does not find it."""
-    from . import sentinel
-
-    identity, name = (os.path.basename(str(values.get(key, ""))) for key in ("identity", "sentinel"))
-    if not name or values.get("ended"):
-        return None
-    try:
-        return sentinel.is_alive(os.path.join(root, "store", identity, name))
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return None
-
-
-def read(root: str, name: str, live: dict[str, str] | None = None) -> dict[str, Any]:
-    """Returns the values of a run, with ``alive`` if that is known of its process. ``live``: what ``live_runs.find``
-    returned just now. Raises OSError, and ValueError if the file is damaged."""
+def read(root: str, name: str, path: str | None) -> dict[str, Any]:
+    """Returns the values of a run, with ``alive`` if that is known of its process. ``path``: that of its sentinel, if
+    ``sentinels`` found one just now. Raises OSError, and ValueError if no values can be read."""
     try:
         values = _load(root, name)
     except FileNotFoundError:
-        from . import live_runs
-
-        path = (live_runs.find(root) if live is None else live).get(name)
         if path is None:
             raise
-        return live_runs.read(path)
-    alive = _is_alive(root, values)
-    if alive is False:
-        values = _load(root, name)  # it may have ended since
-    return values if alive is None else {**values, "alive": alive}
+        return read_sentinel(path)
+    if values.get("ended") or values.get("died") or not (path or values.get("sentinel")):
+        return values
+    try:
+        counted = read_sentinel(path or "")
+    except FileNotFoundError:
+        return {"alive": False, **_load(root, name)}  # it may have ended since
+    except ValueError:
+        return {"alive": sentinel.is_alive(path or ""), **values}
+    except OSError:
+        return values
+    timeline.merge(counted, values)
+    return counted
 
 
 def keep_dead(root: str, path: str) -> None:
-    """Writes the file of a run that only the sentinel at ``path`` counts, because its process died. A run that cannot
-    be read or written is lost."""
-    from . import live_runs
-
-    run = RunFile(root, live_runs.name_of(path))
+    """Adds what the sentinel at ``path`` counted to the file of its run, because the process died. A run that cannot be
+    read or written is lost."""
+    file = timeline.path_of(root, name_of(path))
     try:
-        values = live_runs.read(path)
-        if values.pop("alive"):
+        values = read_sentinel(path)
+        if values["alive"]:
             return
-        if not os.path.lexists(run.path):
-            run.write({**values, "died": True})
-        live_runs.end(path)
+        told = {key: value for key, value in values.items() if key not in DERIVED} | {"died": True}
+        counted = {key: told[key] for key in ("counters", "kinds", "died")}
+        head = format.with_kind(read_small(path, format.FILE_HEADER.size), format.RUN_FILE)
+        try:
+            there = format.read_file_header(read_small(file, format.FILE_HEADER.size))[0]
+            if there is not None:
+                append(file, _note(counted, there.salt))
+        except FileNotFoundError:
+            make_private_below(root, "runs")
+            replace_file(file, b"".join([head, *_note(told, int.from_bytes(head[240:248], "little"))]))
+        _take_out(path)
     except (OSError, ValueError):
         pass
 
 
-def files(root: str) -> dict[str, os.stat_result]:
-    """Returns the state of each run's file, by the run's name. A run that only a sentinel counts has that file's."""
-    from . import live_runs
-
+def files(root: str, live: dict[str, str]) -> dict[str, os.stat_result]:
+    """Returns the state of each run's file, by the run's name. A run that only a sentinel counts has that file's.
+    ``live``: what ``sentinels`` returned just now."""
     found = {}
-    for name, path in live_runs.find(root).items():
+    for name, path in live.items():
         try:
             found[name] = os.stat(path, follow_symlinks=False)
         except OSError:
@@ -153,24 +228,11 @@ def files(root: str) -> dict[str, os.stat_result]:
 
 
 def recorded_paths(root: str, names: Container[str] | None) -> list[str]:
-    """Returns the files of these runs and their timelines; None for all. Leaves out timelines whose writer is alive.
-    Makes the files of dead processes' runs that only sentinels count."""
-    from . import live_runs
-    from .ended import has_writer
-
-    for path in live_runs.find(root).values():
+    """Returns the files of these runs; None for all. Makes the files of dead processes' runs that only sentinels
+    count."""
+    for path in sentinels(root).values():
         keep_dead(root, path)
-    found = []
-    for file in names_in(os.path.join(root, "runs")):
-        name, suffix = os.path.splitext(file)
-        path = os.path.join(root, "runs", file)
-        try:
-            written = suffix == file_kinds.EVENTS and has_writer(path)
-        except OSError:
-            written = False
-        if suffix in (file_kinds.RUN, file_kinds.EVENTS) and not written and (names is None or name in names):
-            found.append(path)
-    return found
+    return [timeline.path_of(root, name) for name in _names(root) if names is None or name in names]
 
 
 def read_all(root: str) -> Iterator[dict[str, Any]]:
@@ -180,11 +242,9 @@ def read_all(root: str) -> Iterator[dict[str, Any]]:
 
 def read_named(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the name and values of every run that can be read, oldest first."""
-    from . import live_runs
-
-    live = live_runs.find(root)  # first: a process that ends meanwhile writes its file before the sentinel goes
+    live = sentinels(root)  # first: a process that ends meanwhile writes its file before the sentinel goes
     for name in sorted({*_names(root), *live}, key=_unique):
         try:
-            yield name, read(root, name, live)
+            yield name, read(root, name, live.get(name))
         except (OSError, ValueError):
             continue

@@ -1,8 +1,8 @@
-"""The timeline of a run: one file of events beside the file of its statistics.
+"""The file of a run on one device: what is known of the run, and its timeline.
 
-``<root>/runs/<run>.events`` is a file of the store like a journal: a header, and records that one process appends.
+``<root>/runs/<run>.run`` is a file of the store like a journal: a header, and records that the run's process appends.
 Events wait in memory until ``flush``, so a program that is killed loses those since the last flush.
-docs/internals/format.md, 'Timelines', describes the bytes.
+docs/internals/format.md, 'Runs', describes the bytes.
 """
 
 from __future__ import annotations
@@ -11,23 +11,19 @@ import os
 import struct
 
 from ..common import file_kinds, flat
-from ..common.files import append, entries_in, remove, replace_file
+from ..common.files import append, read_small, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES, Value
 from . import format, frames
-from .reader import Reader
-from .runs import newest_of_each
+from .reader import Record, Scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
+    from typing import Any
 
     from ..common.identity import Identity
-    from .reader import Part
 
-#: Most timelines that are kept, and most bytes of them in all. The oldest are deleted first.
-MAX_FILES = 50
-MAX_TOTAL_BYTES = 64 << 20
 #: Larger files are not read: no setting produces one.
 MAX_FILE_BYTES = 17 << 20
 MAX_NOTE_BYTES = 1 << 20
@@ -99,17 +95,18 @@ def _thread_name(thread: int) -> str:
 
 
 def path_of(root: str, name: str) -> str:
-    """Returns the path of a run's timeline."""
-    return os.path.join(root, "runs", name + file_kinds.EVENTS)
+    """Returns the path of a run's file."""
+    return os.path.join(root, "runs", name + file_kinds.RUN)
 
 
-class TimelineFile:
-    """Writes the events of one run on one device. ``limit``: the most bytes that the file may have."""
+class RunFile:
+    """Writes the file of one run on one device. ``limit``: beyond so many bytes events are dropped."""
 
     def __init__(
         self, root: str, name: str, identity: Identity, program: int = 0, application: str = "", limit: int = 4 << 20
     ) -> None:
-        self.path = path_of(root, name)
+        #: Change it before anything is written.
+        self.name = name
         self.events = 0
         #: Events for which there was no room.
         self.dropped = 0
@@ -127,14 +124,21 @@ class TimelineFile:
         #: Names of the threads that events refer to, and the threads whose names are in the file.
         self._threads: dict[int, str] = {}
         self._threads_written: set[int] = set()
+        #: The lines of what ``note`` wrote, by key.
+        self._noted: dict[str, str] = {}
         self._salt = 0
         self._size = 0
-        self._failed = False
+        self._closed = False
+
+    @property
+    def path(self) -> str:
+        """Where the file is."""
+        return path_of(self._root, self.name)
 
     def add(self, event: Event) -> None:
         """Keeps an event until the next ``flush``."""
         self._see_thread(event.thread)
-        if len(self._waiting) >= MAX_WAITING or self._failed:
+        if len(self._waiting) >= MAX_WAITING or self._closed:
             self.dropped += 1
         else:
             self._waiting.append(event)
@@ -146,7 +150,7 @@ class TimelineFile:
 
     def present(self, presents: list[frames.Present]) -> None:
         """Keeps frames until the next ``flush``. Once frames fill half of the file, only late ones go on."""
-        if self._failed:
+        if self._closed:
             self._frames_dropped += len(presents)
         else:
             for thread in {present.thread for present in presents}:
@@ -158,13 +162,23 @@ class TimelineFile:
         """Number of presents that are not in the file."""
         return self._frames_dropped + self._chosen.left_out
 
+    def note(self, values: dict[str, Any]) -> None:
+        """Appends those of the run's values that changed. In a full file only the end of the run counts. Raises
+        OSError."""
+        lines = {line.partition("=")[0]: line for line in flat.dumps(values).split("\n") if line}
+        if self._size > self._limit + MAX_NOTE_BYTES and not values.get("ended"):
+            return
+        for _ in range(2):  # the second time all of them, because somebody deleted the file
+            changed = [line for key, line in lines.items() if self._noted.get(key) != line]
+            text = "\n".join(changed).encode("utf-8", "replace")
+            if not changed or self._append(format.record_parts(format.NOTE, text)):
+                self._noted = lines
+                return
+
     def flush(self) -> None:
-        """Appends what waits. Raises OSError once if it cannot be written; later calls then write nothing. If somebody
-        deleted the file, the timeline ends without an error."""
+        """Appends the events and frames that wait. Those that cannot be written are dropped. Raises OSError."""
         waiting, self._waiting = self._waiting, []
         presents, self._presents = self._presents, []
-        if self._failed:
-            return
         size = max(self._size, format.FILE_HEADER.size)
         shown = frames.pack(presents)
         room = self._limit - size - format.record_size(len(shown)) if shown else -1
@@ -190,26 +204,33 @@ class TimelineFile:
         noted = {key: value for key, value in names.items() if value}
         if noted:
             parts = [*format.record_parts(format.NOTE, flat.dumps(noted).encode("utf-8", "replace")), *parts]
+        written = False
         try:
-            if not self._size:
-                self._begin()
-            self._size += append(self.path, format.seal(parts, self._salt))
-        except OSError as error:
-            self.dropped += len(waiting)
-            self._frames_dropped += len(presents) if shown else 0
-            self._failed = True
-            self.close()
-            if not (self._size and isinstance(error, FileNotFoundError)):
-                raise
-            return
-        self.events += len(waiting)
+            written = self._append(parts)
+        finally:
+            if written:
+                self.events += len(waiting)
+            else:
+                self.dropped += len(waiting)
+                self._frames_dropped += len(presents) if shown else 0
+                self._texts, self._threads_written = {}, set()
 
-    def _begin(self) -> None:
+    def _append(self, parts: list[bytes | memoryview]) -> bool:
+        """Returns False if somebody deleted the file. The next call then begins it anew. Raises OSError."""
+        if self._size:
+            try:
+                self._size += append(self.path, format.seal(parts, self._salt))
+            except FileNotFoundError:
+                self._size, self._noted = 0, {}
+                return False
+            return True
         make_private_below(self._root, "runs")
         self._salt = format.new_salt()
-        head = format.file_header(format.EVENTS_FILE, self.identity, self._program, self._application, salt=self._salt)
-        replace_file(self.path, head)
-        self._size = len(head)
+        head = format.file_header(format.RUN_FILE, self.identity, self._program, self._application, salt=self._salt)
+        data = b"".join([head, *format.seal(parts, self._salt)])
+        replace_file(self.path, data)
+        self._size = len(data)
+        return True
 
     def _pack(self, event: Event, names: dict[str, dict[int, str]]) -> bytes:
         words = _WORDS.get(event.type)
@@ -241,16 +262,28 @@ class TimelineFile:
             names["threads"][thread] = self._threads[thread]
 
     def close(self) -> None:
-        """Ends the file: later events are dropped. May be called twice."""
-        self._failed = True
+        """Drops later events. May be called twice."""
+        self._closed = True
+
+
+def merge(into: dict[str, Any], values: dict[str, Any]) -> None:
+    """Puts values into others, level by level."""
+    for key, value in values.items():
+        there = into.get(key)
+        if isinstance(value, dict) and isinstance(there, dict):
+            merge(there, value)
+        else:
+            into[key] = value
 
 
 class Timeline:
-    """The events of a run, in the order in which they were written. ``outcome`` is ``ok``, or one of
-    ``outcomes.STORE`` that says why not all of them could be read."""
+    """What a run's file says: the run's values, and its events, in the order in which they were written. ``outcome`` is
+    ``ok``, or one of ``outcomes.STORE`` that says why not all of it could be read."""
 
     def __init__(self) -> None:
         self.outcome = "ok"
+        self.header: format.FileHeader | None = None
+        self.values: dict[str, Any] = {}
         self.events: list[Event] = []
         #: Names of threads where they are known. The text is untrusted, like all texts of events.
         self.threads: dict[int, str] = {}
@@ -260,45 +293,40 @@ class Timeline:
         #: By swapchain: times, numbers and threads of its presents.
         self.presents: dict[int, tuple[array[int], array[int], array[int]]] = {}
         self._texts: dict[int, str] = {}
+        self._read_to = format.FILE_HEADER.size
 
     def name_of(self, fingerprint: int) -> str:
         """Returns the program's name of a pipeline, or else the names of its shaders; empty if it gave none."""
         named = [name for _, _, name in self.shaders.get(fingerprint, ()) if name]
         return self.names.get(fingerprint) or " + ".join(named)
 
-    def read(self, reader: Reader, start: int) -> int:
-        """Appends what verifies in a file from an offset on; returns the offset where that ends."""
+    def read(self, path: str, only_values: bool = False) -> None:
+        """Appends what verifies in a file, and was not there at the last call. Raises OSError."""
+        data = read_small(path, MAX_FILE_BYTES + 1)
+        header, outcome = format.read_file_header(data)
+        if header is None or header.kind != format.RUN_FILE or len(data) > MAX_FILE_BYTES:
+            self.outcome = outcome if header is None else "not-a-store-file"
+            return
+        self.header = header
         damage: list[format.Damage] = []
-        try:
-            header, outcome = reader.header()
-            if header is None or header.kind != format.EVENTS_FILE or reader.size > MAX_FILE_BYTES:
-                self.outcome = outcome if header is None else "not-a-store-file"
-                return start
-            for part in reader.parts(damage, start):
-                start = max(start, self.take_part(part))
-        except OSError:
-            self.outcome = "unreadable"
-            return start
+        found: list[Record] = []
+        start = min(self._read_to, len(data))
+        Scan(path, damage, header.salt).part(data[start:], len(data) - start, start, None, found)
+        for record in found:
+            at = start + record.start
+            self._read_to = at + record.size + -record.size % format.ALIGNMENT
+            body = data[at : at + record.size]
+            if record.magic == format.NOTE:
+                self.take_note(body)
+            elif record.magic == format.EVENTS and not only_values:
+                self.take_events(body)
+            elif record.magic == format.FRAMES and not only_values:
+                self.take_frames(body)
         if damage:
             self.outcome = damage[0].outcome
-        return start
-
-    def take_part(self, part: Part) -> int:
-        """Appends what verified in a part of a file; returns the file offset where that ends."""
-        end = 0
-        for record in part.records:
-            data = bytes(part.data_of(record))
-            end = part.place(record) + format.record_size(record.size)
-            if record.magic == format.NOTE:
-                self.take_note(data)
-            elif record.magic == format.EVENTS:
-                self.take_events(data)
-            elif record.magic == format.FRAMES:
-                self.take_frames(data)
-        return end
 
     def take_note(self, data: bytes) -> None:
-        """Adds the texts and thread names of a note. The events after it use them."""
+        """Adds the values of a note, and texts and thread names, which the events after it use."""
         try:
             if len(data) > MAX_NOTE_BYTES:
                 raise ValueError("too long")
@@ -307,10 +335,11 @@ class Timeline:
             self.outcome = "impossible"
             return
         for key, into in (("texts", self._texts), ("threads", self.threads)):
-            named = values.get(key)
+            named = values.pop(key, None)
             for number, text in (named if isinstance(named, dict) else {}).items():
                 if number.isdecimal() and len(into) < MAX_TEXTS:
                     into[int(number[:20])] = str(text)[:MAX_TEXT]
+        merge(self.values, values)
 
     def take_frames(self, data: bytes) -> None:
         """Appends the presents in a record. Of a swapchain's, those that are not later than the last are impossible."""
@@ -351,49 +380,9 @@ class Timeline:
 
 def read(root: str, name: str) -> Timeline | None:
     """Returns the timeline of the run with this name; None if it has none that can be read."""
-    return read_file(path_of(root, name))
-
-
-def read_file(path: str) -> Timeline | None:
-    """Returns the timeline in a file of the store; None if there is no such file, or it cannot be trusted."""
+    line = Timeline()
     try:
-        reader = Reader(path)
+        line.read(path_of(root, name))
     except OSError:
         return None
-    line = Timeline()
-    line.read(reader, format.FILE_HEADER.size)
     return line
-
-
-class Follower:
-    """Reads what a run appends to its timeline while it runs."""
-
-    def __init__(self, root: str, name: str) -> None:
-        self.line = Timeline()
-        self._path = path_of(root, name)
-        self._at = format.FILE_HEADER.size
-
-    def new(self) -> list[Event]:
-        """Returns the events that were appended since the last call; empty if there is no such file."""
-        self.line.events = []
-        try:
-            reader = Reader(self._path)
-        except OSError:
-            return []
-        self._at = self.line.read(reader, self._at)
-        return self.line.events
-
-
-def prune(root: str) -> int:
-    """Deletes timelines beyond ``MAX_FILES`` and ``MAX_TOTAL_BYTES``, except those of devices that exist; returns how
-    many."""
-    from . import live_runs
-
-    there = entries_in(os.path.join(root, "runs"), file_kinds.EVENTS)
-    sizes = {entry.name.removesuffix(file_kinds.EVENTS): status.st_size for entry, status in there}
-    left, total = [], 0
-    for number, name in enumerate(newest_of_each(sizes)):
-        total += sizes[name]
-        left += [name] if number >= MAX_FILES or total > MAX_TOTAL_BYTES else []
-    alive = live_runs.find(root) if left else {}
-    return sum(remove(path_of(root, name)) for name in left if name not in alive)

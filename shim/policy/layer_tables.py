@@ -66,10 +66,9 @@ def run_names_header() -> str:
     """What shim/layer/store/run_file.c includes."""
     counters, kinds = ("".join(f"    {text(name)},\n" for name in names) for names in (counter_names(), kind_names()))
     groups = f'#define COUNTED "{" ".join(counter_names())}"\n#define COUNTED_KINDS "{";".join(kind_names())}"\n'
-    version = constant("pylayer/__init__.py", "__version__")
     return (
-        f'/* Written by shim/policy/layer_tables.py. */\n#define PYLAYER_VERSION "{version}"\n'
-        f"{groups}static const char *const counter_names[] = {{\n{counters}}};\n"
+        f"/* Written by shim/policy/layer_tables.py. */\n{groups}"
+        f"static const char *const counter_names[] = {{\n{counters}}};\n"
         f"static const char *const kind_names[] = {{\n{kinds}}};\n"
     )
 

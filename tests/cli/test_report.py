@@ -136,8 +136,8 @@ def test_file_is_replaced_whole(user: User) -> None:
 def test_damaged_timeline(user: User) -> None:
     """Unreadable parts of a timeline are left out, and report says so."""
     name = recorded_runs.write(user.store, [pipeline(0, 1), pipeline(5, 2)])
-    path = user.store / "runs" / f"{name}.events"
-    flip(path, -20)
+    path = user.store / "runs" / f"{name}.run"
+    flip(path, path.read_bytes().index(b"EVTS") + 80)
     (run,) = user.json("report")["runs"]
     assert run["timeline"]["outcome"] != "ok" and run["timeline"]["events"] == 0
     done = user.pylayer("report", "--html", "page.html")

@@ -17,11 +17,10 @@ def test_forget_all(user: User) -> None:
     """--all removes the runs and timelines of all programs, files that nobody can read among them. Stored pipelines
     stay, and the next run finds them."""
     user.demo(10)
-    assert recorded(user) == [".events", ".run"]
+    assert recorded(user) == [".run"]
     (user.store / "runs" / "0-0.run").write_bytes(b"\xff\0")
-    (user.store / "runs" / "0-0.events").write_bytes(b"")
     done = user.pylayer("rm", "--all", "--history", "--yes")
-    assert done.returncode == 0 and "Remove recorded runs and timelines: 4, " in done.stdout
+    assert done.returncode == 0 and "Remove recorded runs and timelines: 2, " in done.stdout
     assert recorded(user) == []
     assert "Nothing to remove" in user.pylayer("rm", "--all", "--history", "--yes").stdout
     user.demo(10)
@@ -54,7 +53,7 @@ def test_forget_while_running(user: User) -> None:
     write_run(user, program="tool", executable="tool")
     done = user.pylayer("rm", "--all", "--history", "--yes")
     assert done.returncode == 0 and "Kept: 1 run of programs that are running." in done.stdout
-    assert recorded(user) == [".events", ".run"] and user.json("stats", "--watch")["programs"][0]["program"] == "game"
+    assert recorded(user) == [".run"] and user.json("stats", "--watch")["programs"][0]["program"] == "game"
 
 
 def test_all_of_a_program(user: User) -> None:
@@ -66,7 +65,7 @@ def test_all_of_a_program(user: User) -> None:
     other.journal(stores.TOOL, stores.cell(1, identity=stores.OLD_DRIVER))
     write_run(user, program="tool", executable="tool")
     done = user.json("rm", "pipelines", "--yes")
-    assert done["others"]["history"] == 2 and done["others"]["recordings"] > 0 and done["blocks"] == 1
+    assert done["others"]["history"] == 1 and done["others"]["recordings"] > 0 and done["blocks"] == 1
     assert [program for one in done["removed"] for program in one["programs"]] == ["pipelines"]
     assert len(other.loaded(stores.TOOL)) == 1 and recorded(user) == [".run"] and not list(user.store.glob("state/*"))
     assert [one["identity"] for one in user.json("rm", stores.OLD_DRIVER.name[:8], "--yes")["removed"]] == [

@@ -25,12 +25,10 @@ SHOW_CURSOR, LEAVE_SCREEN = b"\x1b[?25h", b"\x1b[?1049l"
 
 def write_run(user: User, *events: Event, **values: Any) -> None:
     """Writes a run of this process, as the layer writes it while it runs."""
-    machine, pid, namespace, ticks = owner.this_process()
-    process = {"machine": machine.hex(), "pid": pid, "pid_namespace": namespace, "start_ticks": ticks}
     when = {"started": time.time(), "started_ns": time.monotonic_ns(), "ended": 0.0}
     kinds = {"graphics": {"hits": 10, "compiled": 20, "compile_ns": 2_000_000_000}}
     done = {"counters": {"pipelines": 30, "hits": 10}, "kinds": kinds, "stored_bytes": 4096}
-    recorded_runs.write(user.store, list(events), **{**process, **when, **done, **values})
+    recorded_runs.write(user.store, list(events), **{"process": owner.this_process(), **when, **done, **values})
 
 
 @contextmanager
@@ -46,7 +44,7 @@ def running_demo(user: User, *environment: str) -> Iterator[subprocess.Popen[str
 
 def wait_for_compiles(user: User, process: subprocess.Popen[str]) -> None:
     """Waits until policy has written the timeline. What the layer counts is shown before."""
-    while not (user.store / "runs").is_dir() or not list((user.store / "runs").glob("*.events")):
+    while not any(b"EVTS" in path.read_bytes() for path in user.store.glob("runs/*.run")):
         assert process.poll() is None
         time.sleep(0.02)
 
@@ -146,7 +144,7 @@ def test_states(user: User) -> None:
     died."""
     write_run(user, program="runs")
     write_run(user, program="ended", ended=time.time())
-    write_run(user, program="died", start_ticks=1)
+    write_run(user, program="died", process=(*owner.this_process()[:3], 1))
     states = {one["program"]: one["state"] for one in user.json("stats", "--watch")["programs"]}
     assert states == {"runs": "running", "ended": "ended", "died": "died"}
     for path in user.store.glob("runs/*.run"):
@@ -157,8 +155,8 @@ def test_states(user: User) -> None:
 def test_hostile_files(user: User) -> None:
     """Names with terminal control characters, and files that are no runs, change at most a row."""
     write_run(user, program="\x1b[31mred\n\u202e", kinds={"graphics": "x", "compute": {"compiled": "many"}})
-    write_run(user, started_ns="x", pid="y", machine="not hexadecimal")
-    write_run(user, pid=float("nan"), start_ticks=float("inf"), stored_bytes=float("nan"))
+    write_run(user, started_ns="x", process=(bytes(16), 0, 0, 0))
+    write_run(user, process=(bytes(16), 7, 7, 0), stored_bytes=float("nan"))
     runs = user.store / "runs"
     (runs / "1.run").write_bytes(os.urandom(300))
     (runs / "2.run").mkdir()

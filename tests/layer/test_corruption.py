@@ -16,5 +16,5 @@ def test_records_of_another_driver_in_a_file(world: World) -> None:
     own.write_bytes(own.read_bytes()[:256] + records)
     world.demo("--count", 8)
     run = world.runs()[-1]
-    assert (run["loaded_records"], run["counters"]["compiled"]) == (0, 8)
+    assert (run["counters"]["fetched"], run["counters"]["compiled"]) == (0, 8)
     assert run["damage"] == {"damaged-header": 1}

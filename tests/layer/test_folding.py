@@ -90,7 +90,7 @@ def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) ->
     world.demo("--count", 1)
     (one,) = world.store.glob("runs/*.run")
     for number in range(runs.MAX_RUNS):
-        (one.parent / f"{number:016x}-{number:016x}.run").symlink_to(one)
+        (one.parent / f"{7:016x}-{number:016x}-{number:016x}.run").symlink_to(one)
     world.demo("--count", 1, *ending, **AWAKE)
     assert len(list(one.parent.iterdir())) < runs.MAX_RUNS
     assert one.exists()

@@ -48,7 +48,7 @@ def test_stored_pipelines_need_no_interpreter(world: World, end: tuple[str, ...]
         assert "_policy. is not mapped" in process.stderr
         run = world.runs()[-1]
         assert len(world.runs()) == count_before + 1
-        assert (run["counters"]["hits"], run["counters"]["compiled"], run["loaded_records"]) == (count, 0, count)
+        assert (run["counters"]["hits"], run["counters"]["compiled"], run["counters"]["fetched"]) == (count, 0, count)
         assert run["executable"] == "host" and run["carrier"] == "cells" and run["ended"] >= run["started"] > 0
         assert run["identity"] == world.runs()[0]["identity"] and run["program"] == world.runs()[0]["program"]
 
@@ -201,7 +201,7 @@ def test_one_process_of_64_prunes(scripted: ScriptedDriver) -> None:
     scripted.demo("--count", 1)
     (example,) = world.store.glob("runs/*.run")
     for number in range(runs.MAX_RUNS):
-        example.with_name(f"{number:016x}-{number:016x}.run").write_bytes(example.read_bytes())
+        example.with_name(f"{7:016x}-{number:016x}-{number:016x}.run").write_bytes(example.read_bytes())
     for _ in range(2000):  # none of them with a chance of 1 in 10^13
         scripted.demo("--count", 1)
         if len(list(world.store.glob("runs/*.run"))) < runs.MAX_RUNS:

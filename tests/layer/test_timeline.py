@@ -117,11 +117,11 @@ def test_killed(world: World) -> None:
     """The timeline of a killed program has the events until the last flush, and no end."""
     command = [str(BUILD / "demo" / "pipelines"), "--count", "14336"]
     with subprocess.Popen(command, env=world.environment, stderr=subprocess.DEVNULL) as process:
-        while not any(b"EVTS" in path.read_bytes() for path in Path(world.store).glob("runs/*.events")):
+        while not any(b"EVTS" in path.read_bytes() for path in Path(world.store).glob("runs/*.run")):
             assert process.poll() is None
             time.sleep(0.01)
-        flushed = max(path.stat().st_size for path in Path(world.store).glob("runs/*.events"))
-        while max(path.stat().st_size for path in Path(world.store).glob("runs/*.events")) == flushed:
+        flushed = max(path.stat().st_size for path in Path(world.store).glob("runs/*.run"))
+        while max(path.stat().st_size for path in Path(world.store).glob("runs/*.run")) == flushed:
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
@@ -131,16 +131,15 @@ def test_killed(world: World) -> None:
 
 
 def test_devices_that_come_and_go(world: World) -> None:
-    """A process that has had many devices keeps the timelines of the newest ones alone, as many processes would. So no
-    device's end has work to do for those of earlier ones."""
-    devices = 2 * maintaining.DEVICES + 12
-    steps = ["instance", *["device", "pipelines", "1", "destroy-device"] * devices, "sleep", "600000"]
-    command = [str(BUILD / "tests" / "host"), *steps]
-    with subprocess.Popen(command, env=world.environment | AWAKE, stderr=subprocess.DEVNULL) as process:
-        directory = Path(world.store) / "runs"
-        while len(list(directory.glob("*.run"))) < devices or (
-            len(list(directory.glob("*.events"))) > timeline.MAX_FILES + maintaining.DEVICES
-        ):
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.kill()
+    """A process looks through what is in the store at the end of one device of many. So vkDestroyDevice of the last one
+    takes as long as that of the first."""
+    directory = Path(world.store) / "runs"
+    directory.mkdir(mode=0o700, parents=True)
+    left = directory / "left"  # no run's file, so it is deleted
+    left.touch()
+    gone = f"while test -e {left}; do sleep 0.01; done"
+    device = ["device", "pipelines", "1", "destroy-device"]
+    few = ["spawn", gone, "spawn", f"touch {left}", *device * 10, "spawn", f"mv {left} {directory}/there"]
+    many = [*device * maintaining.DEVICES, "spawn", gone.replace(str(left), f"{directory}/there")]
+    world.run([str(BUILD / "tests" / "host"), "instance", *device, *few, *many, "destroy-instance"], **AWAKE)
+    assert len(world.runs()) == 11 + maintaining.DEVICES

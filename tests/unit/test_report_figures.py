@@ -74,12 +74,11 @@ def test_state(tmp_path: Path) -> None:
     machine, pid, namespace, ticks = owner.this_process()
     for values in (
         {"ended": 1001.0},
-        {"machine": machine.hex(), "pid": pid, "pid_namespace": namespace, "start_ticks": ticks, "started": 2000.0},
-        {"machine": machine.hex(), "pid": 0x7FFFFFFE, "pid_namespace": namespace, "start_ticks": 5, "started": 3000.0},
-        {"machine": "not hexadecimal", "started": 4000.0},
+        {"process": (machine, pid, namespace, ticks), "started": 2000.0},
+        {"process": (machine, 0x7FFFFFFE, namespace, 5), "started": 3000.0},
     ):
         recorded_runs.write(tmp_path, **{"ended": 0.0, **values})
-    assert [run.state for run in recorded.read(str(tmp_path))] == ["ended", "running", "died", "unknown"]
+    assert [run.state for run in recorded.read(str(tmp_path))] == ["ended", "running", "died"]
 
 
 # ---- Numbers ---------------------------------------------------------------------------------------
@@ -175,9 +174,9 @@ def test_hostile_run(tmp_path: Path, value: Any) -> None:
     """Any value of any key in a run's file is handled without an exception."""
     from pylayer.report import page
 
-    keys = ("pid", "started", "started_ns", "ended", "machine", "pid_namespace", "start_ticks", "counters", "kinds",
-            "cache_outcomes", "refused", "mean_compile_ns", "stored_bytes", "store_bytes", "timeline_dropped",
-            "program", "executable", "device", "identity", "carrier", "policy", "damage", "load_ns")  # fmt: skip
+    keys = ("started", "started_ns", "ended", "died", "alive", "sentinel", "counters", "kinds",
+            "cache_outcomes", "refused", "stored_bytes", "store_bytes", "timeline_dropped",
+            "program", "executable", "device", "carrier", "policy", "damage", "load_ns")  # fmt: skip
     for number, key in enumerate(keys):
         root = tmp_path / str(number)
         recorded_runs.write(root, [pipeline(0, 20)], **{key: value})

@@ -49,7 +49,7 @@ def test_texts_of_programs_are_texts(tmp_path: Path) -> None:
     recorded_runs.write(
         tmp_path, [pipeline(0, 20, text=HOSTILE), cache(30, "emptied", HOSTILE)],
         program=HOSTILE, executable=HOSTILE, device=HOSTILE, driver=HOSTILE, reason=HOSTILE, carrier=HOSTILE,
-        kinds={HOSTILE: {"hits": 1, "compiled": 2}}, refused={HOSTILE: 1}, identity=HOSTILE,
+        kinds={HOSTILE: {"hits": 1, "compiled": 2}}, refused={HOSTILE: 1},
         policy={"class": HOSTILE, "failures": 1, "switched_off": HOSTILE},
     )  # fmt: skip
     text = render(tmp_path)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import loads
 import pytest
@@ -17,6 +18,7 @@ from pylayer.common import files, flat
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, runs, timeline
 from pylayer.store.folder import Folder, read_identity
+from pylayer.store.timeline import Event, RunFile
 
 
 def journal_in(folder: Folder, name: str, *records: bytes) -> Path:
@@ -169,70 +171,82 @@ def test_folder_that_others_may_write(folder: Folder, level: str, monkeypatch: p
 # ---- runs --------------------------------------------------------------------------------------------
 
 
-def test_run_file(tmp_path: Path) -> None:
-    """A run's values are read back, whatever characters the program's name has."""
-    root = str(tmp_path / "root")
-    values = {"program": "two\nlines\r, 100%=x.y", "counters": {"hits": 3, "hit_ns": 0}, "started": 1.5, "refused": {}}
-    run = runs.RunFile(root, "run")
-    run.write({"program": "before"})
-    run.write(values)
-    assert list(runs.read_all(root)) == [values]
-    assert os.listdir(tmp_path / "root/runs") == [os.path.basename(run.path)]
+def write_run(root: Path, number: int, program: int = 7, events: int = 0, **values: Any) -> str:
+    """Writes the file of a run; returns its name."""
+    file = RunFile(str(root), f"{program:016x}-{number:016x}-{0:016x}", IDENTITY, program)
+    for _ in range(events):
+        file.add(Event("end", 1))
+    file.flush()
+    file.note(values)
+    return os.path.basename(file.path)
+
+
+def left(root: Path) -> list[str]:
+    return sorted(os.listdir(root / "runs"))
 
 
 def test_damaged_run_is_passed_over(tmp_path: Path) -> None:
-    """Files that are not settings text, or not runs, are skipped. The rest is read, oldest first."""
+    """Files that are not runs, or of an earlier pylayer, are skipped. The rest is read, oldest first."""
+    for number in (3, 1, 2):
+        write_run(tmp_path, number, hits=number)
     directory = tmp_path / "runs"
-    directory.mkdir(mode=0o700)
-    (directory / "3.run").write_text("hits=i:3\n")
-    (directory / "1.run").write_text("hits=i:1\n")
-    (directory / "2.run").write_bytes(b"\xff\xfe\0")
-    (directory / "4.run").write_text("hits=i:three\n")
+    (directory / "4.run").write_text("hits=i:3\n")
     (directory / "5.run").mkdir()
-    (directory / "6.run").write_text("a." * 100_000 + "a=i:1\n")
     (directory / "7.run").touch()  # as after a power cut
     (directory / "0.run.tmp").write_text("hits=i:0\n")
-    assert list(runs.read_all(str(tmp_path))) == [{"hits": 1}, {"hits": 3}]
+    assert [run["hits"] for run in runs.read_all(str(tmp_path))] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("there", "kept"), [(0, 0), (7, 7), (8, 8), (9, 6), (20, 6)])
 def test_prune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int, kept: int) -> None:
-    """Up to the limit all runs stay. Beyond it the oldest are deleted until three quarters of the limit are left."""
+    """Up to the limit all runs stay. Beyond it the oldest are deleted until three quarters of the limit are left. What
+    an earlier pylayer left goes."""
     monkeypatch.setattr(runs, "MAX_RUNS", 8)
-    directory = tmp_path / "runs"
-    directory.mkdir()
-    for number in range(there):
-        (directory / f"{number:04}.run").touch()
-    (directory / "other").touch()
-    assert runs.prune(str(tmp_path)) == there - kept
-    assert sorted(os.listdir(directory)) == [f"{number:04}.run" for number in range(there - kept, there)] + ["other"]
+    names = [write_run(tmp_path, number, hits=1) for number in range(there)]
+    (tmp_path / "runs").mkdir(mode=0o700, exist_ok=True)
+    (tmp_path / "runs" / "0123-4567.run").touch()
+    (tmp_path / "runs" / "0123-4567.events").touch()
+    assert runs.prune(str(tmp_path)) == there - kept + 2
+    assert left(tmp_path) == names[there - kept :]
 
 
 def test_runs_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program with many runs takes no room from those of others, nor from their timelines, even if they are older."""
+    """A program with many runs takes no room from older ones of others, nor from their timelines."""
     monkeypatch.setattr(runs, "MAX_RUNS", 8)
-    monkeypatch.setattr(timeline, "MAX_FILES", 6)
-    directory = tmp_path / "runs"
-    directory.mkdir()
-    names = [f"{1 if number < 2 else 2:016x}-{number:016x}-{0:016x}" for number in range(20)]
-    for name in names:
-        (directory / f"{name}.run").touch()
-        (directory / f"{name}.events").touch()
-    assert (runs.prune(str(tmp_path)), timeline.prune(str(tmp_path))) == (14, 14)
-    for suffix in (".run", ".events"):
-        left = [os.path.splitext(name)[0] for name in os.listdir(directory) if name.endswith(suffix)]
-        assert sorted(left) == [*names[:2], *names[16:]]
+    names = [write_run(tmp_path, number, 1 if number < 2 else 2, 300, hits=1) for number in range(20)]
+    assert runs.prune(str(tmp_path)) == 14
+    assert left(tmp_path) == [*names[:2], *names[16:]]
+    sizes = [(tmp_path / "runs" / name).stat().st_size for name in left(tmp_path)]
+    monkeypatch.setattr(runs, "MAX_TOTAL_BYTES", 4 * max(sizes))
+    assert runs.prune(str(tmp_path)) == 2
+    cut = [os.stat(tmp_path / "runs" / name).st_size < 1000 for name in left(tmp_path)]
+    assert cut == [False, False, True, True, False, False]
+    assert len([run for run in runs.read_all(str(tmp_path)) if run["hits"] == 1]) == 6
+
+
+def test_cut_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose timeline is deleted while it goes on has its values at the end."""
+    file = RunFile(str(tmp_path), f"{7:016x}-{1:016x}-{0:016x}", IDENTITY, 7)
+    for _ in range(300):
+        file.add(Event("end", 1))
+    file.flush()
+    file.note({"a": 1, "b": {"c": 2}})
+    monkeypatch.setattr(runs, "MAX_TOTAL_BYTES", 0)
+    assert runs.prune(str(tmp_path)) == 1
+    file.add(Event("end", 2))
+    file.flush()
+    file.note({"a": 3, "b": {"c": 2}})
+    line = timeline.read(str(tmp_path), os.path.basename(file.path).removesuffix(".run"))
+    assert line is not None and (line.values, line.outcome) == ({"a": 3, "b": {"c": 2}}, "ok")
+    assert [event.start_ns for event in line.events] == [2]
 
 
 def test_runs_from_the_future(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that are dated in the future, because the clock was wrong, are deleted before those of today."""
     monkeypatch.setattr(runs, "MAX_RUNS", 8)
-    directory = tmp_path / "runs"
-    directory.mkdir()
     now = time.time_ns()
     for number in range(9):
-        (directory / f"{now + 10**16 + number:016x}-0.run").touch()
-    (directory / f"{now:016x}-0.run").touch()
+        write_run(tmp_path, now + 10**16 + number, hits=1)
+    today = write_run(tmp_path, now, hits=1)
     runs.prune(str(tmp_path))
-    left = sorted(os.listdir(directory))
-    assert len(left) == 6 and left[0] == f"{now:016x}-0.run"
+    assert len(left(tmp_path)) == 6 and left(tmp_path)[0] == today

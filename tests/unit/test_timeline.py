@@ -1,17 +1,17 @@
-"""A run's timeline: what is written is read back, within bounds, and no content of a file raises an exception."""
+"""A run's file: what is written is read back, within bounds, and no content of a file raises an exception."""
 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.things import facts
 
 from pylayer.common.identity import Identity
 from pylayer.store import format, timeline
-from pylayer.store.timeline import Event, TimelineFile
+from pylayer.store.timeline import Event, RunFile
 
 IDENTITY = Identity.of(facts())
 
@@ -22,8 +22,8 @@ def events(root: Path, name: str = "run") -> list[Event]:
     return line.events
 
 
-def written(root: Path, *added: Event, name: str = "run", limit: int = 1 << 20) -> TimelineFile:
-    file = TimelineFile(str(root), name, IDENTITY, 7, "stutter", limit)
+def written(root: Path, *added: Event, name: str = "run", limit: int = 1 << 20) -> RunFile:
+    file = RunFile(str(root), name, IDENTITY, 7, "stutter", limit)
     for event in added:
         file.add(event)
     file.flush()
@@ -55,8 +55,8 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_bytes(tmp_path: Path) -> None:
     """The bytes are as docs/internals/format.md describes them."""
     written(tmp_path, Event("pipeline", 1, 2, "uncacheable", 3, 0, 4, 5, 6, 7, "cs"))
-    data = (tmp_path / "runs" / "run.events").read_bytes()
-    assert data[16:20] == b"EVNT" and data[256:260] == b"NOTE"
+    data = (tmp_path / "runs" / "run.run").read_bytes()
+    assert data[16:20] == b"RUNS" and data[256:260] == b"NOTE"
     size = int.from_bytes(data[264:272], "little")
     assert data[320 : 320 + size] == b"texts.1=s:cs\n"
     at = 256 + format.record_size(size)
@@ -83,24 +83,29 @@ def test_torn(tmp_path: Path) -> None:
 def test_follow(tmp_path: Path) -> None:
     """What a run appends is read once, even if a flush was first seen incomplete. Texts of earlier flushes are
     known."""
-    follower = timeline.Follower(str(tmp_path), "run")
-    assert follower.new() == []
+    line = timeline.Timeline()
+
+    def new() -> list[Event]:
+        line.events = []
+        line.read(file.path)
+        return line.events
+
     file = written(tmp_path, Event("count", 1, text="failed"), Event("end", 2))
-    assert [event.start_ns for event in follower.new()] == [1, 2]
-    assert follower.new() == []
+    assert [event.start_ns for event in new()] == [1, 2]
+    assert new() == []
     whole = os.path.getsize(file.path)
     file.add(Event("count", 3, text="failed"))
     file.flush()
     data = Path(file.path).read_bytes()
     Path(file.path).write_bytes(data[: whole + 70])
-    assert follower.new() == []
+    assert new() == []
     Path(file.path).write_bytes(data)
-    assert [(event.start_ns, event.text) for event in follower.new()] == [(3, "failed")]
+    assert [(event.start_ns, event.text) for event in new()] == [(3, "failed")]
 
 
 def test_full(tmp_path: Path) -> None:
     """The file stays within its limit. Events beyond it are counted."""
-    file = TimelineFile(str(tmp_path), "run", IDENTITY, limit=10_000)
+    file = RunFile(str(tmp_path), "run", IDENTITY, limit=10_000)
     for number in range(50):
         for _ in range(10):
             file.add(Event("pipeline", number, outcome="compiled"))
@@ -112,22 +117,62 @@ def test_full(tmp_path: Path) -> None:
 
 def test_waiting_is_bounded(tmp_path: Path) -> None:
     """Events that are never flushed use a bounded amount of memory."""
-    file = TimelineFile(str(tmp_path), "run", IDENTITY)
+    file = RunFile(str(tmp_path), "run", IDENTITY)
     for _ in range(timeline.MAX_WAITING + 5):
         file.add(Event("end", 1))
     assert file.dropped == 5
 
 
+def test_values(tmp_path: Path) -> None:
+    """What changed of a run's values is added, level by level, between events. In a full file only the end counts."""
+    file = written(tmp_path, Event("end", 1), limit=1000)
+    name, hits = "two\nlines\r\u2028, 100%=x.y", {"graphics": {"hits": 1}}
+    values: dict[str, Any] = {"program": name, "refused": {}, "kinds": hits}
+    file.note(values)
+    whole = os.path.getsize(file.path)
+    file.note(values)
+    assert os.path.getsize(file.path) == whole
+    file.note({"program": name, "refused": {"altered": 2}, "kinds": {"graphics": {"hits": 1, "compiled": 3}}})
+    line = timeline.read(str(tmp_path), "run")
+    assert line is not None and len(line.events) == 1
+    assert line.values == {
+        "program": name, "refused": {"altered": 2}, "kinds": {"graphics": {"hits": 1, "compiled": 3}}
+    }  # fmt: skip
+    file.note({"long": "x" * (timeline.MAX_NOTE_BYTES - 10)})
+    file.note({"more": "x" * 2000})
+    file.note({"lost": 1})
+    file.note({"ended": 2.0})
+    line = timeline.read(str(tmp_path), "run")
+    assert line is not None and (line.values.get("lost"), line.values["ended"]) == (None, 2.0)
+
+
 def test_cannot_be_written(tmp_path: Path) -> None:
-    """The first failure is reported. After it, events are only counted and nothing is tried again."""
+    """Each failure is reported, and its events are counted. Later ones are written once that is possible."""
     (tmp_path / "runs").write_text("not a directory")
-    file = TimelineFile(str(tmp_path), "run", IDENTITY)
-    file.add(Event("end", 1))
+    file = RunFile(str(tmp_path), "run", IDENTITY)
+    file.add(Event("end", 1, text="text"))
     with pytest.raises(OSError):
         file.flush()
-    file.add(Event("end", 2))
+    with pytest.raises(OSError):
+        file.note({"a": 1})
+    (tmp_path / "runs").unlink()
+    file.add(Event("count", 2, text="text"))
     file.flush()
-    assert file.dropped == 2 and file.events == 0
+    file.note({"a": 1})
+    line = timeline.read(str(tmp_path), "run")
+    assert line is not None and line.values == {"a": 1}
+    assert [(event.start_ns, event.text) for event in line.events] == [(2, "text")]
+    assert file.dropped == 1 and file.events == 1
+
+
+def test_deleted_meanwhile(tmp_path: Path) -> None:
+    """If somebody deletes the file, it is written anew, with all values."""
+    file = written(tmp_path, Event("end", 1))
+    file.note({"a": 1, "b": 2})
+    Path(file.path).unlink()
+    file.note({"a": 1, "b": 3})
+    line = timeline.read(str(tmp_path), "run")
+    assert line is not None and line.values == {"a": 1, "b": 3}
 
 
 def test_hostile_texts(tmp_path: Path) -> None:
@@ -152,45 +197,6 @@ def test_hostile_texts(tmp_path: Path) -> None:
 def test_not_a_timeline(tmp_path: Path, data: bytes, outcome: str) -> None:
     """A file that is not a timeline, like a store's file of another kind, has no events, and the reason is given."""
     (tmp_path / "runs").mkdir(mode=0o700)
-    (tmp_path / "runs" / "run.events").write_bytes(data)
+    (tmp_path / "runs" / "run.run").write_bytes(data)
     line = timeline.read(str(tmp_path), "run")
     assert line is not None and (line.events, line.outcome) == ([], outcome)
-
-
-def test_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest timelines stay, within limits of number and bytes. Statistics are not touched."""
-    directory = tmp_path / "runs"
-    directory.mkdir(mode=0o700)
-    for number in range(60):
-        (directory / f"{number:04}.events").write_bytes(bytes(10))
-    (directory / "0000.run").touch()
-    assert timeline.prune(str(tmp_path)) == 60 - timeline.MAX_FILES
-    assert (directory / "0010.events").exists() and not (directory / "0009.events").exists()
-    monkeypatch.setattr(timeline, "MAX_TOTAL_BYTES", 50)
-    timeline.prune(str(tmp_path))
-    assert sorted(os.listdir(directory)) == ["0000.run", *(f"{number:04}.events" for number in range(55, 60))]
-
-
-def test_timelines_from_the_future(tmp_path: Path) -> None:
-    """Timelines that are dated in the future, because the clock was wrong, are deleted before those of today."""
-    directory = tmp_path / "runs"
-    directory.mkdir(mode=0o700)
-    now = time.time_ns()
-    for number in range(timeline.MAX_FILES):
-        (directory / f"{now + 10**16 + number:016x}-0.events").write_bytes(bytes(10))
-    (directory / f"{now:016x}-0.events").write_bytes(bytes(10))
-    assert timeline.prune(str(tmp_path)) == 1 and (directory / f"{now:016x}-0.events").exists()
-
-
-def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
-    """The timeline of a device that exists stays, however many newer runs of its program there are."""
-    file = written(tmp_path, Event("hits", 1), name="0000")
-    folder = tmp_path / "store" / ("0" * 32)
-    folder.mkdir(mode=0o700, parents=True)
-    (folder / "0000.live").touch()
-    for number in range(1, timeline.MAX_FILES + 11):
-        (tmp_path / "runs" / f"{number:04}.events").write_bytes(bytes(10))
-    assert timeline.prune(str(tmp_path)) == 10
-    file.add(Event("hits", 2))
-    file.flush()
-    assert [event.start_ns for event in events(tmp_path, "0000")] == [1, 2]

@@ -21,6 +21,7 @@ from pylayer.common.files import read_small
 from pylayer.store import decisions, format, quarantine, runs, sentinel
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
+from pylayer.store.timeline import RunFile
 
 
 def journal_in(folder: Folder, name: str = f"{7:016x}-1.journal") -> Path:
@@ -124,7 +125,7 @@ def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
     root = Path(folder.root)
     journal_in(folder, "real")
     compiled.write_copy(f"{root}/policy/real", {"share": "all"})
-    runs.RunFile(folder.root, "run").write({"a": 1})
+    RunFile(folder.root, "run", IDENTITY).note({"a": 1})
     next((root / "runs").iterdir()).rename(root / "runs" / "real")
     for place in (f"{folder.path}/{7:016x}-1.journal", f"{root}/policy/1.flat", f"{root}/runs/1.run"):
         make(place)
@@ -146,7 +147,7 @@ def make_folder(root: str) -> None:
 #: What makes files of a store. Any of them may be the first.
 MAKERS: list[Callable[[str], object]] = [
     make_folder,
-    lambda root: runs.RunFile(root, "run").write({"a": 1}),
+    lambda root: RunFile(root, "run", IDENTITY).note({"a": 1}),
     lambda root: decisions.keep(root, bytes(16), b"decision"),
     lambda root: compiled.write_copy(compiled.copy_path(root, None, b"text"), {"share": "all"}),
 ]

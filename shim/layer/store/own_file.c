@@ -73,13 +73,34 @@ uint8_t *own_file_record(const FileHeader *file, uint64_t salt, RecordHeader rec
     return bytes;
 }
 
-void own_file_write(const char *directory, const char *name, void *data, size_t size)
+bool own_file_is_there(const char *directory, const char *name, uint64_t *salt)
 {
-    if (data) {
+    FileHeader header;
+    int fd = open_in_store(directory, name);
+    bool is_there = fd >= 0 && read(fd, &header, sizeof header) == sizeof header;
+    if (fd >= 0)
+        close(fd);
+    if (is_there)
+        *salt = header.salt;
+    return is_there;
+}
+
+void own_file_add(const char *directory, const char *name, const FileHeader *header, RecordHeader record,
+                  const void *data)
+{
+    uint64_t salt = header->salt;
+    size_t size = 0;
+    bool is_there = own_file_is_there(directory, name, &salt);
+    uint8_t *bytes = own_file_record(is_there ? NULL : header, salt, record, data, &size);
+    int fd = bytes && is_there ? append_in_store(directory, name) : -1;
+    if (fd >= 0) {
+        write_quietly(fd, bytes, size);
+        close(fd);
+    } else if (bytes && !is_there) {
         mkdir(directory, 0700);
-        own_file_create(directory, name, data, size);
+        own_file_create(directory, name, bytes, size);
     }
-    free(data);
+    free(bytes);
 }
 
 uint64_t wall_clock_ns(void)

@@ -1,4 +1,4 @@
-/* run_file.c - see run_file.h. A run's file is settings text, as pylayer/common/flat.py reads it. */
+/* run_file.c - see run_file.h. What a run's file says is settings text, as pylayer/common/flat.py reads it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,23 +55,13 @@ static void write_time(FILE *out, const char *key, uint64_t microseconds)
             (unsigned long long)microseconds % 1000000);
 }
 
-static void write_process(FILE *out, const Store *store, const char *identity)
+static void write_start(FILE *out, const Run *run)
 {
-    Owner owner;
-    uint8_t place[PYLAYER_DIGEST_BYTES];
-    char machine[DIGEST_HEX_BYTES];
-    owner_write(&owner);
-    memcpy(place, &owner, sizeof place); /* machine and boot */
-    digest_hex(machine, place);
-    uint64_t begun = store->run->begun_ns;
-    write_text(out, "machine", machine);
     const char *session = environment_get("PYLAYER_SESSION");
     if (session && strlen(session) <= SESSION_BYTES)
         write_text(out, "session", session);
-    write_text(out, "identity", identity);
-    fprintf(out, "pid=i:%u\npid_namespace=i:%u\nstart_ticks=i:%llu\nstarted_ns=i:%llu\n", owner.pid,
-            owner.pid_namespace, (unsigned long long)owner.start_ticks, (unsigned long long)begun);
-    write_time(out, "started", (wall_clock_ns() - (now_ns() - begun)) / 1000);
+    fprintf(out, "started_ns=i:%llu\n", (unsigned long long)run->begun_ns);
+    write_time(out, "started", (wall_clock_ns() - (now_ns() - run->begun_ns)) / 1000);
 }
 
 static void write_counters(FILE *out, const Counters *counters)
@@ -86,89 +76,73 @@ static void write_counters(FILE *out, const Counters *counters)
         fprintf(out, "counters.%s=i:%llu\n", counter_names[i], (unsigned long long)numbers[i]);
     for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
         if (activity.kind_hits[kind])
-            fprintf(out, "kinds.%s.hits=i:%llu\nkinds.%s.compiled=i:0\nkinds.%s.compile_ns=i:0\n", kind_names[kind],
-                    (unsigned long long)activity.kind_hits[kind], kind_names[kind], kind_names[kind]);
-    if (totals.caches_known)
-        fprintf(out, "cache_outcomes.attested=i:%llu\n", (unsigned long long)totals.caches_known);
-    uint64_t mean = totals.fetched ? totals.fetched_compile_ns / totals.fetched : 0;
-    fprintf(
-        out,
-        "stored_records=i:0\nstored_bytes=i:0\nloaded_records=i:%llu\nloaded_bytes=i:%llu\nmean_compile_ns=f:%llu.0\n",
-        (unsigned long long)totals.fetched, (unsigned long long)totals.fetched_bytes, (unsigned long long)mean);
+            fprintf(out, "kinds.%s.hits=i:%llu\n", kind_names[kind], (unsigned long long)activity.kind_hits[kind]);
 }
 
 /* Returns text of this size, malloc'd; NULL if memory is short. What the run has counted, and its end, are not in it. */
 static char *describe_run(const Store *store, size_t *size)
 {
     static const char *const carriers[] = {"off", "cells", "binaries", "observe"};
-    char *text = NULL, identity[DIGEST_HEX_BYTES];
+    char *text = NULL;
     FILE *out = open_memstream(&text, size);
     if (!out)
         return NULL;
-    FileHeader header;
-    memcpy(&header, store->kept.header, sizeof header);
-    digest_hex(identity, header.identity);
-    fprintf(out, "version=i:1\n");
-    write_text(out, "pylayer", PYLAYER_VERSION);
     write_program(out, &store->run->info.instance);
-    write_process(out, store, identity);
+    write_start(out, store->run);
     write_text(out, "device", store->run->info.device_name);
     write_text(out, "driver", store->run->info.driver_name);
     write_text(out, "driver_info", store->run->info.driver_info);
     write_text(out, "carrier", carriers[atomic_load(&store->run->carrier)]);
     write_text(out, "reason", store->kept.reason);
-    fprintf(out, "feedback=b:%d\nread_only=b:%d\n", store->driver->feedback, store->kept.sentinel_outside);
+    fprintf(out, "feedback=b:%d\n", store->driver->feedback);
     if (fclose(out) == 0)
         return text;
     free(text);
     return NULL;
 }
 
-/* Writes a run's file: what describe_run returned, what was counted, and how the run ended. */
-static void write_run(const char *run_name, const char *about, size_t size, const Counters *counters, uint64_t ended)
+/* Adds to a run's file what was counted and how the run ended, or to a new one with this header, what describe_run
+ * returned, too. */
+static void write_run(const char *run_name, FileHeader header, const char *about, size_t about_size,
+                      const Counters *counters, uint64_t ended)
 {
     char directory[PATH_BYTES + 8], name[PYLAYER_RUN_NAME_BYTES + 8], *text = NULL;
+    size_t size = 0;
     store_root_path(directory);
-    FILE *out = *directory ? open_memstream(&text, &(size_t){0}) : NULL;
+    FILE *out = *directory ? open_memstream(&text, &size) : NULL;
     if (!out)
         return;
-    fwrite(about, 1, size, out);
+    memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
+    snprintf(name, sizeof name, "%s.run", run_name);
+    if (!own_file_is_there(directory, name, &(uint64_t){0})) /* otherwise policy, which knows more, has begun it */
+        fwrite(about, 1, about_size, out);
     write_counters(out, counters);
     if (ended)
         write_time(out, "ended", ended);
     else
         fputs("died=b:1\n", out);
-    bool whole = fclose(out) == 0;
-    memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
-    snprintf(name, sizeof name, "%s.run", run_name);
-    if (!whole) {
-        free(text);
-        return;
-    }
-    /* Without disk space the end is missing. Readers do without the keys that are not there. */
-    own_file_write(directory, name, text, strlen(text));
-}
-
-/* A run without a sentinel gets its name at its end. */
-static bool name_run(Run *run)
-{
-    char unique[UNIQUE_NAME_BYTES];
-    uint64_t program;
-    if (!program_id(run->info.instance.application_name, &program) || !unique_name(unique, wall_clock_ns()))
-        return false;
-    snprintf(run->name, sizeof run->name, "%016llx-%s", (unsigned long long)program, unique);
-    return true;
+    memcpy(header.kind, "RUNS", sizeof header.kind);
+    file_header_seal(&header);
+    if (fclose(out) == 0)
+        own_file_add(directory, name, &header, (RecordHeader){.magic = {'N', 'O', 'T', 'E'}, .size = size}, text);
+    free(text);
 }
 
 void run_file_write(Store *store)
 {
     size_t size = 0;
+    FileHeader header;
+    char name[PYLAYER_STORE_NAME_BYTES];
+    memcpy(&header, store->kept.header, sizeof header);
     if (atomic_exchange(&store->run->written, true) || !*store->kept.reason || /* no decision: policy has written it */
-        !(*store->run->name || name_run(store->run)))
+        !(header.program || program_id(store->run->info.instance.application_name, &header.program)) ||
+        !own_file_describe(store->run, &header, LIVE_SUFFIX, name))
         return;
+    if (!*store->run->name) /* without a sentinel */
+        live_run_name(store->run->name, name);
     char *about = describe_run(store, &size);
     if (about)
-        write_run(store->run->name, about, size, store->run->counters, wall_clock_ns() / 1000);
+        write_run(store->run->name, header, about, size, store->run->counters, wall_clock_ns() / 1000);
     free(about);
 }
 
@@ -217,8 +191,10 @@ bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_na
     const char *text = (const char *)live + PYLAYER_RUN_OFFSET;
     size_t head = write_layout(layout), size = strnlen(text, TEXT_BYTES);
     bool same = size > head && size < TEXT_BYTES && memcmp(text, layout, head) == 0;
+    FileHeader header;
+    memcpy(&header, live, sizeof header);
     if (same)
-        write_run(run_name, text + head, size - head, (const Counters *)(const void *)(live + COUNTERS_AT), 0);
+        write_run(run_name, header, text + head, size - head, (const Counters *)(const void *)(live + COUNTERS_AT), 0);
     return same || size == 0;
 }
 
@@ -240,12 +216,10 @@ static void write_uses(const Store *store, const uint64_t *fingerprints, uint64_
     file.program = store->stored.program;
     if (!own_file_describe(store->run, &file, ".closed", name))
         return;
-    size_t size = 0;
     RecordHeader record = {
         .magic = {'U', 'S', 'E', 'D'}, .size = count * sizeof *fingerprints, .last_used = file.created_ns / 1000000000};
     /* Without disk space the end is missing. Then only the order of eviction suffers. */
-    uint8_t *journal = own_file_record(&file, file.salt, record, fingerprints, &size);
-    own_file_write(store->stored.directory, name, journal, size);
+    own_file_add(store->stored.directory, name, &file, record, fingerprints);
 }
 
 void uses_write(Store *store)
@@ -262,24 +236,4 @@ void uses_write(Store *store)
     uint64_t found = fingerprints_read(&store->run->seen, fingerprints, count);
     write_uses(store, fingerprints, found < count ? found : count);
     free(fingerprints);
-}
-
-/* ---- old runs ----------------------------------------------------------------------------------- */
-
-/* MAX_RUNS of pylayer/store/runs.py. */
-#define MOST_RUNS 2000
-
-static void count_run(void *to, int fd, const char *name)
-{
-    (void)fd;
-    *(size_t *)to += name_ends(name, ".run");
-}
-
-bool run_files_are_many(void)
-{
-    char directory[PATH_BYTES + 8];
-    size_t runs = 0;
-    store_root_path(directory);
-    memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
-    return folder_names(directory, count_run, &runs) && runs > MOST_RUNS;
 }

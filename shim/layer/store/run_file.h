@@ -26,8 +26,6 @@ void run_count_in(Run *run, uint8_t *live);
 bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_name);
 /* Returns how many pipelines such a run has compiled that can be stored; UINT64_MAX if its sentinel does not count them. */
 uint64_t run_compiled(const uint8_t live[PYLAYER_LIVE_BYTES]);
-/* Returns true if there are more files of runs than there should be, so that policy should delete the oldest. */
-bool run_files_are_many(void);
 
 /* ---- own_file.c: files that the layer itself makes in a folder of the store ------------------------------ */
 
@@ -47,8 +45,11 @@ uint8_t *own_file_record(const FileHeader *file, uint64_t salt, RecordHeader rec
 /* Writes a file of this name that is not there yet. It gets its name when it is written, so that nobody, not even after
  * a kill, finds one without its header. Returns how many bytes were written. */
 size_t own_file_create(const char *directory, const char *name, const void *data, size_t size);
-/* The same, in a folder that may be missing. `data`: malloc'd, and freed here; NULL: does nothing. Whoever reads it must
- * take one whose end is missing. */
-void own_file_write(const char *directory, const char *name, void *data, size_t size);
+/* Returns true if there is such a file, with the number that its records are sealed with. */
+bool own_file_is_there(const char *directory, const char *name, uint64_t *salt);
+/* Adds a record to a file, or to a new one with this header, in a folder that may be missing. Whoever reads it must take
+ * one whose end is missing. */
+void own_file_add(const char *directory, const char *name, const FileHeader *header, RecordHeader record,
+                  const void *data);
 
 #endif
