@@ -284,7 +284,7 @@ class World:
     def runs(self) -> list[dict[str, Any]]:
         """Returns the statistics of every run, oldest first. What only policy counts is 0 in a run without policy, and
         not in its file."""
-        policy = {"refused": {}, "cache_outcomes": {}}
+        policy = {"refused": {}, "stored_records": 0, "stored_bytes": 0}
         return [{**policy, **run, "cache_outcomes": recorded.Run(run).outcomes} for run in read_all(str(self.store))]
 
     def outcomes(self) -> dict[str, int]:

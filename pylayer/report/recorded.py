@@ -116,6 +116,12 @@ class Run:
         return numbers | {"loaded_records": numbers["fetched"]}
 
     @property
+    def mean_compile_ns(self) -> float:
+        """Mean time that it had taken to compile one of the pipelines that were read; 0 if none was."""
+        fetched = self.numbers["fetched"]
+        return self.numbers["fetched_compile_ns"] / fetched if fetched else 0.0
+
+    @property
     def pipelines(self) -> int:
         """Pipelines created in any way, also in calls that the layer did not touch."""
         return self.numbers["pipelines"] + self.numbers["passed"]

@@ -143,7 +143,7 @@ def _saved(group: list[Run], own_mean: float) -> int | None:
     for run in group:
         hits = run.sums["hits"]
         replaced = min(hits, run.numbers["loaded_records"])
-        mean = number_in(run.values, "mean_compile_ns") or own_mean
+        mean = run.mean_compile_ns or own_mean
         if replaced and not mean:
             return None
         saved += replaced * (mean - run.numbers["hit_ns"] / hits) if replaced else 0

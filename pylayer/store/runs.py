@@ -15,7 +15,7 @@ import os
 import struct
 
 from ..common import file_kinds, flat, paths
-from ..common.file_kinds import TEMPORARY, FileName
+from ..common.file_kinds import FileName
 from ..common.files import append, date_of_name, entries_in, names_in, read_small, remove, replace_file, unique_name
 from ..common.paths import make_private_below
 from . import format, sentinel, timeline
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MAX_RUNS = 2000
 #: Beyond so many bytes in all, the oldest files lose their timelines.
 MAX_TOTAL_BYTES = 64 << 20
+#: What an earlier pylayer wrote is not read: files whose names have no program, and timelines of their own.
+EARLIER = ".events"
 #: A smaller file has hardly a timeline.
 SMALL = 16 << 10
 #: Larger files are not read: no build has so many counters.
@@ -127,8 +129,8 @@ def prune(root: str) -> int:
     for entry, status in entries_in(os.path.join(root, "runs")):
         if FileName.parse(entry.name) is not None:
             sizes[entry.name.removesuffix(file_kinds.RUN)] = status.st_size
-        elif not entry.name.endswith(TEMPORARY):
-            changed += remove(entry.path)  # an earlier pylayer's
+        elif entry.name.endswith((file_kinds.RUN, EARLIER)):
+            changed += remove(entry.path)
     total = 0
     for number, name in enumerate(newest_of_each(sizes)):
         path = timeline.path_of(root, name)
@@ -167,7 +169,7 @@ def _load(root: str, name: str) -> dict[str, Any]:
     return line.values | of_header(line.header)
 
 
-def read(root: str, name: str, path: str | None) -> dict[str, Any]:
+def read(root: str, name: str, path: str | None = None) -> dict[str, Any]:
     """Returns the values of a run, with ``alive`` if that is known of its process. ``path``: that of its sentinel, if
     ``sentinels`` found one just now. Raises OSError, and ValueError if no values can be read."""
     try:
@@ -176,14 +178,16 @@ def read(root: str, name: str, path: str | None) -> dict[str, Any]:
         if path is None:
             raise
         return read_sentinel(path)
-    if values.get("ended") or values.get("died") or not (path or values.get("sentinel")):
+    if values.get("ended") or values.get("died"):
         return values
+    if path is None:
+        return {"alive": False, **values} if values.get("sentinel") else values
     try:
-        counted = read_sentinel(path or "")
+        counted = read_sentinel(path)
     except FileNotFoundError:
         return {"alive": False, **_load(root, name)}  # it may have ended since
     except ValueError:
-        return {"alive": sentinel.is_alive(path or ""), **values}
+        return {"alive": sentinel.is_alive(path), **values}
     except OSError:
         return values
     timeline.merge(counted, values)

@@ -379,10 +379,10 @@ class Timeline:
 
 
 def read(root: str, name: str) -> Timeline | None:
-    """Returns the timeline of the run with this name; None if it has none that can be read."""
+    """Returns the timeline of the run with this name; None if it has none."""
     line = Timeline()
     try:
         line.read(path_of(root, name))
     except OSError:
         return None
-    return line
+    return line if line.events or line.presents or line.outcome != "ok" else None

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -124,9 +125,8 @@ def counters_of(store: Path) -> tuple[str, dict[str, int]]:
     runs = sorted(store.rglob("*.run"), key=lambda path: path.stat().st_mtime_ns)
     if not runs:
         return "-", {}
-    lines = dict(line.split("=", 1) for line in runs[-1].read_text().splitlines() if "=" in line)
-    counters = {name: int(lines.get(f"counters.{name}", "i:0")[2:]) for name in COUNTED}
-    return lines.get("carrier", "s:-")[2:], counters
+    lines = dict(re.findall(r"(counters\.\w+|carrier)=[is]:(\w+)", runs[-1].read_text("latin-1")))
+    return lines.get("carrier", "-"), {name: int(lines.get(f"counters.{name}", 0)) for name in COUNTED}
 
 
 class Bench:

@@ -135,11 +135,11 @@ def test_devices_that_come_and_go(world: World) -> None:
     takes as long as that of the first."""
     directory = Path(world.store) / "runs"
     directory.mkdir(mode=0o700, parents=True)
-    left = directory / "left"  # no run's file, so it is deleted
+    left, there = directory / "1.events", directory / "2.events"  # as of an earlier pylayer, so they are deleted
     left.touch()
     gone = f"while test -e {left}; do sleep 0.01; done"
     device = ["device", "pipelines", "1", "destroy-device"]
-    few = ["spawn", gone, "spawn", f"touch {left}", *device * 10, "spawn", f"mv {left} {directory}/there"]
-    many = [*device * maintaining.DEVICES, "spawn", gone.replace(str(left), f"{directory}/there")]
+    few = ["spawn", gone, "spawn", f"touch {left}", *device * 10, "spawn", f"mv {left} {there}"]
+    many = [*device * maintaining.DEVICES, "spawn", gone.replace(str(left), str(there))]
     world.run([str(BUILD / "tests" / "host"), "instance", *device, *few, *many, "destroy-instance"], **AWAKE)
     assert len(world.runs()) == 11 + maintaining.DEVICES

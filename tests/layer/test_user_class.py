@@ -86,6 +86,8 @@ def test_class_that_hangs(tmp_path: Path) -> None:
         results = list(pool.map(run, STUCK))
     for world, result in results:
         assert warnings(result) == ["pylayer: warn: policy did not finish writing before vkDestroyDevice went on"]
+        ((pipelines, ended),) = [(run["counters"]["pipelines"], run["ended"]) for run in world.runs()]
+        assert pipelines == COUNT and ended > 0
         assert_next_run_hits(world, 0)
 
 

@@ -40,7 +40,7 @@ RUN_COUNTERS = (
 )  # fmt: skip
 #: Files of which a run leaves one if it has something to say, and none otherwise.
 OF_RUNS = {
-    "closed": "records", "journal": "records", "pack": "records", "events": "timelines",
+    "closed": "records", "journal": "records", "pack": "records",
     "run": "runs", "attest": "histories", "objects": "state", "objectpack": "state",
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
@@ -54,7 +54,7 @@ OF_ANOTHER_DEVICE = {"identity": 1, "plan": 1}
 #: And what others leave that are no bad moment: what was pulled, the other program's own files.
 OF_OTHERS = {
     "pull": {"index": 1, "state": 1, "pulled": 1, "records": 3},
-    "program": dict.fromkeys(("records", "timelines", "runs", "histories", "state", "plan"), 1000),
+    "program": dict.fromkeys(("records", "runs", "histories", "state", "plan"), 1000),
 }
 
 
@@ -104,7 +104,7 @@ class Outcome:
 
 def kind_of(path: Path) -> str:
     """What sort of file of the store or beside it this is."""
-    of_a_run = path.suffix in (".run", ".events", ".tmp")
+    of_a_run = path.suffix in (".run", ".tmp")
     if not path.stat().st_size and not of_a_run:
         return f"useless {path.suffix or path.name}"
     return path.suffix[1:] or path.name
@@ -362,7 +362,6 @@ class Bench:
             if number + 1 < CLEAN_RUNS:
                 continue
             may_stay = MAY_STAY | dict.fromkeys(OF_RUNS.values(), stored)
-            may_stay["timelines"] += 1  # of the run that takes evidence back
             if moment.variables:
                 may_stay |= OF_ANOTHER_DEVICE
             may_stay |= OF_OTHERS.get(moment.beside, {})

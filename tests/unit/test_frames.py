@@ -9,7 +9,7 @@ from recorded_runs import IDENTITY, MONOTONIC, MS
 
 from pylayer.report import late_frames
 from pylayer.store.frames import FRAME_NS, Present
-from pylayer.store.timeline import Event, TimelineFile, read
+from pylayer.store.timeline import Event, RunFile, read
 
 USUAL, LATE, EVERY = 10 * MS, 50 * MS, 10
 COUNT = 4000
@@ -25,9 +25,9 @@ def presents() -> list[Present]:
     return found
 
 
-def written(root: Path, presents: list[Present], limit: int, events: list[Event] | None = None) -> TimelineFile:
+def written(root: Path, presents: list[Present], limit: int, events: list[Event] | None = None) -> RunFile:
     """Writes a timeline in flushes of 100 frames."""
-    line = TimelineFile(str(root), "run", IDENTITY, limit=limit)
+    line = RunFile(str(root), "run", IDENTITY, limit=limit)
     for event in events or ():
         line.add(event)
     for first in range(0, len(presents), 100):
@@ -86,11 +86,11 @@ def test_a_lower_rate_is_usual_after_a_while(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_counted(tmp_path: Path, presents: list[Present]) -> None:
-    """Frames that come after an error of the disk are counted as left out."""
-    line = TimelineFile(str(tmp_path), "run", IDENTITY)
+    """Frames that the disk does not take are counted as left out."""
+    line = RunFile(str(tmp_path), "run", IDENTITY)
     (tmp_path / "runs").write_text("a file in the place of the directory")
-    line.present(presents[:10])
-    with pytest.raises(OSError, match="runs"):
-        line.flush()
-    line.present(presents[10:20])
+    for first in (0, 10):
+        line.present(presents[first : first + 10])
+        with pytest.raises(OSError, match="runs"):
+            line.flush()
     assert line.frames_left_out == 20

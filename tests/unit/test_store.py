@@ -206,8 +206,9 @@ def test_prune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int, kept
     (tmp_path / "runs").mkdir(mode=0o700, exist_ok=True)
     (tmp_path / "runs" / "0123-4567.run").touch()
     (tmp_path / "runs" / "0123-4567.events").touch()
+    (tmp_path / "runs" / "other").touch()
     assert runs.prune(str(tmp_path)) == there - kept + 2
-    assert left(tmp_path) == names[there - kept :]
+    assert left(tmp_path) == [*names[there - kept :], "other"]
 
 
 def test_runs_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,8 +171,9 @@ def test_deleted_meanwhile(tmp_path: Path) -> None:
     file.note({"a": 1, "b": 2})
     Path(file.path).unlink()
     file.note({"a": 1, "b": 3})
-    line = timeline.read(str(tmp_path), "run")
-    assert line is not None and line.values == {"a": 1, "b": 3}
+    line = timeline.Timeline()
+    line.read(file.path)
+    assert line.values == {"a": 1, "b": 3}
 
 
 def test_hostile_texts(tmp_path: Path) -> None:

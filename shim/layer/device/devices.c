@@ -85,13 +85,16 @@ bool devices_end_quietly(void)
     return all;
 }
 
-void devices_end_commands(void)
+void devices_end_commands(bool written)
 {
     pthread_mutex_lock(&devices_mutex);
     commands_ended = true;
     for (Device *device = devices; device; device = device->next) {
-        if (mutex_can_be_had(&device->command_mutex)) /* no command hangs with the disk */
-            sentinel_remove(&device->crash);
+        if (!mutex_can_be_had(&device->command_mutex)) /* a command hangs with the disk */
+            continue;
+        if (!written)
+            run_file_write(&device->store);
+        sentinel_remove(&device->crash);
     }
     pthread_mutex_unlock(&devices_mutex);
 }

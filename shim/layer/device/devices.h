@@ -19,8 +19,8 @@ void devices_exit_begins(void);
 bool device_ends_quietly(Device *device);
 /* At exit(): writes the runs' files of all devices and returns true, if none of them needs policy. */
 bool devices_end_quietly(void);
-/* At exit(): waits for a command that began before, and lets no other begin. */
-void devices_end_commands(void);
+/* At exit(): waits for a command that began before, and lets no other begin. written: all runs' files have their ends. */
+void devices_end_commands(bool written);
 
 /* ---- opening.c ---------------------------------------------------------------------------------- */
 

@@ -323,10 +323,11 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
 static void wait_for_policy(Device *device)
 {
     PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH, device->run.serial);
-    if (!mailbox_request(message, FLUSH_WAIT_NS))
+    bool done = mailbox_request(message, FLUSH_WAIT_NS);
+    if (!done)
         log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
-    /* It will store what the messages hold, but what was counted ends with the device. */
-    if (process_links_late(0))
+    /* It may store what the messages hold, but what was counted ends with the device. */
+    if (!done || process_links_late(0))
         run_file_write(&device->store);
     message_done(message);
 }

@@ -248,13 +248,14 @@ static void flush_at_exit(void)
     devices_exit_begins();
     if (!mailbox_can_be_used() || !devices_can_be_used())
         return;
-    if (!devices_end_quietly() || mailbox_tells_exit()) {
+    bool done = devices_end_quietly() && !mailbox_tells_exit();
+    if (!done) {
         PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH, 0);
-        mailbox_request(message, EXIT_FLUSH_NS);
+        done = mailbox_request(message, EXIT_FLUSH_NS);
         message_done(message);
     }
     mailbox_close();
-    devices_end_commands();
+    devices_end_commands(done);
 }
 
 /* Exit handlers run in reverse order, so one registered after the driver's runs before the driver shuts down. */
