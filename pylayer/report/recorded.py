@@ -97,7 +97,7 @@ class Run:
     def counts(self, key: str) -> dict[str, int]:
         """Returns how often each outcome of a kind occurred: ``refused``, ``cache_outcomes`` or ``damage``."""
         found = _counts(self.values, key)
-        known = int(number_in(self.values.get("counters"), "caches_attested")) if key == "cache_outcomes" else 0
+        known = int(number_in(self.values.get("counters"), "caches_known")) if key == "cache_outcomes" else 0
         if known:  # to the layer itself
             found["attested"] = found.get("attested", 0) + known
         return found
