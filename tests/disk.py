@@ -121,11 +121,11 @@ def loses_nothing(before: Content, after: Content) -> bool:
 
 
 def leftovers(root: Path) -> list[str]:
-    """Files that should not stay: temporary and empty ones, and claims of folds that ended."""
+    """Files that should not stay: temporary and empty ones."""
     return sorted(
         str(path.relative_to(root))
         for path in root.rglob("*")
-        if path.name.endswith(".tmp") or path.name == "folding" or (path.is_file() and path.stat().st_size == 0)
+        if path.name.endswith(".tmp") or (path.is_file() and path.stat().st_size == 0)
     )
 
 

@@ -71,7 +71,6 @@ ATTEST = Kind(_STORE + ".attest", _WHOLE + " appended", magic=b"ATST", counted="
 BINARIES = Kind(_STORE + ".binaries", _WHOLE + " appended", magic=b"ABIN", counted="attestation_files")
 VERDICT = Kind(_STORE + ".verdict", "synced verified quarantined", magic=b"VRDT")
 LIVE = Kind(_STORE + ".live", magic=b"LIVE")
-CLAIM = Kind("store/<identity>/folding/<maker>")
 TEMPORARY = Kind("<name>.<maker>.tmp")
 RUN = Kind("runs/<program>-<unique>.run", "appended", magic=b"RUNS")
 PLAN = Kind("plans/<digest>.plan")

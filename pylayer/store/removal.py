@@ -8,7 +8,7 @@ from ..common import file_kinds
 from ..common.files import FULL, names_in, remove
 from ..common.identity import Identity
 from . import ended, runs, sentinel
-from .claim import Claim
+from .claim import NAME, Claim
 from .folder import Folder
 from .survey import files_of
 
@@ -47,7 +47,7 @@ class Removal:
         """Plans to remove the identity's folder. The identity file is kept as long as another file stays."""
         self.whole = True
         for file in files_of(self._root, self.shelf.name):
-            if os.path.basename(file.path) != "folding":
+            if not os.path.basename(file.path).startswith(NAME):
                 self._add(file.path, file.size)
         if self.in_use:
             self.paths.pop(os.path.join(self.shelf.path, "identity"), None)

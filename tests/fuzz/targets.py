@@ -41,7 +41,7 @@ from pylayer.store import (
     verdicts,
 )
 from pylayer.store.claim import Claim
-from pylayer.store.folder import Folder, read_identity
+from pylayer.store.folder import Folder, folders, read_identity
 
 #: Seconds of the processor that an input may take, and a large one for each 64 KiB: nobody's start waits longer.
 SECONDS = 1.0
@@ -348,7 +348,7 @@ def folds(data: bytes) -> None:
     for _ in range(2):
         _take_steps(fold.Fold(place, 7, everything=everything))
         require(wanted <= _digests(place, 7), "a record is lost")
-    left = [name for name in os.listdir(place.path) if name.endswith(".tmp") or name == "folding"]
+    left = [name for name in os.listdir(place.path) if name.endswith(".tmp")]
     require(not left, f"left behind: {left}")
     aside = quarantine.items(root)
     require(len(aside) <= 1, f"{len(aside)} files in quarantine for one")
@@ -552,17 +552,19 @@ def claims(data: bytes) -> None:
     """The name of the process that folds: a claim is taken or it is not."""
     place = Folder(os.path.join(Place.root(), "claim"), shapes.IDENTITY)
     place.prepare()
-    path = os.path.join(place.path, "folding")
     name = data[:200].replace(b"/", b"-").replace(b"\0", b"-")
-    held = os.path.join(os.fsencode(path), name if name.strip(b".") else b"-")
-    os.makedirs(held)
+    held = os.path.join(os.fsencode(place.path), b"folding." + name + b".tmp")
+    with open(held, "wb"):
+        pass
     if chosen(data, True, False):
         os.utime(held, (1, 1))
     claim = Claim(place)
     if claim.acquire():
         claim.release()
-        require(not os.path.exists(path), "a claim that was dropped is there")
-    shutil.rmtree(path, ignore_errors=True)
+    left = [name for name in os.listdir(os.fsencode(place.path)) if name.startswith(b"folding")]
+    require(left in ([], [os.path.basename(held)]), "a claim that was dropped is there")
+    for name in left:
+        os.unlink(os.path.join(os.fsencode(place.path), name))
     with open(os.path.join(place.path, "identity"), "wb") as file:
         file.write(data)
     require(read_identity(place.root, shapes.IDENTITY.name) is None or data, "an identity from nothing")

@@ -241,9 +241,7 @@ def test_fsync_fails(world: World, unnoticed: Check, rules: str, line: str | Non
 @pytest.mark.parametrize(
     "rules",
     [
-        "mkdir:ENOSPC:path=folding",
-        "mkdir:ENOSPC:path=folding:nth=2",
-        "rename:EIO:path=folding",
+        "open:ENOSPC:path=folding",
         "write:ENOSPC:path=.pack",
         "write:ENOSPC:path=.pack:nth=3",
         "fsync:EIO:path=.pack",

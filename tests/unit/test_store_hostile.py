@@ -95,8 +95,8 @@ def test_quarantine_with_anything_in_it(tmp_path: Path, name: str) -> None:
 def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
     """A claim that names no process, like one of another machine or container, is abandoned after a quarter of an
     hour."""
-    path = os.path.join(folder.path, "folding", name)
-    os.makedirs(path)
+    path = os.path.join(folder.path, f"folding.{name}.tmp")
+    os.mkdir(path)
     os.utime(path, (time.time() - 800,) * 2)
     assert not Claim(folder).acquire()
     os.utime(path, (time.time() - 1000,) * 2)
