@@ -10,11 +10,12 @@ import subprocess
 
 import click
 
+from ..common.identity import NO_IDENTITY
 from ..report import recorded
 from ..store import state as states
 from ..store.store import Store
 from .output import EXIT_PROBLEM, Failure, files, one_line, plural, progress, say
-from .replaying import LOOK_SECONDS, give, room, scratch_environment
+from .replaying import LOOK_SECONDS, give, give_of, room, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
 
@@ -109,9 +110,7 @@ def prewarm(recordings: tuple[str, ...], app: str) -> None:
         command = [tool, "--progress", *(os.path.abspath(path) for path in recordings)]  # goes on after a crash
         status, said, interrupted = _replay(command, environment)
         imports, _ = give(root, store, recipient, REPLAYER)
-        for program in states.programs(root):
-            for _ in states.take_over(states.State(root, program), store.root, recipient, whole=False):
-                pass
+        give_of(NO_IDENTITY, root, dict.fromkeys(states.programs(root), REPLAYER), store, recipient)
     for work in imports:
         known = f", {plural(work.result.known, 'record')} already in the store" if work.result.known else ""
         say(f"Stored: {plural(work.result.pipelines, 'pipeline')} for {recipient[1]}{known}")

@@ -83,6 +83,8 @@ class Plan:
     def rebuilds(self, program: int) -> list[Rebuild]:
         """Returns the work for each device of a program. What a program waited for longest comes first."""
         state = states.read(self._store.root, program)
+        if any(not what.is_torn_end for what in state.damage):
+            states.record_again(self._store.root, program)
         for shelf in self._shelves:
             if program in shelf.holdings:
                 state.note_uses(shelf.holdings[program].created)

@@ -97,16 +97,30 @@ def give(
     for shelf in shelves_of(replayed):
         assert shelf.identity is not None
         fingerprints.update(*(holding.fingerprints for holding in shelf.holdings.values()))
-        path = os.path.join(replayed, f"{shelf.name}.pylayer")
-        export = Store(replayed).export(shelf.identity, dict.fromkeys(shelf.programs, maker), "")
-        for _ in export.steps(path):
-            pass
-        if export.result.paths:
-            work = store.import_from(path, recipient, rebuilt=rebuilt)
-            for _ in work.steps(store.root):
-                pass
-            imports.append(work)
+        imports += give_of(shelf.identity, replayed, dict.fromkeys(shelf.programs, maker), store, recipient, rebuilt)
     return imports, fingerprints
+
+
+def give_of(
+    identity: Identity,
+    replayed: str,
+    programs: dict[int, str],
+    store: Store,
+    recipient: tuple[int, str],
+    rebuilt: bool = False,
+) -> list[Import]:
+    """Gives what programs of the store at ``replayed`` have under an identity to a program of ``store``. Returns the
+    import, if there was anything. Raises OSError."""
+    path = os.path.join(replayed, f"{identity.name}.pylayer")
+    export = Store(replayed).export(identity, programs, "")
+    for _ in export.steps(path):
+        pass
+    if not export.result.paths:
+        return []
+    work = store.import_from(path, recipient, rebuilt=rebuilt)
+    for _ in work.steps(store.root):
+        pass
+    return [work]
 
 
 # ---- one replayer --------------------------------------------------------------------------------------

@@ -102,8 +102,8 @@ def with_recordings(store: Store, names: Names, app: str | None) -> list[int]:
     from ..store import state
 
     found = state.programs(store.root)
-    for number in found:
-        names.learn(number, state.application(store.root, number))
+    for number, name in found.items():
+        names.learn(number, name)
     return [number for number in found if app is None or names.matches(number, app)]
 
 

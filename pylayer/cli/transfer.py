@@ -3,16 +3,15 @@ recordings to any."""
 
 from __future__ import annotations
 
-import itertools
 import os
 from typing import TYPE_CHECKING
 
 import click
 
 from ..common.files import TEMPORARY, remove, rename_to_new, unique_name
+from ..common.identity import NO_IDENTITY
 from ..common.paths import config_files
 from ..common.settings import top_setting
-from ..store import state as states
 from ..store.store import Refused
 from .devices import is_of, present_facts
 from .key import read_key
@@ -102,10 +101,10 @@ def export_command(
     if os.path.lexists(file):
         raise Failure(f"{file} already exists and was not changed; name a new file")
     private = None if sign is None else read_key(sign)
-    final, write = os.path.abspath(file), _export_recordings if recordings else _export_pipelines
+    final = os.path.abspath(file)
     path = f"{final}.{unique_name()}{TEMPORARY}"  # a file with its final name is always complete and signed
     try:
-        count, lines = write(store, app, identity, path)
+        count, lines = _export(store, app, identity, recordings, path)
         if not os.path.lexists(path):
             raise Failure(f"{file} was not written: {lines[0]}")
         signed = [] if private is None else [f"signed by {append_signature(path, private)}"]
@@ -129,49 +128,35 @@ def _tell(done: str, file: str, count: int, lines: list[str], as_json: bool) -> 
         say("\n  ".join([f"{done}: {lines[0]}", *lines[1:]]))
 
 
-def _export_pipelines(store: Store, app: str, identity: str | None, path: str) -> tuple[int, list[str]]:
-    """Exports what the store has of a program under one identity. Returns how many pipelines were exported, and what to
-    say of them; or why none were. Raises Failure and OSError."""
+def _export(store: Store, app: str, identity: str | None, recordings: bool, path: str) -> tuple[int, list[str]]:
+    """Exports what the store has of a program under one identity, or its recordings. Returns how many pipelines were
+    exported, and what to say of them; or why none were. Raises Failure and OSError."""
     names = Names(store.root)
-    shelf, programs = _one_shelf(store, names, app, identity)
-    assert shelf.identity is not None
-    export = store.export(shelf.identity, programs, names.recorded(shelf.name)[0])
-    with progress("exporting", shelf.bytes) as advance:
+    if recordings:
+        found, size = NO_IDENTITY, None
+        programs = {number: names.of(number) for number in with_recordings(store, names, app)}
+        if not programs:
+            raise Failure(f"nothing was exported: nothing is recorded of a program named {app}")
+        require_one(app, programs, "nothing was exported")
+    else:
+        shelf, programs = _one_shelf(store, names, app, identity)
+        assert shelf.identity is not None
+        found, size = shelf.identity, shelf.bytes
+    export = store.export(found, programs, names.recorded(found.name)[0])
+    with progress("exporting", size) as advance:
         for amount in export.steps(path):
             advance(amount)
     result = export.result
     suspects = f"{plural(result.suspects, 'record')} set aside after a crash (pylayer ls)"
     if not result.paths:
         return 0, [f"{app} has {f'only {suspects}' if result.suspects else 'no pipelines'}"]
-    lines = [f"{plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}"]
-    lines.append(f"for {names.target(shelf.identity, shelf.name)}")
+    what = f"{plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}"
+    lines = [f"the recordings of {what}"] if recordings else [what, f"for {names.target(found, found.name)}"]
     if result.suspects:
         lines.append(f"without {suspects}")
     if result.damage:
         lines.append(f"without {plural(len(result.damage), 'damaged part')} (pylayer ls --verify)")
     return result.pipelines, lines
-
-
-def _export_recordings(store: Store, app: str, identity: str | None, path: str) -> tuple[int, list[str]]:
-    """As ``_export_pipelines``, for what a program asked for."""
-    names = Names(store.root)
-    found = {number: names.of(number) for number in with_recordings(store, names, app)}
-    if not found:
-        raise Failure(f"nothing was exported: nothing is recorded of a program named {app}")
-    require_one(app, found, "nothing was exported", patterns=False)
-    ((number, name),) = found.items()
-    recorded = states.State(store.root, number)
-    with progress("exporting", None):
-        for _ in itertools.chain(recorded.reading(), states.export(recorded, path)):
-            pass
-    if not os.path.lexists(path):
-        return 0, [f"no recording of {name} is complete (pylayer ls --verify)"]
-    count = len(recorded.created) - recorded.gaps
-    lines = [f"the recordings of {plural(count, 'pipeline')} of {name}"]
-    if recorded.gaps:
-        pipelines = plural(recorded.gaps, "pipeline")
-        lines.append(f"without {pipelines} that lacks something or is damaged (pylayer ls --verify)")
-    return count, lines
 
 
 @click.command("import")
@@ -208,11 +193,7 @@ def import_command(file: str, app: str | None, as_json: bool) -> None:
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
     try:
         with verified(os.path.realpath(file), *_trust()) as (content, signature):
-            found = states.foreign(content)
-            if found is not None:
-                count, lines = _import_recordings(store, found, recipient)
-            else:
-                count, lines = _import_pipelines(store, content, recipient)
+            count, lines = _import(store, content, recipient)
     except Refused as error:
         raise Failure(f"{file} was refused and nothing was imported: {error}") from error
     except OSError as error:
@@ -226,32 +207,21 @@ def import_command(file: str, app: str | None, as_json: bool) -> None:
     _tell("Imported", os.path.realpath(file), count, [what, *given, *signed, *more], as_json)
 
 
-def _import_pipelines(store: Store, content: str, recipient: tuple[int, str] | None) -> tuple[int, list[str]]:
-    """Imports pipelines. Returns how many were new, and what to say of them. Raises Failure, Refused and OSError."""
+def _import(store: Store, content: str, recipient: tuple[int, str] | None) -> tuple[int, list[str]]:
+    """Imports a file. Returns how many pipelines were new, and what to say of them. Raises Failure, Refused and
+    OSError."""
     work = store.import_from(content, recipient)
     with progress("importing", os.stat(content).st_size) as advance:
         for amount in work.steps(store.root):
             advance(amount)
     result, names = work.result, Names(store.root)
     known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
+    what, of = plural(result.pipelines, "pipeline"), f"of {printable(', '.join(result.programs.values()))}"
+    if not work.identity.fields:
+        return result.pipelines, [f"the recordings of {what} {of}{known}", "pylayer rebuild compiles them"]
     device, driver = names.device_and_driver(work.identity, work.identity.name)
     device = names.recorded(work.identity.name)[0] or printable(work.device) or device
-    return result.pipelines, [
-        f"{plural(result.pipelines, 'pipeline')}{known}",
-        f"of {printable(', '.join(result.programs.values()))}",
-        f"for {device}, {driver}; identity {work.identity.name}",
-    ]
-
-
-def _import_recordings(store: Store, found: states.State, recipient: tuple[int, str] | None) -> tuple[int, list[str]]:
-    """As ``_import_pipelines``, for what a program asked for."""
-    program = found.program
-    with progress("importing", None):
-        for _ in states.take_over(found, store.root, recipient):
-            pass
-    name = printable(found.application) or f"{program:016x}"
-    count = len(found.created)
-    return count, [f"the recordings of {plural(count, 'pipeline')} of {name}", "pylayer rebuild compiles them"]
+    return result.pipelines, [f"{what}{known}", of, f"for {device}, {driver}; identity {work.identity.name}"]
 
 
 def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:

@@ -43,9 +43,9 @@ def _damage_json(what: Damage) -> dict[str, Any]:
 def _json(root: str, report: Verification) -> dict[str, Any]:
     return {
         "store": root,
-        "fine": not report.damage,
+        "fine": not report.problems,
         **picked(report, "files", "records", "file_bytes", "data_bytes"),
-        "problems": [_damage_json(what) for what in report.damage],
+        "problems": [_damage_json(what) for what in report.problems],
         "torn_ends": [_damage_json(what) for what in report.torn_ends],
         "other_versions": [_damage_json(what) for what in report.other_versions],
     }
@@ -66,7 +66,7 @@ def _print_damage(root: str, listed: list[Damage], style: str) -> None:
 
 def _print(root: str, report: Verification) -> None:
     out = console()
-    _print_damage(root, report.damage, "bold red")
+    _print_damage(root, report.problems, "bold red")
     _print_damage(root, report.other_versions, "yellow")
     for what in report.torn_ends:
         line = "it ends inside a record, because a program is writing it or was killed"
@@ -78,10 +78,10 @@ def _print(root: str, report: Verification) -> None:
     if report.other_versions:
         others = plural(len(report.other_versions), "file")
         out.print(f"{others} of another version, left alone.", style="dim")
-    if not report.damage:
+    if not report.problems:
         out.print("Everything is fine.", style="bold green")
         return
-    out.print(f"{plural(len(report.damage), 'problem')}; a run ignores what does not verify.", style="bold red")
+    out.print(f"{plural(len(report.problems), 'problem')}; a run ignores what does not verify.", style="bold red")
     out.print("A run that finds one keeps what verifies in the file, and moves the file to quarantine (pylayer ls).")
 
 
@@ -102,9 +102,9 @@ def verify(store: Store, selection: Selection, as_json: bool) -> None:
             advance(amount)
     if as_json:
         print_json(_json(store.root, report))
-    elif not (report.files or report.damage or report.other_versions):
+    elif not (report.files or report.problems or report.other_versions):
         click.echo(f"Nothing of {selection} is stored in {store.root}; pylayer ls lists what is there.")
     else:
         _print(store.root, report)
-    if report.damage:
+    if report.problems:
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -77,8 +77,6 @@ PLAN = Kind("plans/<digest>.plan")
 FLAT = Kind("policy/<digest>.flat")
 QUARANTINED = Kind("quarantine/<unique>-<name>.<outcome>.data")
 INDEX = Kind("fleet/<url>/<identity>.index", "synced")
-OBJECTS = Kind("state/<program>-<unique>.objects", "appended removed verified quarantined", magic=b"STAT")
-OBJECT_PACK = Kind("state/<program>-<unique>.objectpack", "removed synced verified quarantined", magic=b"STAT")
 UNRECORDED = Kind("state/<program>.unrecorded")
 
 #: Every kind, in the order of the documentation.
@@ -98,11 +96,9 @@ REMOVED = _column(lambda kind: kind.removed)
 MOVED_WHOLE = _column(lambda kind: kind.quarantined)
 APPENDED = _column(lambda kind: kind.appended)
 #: Files whose end may be torn: a process appends to them, or appended when it was killed.
-MAY_BE_TORN = (*APPENDED, CLOSED, OBJECTS)
-#: What a program asked for. It belongs to no identity.
-STATE_FILES = (OBJECTS, OBJECT_PACK)
+MAY_BE_TORN = (*APPENDED, CLOSED)
 #: By suffix. A name in an identity's folder, or in state/ or runs/, has one of these.
-BY_SUFFIX = {str(kind): kind for kind in (*OF_PROGRAM, *STATE_FILES, RUN)}
+BY_SUFFIX = {str(kind): kind for kind in (*OF_PROGRAM, RUN)}
 #: What policy makes for the layer, and makes again when it is missing: so many at most, then the oldest quarter goes.
 MADE_AGAIN = {PLAN: 1000, FLAT: 64}
 #: The folders in the store's root, but the one with pipelines.

@@ -205,6 +205,8 @@ def publish(
         try:
             with verified(os.path.realpath(path), dict(keys[1]), required, root) as (content, _):
                 export = Import(content, sync=False, flags=PULLED, last_used=NEVER_USED)
+                if not export.identity.fields:
+                    raise Refused("it has recordings and no pipelines")
                 name = export.identity.name
                 works[name] = works[name] if name in works else work_for(name)
                 for amount in works[name].take(export):

@@ -15,6 +15,9 @@ from ..values import LOG_DEBUG, LOG_INFO, UNRECORDED, UNRECORDED_IDENTIFIER, UNR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..store.format import Damage
     from ..store.journal import Journal
     from ..values import Recorded
     from .device import Device
@@ -26,8 +29,10 @@ MOST_LIMITS = 2
 class Recording:
     """Writes objects that the store does not have yet, and which pipelines the program created from them."""
 
-    def __init__(self, device: Device, limit: int) -> None:
+    def __init__(self, device: Device, limit: int, say: Callable[[list[Damage]], None]) -> None:
+        """``say``: called with damage."""
         self._device = device
+        self._say = say
         self._limit = limit * MOST_LIMITS
         self._journal: Journal | None = None
         self._bytes = 0
@@ -74,6 +79,7 @@ class Recording:
             if self._bytes > self._limit:
                 if is_pipeline:
                     self._count("state_mib reached")
+                    self._incomplete = True
                 return []
             self._objects.add(digest)
             parts += state.object_parts(data)
@@ -121,7 +127,7 @@ class Recording:
         if key in self._created:
             return []
         self._created.add(key)
-        return state.created_parts(state.Created(state.CREATED.pack(*key, wait_ns, int(time.time()))))
+        return state.created_parts(state.Created(state.CREATED.pack(*key), wait_ns, int(time.time())))
 
     def _count(self, reason: str) -> None:
         self.unrecorded[reason] = self.unrecorded.get(reason, 0) + 1
@@ -136,6 +142,7 @@ class Recording:
         else:
             self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
             self._names.update(known.identified)
+            self._say([what for what in known.damage if not what.is_torn_end])
             if known.executable != device.program.executable:
                 self.write(state.note_parts(device.program.executable))
 

@@ -68,7 +68,7 @@ class DeviceSession(Device):
         self.caches = ApplicationCaches(self, self.found.say)
         self.binaries = ApplicationBinaries(self, self.writer, self.found.say)
         self.pipelines = Pipelines(self, self.writer, self.learning)
-        self.recording = Recording(self, state_mib << 20)
+        self.recording = Recording(self, state_mib << 20, self.found.say)
 
     # ---- the layer reads the store -----------------------------------------------------------------
 

@@ -10,6 +10,9 @@ from .folder import Folder
 from .journal import CLOSED, OPEN
 from .reader import Reader
 
+#: What earlier builds called files of state. A fold reads them as closed journals.
+EARLIER = (".objects", ".objectpack")
+
 
 def has_writer(path: str) -> bool:
     """Returns whether a process may still append to a file. Returns False if the header cannot be read, because a file
@@ -33,10 +36,10 @@ def close_ended_journals(folder: Folder, program: int | None) -> int:
     """Renames journals whose writers have ended to closed ones, of one program or of all with ``program`` None; returns
     how many."""
     closed = 0
-    for path in folder.files(program, (OPEN,)):
+    for path in folder.files(program, (OPEN, *EARLIER)):
         try:
             if not has_writer(path):
-                os.rename(path, path[: -len(OPEN)] + CLOSED)
+                os.rename(path, os.path.splitext(path)[0] + CLOSED)
                 closed += 1
         except OSError:
             continue  # gone, or not ours to rename

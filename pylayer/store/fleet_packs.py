@@ -77,14 +77,13 @@ def held(root: str, identity: Identity, listed: set[str]) -> set[str]:
 def _verify(path: str, identity: Identity, program: int) -> int:
     """Returns the number of pipelines. Raises Refused unless every record is one that a publisher writes for this
     identity and program."""
-    checked = checking.Checked(path)
+    checked = checking.Checked()
     pipelines = 0
     for part in checking.check_file(path, format.PACK, identity.digest, checked, program):
         for record in part.records:
             if checked.damage:
                 break
-            is_table = record.magic == format.TABLE
-            reason = "" if is_table else judging.problem(record, part.data_of(record), identity)
+            reason = judging.problem(record, part.data_of(record), identity)
             if record.magic == format.USED or (record.is_pipeline and not record.is_pulled):
                 reason = reason or "a record that was not published"
             if reason:

@@ -18,7 +18,7 @@ from ..common.files import remove, remove_left_temporaries
 from . import binaries, chunk, format, pack, quarantine
 from .claim import Claim
 from .ended import close_ended_journals
-from .folder import Folder
+from .folder import Folder, record_again
 from .format import Damage
 from .journal import CLOSED
 from .reader import Reader
@@ -53,19 +53,20 @@ SMALL_PACK_BYTES = 8 << 20
 #: A pack that reaches one of these is finished and another begun: rewriting a pack holds its records' plan in memory.
 MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
-#: Order of a pack's records, after the USED records.
-ORDER = (format.CHUNK, format.CELL, format.BINARIES)
+#: Order of a pack's records, after the USED records. Two with the same digest and fingerprint are one, with the later
+#: last use.
+ORDER = (format.CHUNK, format.CELL, format.BINARIES, *format.STATE)
 
 
 class Planned:
     """A record that the new pack will hold."""
 
-    __slots__ = ("cells", "flags", "last_used", "magic", "offset", "size", "source")
+    __slots__ = ("cells", "digest", "flags", "last_used", "magic", "offset", "size", "source")
 
     def __init__(self, source: int, offset: int, record: Record) -> None:
         self.source = source
         self.offset = offset
-        self.magic, self.size, self.flags = record.magic, record.size, record.flags
+        self.magic, self.digest, self.size, self.flags = record.magic, record.digest, record.size, record.flags
         self.cells, self.last_used = record.cells, record.last_used
 
     @property
@@ -154,6 +155,8 @@ class Fold:
             if self._plan or self._uses.last_run:
                 yield from self._write()
             yield from self._remove_sources()
+            if self.folder.has_state and self.result.quarantined:
+                record_again(self.folder.root, self.program)
         finally:
             if self._writer is not None:
                 self._writer.abandon()
@@ -252,11 +255,11 @@ class Fold:
             for record in part.records:
                 if record.magic == format.USED:
                     self._uses.note(fingerprints_of(part.data_of(record)), record.last_used)
-                elif record.is_pipeline:
+                elif record.magic in self.folder.content:
                     place, problem = part.place(record), ""
                     if record.magic == format.BINARIES:
                         problem = binaries.problem(part.data_of(record))
-                    elif not record.cells:
+                    elif record.is_pipeline and not record.cells:
                         problem = "no chunk of cells"
                     if problem:
                         path, whole = self._sources[index].path, format.record_size(record.size)

@@ -11,7 +11,7 @@ import os
 from ..common import file_kinds, flat
 from ..common.file_kinds import FOLDED, FileName, Kind
 from ..common.files import names_in, read_small, replace_file, unique_name
-from ..common.identity import Identity
+from ..common.identity import NO_IDENTITY, Identity
 from ..common.paths import UntrustedDirectory, exists, make_private_below, require_own_below, system_store_root
 from . import format
 from .format import Damage
@@ -22,20 +22,25 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """The folder of one identity. The constructor does not access the disk."""
+    """The folder of one identity. That of NO_IDENTITY has what programs asked for (state.py), and no description. The
+    constructor does not access the disk."""
 
     def __init__(self, root: str, identity: Identity) -> None:
         self.root = root
         self.identity = identity
-        self.path = os.path.join(root, "store", identity.name)
+        self.has_state = identity.digest == NO_IDENTITY.digest
+        #: Magics of the records that are in its journals and packs for good.
+        self.content = format.STATE if self.has_state else format.PIPELINES
+        self._names = (file_kinds.UNRECORDED.place,) if self.has_state else ("store", identity.name)
+        self.path = os.path.join(root, *self._names)
 
     def prepare(self) -> None:
         """Makes the folder and the description in it.
 
         Raises OSError, ``paths.UntrustedDirectory`` included.
         """
-        make_private_below(self.root, "store", self.identity.name)
-        if not os.path.exists(os.path.join(self.path, "identity")):
+        make_private_below(self.root, *self._names)
+        if not self.has_state and not os.path.exists(os.path.join(self.path, "identity")):
             self._describe()
 
     def _describe(self) -> None:
@@ -55,7 +60,7 @@ class Folder:
 
     def check(self) -> None:
         """Raises OSError if the folder is missing or somebody else could have written to it."""
-        require_own_below(self.root, "store", self.identity.name)
+        require_own_below(self.root, *self._names)
 
     def files(self, program: int | None, kinds: tuple[str, ...] = FOLDED) -> list[str]:
         """Returns paths of the files of one program, or of all programs with None: by kind in the order given, then
@@ -136,6 +141,17 @@ class Folder:
         head = format.file_header(kind.magic, self.identity, program, application, salt=salt)
         replace_file(path, [head, *format.seal(parts, salt)], sync)
         return path
+
+
+def unrecorded_path(root: str, program: int) -> str:
+    """Returns the path of the file that has a program's next run record. The layer looks for it."""
+    return os.path.join(root, file_kinds.UNRECORDED.place, f"{program:016x}{file_kinds.UNRECORDED}")
+
+
+def record_again(root: str, program: int) -> None:
+    """Has the program's next run record what is missing. Raises OSError."""
+    make_private_below(root, file_kinds.UNRECORDED.place)
+    replace_file(unrecorded_path(root, program), b"the next run records what it creates\n")
 
 
 def identity_names(root: str) -> list[str]:

@@ -30,7 +30,8 @@ VERSION = 3
 JOURNAL, PACK, RUN_FILE = file_kinds.JOURNAL.magic, file_kinds.PACK.magic, file_kinds.RUN.magic
 ATTEST_FILE = file_kinds.ATTEST.magic
 APPLICATION_BINARIES_FILE, VERDICT_FILE = file_kinds.BINARIES.magic, file_kinds.VERDICT.magic
-STATE_FILE = file_kinds.OBJECTS.magic
+#: Of journals and packs of state that an earlier build wrote.
+EARLIER_STATE_FILE = b"STAT"
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
@@ -54,6 +55,8 @@ SIZED = (PACK, EXPORT)
 PIPELINES = (CELL, CHUNK, BINARIES)
 #: The most cells in a chunk. With more, threads wait for each other while one of them gives a chunk to the driver.
 CHUNK_CELLS = 32
+#: Records of what a program asked for.
+STATE = (OBJECT, IDENTIFIED, CREATED, FAILED, NOTE)
 #: Flags of these records. Earlier builds wrote it, and it says nothing; the record came from a fleet; `pylayer rebuild`
 #: compiled it.
 EARLIER, PULLED, REBUILT = 1, 2, 4

@@ -8,7 +8,8 @@ from __future__ import annotations
 from ..common.cache_header import HEADER, HEADER_VERSION_ONE
 from ..common.identity import Identity
 from ..values import KIND_NAMES
-from . import binaries, chunk, format
+from . import binaries, chunk, format, state
+from .checking import text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def describes_device(fields: Any) -> bool:
 
 def problem(record: Record, data: memoryview, identity: Identity) -> str:
     """Returns what is wrong with a record, in words; empty if nothing is. ``checking`` has verified its structure."""
+    if not identity.fields:
+        return state.problem(record, data)
     if record.is_pipeline:
         if record.kind >= len(KIND_NAMES) or record.flags & ~(format.EARLIER | format.PULLED):
             return "a pipeline of an unknown kind"
@@ -55,9 +58,11 @@ def problem(record: Record, data: memoryview, identity: Identity) -> str:
         else:
             reason = _cell_problem(data if record.magic == format.CELL else chunk.merged_of(data), identity)
         return f"a pipeline {reason}" if reason else ""
+    if record.magic == format.USED:
+        return "a malformed list of uses" if len(data) % 8 else ""
     if record.magic == format.NOTE:
         return "a note with unknown content"
-    return "a malformed list of uses" if len(data) % 8 else ""
+    return f"a {text_of(record.magic)} record in the wrong file"
 
 
 def _cell_problem(data: memoryview, identity: Identity) -> str:

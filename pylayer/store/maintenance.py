@@ -82,8 +82,8 @@ def maintain(
     at_exit: bool = False,
     merge: fold.Join | None = None,
 ) -> Generator[None, None, None]:
-    """Does everything that one identity's folder needs now. ``merge``: how a fold joins cells. Raises OSError; the
-    store is then as it was."""
+    """Does everything that one identity's folder needs now, and that of state. ``merge``: how a fold joins cells.
+    Raises OSError; the store is then as it was."""
     if at_exit:
         _limit_at_exit(folder.root, limits, say)  # first, because time may end in a fold, which makes one file of many
     else:
@@ -92,16 +92,17 @@ def maintain(
     for _ in cache_history.compact(folder):
         if not at_exit:  # there as a whole: what has no time to end would begin at every exit
             yield
-    ended.close_ended_journals(folder, None)
-    for program in folder.programs():
-        quarantined += yield from _fold(folder, program, damaged, say, at_exit, merge)
+    for place in (folder, state.folder(folder.root)):
+        ended.close_ended_journals(place, None)
+        for program in place.programs():
+            quarantined += yield from _fold(place, program, damaged, say, at_exit, merge)
     if quarantined:
         say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer ls lists them")
     if at_exit:
         return
     yield
     yield from binary_history.compact(folder)
-    yield from state.maintain(folder.root, limits.state)
+    yield from state.evict(folder.root, limits.state)
     eviction = bounds.Eviction(folder.root, limits.max_store)
     yield from eviction.steps()
     if eviction.bytes_after < eviction.bytes_before:
@@ -133,7 +134,9 @@ def _fold(
     mine = [
         what.path
         for what in damaged
-        if what.outcome != "unreadable" and (name := FileName.parse(what.path)) and name.program == program
+        if what.outcome != "unreadable"
+        and (name := FileName.parse(what.path))
+        and (os.path.dirname(what.path), name.program) == (folder.path, program)
     ]
     must = frozenset(path for path in mine if path.endswith(file_kinds.PACK))
     broken_journals = any(path.endswith((file_kinds.JOURNAL, file_kinds.CLOSED)) for path in mine)

@@ -47,7 +47,7 @@ class PackWriter:
     def add(self, record: Record, data: bytes | memoryview, last_used: int) -> None:
         """Adds one record with its magic, kind, flags, create_ns, digest and fingerprint."""
         head = (record.digest, record.kind, record.flags, record.create_ns, record.fingerprint, last_used)
-        self.add_parts(format.record_parts(record.magic, data, *head), record.fingerprints)
+        self.add_parts(format.record_parts(record.magic, data, *head), record.fingerprints or (0,))
 
     def add_chunk(self, cells: list[Record], data: bytes, last_used: int) -> None:
         """Adds cells as one record. ``data``: as ``chunk.data_of`` returns it."""

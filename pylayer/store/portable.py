@@ -1,8 +1,8 @@
-"""Files that carry pipelines of one driver from one store to another.
+"""Files that carry pipelines of one driver, or what programs asked for, from one store to another.
 
 An export is a file of the kind XPRT. Its first record is a NOTE with the fields of the identity, from which the reader
-computes the identity anew. Then, for each program, follow a NOTE with its number and name, and its records: CELL, BINR
-and USED.
+computes the identity anew. Recordings have no such fields. Then, for each program, follow a NOTE with its number and
+name, and its records.
 
 Only the command line uses this. An export may come from anybody, so an import trusts only what it can verify. The data
 of every cell must begin with the device and driver that the file is for. Binaries have no such header: they belong to
@@ -22,7 +22,6 @@ from .fold import ORDER, Planned
 from .folder import Folder
 from .format import Refused as Refused
 from .reader import Reader
-from .state import NO_IDENTITY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class Export:
             yield from self._write(path)
 
     def _read(self, program: int, file: str) -> Iterator[int]:
-        checked = checking.Checked(file)
+        checked = checking.Checked()
         try:
             self._sources.append(Reader(file))
             kind, digest = file_kinds.BY_SUFFIX[os.path.splitext(file)[1]].magic, self._folder.identity.digest
@@ -102,7 +101,8 @@ class Export:
         records, left = self._verdicts.without(part.records)
         self._left_out.update(record.digest for record in left)
         for record in records:
-            if record.is_pipeline:
+            # Why a pipeline was not rebuilt is known of this machine's driver alone.
+            if record.magic in self._folder.content and record.magic != format.FAILED:
                 plan.setdefault(record.name, Planned(len(self._sources) - 1, part.place(record), record))
 
     def _write(self, path: str) -> Iterator[int]:
@@ -130,7 +130,7 @@ class Export:
                 continue  # damaged since it was read
             found[0].flags &= ~format.REBUILT  # of this machine
             writer.add(*found, 0)
-            self.result.pipelines += len(found[0].cells)
+            self.result.pipelines += _pipelines_in(found[0])
             yield 0
 
 
@@ -186,8 +186,6 @@ class Import:
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}")
         if header.kind != format.EXPORT:
             raise self._refuse(f"a file of kind {checking.text_of(header.kind)}, not an export")
-        if header.identity_digest == NO_IDENTITY.digest:
-            raise self._refuse("it has recordings and no pipelines")
         if header.size != reader.size:
             outcome = "truncated" if header.size > reader.size else "extended"
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))
@@ -203,10 +201,10 @@ class Import:
     def _identity_of(self, data: bytes) -> Identity:
         try:
             values = flat.loads(data.decode())
-            fields: dict[str, Any] = values["identity"]
-        except (KeyError, ValueError) as error:
+            fields: dict[str, Any] = values.get("identity", {})
+        except ValueError as error:
             raise self._refuse("the identity's fields cannot be read") from error
-        if not judging.describes_device(fields):
+        if fields and not judging.describes_device(fields):
             raise self._refuse("the identity's fields do not describe a device")
         version = values.get("fingerprints", 1)
         if version != format.FINGERPRINTS:
@@ -241,7 +239,7 @@ class Import:
                     pass  # not made, or in use meanwhile
 
     def _read(self, folder: Folder) -> Iterator[int]:
-        checked = checking.Checked(self.path)
+        checked = checking.Checked()
         section: _Section | None = None
         first = True
         for part in checking.check_file(self.path, format.EXPORT, self.identity.digest, checked):
@@ -259,12 +257,10 @@ class Import:
                     reason = judging.problem(record, data, self.identity)
                     if reason:
                         raise self._refuse(reason, place)
-                    if record.is_pipeline:
+                    is_note = record.magic == format.NOTE  # how the program's file is called
+                    if record.magic in folder.content and not (is_note and self._recipient):
                         self._take(section, record, data, place)
         checked.require_sound()
-        unclean = checking.unclean_padding(self.path)
-        if unclean is not None:
-            raise self._refuse("bytes between the records", unclean)
 
     def _program_of(self, data: memoryview, place: int) -> tuple[int, str] | None:
         """Returns number and name of the program whose section a NOTE record begins; None if it is another note."""
@@ -299,13 +295,18 @@ class Import:
             return  # two programs had it
         section.taken.add(record.name)
         if record.name in section.present:
-            self.result.known += len(record.cells)
+            self.result.known += _pipelines_in(record)
             return
         section.gained = True
-        self.result.pipelines += len(record.cells)
+        self.result.pipelines += _pipelines_in(record)
         if section.writer is not None:
             record.flags |= self._flags
             section.writer.add(record, data, self._last_used)
+
+
+def _pipelines_in(record: Record) -> int:
+    """Returns the number of pipelines that a record stands for."""
+    return len(record.cells) or int(record.magic == format.CREATED)
 
 
 def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:
@@ -314,7 +315,7 @@ def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:
     for file in files:
         try:
             for part in Reader(file).verified(folder.identity.digest, []):
-                present.update(record.name for record in part.records if record.is_pipeline)
+                present.update(record.name for record in part.records if record.magic in folder.content)
         except FileNotFoundError:
             continue  # folded meanwhile
     return present

@@ -5,8 +5,8 @@ the object that makes it, so pipelines are described down to their shaders' code
 one pipeline and how long its compile held the program up. ``pylayer rebuild`` creates the pipelines again on another
 driver (shim/replay). docs/internals/format.md has every byte.
 
-Files are in the root's folder ``state``. A process appends to its own, and a fold combines those of ended processes. An
-export has one program's state, for another machine.
+The records are in journals and packs as those of pipelines are, in the root's folder ``state``, and are folded,
+verified, repaired, exported and imported with them.
 """
 
 from __future__ import annotations
@@ -15,29 +15,26 @@ import os
 import struct
 import time
 
-from ..common import file_kinds, flat, outcomes
-from ..common.file_kinds import FileName
-from ..common.files import AHEAD_SECONDS, names_in, remove, replace_file, unique_name
-from ..common.identity import Identity
-from ..common.paths import make_private_below
-from . import ended, format, quarantine
-from .folder import folders
-from .format import Refused as Refused
-from .journal import Journal
-from .pack import PackWriter
+from ..common import file_kinds, flat
+from ..common.files import AHEAD_SECONDS
+from ..common.identity import NO_IDENTITY as NO_IDENTITY
+from . import format
+from .ended import close_ended_journals
+from .fold import Fold
+from .folder import Folder, folders
+from .folder import record_again as record_again
+from .folder import unrecorded_path as unrecorded_path
+from .journal import CLOSED, Journal
 from .reader import Reader, parts_of
 from .recency import Uses, fingerprints_of
 from .survey import DOWN_TO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterator
+    from collections.abc import Callable, Collection, Container, Generator, Iterator
 
+    from .fold import Planned
     from .reader import Part, Record
-
-PLACE = file_kinds.OBJECTS.place
-#: State belongs to no driver.
-NO_IDENTITY = Identity({})
 
 #: Magic, version, kind, flags, sizes of the image, numbers of pointers and handles, VK_HEADER_VERSION.
 HEADER = struct.Struct("<IHHIIIIIIQ")
@@ -48,8 +45,8 @@ NAME, IS_NAME = struct.Struct("<QQ"), 0x726566697469646E
 #: Kinds of the objects that all pipelines of a device are created with: the instance, the device.
 ROOTS = (1, 2)
 SHADER_MODULE = 9
-#: Pipeline, device and instance; fingerprint; nanoseconds that the program waited; seconds since 1970.
-CREATED = struct.Struct("<16s16s16sQQQ")
+#: Pipeline, device and instance; fingerprint. The record's header has how long the program waited, and the last use.
+CREATED = struct.Struct("<16s16s16sQ")
 #: Pipeline and identity. Text follows: why the pipeline was not rebuilt.
 FAILED = struct.Struct("<16s16s")
 #: Name of a shader by its identifier, and the object of its module.
@@ -58,10 +55,6 @@ IDENTIFIED = struct.Struct("<16s16s")
 MOST_DEPTH = 16
 #: A longer name of an executable is not used.
 MOST_NAME = 200
-#: Room for everything.
-ALL = format.MAX_FILE_BYTES
-#: So many files of ended processes are worth a fold.
-WORTH_FILES = 8
 
 
 class Unusable(Exception):
@@ -73,9 +66,9 @@ class Created:
 
     __slots__ = ("device", "fingerprint", "instance", "last_use", "pipeline", "stall_ns")
 
-    def __init__(self, data: bytes) -> None:
-        self.pipeline, self.device, self.instance, *numbers = CREATED.unpack(data)
-        self.fingerprint, self.stall_ns, self.last_use = numbers
+    def __init__(self, data: bytes, stall_ns: int, last_use: int) -> None:
+        self.pipeline, self.device, self.instance, self.fingerprint = CREATED.unpack_from(data)
+        self.stall_ns, self.last_use = stall_ns, last_use
 
     @property
     def key(self) -> tuple[bytes, bytes, bytes, int]:
@@ -90,7 +83,7 @@ def object_parts(data: bytes | memoryview) -> list[bytes | memoryview]:
 
 def created_parts(created: Created) -> list[bytes | memoryview]:
     """Returns a CREATED record as the pieces to write."""
-    data = CREATED.pack(*created.key, created.stall_ns, created.last_use)
+    data = CREATED.pack(*created.key)
     return format.record_parts(
         format.CREATED, data, fingerprint=created.fingerprint, create_ns=created.stall_ns, last_used=created.last_use
     )
@@ -109,6 +102,20 @@ def identified_parts(name: bytes, module: bytes) -> list[bytes | memoryview]:
 def note_parts(executable: str) -> list[bytes | memoryview]:
     """Returns a NOTE record as the pieces to write: by what name drivers know the program."""
     return format.record_parts(format.NOTE, flat.dumps({"executable": executable}).encode())
+
+
+def problem(record: Record, data: memoryview) -> str:
+    """Returns why nobody writes such a record; empty text if it may be one of a state."""
+    if record.magic == format.OBJECT:
+        try:
+            made_of(data)
+        except Unusable as error:
+            return str(error)
+    elif record.magic == format.CREATED:
+        return "" if len(data) >= CREATED.size else "a pipeline without its objects"
+    elif record.magic == format.IDENTIFIED:
+        return "" if len(data) == IDENTIFIED.size else "a malformed name of a shader"
+    return "" if record.magic in (format.OBJECT, format.NOTE) else "a record that is not exported"
 
 
 def made_of(data: bytes | memoryview) -> list[bytes]:
@@ -138,80 +145,50 @@ def with_digests(data: bytes | memoryview, names: dict[bytes, bytes]) -> bytes |
     return bytes(changed)
 
 
-def unrecorded_path(root: str, program: int) -> str:
-    """Returns the path of the file that has a program's next run record. The layer looks for it."""
-    return os.path.join(root, PLACE, f"{program:016x}{file_kinds.UNRECORDED}")
-
-
-def record_again(root: str, program: int) -> None:
-    """Has the program's next run record what is missing. Raises OSError."""
-    make_private_below(root, PLACE)
-    replace_file(unrecorded_path(root, program), b"the next run records what it creates\n")
+def folder(root: str) -> Folder:
+    """Returns the folder of state. Journals in it whose writers have ended are closed."""
+    found = Folder(root, NO_IDENTITY)
+    close_ended_journals(found, None)
+    return found
 
 
 def writer(root: str, program: int, application: str) -> Journal:
     """Returns a journal for a program's state. Raises OSError."""
-    make_private_below(root, PLACE)
-    return Journal(os.path.join(root, PLACE), NO_IDENTITY, program, application, file_kinds.OBJECTS)
+    place = Folder(root, NO_IDENTITY)
+    place.prepare()
+    return Journal(place.path, NO_IDENTITY, program, application)
 
 
-def files(root: str, program: int | None = None) -> list[str]:
-    """Returns the paths of a program's state, or of all programs', oldest first."""
-    parsed = [(name, FileName.parse(name)) for name in names_in(os.path.join(root, PLACE))]
-    return [
-        os.path.join(root, PLACE, name)
-        for name, it in parsed
-        if it is not None and it.kind in file_kinds.STATE_FILES and program in (None, it.program)
-    ]
-
-
-def programs(root: str) -> list[int]:
-    """Returns the programs that have state."""
-    return sorted({name.program for path in files(root) if (name := FileName.parse(path))})
-
-
-def application(root: str, program: int) -> str:
-    """Returns the name of a program with state; empty text if it is unknown."""
-    for path in files(root, program):
-        try:
-            header, _ = Reader(path).header()
-        except OSError:
-            continue  # folded meanwhile
-        if header is not None:
-            return header.application
-    return ""
-
-
-def unused_files(root: str, program: int | None = None) -> list[str]:
-    """Returns the files of a program's state, or of all programs', to which no process appends."""
-    found = files(root, program)
-    return [path for path in found if not (path.endswith(file_kinds.OBJECTS) and ended.may_have_writer(path))]
+def programs(root: str) -> dict[int, str]:
+    """Returns the programs that have state, with their names, which may be empty."""
+    found: dict[int, str] = {}
+    for program, paths in folder(root).files_by_program().items():
+        for path in paths:
+            try:
+                header, _ = Reader(path).header()
+            except OSError:
+                continue  # folded meanwhile
+            found[program] = found.get(program) or (header.application if header is not None else "")
+    return found
 
 
 def removable(root: str, program: int | None = None) -> list[str]:
     """Returns all files of a program's state, or of all programs', except those to which a process appends."""
-    chosen = programs(root) if program is None else [program]
-    marks = [path for it in chosen if os.path.lexists(path := unrecorded_path(root, it))]
-    return [*unused_files(root, program), *marks]
-
-
-def _has_another_version(path: str) -> bool:
-    """Returns whether another version of pylayer wrote a file. Raises OSError."""
-    return Reader(path).header()[1] == "foreign-version"
+    own = "" if program is None else f"{program:016x}"
+    found = folder(root).files(None, (file_kinds.PACK, CLOSED, file_kinds.UNRECORDED))
+    return [path for path in found if os.path.basename(path).startswith(own)]
 
 
 class State:
     """What the store knows of one program's pipelines, apart from the data of objects. ``reading`` reads and verifies
     all of it; ``read`` returns one that did."""
 
-    def __init__(self, root: str, program: int, foreign: str = "") -> None:
-        """``foreign``: an export to read instead of the root's files."""
+    def __init__(self, root: str, program: int) -> None:
         self.program = program
         self.application = ""
         #: As rules name it: an interpreter comes first.
         self.executable = ""
         self._root = root
-        self._is_foreign = bool(foreign)
         self._journal: Journal | None = None
         self.created: dict[tuple[bytes, bytes, bytes, int], Created] = {}
         #: Why pipelines were not rebuilt, by pipeline and identity.
@@ -219,19 +196,19 @@ class State:
         #: Objects of shader modules, by the names that their identifiers give them.
         self.identified: dict[bytes, bytes] = {}
         self.damage: list[format.Damage] = []
-        #: Number of pipelines that lack objects, or files that could not be used, as far as writing has found them.
-        self.gaps = 0
         self.bytes = 0
         #: File and offset of each object.
         self._objects: dict[bytes, tuple[Reader, int]] = {}
-        self.paths = [foreign] if foreign else files(root, program)
+        #: What other records belong to, by their digest: the key of a pipeline, or an object.
+        self._belong: dict[bytes, object] = {}
+        self.paths = folder(root).files(program)
         self._latest = int(time.time() + AHEAD_SECONDS)
 
     def reading(self) -> Iterator[None]:
         """Reads in steps of a part of a file."""
         for path in self.paths:
             try:
-                reader = Reader(path, self._is_foreign)
+                reader = Reader(path)
                 header, _ = reader.header()
                 self.application = header.application if header else self.application
                 self.bytes += reader.size
@@ -249,17 +226,20 @@ class State:
             self._objects.setdefault(record.digest, (reader, part.place(record)))
             return
         data = bytes(part.data_of(record))
-        if record.magic == format.CREATED and len(data) == CREATED.size:
-            new = Created(data)
-            new.last_use *= new.last_use <= self._latest  # a wrong clock's would be evicted last for ever
+        if record.magic == format.CREATED and len(data) >= CREATED.size:
+            # A wrong clock's would be evicted last for ever.
+            new = Created(data, record.create_ns, record.last_used if record.last_used <= self._latest else 0)
+            self._belong[record.digest] = new.key
             known = self.created.setdefault(new.key, new)
             known.stall_ns = max(known.stall_ns, new.stall_ns)
             known.last_use = max(known.last_use, new.last_use)
         elif record.magic == format.FAILED and len(data) >= FAILED.size:
             pipeline, identity = FAILED.unpack_from(data)
+            self._belong[record.digest] = pipeline
             self.failed.setdefault(pipeline, {})[identity] = data[FAILED.size :].decode("utf-8", "replace")
         elif record.magic == format.IDENTIFIED and len(data) == IDENTIFIED.size:
             name, module = IDENTIFIED.unpack(data)
+            self._belong[record.digest] = module
             self.identified[name] = module
         elif record.magic == format.NOTE:
             try:
@@ -305,6 +285,36 @@ class State:
         self._journal.append(failed_parts(pipeline, identity, why))
         self.failed.setdefault(pipeline, {})[identity] = why
 
+    def evicting(self, room: int) -> Generator[None, None, Callable[[Planned], bool]]:
+        """Returns, in steps, which records a fold leaves out so that the rest fits into so many bytes: those of the
+        pipelines that were used longest ago, and of these the ones that were waited for least. Raises OSError."""
+        kept: set[object] = set()
+        have: set[bytes] = set()
+        for created in sorted(self.created.values(), key=lambda created: (-created.last_use, -created.stall_ns)):
+            yield
+            new: dict[bytes, bytes] = {}
+            try:
+                for digest in created.key[:3]:
+                    data, inputs = self.with_inputs(digest, have)
+                    new |= {**inputs, digest: data}
+            except Unusable:
+                continue
+            new = {digest: data for digest, data in new.items() if digest not in have}
+            sizes = (CREATED.size, *map(len, new.values()))
+            room -= sum(format.record_size(size) + format.TABLE_ENTRY.size for size in sizes)
+            if room < 0:
+                break
+            have.update(new)
+            kept.add(created.key)
+        kept |= have
+
+        def drops(planned: Planned) -> bool:
+            """What another process recorded meanwhile stays."""
+            is_known = planned.digest in self._objects or planned.digest in self._belong
+            return is_known and self._belong.get(planned.digest, planned.digest) not in kept
+
+        return drops
+
     def note_uses(self, uses: dict[int, int]) -> None:
         """Takes over the last use of fingerprints that runs recorded."""
         for created in self.created.values():
@@ -332,118 +342,16 @@ def _note_recorded_uses(state: State, root: str) -> Iterator[None]:
     state.note_uses(uses.by_fingerprint)
 
 
-def _evicted_last(created: Created) -> tuple[int, int]:
-    return -created.last_use, -created.stall_ns
-
-
-def fold(root: str, program: int, limit: int, everything: bool = False) -> Iterator[None]:
-    """Combines the files of ended processes into one, without what nothing needs. If they exceed ``limit`` bytes,
-    evicts what was used longest ago, and of that what was waited for least. ``everything``: also if it is not worth the
-    work. Raises OSError; nothing is lost then.
-
-    Two processes may fold at once: both files have everything then."""
-    sources = [path for path in unused_files(root, program) if not _has_another_version(path)]
-    size = sum(os.stat(path).st_size for path in sources)
-    if len(sources) < (2 if everything else WORTH_FILES) and size <= limit:
-        return
-    state = State(root, program)
-    yield from state.reading()
-    if size > limit:
-        yield from _note_recorded_uses(state, root)
-    yield from _write_file(state, _new_path(root, program), int(limit * DOWN_TO) if size > limit else ALL)
-    for source in sources:
-        mine = [what for what in state.damage if what.path == source and not what.is_torn_end]
-        if not mine:
-            remove(source)
-        elif all(what.outcome != "unreadable" for what in mine):
-            state.gaps += 1
-            quarantine.move_file(root, source, mine)
-    if state.gaps:
-        record_again(root, program)
-
-
-def _new_path(root: str, program: int) -> str:
-    return os.path.join(root, PLACE, str(FileName(program, unique_name(), file_kinds.OBJECT_PACK)))
-
-
-def _write_file(
-    state: State, path: str, room: int, kind: bytes = format.STATE_FILE, whole: bool = False
-) -> Iterator[None]:
-    """Writes what is complete of a state into a new file, or no file if nothing is. ``whole``: raises Refused if
-    objects are missing. Raises OSError."""
-    pack = PackWriter(path, NO_IDENTITY, state.program, state.application, kind)
-    try:
-        yield from _write(state, pack, room)
-        if whole and state.gaps:
-            raise Refused("objects that its pipelines are made of are missing")
-        yield from pack.finishing() if pack.count else ()
-    finally:
-        pack.abandon()  # a finished one has lost its temporary name
-
-
-def _write(state: State, pack: PackWriter, room: int) -> Iterator[None]:
-    have: set[bytes] = set()
-    names: dict[bytes, list[bytes]] = {}
-    for name, module in state.identified.items():
-        names.setdefault(module, []).append(name)
-    for created in sorted(state.created.values(), key=_evicted_last):
-        new: dict[bytes, bytes] = {}
+def evict(root: str, limit: int) -> Iterator[None]:
+    """Brings the state of each program that exceeds ``limit`` bytes within it."""
+    place = folder(root)
+    for program, paths in place.files_by_program((file_kinds.PACK, CLOSED)).items():
         try:
-            for digest in created.key[:3]:
-                data, inputs = state.with_inputs(digest, have)
-                new |= {**inputs, digest: data}
-        except Unusable:
-            state.gaps += 1
-            continue
-        new = {digest: data for digest, data in new.items() if digest not in have}
-        have.update(new)
-        parts = [*map(object_parts, new.values()), created_parts(created)]
-        parts += [note_parts(state.executable)] if not pack.count and state.executable else []
-        failed = state.failed.pop(created.pipeline, {})
-        parts += [failed_parts(created.pipeline, identity, why) for identity, why in failed.items()]
-        parts += [identified_parts(name, module) for module in new for name in names.get(module, ())]
-        if pack.size + sum(len(piece) for part in parts for piece in part) > room:
-            return
-        for part in parts:
-            pack.add_parts(part)
-        yield
-
-
-def maintain(root: str, limit: int, everything: bool = False) -> Iterator[None]:
-    """Folds the state of every program, where that is worth the work or with ``everything``."""
-    for program in programs(root):
-        try:
-            yield from fold(root, program, limit, everything)
+            if sum(map(os.path.getsize, paths)) > limit:
+                state = State(root, program)
+                yield from state.reading()
+                yield from _note_recorded_uses(state, root)
+                drop = yield from state.evicting(int(limit * DOWN_TO))
+                yield from Fold(place, program, everything=True, drop=drop).steps()
         except OSError:
             continue  # folded meanwhile, or the disk is full
-
-
-# ---- to another machine ----------------------------------------------------------------------------------
-
-
-def export(state: State, path: str) -> Iterator[None]:
-    """Writes a state that was read into a new file, or no file if nothing of it is complete. Raises OSError."""
-    state.failed.clear()  # what drivers of this machine did
-    yield from _write_file(state, path, ALL, format.EXPORT)
-
-
-def foreign(path: str) -> State | None:
-    """Returns the state in a file that ``export`` wrote, to be read; None if it did not write the file, which may come
-    from anybody. Raises OSError."""
-    header, _ = Reader(path, foreign=True).header()
-    if header is None or (header.kind, header.identity_digest) != (format.EXPORT, NO_IDENTITY.digest):
-        return None
-    return State("", header.program, path)
-
-
-def take_over(state: State, root: str, recipient: tuple[int, str] | None = None, whole: bool = True) -> Iterator[None]:
-    """Adds what ``foreign`` returned to a root. ``recipient``: number and name of the program that gets it. ``whole``:
-    nothing of it if a part is damaged or missing. Raises Refused and OSError."""
-    yield from state.reading()
-    if whole and state.damage:
-        raise Refused(outcomes.STORE[state.damage[0].outcome])
-    if recipient is not None:
-        (state.program, state.application), state.executable = recipient, ""  # the recipient's runs note their own
-    state.failed.clear()
-    make_private_below(root, PLACE)
-    yield from _write_file(state, _new_path(root, state.program), ALL, whole=whole)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..common.files import FULL
 from . import bounds, fold, maintenance, quarantine, state
-from .folder import Folder, identity_names, read_identity
+from .folder import Folder, folders, identity_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,23 +34,21 @@ class Trim:
         first, because that frees space."""
         quarantine.prune(self._root)  # files that this trim moves to quarantine stay until the next run
         maintenance.prune(self._root)
-        yield from state.maintain(self._root, self._limits.state, everything=True)
         yield from self._fold_all()
+        yield from state.evict(self._root, self._limits.state)
 
     def _fold_all(self) -> Iterator[None]:
-        self.skipped, self._is_full = [], False
-        for name in identity_names(self._root):
-            identity = read_identity(self._root, name)
-            if identity is None:
-                self.skipped.append((name, "its identity file is missing or damaged"))
-                continue
-            folder = Folder(self._root, identity)
+        known = {folder.identity.name: folder for folder in folders(self._root)}
+        unknown = [name for name in identity_names(self._root) if name not in known]
+        self.skipped = [(name, "its identity file is missing or damaged") for name in unknown]
+        self._is_full = False
+        for folder in (*known.values(), state.folder(self._root)):
             try:
                 for program in folder.programs():
                     yield from self._fold(folder, program)
             except OSError as error:
                 self._is_full |= error.errno in FULL
-                self.skipped.append((name, str(error.strerror or error)))
+                self.skipped.append((folder.identity.name, str(error.strerror or error)))
 
     def _fold(self, folder: Folder, program: int) -> Iterator[None]:
         """Folds one program's files. Raises OSError."""

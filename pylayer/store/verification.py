@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..common.identity import NO_IDENTITY
 from . import checking, state
 from .folder import described_identity, identity_names
 from .format import Damage
@@ -17,20 +18,28 @@ if TYPE_CHECKING:
     TakesIdentity = Callable[[str], bool]
 
 
-class Verification:
+class Verification(checking.Checked):
     """What was verified, and what was found."""
 
     def __init__(self, root: str) -> None:
+        super().__init__()
         self.root = root
-        self.files = 0
-        self.records = 0
-        self.data_bytes = 0
-        self.file_bytes = 0
-        self.damage: list[Damage] = []
-        #: Incomplete ends of files that a process appends to, or appended to when it was killed. They are harmless.
-        self.torn_ends: list[Damage] = []
-        #: Files of another version of the format. They are harmless but cannot be used.
-        self.other_versions: list[Damage] = []
+
+    @property
+    def torn_ends(self) -> list[Damage]:
+        """Returns incomplete ends of files that a process appends to, or appended to when it was killed. They are
+        harmless."""
+        return [what for what in self.damage if what.is_torn_end]
+
+    @property
+    def other_versions(self) -> list[Damage]:
+        """Returns files of another version of the format. They are harmless but cannot be used."""
+        return [what for what in self.damage if what.outcome == "foreign-version"]
+
+    @property
+    def problems(self) -> list[Damage]:
+        """Returns all other damage."""
+        return [what for what in self.damage if not what.is_torn_end and what.outcome != "foreign-version"]
 
     def steps(self, takes_identity: TakesIdentity, takes: Takes | None) -> Iterator[int]:
         """Verifies the files of the programs that ``takes`` selects, or with None all files of an identity. This
@@ -46,10 +55,9 @@ class Verification:
                     seen.add(file.path)
                     yield from self._verify_file(file, bytes.fromhex(name))
         if takes_identity(""):  # state belongs to none
-            for path in state.files(self.root):
-                file = StoreFile(path, 0, 0)
-                if file.program is not None and (takes is None or takes(file.program)):
-                    yield from self._verify_file(file, state.NO_IDENTITY.digest)
+            for program, paths in state.folder(self.root).files_by_program().items():
+                for path in paths if takes is None or takes(program) else ():
+                    yield from self._verify_file(StoreFile(path, 0, 0), NO_IDENTITY.digest)
 
     def _verify_identity(self, name: str) -> None:
         """Verifies that an identity's description matches its folder's name."""
@@ -66,31 +74,16 @@ class Verification:
             self.damage.append(Damage.unreadable(path, error))
 
     def _verify_file(self, file: StoreFile, identity: bytes) -> Iterator[int]:
-        path = file.path
         assert file.kind is not None
-        checked = checking.Checked(path)
+        before = self.file_bytes
         try:
-            at = 0
-            for part in checking.check_file(path, file.kind.magic, identity, checked, file.program):
-                yield max(part.base - at, 0)
-                at = max(part.base, at)
-            yield max(checked.file_bytes - at, 0)
+            for _ in checking.check_file(file.path, file.kind.magic, identity, self, file.program):
+                yield 0
         except FileNotFoundError:
             return  # folded meanwhile
         except OSError as error:
-            self.damage.append(Damage.unreadable(path, error))
-            return
-        self.files += 1
-        self.records += checked.records
-        self.data_bytes += checked.data_bytes
-        self.file_bytes += checked.file_bytes
-        for what in checked.damage:
-            if what.outcome == "foreign-version":
-                self.other_versions.append(what)
-            elif what.is_torn_end:
-                self.torn_ends.append(what)
-            else:
-                self.damage.append(what)
+            self.damage.append(Damage.unreadable(file.path, error))
+        yield self.file_bytes - before
 
 
 def _files(root: str, name: str, takes: Takes | None) -> list[StoreFile]:

@@ -95,7 +95,7 @@ def full(user: User) -> User:
     policy = {"class": "mine:Class", "failures": 3, "switched_off": "it failed", "switched_off_at": 1001.0}
     recorded_runs.write(user.store, events, **name, policy=policy, refused={"altered": 1}, damage={"damaged-data": 1})
     user.demo(3)
-    missing = state.Created(state.CREATED.pack(b"p" * 16, b"d" * 16, b"i" * 16, 99, 1, 1))
+    missing = state.Created(state.CREATED.pack(b"p" * 16, b"d" * 16, b"i" * 16, 99), 1, 1)
     state.writer(str(user.store), program_id(*GAME), "game").append(state.created_parts(missing))
     user.policy_file.write_text(f"fleet: {{keys: [{{name: x, key: 'pylayer-ed25519:{'A' * 43}='}}]}}\n")
     (user.directory / "wrong.yaml").write_text("settings:\n  carier: cells\n")

@@ -21,7 +21,6 @@ from cli.user import User
 from world import BUILD
 
 from pylayer.cli.replaying import Ended, Replayer
-from pylayer.common import file_kinds
 from pylayer.store import state
 from pylayer.store.reader import Reader, parts_of
 from pylayer.store.store import Store
@@ -71,12 +70,12 @@ def record(
     journal = state.writer(str(user.store), program, "recorded")
     for number, pipeline in enumerate(pipelines):
         key = recorded.digest_of(pipeline, objects), device, instance
-        data = state.CREATED.pack(*key, fingerprints[number], (number + 1) * 1_000_000, int(time.time()))
-        for parts in (*map(state.object_parts, objects.values()), state.created_parts(state.Created(data))):
+        data = state.CREATED.pack(*key, fingerprints[number])
+        created = state.Created(data, (number + 1) * 1_000_000, int(time.time()))
+        for parts in (*map(state.object_parts, objects.values()), state.created_parts(created)):
             journal.append(parts)
         objects.clear()
-    assert journal.path is not None
-    os.rename(journal.path, journal.path.removesuffix(file_kinds.OBJECTS) + file_kinds.OBJECT_PACK)  # nobody writes it
+    journal.close()
 
 
 @pytest.fixture
@@ -286,9 +285,9 @@ def test_missing_and_circular_objects(updater: User) -> None:
     short = recorded.object_of(bytes(8), 11)
     for number, data in enumerate((inside, short, inside[:50], b"")):
         digest = xxhash.xxh3_128_digest(data)
-        created = state.CREATED.pack(digest, *key[1:3], number + 1, 1, 1)
-        journal.append([*state.object_parts(data), *state.created_parts(state.Created(created))])
-    journal.append(state.created_parts(state.Created(state.CREATED.pack(b"?" * 16, *key[1:3], 9, 1, 1))))
+        created = state.Created(state.CREATED.pack(digest, *key[1:3], number + 1), 1, 1)
+        journal.append([*state.object_parts(data), *state.created_parts(created)])
+    journal.append(state.created_parts(state.Created(state.CREATED.pack(b"?" * 16, *key[1:3], 9), 1, 1)))
     one = rebuilt(updater, status=1, **driver())
     assert numbers(one) == (COUNT + 5, COUNT) and sum(one["not_rebuilt"].values()) == 5
     assert {"impossible lengths", "an object that it is made of is missing"} < one["not_rebuilt"].keys()
@@ -318,7 +317,7 @@ def test_forgotten_and_cleared(updater: User) -> None:
     data[600] ^= 1
     path.write_bytes(data)
     assert updater.pylayer("ls", "--verify").returncode == 1
-    assert updater.pylayer("trim").returncode == 0
+    assert updater.pylayer("trim").returncode == 0 and updater.pylayer("ls", "--verify").returncode == 0
     (program,) = (shelf["programs"][0]["program_id"] for shelf in updater.json("ls")["identities"])
     for words in (("rm", "*recorded*", "--recordings"), ("rm", "*recorded*"), ("rm", "--all")):
         play(updater, "plain")

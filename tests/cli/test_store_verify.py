@@ -41,7 +41,7 @@ def mend(store: Store) -> None:
     """Repairs what is damaged, as a run does while it is idle."""
     report = Verification(str(store.root))
     assert [*report.steps(lambda name: name == store.path.name, None)]
-    assert [*maintain(store.folder, report.damage, Limits(1 << 40), lambda text: None)]
+    assert [*maintain(store.folder, report.problems, Limits(1 << 40), lambda text: None)]
 
 
 # ---- verify ----------------------------------------------------------------------------------------

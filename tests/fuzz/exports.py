@@ -66,15 +66,17 @@ def state_bytes() -> bytes:
     objects += [made(10, module, module), made(11, module)]
     unsalted = mock.patch.object(format, "new_salt", lambda: 0)  # the same bytes each time
     with tempfile.TemporaryDirectory() as directory, unsalted:
-        writer = pack.PackWriter(os.path.join(directory, "x"), state.NO_IDENTITY, 7, "seven", format.EXPORT)
+        writer = pack.PackWriter(os.path.join(directory, "x"), state.NO_IDENTITY, kind=format.EXPORT)
+        notes = ({"fingerprints": format.FINGERPRINTS}, {"program": f"{7:016x}", "name": "seven"})
         records = [
+            *(format.record_parts(format.NOTE, flat.dumps(note).encode()) for note in notes),
             *map(state.object_parts, objects),
             state.note_parts("seven"),
             state.identified_parts(bytes(16), module),
         ]
         for data in objects[3:]:
-            created = state.CREATED.pack(xxhash.xxh3_128_digest(data), device, instance, 5, 1000, 1000)
-            records.append(state.created_parts(state.Created(created)))
+            created = state.CREATED.pack(xxhash.xxh3_128_digest(data), device, instance, 5)
+            records.append(state.created_parts(state.Created(created, 1000, 1000)))
         for parts in records:
             writer.add_parts(parts)
         with open(writer.finish(), "rb") as file:

@@ -31,6 +31,7 @@ from pylayer.store import (
     cache_history,
     fold,
     format,
+    portable,
     quarantine,
     reader,
     recency,
@@ -492,26 +493,22 @@ def imports(data: bytes) -> None:
 
 
 def states(data: bytes) -> None:
-    """state.take_over of any file: taken whole or Refused. The same bytes as a file of the store: a fold loses nothing
-    of what is complete."""
-    root = os.path.join(Place.root(), "recorded")
-    found = state.foreign(write("export", data))
-    try:
-        for _ in state.take_over(found, root) if found else ():
+    """An import of any file as recordings: taken whole or Refused. The same bytes as a file of the store: a fold loses
+    nothing of what is complete."""
+    root, taken = os.path.join(Place.root(), "recorded"), 0
+    with contextlib.suppress(format.Refused):
+        work = portable.Import(write("export", data))
+        for _ in work.steps(root):
             pass
-    except format.Refused:
-        found = None
-    written = state.files(root)
-    require(len(written) == bool(found and found.created), "part of a file")
+        taken = len(work.result.paths)
+    written = [path for folder in (*folders(root), state.folder(root)) for path in folder.files(None)]
+    require(len(written) == taken, "part of a file")
     for path in written:
-        there = _complete(root, found.program if found else 0)
-        require(found and there == found.created.keys(), "something else than what the file had")
         os.unlink(path)
-    name = str(FileName(7, "0" * 16 + "-" + "1" * 16, file_kinds.OBJECTS))
+    name = str(FileName(7, "0" * 16 + "-" + "1" * 16, file_kinds.CLOSED))
     write(os.path.join("recorded", "state", name), data)
     before = _complete(root, 7)
-    for _ in state.fold(root, 7, 1 << 30, everything=True):
-        pass
+    _take_steps(fold.Fold(state.folder(root), 7, everything=True))
     require(_complete(root, 7) == before, "a fold lost something")
     shutil.rmtree(root)
 

@@ -11,6 +11,7 @@ from recipes.identifiers import recipe
 from world import BUILD, LAYER_NAME, ROOT, World
 
 from pylayer.store import state
+from pylayer.store.fold import Fold
 
 DEMO = BUILD / "demo" / "pipelines"
 #: Every way to create a pipeline.
@@ -109,7 +110,7 @@ def test_identifiers(real: World, first: str) -> None:
         assert not run_identifiers(real, "inline")
     before = only_state(real)
     assert before.identified and before.created
-    for _ in state.fold(str(real.store), before.program, 1 << 30, everything=True):
+    for _ in Fold(state.folder(str(real.store)), before.program, everything=True).steps():
         pass
     state.record_again(str(real.store), program)
     assert not run_identifiers(real, "replay")
@@ -153,6 +154,22 @@ def test_state_cannot_be_written(real: World) -> None:
     for count in (41, 41):
         real.demo("--count", count, **env)
     assert len(only_state(real).created) == 41
+
+
+def test_the_limit(real: World) -> None:
+    """What a run does not record because of `state_mib`, a later run records, once a fold has made room."""
+    real.demo("--count", 4, **recording(real))
+    (program,) = state.programs(str(real.store))
+    large = state.writer(str(real.store), program, "pipelines")
+    large.append(state.object_parts(bytes(3 << 20)))
+    large.close()
+    env = recording(real, "state_mib: 1\n")
+    for _ in range(2):
+        real.demo("--count", 6, **env)
+    assert not is_complete(real) and real.runs()[-1]["unrecorded"]["state_mib reached"] == 2
+    list(state.evict(str(real.store), 1 << 20))
+    real.demo("--count", 6, **env)
+    assert is_complete(real) and len(only_state(real).created) == 6
 
 
 def test_a_program_that_is_killed(real: World) -> None:

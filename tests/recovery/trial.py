@@ -41,12 +41,12 @@ RUN_COUNTERS = (
 #: Files of which a run leaves one if it has something to say, and none otherwise.
 OF_RUNS = {
     "closed": "records", "journal": "records", "pack": "records",
-    "run": "runs", "attest": "histories", "objects": "state", "objectpack": "state",
+    "run": "runs", "attest": "histories", "state": "state",
 }  # fmt: skip
 #: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
 MAY_STAY = {
     **dict.fromkeys(("tmp", "unrecorded", "flat"), 1),
-    **dict.fromkeys(("useless .attest", "useless .objects", "useless .unrecorded"), 1),
+    **dict.fromkeys(("useless .attest", "useless state", "useless .unrecorded"), 1),
     "verdict": 2,
 }
 #: After a run with another value of a driver's variable, too: for the driver that is another device.
@@ -104,10 +104,11 @@ class Outcome:
 
 def kind_of(path: Path) -> str:
     """What sort of file of the store or beside it this is."""
+    is_state = path.parent.name == "state" and path.suffix in (".journal", ".closed", ".pack")
     of_a_run = path.suffix in (".run", ".tmp")
     if not path.stat().st_size and not of_a_run:
-        return f"useless {path.suffix or path.name}"
-    return path.suffix[1:] or path.name
+        return f"useless {'state' if is_state else path.suffix or path.name}"
+    return "state" if is_state else path.suffix[1:] or path.name
 
 
 class Bench:

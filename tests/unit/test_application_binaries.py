@@ -143,7 +143,7 @@ def test_impossible_records(make: Make, root: str, data: bytes) -> None:
     path = Path(folder.path, f"{NUMBER:016x}-1.binaries")
     write_journal(path, IDENTITY, record(data, format.APPLICATION_BINARY), good)
     assert told(make()) == [known(b"good")]
-    checked = checking.Checked(str(path))
+    checked = checking.Checked()
     list(checking.check_file(str(path), format.APPLICATION_BINARIES_FILE, IDENTITY.digest, checked, NUMBER))
     assert [(what.outcome, what.offset) for what in checked.damage] == [("impossible", 256)]
 

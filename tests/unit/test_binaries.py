@@ -102,7 +102,7 @@ def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
     reader = Reader(str(path))
     sealed = format.seal(format.record_parts(format.BINARIES, bad), reader.salt)
     path.write_bytes(path.read_bytes() + b"".join(sealed))
-    checked = checking.Checked(str(path))
+    checked = checking.Checked()
     list(checking.check_file(str(path), format.JOURNAL, IDENTITY.digest, checked))
     assert [(what.outcome, what.size) for what in checked.damage] == [("impossible", format.record_size(len(bad)))]
     result = run(fold.Fold(folder, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,12 @@ import recorded_state as recorded
 import xxhash
 
 from pylayer.common import file_kinds, owner
-from pylayer.store import quarantine, state
+from pylayer.common.settings import Limits
+from pylayer.store import ended, format, maintenance, quarantine, state, trimming
+from pylayer.store.fold import Fold
+from pylayer.store.reader import Reader
 from pylayer.store.state import Created, State, Unusable
+from pylayer.store.verification import Verification
 
 PROGRAM = 7
 
@@ -27,21 +32,23 @@ def put(root: Path, numbers: Iterator[int] | range, size: int = 64, when: int = 
         module = recorded.object_of(random.Random(number).randbytes(size), 9)
         digest = xxhash.xxh3_128_digest(module)
         pipeline = recorded.object_of(bytes(96), 11, handles=[(8, 15, digest), (16, 17, layout)])
-        fields = xxhash.xxh3_128_digest(pipeline), device, instance, number + 1, number * 1000, when + number // 10
+        key = xxhash.xxh3_128_digest(pipeline), device, instance, number + 1
         for data in (*roots, module, pipeline):
             journal.append(state.object_parts(data))
-        journal.append(state.created_parts(Created(state.CREATED.pack(*fields))))
+        created = Created(state.CREATED.pack(*key), number * 1000, when + number // 10)
+        journal.append(state.created_parts(created))
     assert journal.path is not None
     return journal.path
 
 
 @pytest.fixture(autouse=True)
 def every_writer_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, "has_ended", lambda process, idle: True)
+    monkeypatch.setattr(owner, "has_ended", lambda *_: True)
 
 
 def fold(root: Path, limit: int = 1 << 30) -> None:
-    for _ in state.fold(str(root), PROGRAM, limit, everything=True):
+    """As `pylayer trim` does."""
+    for _ in trimming.Trim(str(root), Limits(1 << 30, limit)).fold_steps():
         pass
 
 
@@ -51,7 +58,7 @@ def fingerprints(found: State) -> list[int]:
 
 def test_written_and_read(tmp_path: Path) -> None:
     """Objects come after what they are made of, once. What failed is known by pipeline and identity."""
-    path = put(tmp_path, range(3))
+    put(tmp_path, range(3))
     found = state.read(str(tmp_path), PROGRAM)
     assert (fingerprints(found), found.application, found.damage) == ([1, 2, 3], "a program", [])
     have: set[bytes] = set()
@@ -62,20 +69,20 @@ def test_written_and_read(tmp_path: Path) -> None:
     assert len(have) == 4
     found.fail(b"p" * 16, b"i" * 16, "why")
     assert state.read(str(tmp_path), PROGRAM).failed == {b"p" * 16: {b"i" * 16: "why"}}
+    (path,) = found.paths
     assert os.stat(path).st_mode & 0o777 == 0o600 and os.stat(tmp_path / "state").st_mode & 0o777 == 0o700
 
 
 def test_fold(tmp_path: Path) -> None:
-    """A fold leaves one file with everything that is needed, and nothing twice."""
+    """A fold leaves one file with everything, and nothing twice."""
     for first in range(0, 30, 10):
         put(tmp_path, range(first, first + 10))
     mark = Path(state.unrecorded_path(str(tmp_path), PROGRAM))
     before = state.read(str(tmp_path), PROGRAM)
     before.fail(next(iter(before.created))[0], b"i" * 16, "why")
-    before.fail(b"nobody's" * 2, b"i" * 16, "why")
     fold(tmp_path)
     after = state.read(str(tmp_path), PROGRAM)
-    assert [Path(path).suffix for path in after.paths] == [file_kinds.OBJECT_PACK]
+    assert [Path(path).suffix for path in after.paths] == [file_kinds.PACK]
     assert after.created.keys() == before.created.keys() and after.objects == before.objects
     assert list(after.failed.values()) == [{b"i" * 16: "why"}] and after.bytes < before.bytes
     assert not mark.exists()
@@ -84,57 +91,111 @@ def test_fold(tmp_path: Path) -> None:
 
 
 def test_limit(tmp_path: Path) -> None:
-    """Beyond the limit goes what was used longest ago, and of that what was waited for least."""
+    """Beyond the limit goes what was used longest ago, and of that what was waited for least, with its objects and
+    reasons. What another process records meanwhile stays."""
     put(tmp_path, range(30), size=4096)
+    found = state.read(str(tmp_path), PROGRAM)
+    for created in found.created.values():
+        found.fail(created.pipeline, b"i" * 16, "why")
     fold(tmp_path, 30 * 4096 // 2)
-    left = fingerprints(state.read(str(tmp_path), PROGRAM))
+    after = state.read(str(tmp_path), PROGRAM)
+    left = fingerprints(after)
     assert left == list(range(31 - len(left), 31)) and 10 < len(left) < 15
-    assert sum(path.stat().st_size for path in (tmp_path / "state").iterdir()) <= 30 * 4096 // 2
+    assert after.failed.keys() == {created.pipeline for created in after.created.values()}
+    assert sum(path.stat().st_size for path in (tmp_path / "state").glob("*")) <= 30 * 4096 // 2
+    steps = after.evicting(0)
+    put(tmp_path, range(30, 31))
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(steps)
+    folder = state.folder(str(tmp_path))
+    for _ in Fold(folder, PROGRAM, everything=True, drop=end.value.value).steps():
+        pass
+    assert fingerprints(state.read(str(tmp_path), PROGRAM)) == [31]
 
 
 def test_a_writer_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file of a process that may append stays, and what it needs of others stays with it."""
     alive = put(tmp_path, range(3))
+    monkeypatch.setattr(ended, "has_writer", lambda path: path == alive)
     put(tmp_path, range(3, 6))
     put(tmp_path, range(6, 9))
-    monkeypatch.setattr(state.ended, "may_have_writer", lambda path: path == alive)
     fold(tmp_path)
     found = state.read(str(tmp_path), PROGRAM)
     assert alive in found.paths and len(found.paths) == 2 and fingerprints(found) == list(range(1, 10))
 
 
-def test_damage(tmp_path: Path) -> None:
-    """What does not verify is lost alone, and its file goes to quarantine at the fold. Pipelines without their objects
-    go, too: the program's next run records them again."""
-    path = Path(put(tmp_path, range(10)))
-    put(tmp_path, range(10, 12))
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("what", ["module", "created", "device"])
+def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
+    """What does not verify is lost alone, also of a single file. A fold moves the file to quarantine, and the program's
+    next run records what is missing."""
+    put(tmp_path, range(10))
+    if packed:
+        fold(tmp_path)
     found = state.read(str(tmp_path), PROGRAM)
-    _, inputs = found.with_inputs(next(iter(found.created))[0], ())
+    (path,) = map(Path, found.paths)
+    first = next(iter(found.created.values()))
+    _, inputs = found.with_inputs(first.pipeline, ())
+    wrong = {
+        "module": found.data(next(iter(inputs))),
+        "created": state.CREATED.pack(*first.key),
+        "device": found.data(first.device),
+    }[what]
     data = bytearray(path.read_bytes())
-    data[data.index(next(iter(inputs.values()))) + 50] ^= 1
+    data[data.index(wrong) + 10] ^= 1
     path.write_bytes(data)
-    mark = Path(state.unrecorded_path(str(tmp_path), PROGRAM))
-    fold(tmp_path)
-    assert mark.exists()
+    damaged = state.read(str(tmp_path), PROGRAM)
+    assert [one.outcome for one in damaged.damage] == ["damaged-data"]
+    folder = state.folder(str(tmp_path))
+    for _ in maintenance.maintain(folder, damaged.damage, Limits(1 << 30, 1 << 30), print):
+        pass
+    assert Path(state.unrecorded_path(str(tmp_path), PROGRAM)).exists()
     after = state.read(str(tmp_path), PROGRAM)
-    assert fingerprints(after) == list(range(2, 13)) and after.damage == []
-    assert len(quarantine.items(str(tmp_path))) == 1
+    assert after.damage == [] and len(quarantine.items(str(tmp_path))) == 1
+    is_lost = what == "module" or (what == "device" and packed)  # otherwise there is another one
+    assert (len(after.created), len(after.objects)) == (10 - (what == "created"), 23 - is_lost)
 
 
 def test_newer_version(tmp_path: Path) -> None:
-    """A newer pylayer's files stay, and cause no fold."""
-    for first in range(state.WORTH_FILES):
-        path = Path(put(tmp_path, range(first, first + 1)))
-        data = bytearray(path.read_bytes())
-        data[8] += 1
-        path.write_bytes(data)
-    before = state.files(str(tmp_path), PROGRAM)
-    assert list(state.fold(str(tmp_path), PROGRAM, 1)) == []
+    """A newer pylayer's files stay."""
+    path = Path(put(tmp_path, range(1)))
+    data = bytearray(path.read_bytes())
+    data[8] += 1
+    path.write_bytes(data)
     put(tmp_path, range(20, 21))
     put(tmp_path, range(30, 31))
-    fold(tmp_path)
+    fold(tmp_path, 1 << 20)
     after = state.read(str(tmp_path), PROGRAM)
-    assert len(after.paths) == len(before) + 1 and set(before) < set(after.paths) and fingerprints(after) == [21, 31]
+    assert len(after.paths) == 2 and fingerprints(after) == [21, 31]
+    assert bytes(data) in [Path(one).read_bytes() for one in after.paths]
+
+
+@pytest.mark.parametrize("suffix", [".objects", ".objectpack"])
+def test_earlier_build(tmp_path: Path, suffix: str) -> None:
+    """What an earlier build recorded is read, verified and folded."""
+    path = Path(put(tmp_path, range(3)))
+    salt = Reader(str(path)).salt
+    state.folder(str(tmp_path))  # closes the journal
+    data = bytearray(path.with_suffix(".closed").read_bytes())
+    data[16:20] = format.EARLIER_STATE_FILE
+    data[248:256] = xxhash.xxh3_64_intdigest(bytes(data[:248])).to_bytes(8, "little")
+    key = next(iter(state.read(str(tmp_path), PROGRAM).created))
+    created = state.CREATED.pack(*key[:3], 99) + struct.pack("<QQ", 7, 8)
+    parts = format.record_parts(format.CREATED, created, fingerprint=99, create_ns=7, last_used=8)
+    path.with_suffix(".closed").unlink()
+    path.with_suffix(suffix).write_bytes(data + b"".join(format.seal(parts, salt)))
+    verified = Verification(str(tmp_path))
+    for _ in verified.steps(lambda name: True, None):
+        pass
+    assert (verified.files, verified.damage) == (1, [])
+    for _ in range(2):
+        found = state.read(str(tmp_path), PROGRAM)
+        assert fingerprints(found) == [1, 2, 3, 99] and not found.damage
+        (old,) = (one for one in found.created.values() if one.fingerprint == 99)
+        assert (old.stall_ns, old.last_use) == (7, 8)
+        fold(tmp_path)
+    assert [Path(path).suffix for path in found.paths] == [file_kinds.PACK]
 
 
 def test_hostile_lengths() -> None:
