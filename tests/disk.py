@@ -160,7 +160,7 @@ def split_journals(world: World, count: int) -> None:
                 records.append(format.record_parts(one.magic, bytes(part.data_of(one)), *head))
     assert len(records) >= count
     for number in range(count):
-        writer = journal.Journal(folder.path, identity, header.program, header.application)
+        writer = journal.Journal(folder, header.program, header.application)
         for parts in records[number::count]:
             writer.append(parts)
         writer.close()

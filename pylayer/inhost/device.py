@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..common.identity import Identity, program_id
 from ..store.folder import Folder
-from ..values import CARRIER_BINARIES, CARRIER_OFF, CARRIERS_THAT_KEEP, LOG_WARN, DeviceFacts, DeviceState, Program
+from ..values import CARRIER_BINARIES, CARRIER_OFF, CARRIERS_THAT_KEEP, DeviceFacts, DeviceState, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Device:
         self.identity = Identity.of(facts)
         #: Nothing in the store is added, changed or deleted, except statistics of the run.
         self.read_only: bool = settings["store"] == "read-only"
-        self.folder = self._open_folder(root) if root else None
+        self.folder = Folder(root, self.identity) if root else None
         #: The outcome of the plan. None until the device exists, and after the layer was switched off for it.
         self.state: DeviceState | None = None
         #: Why the device has this carrier, in words.
@@ -45,16 +45,6 @@ class Device:
     def log(self, level: int, text: str, **fields: str | int) -> None:
         """Writes one line to the log."""
         self.commands.log(level, text, **fields)
-
-    def _open_folder(self, root: str) -> Folder:
-        folder = Folder(root, self.identity)
-        if self.read_only:
-            return folder
-        try:
-            folder.mend_description()
-        except OSError as error:
-            self.log(LOG_WARN, f"{folder.path}/identity is damaged and cannot be written anew: {error.strerror}")
-        return folder
 
     @property
     def checks_data(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ..store.syncing import SyncedJournal, Syncer
+from ..store.journal import Journal
+from ..store.syncing import Syncer
 from ..values import LOG_WARN
 
 TYPE_CHECKING = False
@@ -30,9 +31,9 @@ class JournalWriter:
         self.errors = 0
         self.syncer = Syncer(SYNC_SECONDS, self._sync_failed)
         #: None without a store, or if the store is read-only.
-        self._journal: SyncedJournal | None = None
+        self._journal: Journal | None = None
         if device.folder is not None and not device.read_only:
-            self._journal = SyncedJournal(device.folder, device.program_id, device.program.name, self.syncer)
+            self._journal = Journal(device.folder, device.program_id, device.program.name, syncer=self.syncer)
 
     @property
     def paused(self) -> bool:
@@ -86,11 +87,10 @@ class JournalWriter:
 
     def sync(self) -> None:
         """Starts to sync what was written to the disk, in another thread."""
-        if self._journal is not None:
-            self._journal.sync()
+        self.syncer.start()
 
     def close(self) -> None:
-        """Closes the journal. If the fsync policy wants a sync, it is done or in progress."""
+        """Closes the journal. Its sync is done or in progress."""
         if self._journal is not None:
             self._journal.close()
 

@@ -23,15 +23,16 @@ from .binaries import MAX_KEY_BYTES, is_key
 from .ended import has_writer
 from .folder import Folder, folders
 from .format import Damage
+from .journal import Journal
 from .pack import PackWriter
 from .reader import Reader, application_of, parts_of
-from .syncing import SyncedJournal, Syncer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .reader import Part, Record
+    from .syncing import Syncer
 
     Name = tuple[int, bytes, bytes]
 
@@ -89,8 +90,7 @@ class BinaryHistory:
         self.damage: list[Damage] = []
         self._folder = folder
         self._program = program
-        syncer = syncer or Syncer(None, lambda error: None)
-        self._journal = SyncedJournal(folder, program, application, syncer, file_kinds.BINARIES)
+        self._journal = Journal(folder, program, application, file_kinds.BINARIES, syncer)
         self._known: set[Name] = set()
         #: Binaries that ``new`` returned since the last ``write``.
         self._unwritten: list[Name] = []

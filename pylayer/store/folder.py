@@ -35,28 +35,21 @@ class Folder:
         self.path = os.path.join(root, *self._names)
 
     def prepare(self) -> None:
-        """Makes the folder and the description in it.
+        """Makes the folder and the description in it. If that is damaged, as after a power cut, makes it anew.
 
         Raises OSError, ``paths.UntrustedDirectory`` included.
         """
         make_private_below(self.root, *self._names)
-        if not self.has_state and not os.path.exists(os.path.join(self.path, "identity")):
-            self._describe()
-
-    def _describe(self) -> None:
-        """Writes the description, and waits until it is on the disk: without it no command can use what is stored."""
-        fields = {**self.identity.fields, "format": format.VERSION}
-        replace_file(os.path.join(self.path, "identity"), flat.dumps(fields).encode(), sync=True)
-
-    def mend_description(self) -> None:
-        """Writes the description anew if it is damaged, for instance empty after a power cut. Raises OSError if that
-        fails."""
         try:
-            damaged = described_identity(self.root, self.identity.name) is None
+            is_damaged = not self.has_state and described_identity(self.root, self.identity.name) is None
+        except FileNotFoundError:
+            is_damaged = True
         except OSError:
-            return  # it is missing, and ``prepare`` makes it; or whoever reads the folder says what is wrong
-        if damaged:
-            self._describe()
+            is_damaged = False  # whoever reads the folder says what is wrong
+        if is_damaged:
+            # On the disk before this returns: without it no command can use what is stored.
+            fields = {**self.identity.fields, "format": format.VERSION}
+            replace_file(os.path.join(self.path, "identity"), flat.dumps(fields).encode(), sync=True)
 
     def check(self) -> None:
         """Raises OSError if the folder is missing or somebody else could have written to it."""

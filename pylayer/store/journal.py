@@ -12,61 +12,70 @@ import os
 import time
 
 from ..common import file_kinds, owner
-from ..common.file_kinds import FileName, Kind
-from ..common.files import create_temporary, remove, unique_name, write_all
-from ..common.identity import Identity
+from ..common.file_kinds import Kind
+from ..common.files import create_temporary, remove, write_all
 from ..common.paths import open_in_store
 from . import format
+from .folder import Folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .syncing import Syncer
 
 OPEN, CLOSED = file_kinds.JOURNAL, file_kinds.CLOSED
 
 
 class Journal:
     """A journal being written. The file appears with its first record, after its header, and is open during ``append``
-    only.
+    only. A folder that is missing is made. ``syncer``: puts on the disk what was appended.
 
     ``path`` is None until then. If ``append`` raises OSError, everything appended before stays readable, and the next
     ``append`` begins another file.
     """
 
     def __init__(
-        self, directory: str, identity: Identity, program: int, application: str = "", kind: Kind = file_kinds.JOURNAL
+        self,
+        folder: Folder,
+        program: int,
+        application: str = "",
+        kind: Kind = file_kinds.JOURNAL,
+        syncer: Syncer | None = None,
     ) -> None:
         self.path: str | None = None
-        self._directory = directory
-        self._identity = identity
+        self._folder = folder
         self._program = program
         self._application = application
         self._kind = kind
+        self._syncer = syncer
         self._is_open = False
-        self._unsynced = False
         self._salt = 0
         self._status: os.stat_result
         self._size = 0
         self._opened = 0.0
-        self._new_directory: str | None = None
 
     def append(self, parts: list[bytes | memoryview]) -> None:
-        """Appends whole records, given as the pieces of ``format.record_parts``."""
+        """Appends whole records, given as the pieces of ``format.record_parts``. Raises OSError."""
         full = self._size >= format.MAX_JOURNAL_BYTES or time.monotonic() - self._opened > owner.APPEND_SECONDS
         try:
-            if not self._is_open or full or not self._append(parts):
+            begins = not self._is_open or full or not self._append(parts)
+            if begins:
                 self.close()
                 self._begin(parts)
-        except OSError as error:
+        except OSError:
             self.close()
-            if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-                self._new_directory = None  # gone: to sync it would fail, too, and the caller reports this failure
             raise
-        self._unsynced = True
+        if self._syncer is not None and self.path is not None:
+            self._syncer.written(self.path, *[self._folder.path] * begins)
 
     def _begin(self, parts: list[bytes | memoryview]) -> None:
-        path = os.path.join(self._directory, str(FileName(self._program, unique_name(), self._kind)))
+        self._folder.prepare()
+        path = self._folder.new_path(self._program, self._kind)
         fd, temporary = create_temporary(path)
         try:
             try:
                 salt = format.new_salt()
-                head = format.file_header(self._kind.magic, self._identity, self._program, self._application, salt=salt)
+                names = (self._kind.magic, self._folder.identity, self._program, self._application)
+                head = format.file_header(*names, salt=salt)
                 size = write_all(fd, [head, *format.seal(parts, salt)])
                 status = os.fstat(fd)
             finally:
@@ -78,7 +87,6 @@ class Journal:
         self.path, self._size, self._salt, self._status = path, size, salt, status
         self._is_open = True
         self._opened = time.monotonic()
-        self._new_directory = self._directory
 
     def _append(self, parts: list[bytes | memoryview]) -> bool:
         """Returns False if the file does not have its name any more, because somebody folds it or removed the
@@ -108,16 +116,6 @@ class Journal:
             os.ftruncate(fd, self._size)
             raise
 
-    def take_unsynced(self) -> str | None:
-        """Returns the path of the file if something was appended since the last call, else None."""
-        unsynced, self._unsynced = self._unsynced, False
-        return self.path if unsynced else None
-
-    def take_new_directory(self) -> str | None:
-        """Returns the directory on the first call after a new file appeared in it, else None."""
-        directory, self._new_directory = self._new_directory, None
-        return directory
-
     def close(self) -> None:
         """Closes the journal, so that others may fold it."""
         if not self._is_open:
@@ -130,3 +128,5 @@ class Journal:
                 self.path = closed
             except OSError:
                 pass  # it is folded after this process has ended
+        if self._syncer is not None:
+            self._syncer.start()

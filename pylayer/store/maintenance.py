@@ -88,6 +88,7 @@ def maintain(
         _limit_at_exit(folder.root, limits, say)  # first, because time may end in a fold, which makes one file of many
     else:
         quarantine.prune(folder.root)  # first, so that what this pass moves there is still there when the log names it
+    folder.prepare()
     quarantined = repair_whole_files(folder, damaged)
     for _ in cache_history.compact(folder):
         if not at_exit:  # there as a whole: what has no time to end would begin at every exit

@@ -153,10 +153,8 @@ def folder(root: str) -> Folder:
 
 
 def writer(root: str, program: int, application: str) -> Journal:
-    """Returns a journal for a program's state. Raises OSError."""
-    place = Folder(root, NO_IDENTITY)
-    place.prepare()
-    return Journal(place.path, NO_IDENTITY, program, application)
+    """Returns a journal for a program's state."""
+    return Journal(Folder(root, NO_IDENTITY), program, application)
 
 
 def programs(root: str) -> dict[int, str]:

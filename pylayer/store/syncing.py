@@ -9,16 +9,12 @@ from __future__ import annotations
 import _thread
 import time
 
-from ..common import file_kinds
+from ..common.file_kinds import CLOSED, JOURNAL
 from ..common.files import sync_file
-from .journal import CLOSED, OPEN, Journal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from ..common.file_kinds import Kind
-    from .folder import Folder
 
 
 def fsync_in_steps(path: str) -> Iterator[None]:
@@ -47,114 +43,62 @@ def fsync_in_steps(path: str) -> Iterator[None]:
 
 
 class Syncer:
-    """Puts one device's records on the disk. ``interval``: seconds, None for never. ``failed`` is called with the first
+    """Puts one device's records on the disk, at most once in ``interval`` seconds. ``failed`` is called with the first
     failure, on any thread."""
 
-    def __init__(self, interval: float | None, failed: Callable[[OSError], None]) -> None:
+    def __init__(self, interval: float, failed: Callable[[OSError], None]) -> None:
         self._interval = interval
         self._failed: Callable[[OSError], None] | None = failed
         self._last = time.monotonic()
         self._busy = _thread.allocate_lock()
-        self._jobs: list[Callable[[], None]] = []
+        #: Files and directories that were written to since the last sync, and those that are being put on the disk.
+        self._written: list[str] = []
+        self._syncing: list[str] = []
 
-    def written(self, journal: Journal) -> None:
-        """Call this after every write. It starts a sync if the interval has passed."""
-        if self._interval is not None and time.monotonic() - self._last >= self._interval:
-            self.start(journal)
+    def written(self, *paths: str) -> None:
+        """Call this after every write, with the journal and the directory of a new one. It starts a sync if the
+        interval has passed."""
+        self._written += [path for path in paths if path not in self._written]
+        if time.monotonic() - self._last >= self._interval:
+            self.start()
 
-    def start(self, journal: Journal) -> None:
-        """Puts what was appended since the last call on the disk, and the name of a new journal."""
-        if self._interval is None:
-            return
+    def start(self) -> None:
+        """Puts what was written since the last call on the disk."""
         self._last = time.monotonic()
-        path = journal.take_unsynced()
-        if path is not None:
-            directory = journal.take_new_directory()
-            self._add(lambda: self._sync_journal(path, directory))
+        written, self._written = self._written, []
+        self._syncing += written
+        if self._syncing and self._busy.acquire(False):
+            try:
+                _thread.start_new_thread(self._in_thread, ())
+            except RuntimeError:  # no thread can be started
+                self._in_thread()
 
     def wait(self, seconds: float) -> None:
         """Waits until journals are on the disk, at most this many seconds."""
         if self._busy.acquire(timeout=seconds):
             self._busy.release()
 
-    def _add(self, job: Callable[[], None]) -> None:
-        self._jobs.append(job)
-        if self._busy.acquire(False):
-            self._start_thread(self._in_thread)
-
-    @staticmethod
-    def _start_thread(function: Callable[[], None]) -> None:
-        try:
-            _thread.start_new_thread(function, ())
-        except RuntimeError:  # no thread can be started
-            function()
-
     def _in_thread(self) -> None:
         while True:
             try:
-                self._work()
+                while self._syncing:
+                    self._sync(self._syncing.pop(0))
             finally:
                 self._busy.release()
-            # A job that was added while the lock was still held has no other thread to run it.
-            if not self._jobs or not self._busy.acquire(False):
+            # What was added while the lock was still held has no other thread.
+            if not self._syncing or not self._busy.acquire(False):
                 return
 
-    def _work(self) -> None:
-        while self._jobs:
-            self._do(self._jobs.pop(0))
-
-    def _do(self, job: Callable[[], None]) -> None:
-        try:
-            job()
-        except OSError as error:  # the write succeeded; what the disk makes of it shows when it is read
-            failed, self._failed = self._failed, None
-            if failed is not None:
-                failed(error)
-
-    @staticmethod
-    def _sync_journal(path: str, directory: str | None) -> None:
+    def _sync(self, path: str) -> None:
         # If neither exists, a pack on the disk has the records, or the directory is gone, which the next write reports.
-        for name in (path, path.removesuffix(OPEN) + CLOSED):
+        for name in (path, path.removesuffix(JOURNAL) + CLOSED):
             try:
                 sync_file(name)
-                break
+                return
             except (FileNotFoundError, NotADirectoryError):
                 continue
-        if directory is not None:
-            sync_file(directory)
-
-
-class SyncedJournal:
-    """A journal in an identity's folder, which it makes if it is missing. ``syncer`` puts on the disk what it has."""
-
-    def __init__(
-        self, folder: Folder, program: int, application: str, syncer: Syncer, kind: Kind = file_kinds.JOURNAL
-    ) -> None:
-        self._folder = folder
-        self._syncer = syncer
-        self._journal = Journal(folder.path, folder.identity, program, application, kind)
-
-    @property
-    def path(self) -> str | None:
-        """The file to which records are appended, or None before the first."""
-        return self._journal.path
-
-    def append(self, parts: list[bytes | memoryview]) -> None:
-        """Appends whole records, given as the pieces of ``format.record_parts``. Raises OSError."""
-        if self._journal.path is None:
-            self._folder.prepare()
-        try:
-            self._journal.append(parts)
-        except FileNotFoundError:  # somebody deleted the folder: make it again, so that later records are stored
-            self._folder.prepare()
-            self._journal.append(parts)
-        self._syncer.written(self._journal)
-
-    def sync(self) -> None:
-        """Starts to put what was appended on the disk, as the fsync policy wants it."""
-        self._syncer.start(self._journal)
-
-    def close(self) -> None:
-        """Closes the journal. If the fsync policy wants a sync, it is done or in progress."""
-        self.sync()
-        self._journal.close()
+            except OSError as error:  # the write succeeded; what the disk makes of it shows when it is read
+                failed, self._failed = self._failed, None
+                if failed is not None:
+                    failed(error)
+                return

@@ -80,7 +80,7 @@ def write(root: Path, real: Folder, cells: list[Cell], count: int) -> None:
     """A store of journals with ``count`` cells of one program."""
     folder = Folder(str(root), real.identity)
     folder.prepare()
-    journal = Journal(folder.path, real.identity, 1, "program")
+    journal = Journal(folder, 1, "program")
     for cell in _distinct(cells, count):
         fields = (cell.kind, 0, cell.create_ns, cell.fingerprint, cell.last_used)
         digest = xxhash.xxh3_128_digest(cell.data)

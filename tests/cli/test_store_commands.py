@@ -217,7 +217,7 @@ def test_pipelines_that_another_program_has_stored(user: User) -> None:
     folder = Folder(str(user.store), IDENTITY)
     folder.prepare()
     for program, known in ((GAME, (1, 2, 3)), (TOOL, (1, 2, 3, 4))):
-        journal = Journal(folder.path, IDENTITY, program_id(*program), program[1])
+        journal = Journal(folder, program_id(*program), program[1])
         if program == GAME:
             for number in known:
                 journal.append(format.record_parts(format.CELL, bytes([number]) * 64, fingerprint=number))

@@ -136,7 +136,7 @@ def test_identity_file(user: User, store: Store) -> None:
     path.write_text(text.replace("25.0.7", "25.0.8"))
     (problem,) = problems(user)
     assert problem["file"] == str(path) and problem["outcome"] == "damaged-data"
-    store.folder.mend_description()
+    mend(store)
     assert user.json("ls", "--verify")["fine"] and path.read_text() == text
     path.unlink()
     (problem,) = problems(user)

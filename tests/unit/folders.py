@@ -26,7 +26,7 @@ def data_of(number: int, size: int = 3000) -> bytes:
 
 def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int], **fields: int) -> str:
     """Writes a closed journal with cells of these numbers."""
-    writer = journal.Journal(folder.path, IDENTITY, program, f"program {program}")
+    writer = journal.Journal(folder, program, f"program {program}")
     for number in numbers:
         writer.append(format.record_parts(format.CELL, data_of(number), fingerprint=number + 1, **fields))
     writer.close()

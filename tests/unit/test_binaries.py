@@ -64,7 +64,7 @@ def test_impossible_structure(data: bytes, what: str) -> None:
 
 def put_binaries(folder: Folder, owner: int, *data: bytes, **fields: int) -> str:
     """Writes a closed journal with a pipeline's binaries for each data."""
-    writer = journal.Journal(folder.path, IDENTITY, owner, f"program {owner}")
+    writer = journal.Journal(folder, owner, f"program {owner}")
     for number, one in enumerate(data):
         writer.append(format.record_parts(format.BINARIES, binaries(one), fingerprint=number + 1, **fields))
     writer.close()

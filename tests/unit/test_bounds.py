@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from unit.folders import IDENTITY, data_of, loaded, packs, put, run_all
+from unit.folders import data_of, loaded, packs, put, run_all
 from unit.things import facts
 
 from pylayer.common.identity import Identity
@@ -17,7 +17,7 @@ from pylayer.store.recency import used_parts
 
 
 def uses(folder: Folder, program: int, fingerprints: list[int], when: int) -> None:
-    writer = journal.Journal(folder.path, IDENTITY, program, f"program {program}")
+    writer = journal.Journal(folder, program, f"program {program}")
     writer.append(used_parts(fingerprints, when))
     writer.close()
 
@@ -60,7 +60,7 @@ def test_old_drivers_leave_before_todays(folder: Folder) -> None:
     current driver's."""
     old = Folder(folder.root, Identity.of(facts(driver_version=1)))
     old.prepare()
-    writer = journal.Journal(old.path, old.identity, 1)
+    writer = journal.Journal(old, 1)
     for number in range(50):
         writer.append(format.record_parts(format.CELL, data_of(number), last_used=100))
     writer.close()

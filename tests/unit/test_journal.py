@@ -14,6 +14,7 @@ from unit.things import facts, record, scan
 from pylayer.common import owner
 from pylayer.common.identity import Identity
 from pylayer.store import format
+from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
@@ -170,10 +171,10 @@ def test_file_header_outcomes(data: bytes, outcome: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["renamed", "deleted", "replaced"])
-def test_writer_notices_that_its_journal_was_taken(tmp_path: Path, how: str) -> None:
+def test_writer_notices_that_its_journal_was_taken(folder: Folder, how: str) -> None:
     """A writer whose journal another process took, because it seemed dead, writes its records again to a new
     journal."""
-    writer = Journal(str(tmp_path), IDENTITY, 7)
+    writer = Journal(folder, 7)
     writer.append(format.record_parts(format.CELL, b"first"))
     assert writer.path is not None
     taken = Path(writer.path)
@@ -190,19 +191,19 @@ def test_writer_notices_that_its_journal_was_taken(tmp_path: Path, how: str) -> 
     assert [one[4] for one in contents(Path(writer.path).read_bytes())] == [b"second", b"third"]
 
 
-def test_old_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_journal_is_followed_by_another(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody appends to a journal for longer than an hour, because another machine may then take it for abandoned."""
-    writer = Journal(str(tmp_path), IDENTITY, 7)
+    writer = Journal(folder, 7)
     writer.append(format.record_parts(format.CELL, b"early"))
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + owner.APPEND_SECONDS + 1)
     writer.append(format.record_parts(format.CELL, b"late"))
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".closed", ".journal"]
+    assert [Path(path).suffix for path in folder.files(7)] == [".closed", ".journal"]
 
 
-def test_many_records_in_one_append(tmp_path: Path) -> None:
+def test_many_records_in_one_append(folder: Folder) -> None:
     """An append with more pieces than one system call takes is written completely."""
-    writer = Journal(str(tmp_path), IDENTITY, 7)
+    writer = Journal(folder, 7)
     parts: list[bytes | memoryview] = []
     for number in range(1000):
         data = b"%d" % number
@@ -213,15 +214,15 @@ def test_many_records_in_one_append(tmp_path: Path) -> None:
     assert [one[4] for one in contents(Path(writer.path).read_bytes())] == [b"%d" % n for n in range(1000)]
 
 
-def test_full_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_journal_is_followed_by_another(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal that reaches its maximum size is closed, and another one is started."""
     monkeypatch.setattr(format, "MAX_JOURNAL_BYTES", 400)
-    writer = Journal(str(tmp_path), IDENTITY, 7)
+    writer = Journal(folder, 7)
     for number in range(6):
         data = b"%d" % number * 50
         writer.append(format.record_parts(format.CELL, data))
     writer.close()
-    found = [contents(Path(path).read_bytes()) for path in sorted(tmp_path.iterdir())]
+    found = [contents(Path(path).read_bytes()) for path in folder.files(7)]
     assert [len(records) for records in found] == [2, 2, 2]
 
 

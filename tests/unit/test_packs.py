@@ -23,7 +23,7 @@ from pylayer.store.folder import Folder
 def test_equal_content_of_two_pipelines(folder: Folder) -> None:
     """A fold keeps both fingerprints of equal content, each once, so that the layer finds it by either."""
     for when in (1, 2):
-        writer = journal.Journal(folder.path, IDENTITY, 1)
+        writer = journal.Journal(folder, 1)
         for fingerprint in (7, 8):
             writer.append(format.record_parts(format.CELL, b"same", fingerprint=fingerprint, last_used=when))
         writer.close()
@@ -36,7 +36,7 @@ def test_equal_content_of_two_pipelines(folder: Folder) -> None:
 
 def test_fold_leaves_living_writers_alone(folder: Folder) -> None:
     """A journal whose writer still runs is not folded. Its records stay where they are."""
-    writer = journal.Journal(folder.path, IDENTITY, 1)
+    writer = journal.Journal(folder, 1)
     writer.append(format.record_parts(format.CELL, b"alive"))
     put(folder, 1, range(3))
     run(fold.Fold(folder, 1, everything=True))

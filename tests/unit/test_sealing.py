@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.folders import IDENTITY, loaded, put_known
+from unit.folders import loaded, put_known
 from unit.things import flip
 
 from pylayer.store import format
@@ -20,7 +20,7 @@ def cell(data: bytes) -> list[bytes | memoryview]:
 
 
 def journal_of(folder: Folder, *datas: bytes) -> Path:
-    journal = Journal(folder.path, IDENTITY, 7)
+    journal = Journal(folder, 7)
     for data in datas:
         journal.append(cell(data))
     journal.close()

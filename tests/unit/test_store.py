@@ -83,7 +83,7 @@ def test_folder_of_an_older_pylayer(folder: Folder) -> None:
     older.write_bytes(data)
     fields = {**IDENTITY.fields, "format": format.VERSION - 1}
     Path(folder.path, "identity").write_text(flat.dumps(fields))
-    folder.mend_description()
+    folder.prepare()
     journal_in(folder, f"{7:016x}-2.closed", record(b"new"))
     assert cells(folder) == [b"new"]
     list(fold.Fold(folder, 7, must=frozenset([str(older)])).steps())
@@ -96,7 +96,7 @@ def test_damaged_description(folder: Folder, damage: bytes) -> None:
     journal_in(folder, f"{7:016x}-1.closed", record(b"kept"))
     description = Path(folder.path, "identity")
     description.write_bytes(damage)
-    folder.mend_description()
+    folder.prepare()
     found = read_identity(folder.root, IDENTITY.name)
     assert found is not None and found.fields == IDENTITY.fields
     assert cells(folder) == [b"kept"]

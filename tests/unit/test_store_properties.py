@@ -65,9 +65,9 @@ def a_folder() -> Iterator[Folder]:
         yield result
 
 
-def write_journal(directory: str, records: list[tuple[dict[str, Any], bytes]], program: int = 7) -> str:
+def write_journal(folder: Folder, records: list[tuple[dict[str, Any], bytes]], program: int = 7) -> str:
     """Writes a closed journal with these records. Returns its path."""
-    journal = Journal(directory, IDENTITY, program, f"program {program}")
+    journal = Journal(folder, program, f"program {program}")
     for fields, data in records:
         journal.append(format.record_parts(fields["magic"], data, **{k: v for k, v in fields.items() if k != "magic"}))
     journal.close()
@@ -179,7 +179,7 @@ def change(path: str, how: tuple[str, float, int], start: int = format.FILE_HEAD
 def test_journal_round_trip(records: list[tuple[dict[str, Any], bytes]], part_bytes: int) -> None:
     """Any records are read back in order with all their fields, whatever the size of the parts that are read."""
     with a_folder() as folder:
-        path = write_journal(folder.path, records)
+        path = write_journal(folder, records)
         assert not records or read(path, part_bytes) == (records, [])
 
 
@@ -189,7 +189,7 @@ def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple
     """A flip, zeros, a cut or an addition loses only the records that it touches, and adds no record that was not
     written."""
     with a_folder() as folder:
-        path = write_journal(folder.path, records)
+        path = write_journal(folder, records)
         begin, end = change(path, how)
         found, known = read(path, part)
         at, expected = format.FILE_HEADER.size, []
@@ -252,7 +252,7 @@ def fill(folder: Folder, journals: list[tuple[int, list[bytes]]]) -> None:
     for number, (program, datas) in enumerate(journals):
         records: list[tuple[dict[str, Any], bytes]] = [({"magic": format.CELL, "kind": 1}, data) for data in datas]
         note = flat.dumps({"plain_kind": number % 8, "stub": number == 3}).encode()
-        write_journal(folder.path, [*records, ({"magic": format.NOTE}, note)], program)
+        write_journal(folder, [*records, ({"magic": format.NOTE}, note)], program)
 
 
 @few

@@ -15,7 +15,9 @@ from pylayer.common import file_kinds
 from pylayer.store import format, syncing
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
-from pylayer.store.syncing import SyncedJournal, Syncer
+from pylayer.store.syncing import Syncer
+
+CELL = format.record_parts(format.CELL, b"data")
 
 
 class Disk:
@@ -52,10 +54,6 @@ def failures() -> list[OSError]:
     return []
 
 
-def journal_in(folder: Folder) -> Journal:
-    return Journal(folder.path, IDENTITY, 7)
-
-
 def until(true: Callable[[], bool]) -> None:
     end = time.monotonic() + 10
     while not true():
@@ -63,29 +61,24 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def append(journal: Journal, syncer: Syncer) -> None:
-    journal.append(format.record_parts(format.CELL, b"data"))
-    syncer.written(journal)
-
-
 def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes within the interval wait for its end. Another thread waits for the disk."""
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     syncer = Syncer(5, failures.append)
-    journal = journal_in(folder)
-    append(journal, syncer)
+    journal = Journal(folder, 7, syncer=syncer)
+    journal.append(CELL)
     syncer.wait(5)
     assert disk.synced == []
     now += 6
     disk.hold.clear()
-    append(journal, syncer)
-    append(journal, syncer)
+    journal.append(CELL)
+    journal.append(CELL)
     disk.hold.set()
     syncer.wait(5)
     assert disk.synced == [".journal", IDENTITY.name]
     assert threading.get_ident() not in disk.threads
-    syncer.start(journal)  # what came while the first was under way
+    syncer.start()  # what came while the first was under way
     syncer.wait(5)
     assert disk.synced == [".journal", IDENTITY.name, ".journal"]
 
@@ -94,8 +87,8 @@ def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypat
 def test_closed_within_the_interval(folder: Folder, disk: Disk, failures: list[OSError], kind: file_kinds.Kind) -> None:
     """What was written since the last sync is put on the disk when its file is closed."""
     syncer = Syncer(3600, failures.append)
-    journal = SyncedJournal(folder, 7, "stutter", syncer, kind)
-    journal.append(format.record_parts(format.CELL, b"data"))
+    journal = Journal(folder, 7, "stutter", kind, syncer)
+    journal.append(CELL)
     syncer.wait(5)
     assert disk.synced == []
     journal.close()
@@ -114,8 +107,8 @@ def test_no_thread_to_be_had(
 
     monkeypatch.setattr(syncing._thread, "start_new_thread", fail)
     syncer = Syncer(5, failures.append)
-    journal = journal_in(folder)
-    append(journal, syncer)
-    syncer.start(journal)
+    journal = Journal(folder, 7, syncer=syncer)
+    journal.append(CELL)
+    syncer.start()
     assert disk.synced == [".journal", IDENTITY.name]
     syncer.wait(0)
