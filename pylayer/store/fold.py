@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 #: limit. A planned record takes 0.5 KiB.
 PROCESS_BYTES = 64 << 20
 PROCESS_RECORDS = 20000
-#: The most sources of one fold.
-PROCESS_FILES = 64
-MOST_FILES = 512
 #: A fold is worthwhile from this many journals, or this many bytes in them.
 WORTH_JOURNALS = 4
 WORTH_BYTES = 1 << 20
@@ -165,48 +162,31 @@ class Fold:
     # ---- reading ---------------------------------------------------------------------------------
 
     def _choose(self) -> list[str]:
-        """Returns journals, oldest first, then packs, smallest first."""
+        """Returns journals, oldest first, then packs, smallest first. Packs that are much larger than what is folded
+        with them are left alone: one new journal must not rewrite all that a program has."""
         if self._only is not None:
             return [self._only]
         chosen: list[str] = []
         size = 0
         limit = 1 << 62 if self._everything else self._most_bytes
-        most = MOST_FILES if self._everything else PROCESS_FILES
-        for path in self.folder.files(self.program, (CLOSED,))[:most]:
+        for path in self.folder.files(self.program, (CLOSED,)):
             bytes_there = _size(path)
             if size + bytes_there > limit and (chosen or limit < PROCESS_BYTES):
                 continue  # when time is short, a large journal must not keep the others from being folded
             chosen.append(path)
             size += bytes_there
-        if not self._everything and not chosen and not self._must:
-            return []
-        packs = sorted((_size(path), path) for path in self._packs() if path in self._must or not _is_published(path))
-        worth = self._worth_rewriting(packs, size) if self._everything else frozenset()
-        for bytes_there, path in packs:
-            if len(chosen) >= 2 * most and path not in self._must:
-                continue
-            small = bytes_there <= PACK_FACTOR * size and size + bytes_there <= limit
-            if path in self._must or (path in worth if self._everything else small):
+        journals, smaller = len(chosen), size
+        for bytes_there, path in sorted((_size(path), path) for path in self._packs()):
+            if self._everything:
+                joins = bytes_there <= min(max(PACK_FACTOR * smaller, SMALL_PACK_BYTES), MAX_PACK_BYTES // 2)
+            else:
+                joins = journals > 0 and bytes_there <= min(PACK_FACTOR * size, limit - size)
+            smaller += bytes_there
+            if path in self._must or (not _is_published(path) and (joins or self._drop is not None)):
                 chosen.append(path)
                 size += bytes_there
         self.result.bytes_before = size
-        return chosen
-
-    def _worth_rewriting(self, packs: list[tuple[int, str]], size: int) -> frozenset[str]:
-        """Returns the packs, given with their sizes, smallest first, that a fold of everything joins with ``size``
-        bytes of journals. It leaves large ones alone: one new journal must not rewrite all that a program has."""
-        if self._drop is not None:
-            return frozenset(path for _, path in packs)
-        count, together = 0, size
-        for number, (bytes_there, _) in enumerate(packs):
-            if bytes_there >= MAX_PACK_BYTES // 2:
-                break
-            if bytes_there <= max(PACK_FACTOR * together, SMALL_PACK_BYTES):
-                count = number + 1
-            together += bytes_there
-        if count == 1 and not size:
-            count = 0  # there is nothing to join it with
-        return frozenset(path for _, path in packs[:count])
+        return chosen if len(chosen) > 1 or journals or self._must or self._drop is not None else []
 
     def _packs(self) -> list[str]:
         return self.folder.files(self.program, (file_kinds.PACK,))

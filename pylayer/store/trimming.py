@@ -52,16 +52,13 @@ class Trim:
 
     def _fold(self, folder: Folder, program: int) -> Iterator[None]:
         """Folds one program's files. Raises OSError."""
-        more = True
-        while more:  # one fold reads a limited number of journals
-            work = fold.Fold(folder, program, everything=True)
-            yield from work.steps()
-            if not work.result.claimed:
-                self.skipped.append((folder.identity.name, "another process is folding it"))
-            self.journals += work.result.journals
-            self.packs += work.result.packs
-            self.damaged += len(work.result.damage)
-            more = work.result.journals >= fold.MOST_FILES
+        work = fold.Fold(folder, program, everything=True)
+        yield from work.steps()
+        if not work.result.claimed:
+            self.skipped.append((folder.identity.name, "another process is folding it"))
+        self.journals += work.result.journals
+        self.packs += work.result.packs
+        self.damaged += len(work.result.damage)
 
     def evict_steps(self) -> Iterator[None]:
         """Evicts what was used least recently until the store is within its limits. If the disk was too full to fold,

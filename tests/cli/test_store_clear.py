@@ -16,7 +16,6 @@ from pylayer.common.identity import Identity, program_id
 from pylayer.store import format
 from pylayer.store import store as face
 from pylayer.store.claim import Claim
-from pylayer.store.fold import MOST_FILES
 
 
 def names(found: dict[str, object]) -> list[str]:
@@ -227,16 +226,6 @@ def test_trim_folds(user: User, store: Store) -> None:
     assert store.loaded(OTHER) == list(range(15))
     assert len(store.files("*.pack")) == 3 and store.files("*.closed") == []
     assert user.json("ls", "--verify")["fine"]
-
-
-def test_trim_folds_any_number_of_journals(user: User) -> None:
-    """A store with more journals than one fold opens at once is folded completely."""
-    store = Store(user.store)
-    for number in range(MOST_FILES + 90):
-        store.journal(GAME, cell(number))
-    done = user.json("trim")
-    assert done["journals_folded"] == MOST_FILES + 90
-    assert store.files("*.closed") == [] and store.loaded(GAME) == list(range(MOST_FILES + 90))
 
 
 def test_trim_by_the_policy_file(user: User, store: Store) -> None:
