@@ -15,7 +15,7 @@ from ..report import recorded
 from ..report.recorded import is_pattern
 from ..store import state
 from ..store.quarantine import items
-from ..store.removal import Removal, leftovers
+from ..store.removal import Removal, folder_of, leftovers
 from .blocks import print_blocks
 from .devices import described, is_of, present_facts
 from .output import EXIT_PROBLEM, Failure, WrongUse, human_bytes, json_option, picked, plural, print_json, say
@@ -68,6 +68,7 @@ class Removing:
     blocks: list[VerdictText] = field(default_factory=list)
     #: Paths of other files and folders, by their key in OTHERS.
     others: dict[str, list[str]] = field(default_factory=dict)
+    recordings: Removal | None = None
     #: Runs of programs that are running, which are kept.
     running: int = 0
     #: Programs that a name stands for, by number.
@@ -75,21 +76,15 @@ class Removing:
 
     # ---- what to remove ----------------------------------------------------------------------------------
 
-    def _whole(self, shelf: Shelf) -> None:
-        plan = Removal(self.store.root, shelf)
-        plan.add_whole()
+    def _add(self, shelf: Shelf, programs: dict[int, str] | None = None) -> None:
+        plan = Removal(folder_of(self.store.root, shelf), programs)
         self.plans += [plan] * (not plan.is_empty)
 
     def add_pipelines(self, selection: Selection) -> None:
         """Adds stored pipelines: of the selected program, or all under the selected identities."""
         for shelf in selection.shelves(self.store, self.names):
-            if not selection.app:
-                self._whole(shelf)
-                continue
-            plan = Removal(self.store.root, shelf)
             taken = {number: self.names.of(number) for number in shelf.programs if selection.takes(number, self.names)}
-            plan.add_programs(taken)
-            self.plans += [plan] * (not plan.is_empty)
+            self._add(shelf, taken if selection.app else None)
 
     def add_stale(self) -> None:
         """Adds the pipelines that no driver of this machine would use. Raises Failure."""
@@ -106,7 +101,7 @@ class Removing:
                 reason = f"it is for {abi} programs, whose drivers cannot be listed from here"
                 self.kept.append({"identity": shelf.name, "reason": reason})
             elif not any(is_of(shelf.identity, facts) for facts in present):
-                self._whole(shelf)
+                self._add(shelf)
 
     def add_history(self, selection: Selection) -> None:
         """Adds recorded runs and their timelines. Files that nobody can read are added if all are selected."""
@@ -122,10 +117,10 @@ class Removing:
 
     def add_recordings(self, app: str | None) -> None:
         """Adds what is recorded for pylayer rebuild."""
-        found = with_recordings(self.store, self.names, app)
-        root = self.store.root
-        paths = [path for number in found for path in state.removable(root, number)]
-        self.others["recordings"] = state.removable(root) if app is None else paths
+        programs = {number: self.names.of(number) for number in with_recordings(self.store, self.names, app)}
+        plan = Removal(state.folder(self.store.root), None if app is None else programs)
+        self.recordings = None if plan.is_empty else plan
+        self.others["recordings"] = list(plan.paths)
 
     def add_blocks(self, selection: Selection) -> None:
         """Adds what is set aside or switched off."""
@@ -159,7 +154,7 @@ class Removing:
         for line in self.kept:
             say(f"Kept: identity {line['identity']}, because {line['reason']}.")
         for plan in self.plans:
-            say(self.names.target(plan.shelf.identity, plan.shelf.name), asks=not yes)
+            say(self.names.target(plan.folder.identity, plan.folder.identity.name), asks=not yes)
             what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
             size = f"{plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)}"
             say(f"  {verb} {what}: {size}", asks=not yes)
@@ -172,11 +167,16 @@ class Removing:
             say(f"{verb.capitalize()} {plural(len(self.blocks), 'block')}:", asks=not yes)
             print_blocks(self.blocks)
 
+    @property
+    def removals(self) -> list[Removal]:
+        """Returns what is removed of folders of journals and packs."""
+        return [*self.plans, *([self.recordings] if self.recordings else [])]
+
     def remove(self) -> list[str]:
         """Removes it. Returns what is left of it without a reason of its own."""
-        for plan in self.plans:
+        for plan in self.removals:
             plan.remove()
-        paths = [path for found in self.others.values() for path in found]
+        paths = [path for what, found in self.others.items() if what != "recordings" for path in found]
         for path in paths:
             remove(path)
         self.store.forget(self.blocks)
@@ -189,7 +189,7 @@ class Removing:
             "dry_run": dry_run,
             "removed": [
                 {
-                    **self.names.as_json(plan.shelf.identity, plan.shelf.name),
+                    **self.names.as_json(plan.folder.identity, plan.folder.identity.name),
                     "whole_identity": plan.whole,
                     "programs": list(plan.programs.values()),
                     "files": len(plan.paths),
@@ -245,11 +245,11 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
 
 def _print_done(work: Removing, dry_run: bool, before: int, what: str) -> None:
     """Prints what was not removed, and the size of the store. ``what`` is what there would have been nothing of."""
-    for plan in work.plans:
+    for plan in work.removals:
         for path in plan.in_use:
             click.echo(f"Kept: {path}, because a running program may write to it. Remove it when that has ended.")
         if plan.failure:
-            click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
+            click.echo(f"Not removed: {plan.folder.path}: {plan.failure}")
     if work.running:
         click.echo(f"Kept: {plural(work.running, 'run')} of programs that are running.")
     if work.is_empty:
@@ -316,5 +316,5 @@ def rm(
         _print_done(work, dry_run, before, what)
     if left:
         raise Failure(f"{plural(len(left), 'file')} could not be removed, such as {left[0]}; check who owns it")
-    if any(plan.in_use or plan.failure for plan in work.plans) and not dry_run:
+    if any(plan.in_use or plan.failure for plan in work.removals) and not dry_run:
         raise click.exceptions.Exit(EXIT_PROBLEM)

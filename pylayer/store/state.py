@@ -170,13 +170,6 @@ def programs(root: str) -> dict[int, str]:
     return found
 
 
-def removable(root: str, program: int | None = None) -> list[str]:
-    """Returns all files of a program's state, or of all programs', except those to which a process appends."""
-    own = "" if program is None else f"{program:016x}"
-    found = folder(root).files(None, (file_kinds.PACK, CLOSED, file_kinds.UNRECORDED))
-    return [path for path in found if os.path.basename(path).startswith(own)]
-
-
 class State:
     """What the store knows of one program's pipelines, apart from the data of objects. ``reading`` reads and verifies
     all of it; ``read`` returns one that did."""

@@ -13,7 +13,7 @@ from pylayer.cli.rm import Removing
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.trim import parse_size, trim
 from pylayer.common.identity import Identity, program_id
-from pylayer.store import format
+from pylayer.store import format, state
 from pylayer.store import store as face
 from pylayer.store.claim import Claim
 
@@ -136,15 +136,20 @@ def test_one_name_one_program(user: User, store: Store) -> None:
     assert store.loaded(("x", "tool")) == [1]
 
 
-@pytest.mark.parametrize("words", ["tool", "--all"])
-def test_while_another_folds(user: User, store: Store, words: str) -> None:
+@pytest.mark.parametrize("what", ["pipelines", "recordings"])
+@pytest.mark.parametrize("name", ["tool", "--all"])
+def test_while_another_folds(user: User, store: Store, name: str, what: str) -> None:
     """A folder that a running process folds is not changed. The command says so with status 1."""
+    recorded = state.writer(str(user.store), program_id(*TOOL), "tool")
+    recorded.append(state.note_parts("tool"))
+    recorded.close()
     before = store.sizes()
-    claim = Claim(store.folder)
+    claim = Claim(store.folder if what == "pipelines" else state.folder(str(user.store)))
     assert claim.acquire()
-    done = user.pylayer("rm", "--pipelines", *words.split(), "--yes")
+    done = user.pylayer("rm", f"--{what}", name, "--yes")
     claim.release()
     assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
+    assert state.folder(str(user.store)).programs()
 
 
 def test_journals_folded_while_asking(user: User) -> None:
