@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import time
+from collections.abc import Callable
 
 from world import BUILD, World
 
@@ -43,3 +45,16 @@ def hits_again(world: World, count: int) -> None:
     """What was stored is found by the next program."""
     world.run([str(HOST), "instance", "device", "pipelines", str(count), *END])
     assert (world.last()["hits"], world.last()["compiled"]) == (count, 0)
+
+
+def waits(world: World, steps: tuple[str, ...], begin: Callable[[], object] = tuple, **environment: str) -> bool:
+    """Returns whether each of five runs, with ``begin`` before each, takes almost a second longer than without the
+    layer. Whoever waits for policy in vain waits for a second or more."""
+
+    def seconds(layers: str | None) -> float:
+        begin()
+        began = time.monotonic()
+        world.run([str(HOST), *steps], VK_INSTANCE_LAYERS=layers, **environment)
+        return time.monotonic() - began
+
+    return all(seconds(LAYER_NAME) - seconds(None) > 0.9 for _ in range(5))

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,6 +45,49 @@ static void step_threads(char **unused)
 {
     (void)unused;
     say("threads: %d", count_threads(false));
+}
+
+/* Returns whether a thread has real-time priority, a nice value below 0, or only one processor. */
+static bool is_privileged(pid_t thread)
+{
+    cpu_set_t set;
+    return sched_getscheduler(thread) == SCHED_FIFO || getpriority(PRIO_PROCESS, (id_t)thread) < 0 ||
+           (sched_getaffinity(thread, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1);
+}
+
+static void *work_privileged(void *main_may)
+{
+    const struct sched_param least = {.sched_priority = 1};
+    cpu_set_t one, *all = main_may;
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, all))
+            CPU_SET(i, &one);
+    setpriority(PRIO_PROCESS, 0, -5); /* this and the next may be forbidden */
+    sched_setscheduler(0, SCHED_FIFO, &least);
+    sched_setaffinity(0, sizeof one, &one);
+    run_steps(rest_of_steps, "join");
+    int count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    for (struct dirent *entry; threads && (entry = readdir(threads));)
+        count += atoi(entry->d_name) > 0 && is_privileged(atoi(entry->d_name));
+    if (threads)
+        closedir(threads);
+    say("privileged: %d", count);
+    return NULL;
+}
+
+/* What stands before 'join' runs in a thread that is scheduled as one that draws. */
+static void step_privileged(char **unused)
+{
+    (void)unused;
+    pthread_t thread;
+    cpu_set_t all;
+    if (sched_getaffinity(0, sizeof all, &all) || pthread_create(&thread, NULL, work_privileged, &all) ||
+        pthread_join(thread, NULL))
+        die("no thread");
+    while (*rest_of_steps && strcmp(*rest_of_steps++, "join") != 0)
+        continue;
 }
 
 /* EINVAL with more than one thread; a system may forbid it to all. */
@@ -150,6 +194,7 @@ static void step_lock_memory(char **arguments)
 
 const Step thread_steps[] = {
     {"threads", 0, step_threads},
+    {"privileged", 0, step_privileged},
     {"new-user", 0, step_new_user},
     {"filter", 0, step_filter},
     {"cancel", 0, step_cancel},

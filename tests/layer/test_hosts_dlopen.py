@@ -4,13 +4,11 @@ own libraries, so nobody may wait for policy."""
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from host_steps import END, HOST, run_host
-from world import BUILD, LAYER_NAME, World
+from host_steps import END, HOST, run_host, waits
+from world import BUILD, World
 
 from pylayer.common import file_kinds
 
@@ -28,19 +26,6 @@ WAYS: dict[str, tuple[str, ...]] = {
 
 #: Nothing here depends on the driver.
 QUICK = True
-
-
-def waits(world: World, steps: tuple[str, ...], begin: Callable[[], object] = tuple, **environment: str) -> bool:
-    """Returns whether each of five runs, with ``begin`` before each, takes almost a second longer than without the
-    layer. Whoever waits for policy in vain waits for a second or more."""
-
-    def seconds(layers: str | None) -> float:
-        begin()
-        began = time.monotonic()
-        world.run([str(HOST), *steps], VK_INSTANCE_LAYERS=layers, **environment)
-        return time.monotonic() - began
-
-    return all(seconds(LAYER_NAME) - seconds(None) > 0.9 for _ in range(5))
 
 
 @pytest.mark.parametrize("way", WAYS)

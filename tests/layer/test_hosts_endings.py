@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
-from host_steps import END, HOST, STORED, hits_again, lines, run_host, stored
+from host_steps import END, HOST, STORED, hits_again, lines, run_host, stored, waits
 from world import BUILD, World
 
 from pylayer import LAYER_NAME
@@ -151,6 +152,24 @@ def test_main_thread_ends(real: World, when: int, ending: list[str]) -> None:
     steps.insert(when, "main-thread-ends")
     assert run_host(real, *steps).returncode == 0
     hits_again(real, 3)
+
+
+@pytest.mark.parametrize("when", [0, 2, 6], ids=["before the layer", "with a device", "with nothing left"])
+def test_ends_with_its_last_thread(quick: World, when: int) -> None:
+    """After pthread_exit in main, the process ends right after its last thread, in first runs and later ones."""
+    steps = ["instance", "device", "pipelines", "3", *END]
+    steps.insert(when, "main-thread-ends")
+    assert not waits(quick, tuple(steps), lambda: shutil.rmtree(quick.store, ignore_errors=True))
+    assert not waits(quick, tuple(steps))
+
+
+def test_named_as_policys_thread(quick: World) -> None:
+    """A program whose name begins as that of policy's thread is not taken for that thread, and does not end early."""
+    program = quick.directory / "pylayer-game"
+    shutil.copy(HOST, program)
+    steps = ("instance", "device", "pipelines", "3", "main-thread-ends", "sleep", "2500", "pipelines", "3", *END)
+    quick.run([str(program), *steps], VK_INSTANCE_LAYERS=LAYER_NAME)
+    assert quick.last()["compiled"] == 6
 
 
 def test_main_thread_ends_last(world: World) -> None:

@@ -141,3 +141,9 @@ def test_log_lines_in_a_sandbox(world: World) -> None:
     """A line of the log needs no system call that strict sandboxes end a process for."""
     process = run_host(world, "instance", "forbid", "signals", "device", "pipelines", 3, *END, PYLAYER_LOG="info")
     assert "carrier cells for host" in process.stderr
+
+
+def test_policy_is_scheduled_as_main(world: World) -> None:
+    """A thread with real-time priority and one processor starts policy. Policy's thread has neither."""
+    process = run_host(world, "privileged", *STORED, "join", *END)
+    assert "privileged: 1" in process.stdout

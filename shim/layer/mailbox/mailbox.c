@@ -17,10 +17,11 @@
  * for it. */
 #define LINGER_NS 20000000ull
 
-/* The shortest and longest interval at which a policy thread without messages checks whether it is the only one
- * left. */
-#define LOOK_NS 2000000000ull
+/* The shortest and longest interval at which a policy thread checks whether it is the only one left, and the longest after
+ * main has ended. */
+#define LOOK_NS 10000000ull
 #define LOOK_SELDOM_NS 60000000000ull
+#define LOOK_AFTER_MAIN_NS 2000000000ull
 
 /* No more messages wait for a policy that hangs, whatever they are about. */
 #define MOST_MESSAGES 65536
@@ -81,6 +82,7 @@ static void main_thread_ends(void *unused)
         return;
     pthread_mutex_lock(&mutex);
     main_thread = MAIN_ENDED;
+    idle_since = now_ns();
     pthread_cond_signal(&arrivals);
     pthread_mutex_unlock(&mutex);
 }
@@ -98,10 +100,9 @@ static uint64_t next_look_locked(void)
 {
     if (main_thread == MAIN_TELLS)
         return UINT64_MAX;
-    uint64_t since = looked_at > idle_since ? looked_at : idle_since, pause = since - idle_since;
-    if (main_thread == MAIN_ENDED || pause < LOOK_NS)
-        pause = LOOK_NS;
-    return since + (pause < LOOK_SELDOM_NS ? pause : LOOK_SELDOM_NS);
+    uint64_t since = looked_at > idle_since ? looked_at : idle_since, pause = (since - idle_since) / 4;
+    uint64_t most = main_thread == MAIN_ENDED ? LOOK_AFTER_MAIN_NS : LOOK_SELDOM_NS;
+    return since + (pause < LOOK_NS ? LOOK_NS : pause < most ? pause : most);
 }
 
 void mailbox_open(bool (*start)(void))
@@ -484,13 +485,13 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
             draining = true;
             idle_since = now;
             message = &pop_locked()->message;
+        } else if (now >= look) {
+            message = look_around_locked(now) ? end_of_process() : NULL;
         } else if (now >= give_up || (unlimited && !atomic_load(&mailbox_sleeps))) {
             break;
-        } else if (now < look) {
+        } else {
             uint64_t wake = ready < give_up ? ready : give_up;
             await_arrival_locked(wake < look ? wake : look);
-        } else if (look_around_locked(now)) {
-            message = end_of_process();
         }
     }
     atomic_store(&mailbox_sleeps, false);

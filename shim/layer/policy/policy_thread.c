@@ -9,9 +9,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -193,9 +195,26 @@ static void run_policy(void)
                                    " comes from another build; reinstall pylayer");
 }
 
+/* The thread that starts policy may have real-time priority, or keep to one processor. Policy works in the background, where
+ * main may run. */
+static void schedule_in_background(void)
+{
+    const struct sched_param normal = {0};
+    cpu_set_t own, of_main;
+    int kind = sched_getscheduler(0);
+    if (kind == SCHED_FIFO || kind == SCHED_RR)
+        sched_setscheduler(0, SCHED_OTHER, &normal);
+    if (getpriority(PRIO_PROCESS, 0) < 0)
+        setpriority(PRIO_PROCESS, 0, 0);
+    if (sched_getaffinity(0, sizeof own, &own) == 0 && sched_getaffinity(getpid(), sizeof of_main, &of_main) == 0 &&
+        !CPU_EQUAL(&own, &of_main))
+        sched_setaffinity(0, sizeof of_main, &of_main);
+}
+
 static void *policy_main(void *unused)
 {
     (void)unused;
+    schedule_in_background();
     pthread_setname_np(pthread_self(), POLICY_THREAD_NAME);
     write_quietly_on_own_thread();
     pthread_cleanup_push(ended, NULL);

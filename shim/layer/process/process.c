@@ -127,7 +127,8 @@ static bool is_not_the_programs(const char *task)
     const char *name = strchr(text, '('), *state = strrchr(text, ')');
     if (length <= 0 || !name || !state || strlen(state) < 3)
         return length < 0 && errno == ESRCH;
-    return state[2] == 'Z' || state[2] == 'X' || strncmp(name + 1, OUR_THREADS, strlen(OUR_THREADS)) == 0;
+    return state[2] == 'Z' || state[2] == 'X' ||
+           strncmp(name, "(" POLICY_THREAD_NAME ")", (size_t)(state + 1 - name)) == 0;
 }
 
 bool process_has_main_thread(void)

@@ -61,9 +61,8 @@ bool process_await_policy(pthread_cond_t *signal, pthread_mutex_t *mutex, uint64
  * crashes without room. */
 bool process_has_room(void);
 
-/* How the names of our threads begin. Threads that the policy thread creates inherit its name or get a similar one. */
-#define OUR_THREADS "pylayer-"
-#define POLICY_THREAD_NAME OUR_THREADS "policy"
+/* Threads that the policy thread creates inherit its name. */
+#define POLICY_THREAD_NAME "pylayer-policy"
 
 /* Starts a detached thread of ours. Returns 0, or why there is none. */
 int thread_start(void *(*main)(void *), void *argument, size_t stack_bytes);
