@@ -53,7 +53,9 @@ NOTHING_OF_ITS_OWN = "it has no data of its own"
 RENAMED = "it may be stored, since this driver has other shader identifiers"
 OTHER_NAME = "its data was stored under another fingerprint"
 NOT_ENDED = "the process crashed or hung when it destroyed the device"
-KEEPS_NOTHING = "the layer stores nothing for this device (pylayer doctor)"
+NOT_STORED = "the policy, the driver or the disk keeps the layer from storing it (pylayer doctor)"
+#: Results that say nothing about a pipeline: there is no memory, or the device is lost.
+OF_THE_MOMENT = ("-1", "-2", "-4")
 
 
 # ---- the room: a store of its own ----------------------------------------------------------------------
@@ -170,14 +172,18 @@ class Replayer:
             raise NoDevice(rest)
 
     def create(self, state: State, created: Created, seconds: float) -> str:
-        """Creates a pipeline. Returns why that failed; empty text if it did not. Raises Ended, Unusable and OSError."""
+        """Creates a pipeline. Returns why that failed; empty text if it did not. Raises Ended, also if the process
+        should end, Unusable and OSError."""
         data, inputs = state.with_inputs(created.pipeline, self.has)
         self.has.update(inputs)
         frames = [_frame(*one) for one in inputs.items()]
         word, rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, asked=True), seconds)
         if word != "done":
             return rest or "the replayer gave no answer"
-        return "" if rest == "0" else f"the driver returned {rest[:20] or 'nothing'}{self._lacking}"
+        why = f"the driver returned {rest[:20] or 'nothing'}{self._lacking}"
+        if rest in OF_THE_MOMENT:
+            raise Ended(why, again=True)
+        return "" if rest == "0" else why
 
     @property
     def _lacking(self) -> str:
@@ -370,8 +376,6 @@ class Rebuild:
 
     def _slice(self, key: tuple[bytes, bytes], effort: Effort, path: str, environment: dict[str, str]) -> None:
         """Replays pipelines of one device's creation until the slice is over, and imports what was stored."""
-        from .examination import KEEPING
-
         replayer = Replayer(path, self.facts, environment, effort.share)
         made: list[Created] = []
         try:
@@ -391,9 +395,10 @@ class Rebuild:
             with self._lock:
                 self._groups[key].extendleft(reversed(lost))
             self._advance(-len(lost))
-        elif lost and ends and not any(run.texts["carrier"] in KEEPING for run in runs):
-            self._fail(lost, KEEPS_NOTHING, again=True)
-            self._fail_all(list(self._groups), KEEPS_NOTHING)
+        elif lost and ends and not _stored_all(runs):
+            self._fail(lost, NOT_STORED, again=True)
+            if len(lost) == len(made):
+                self._fail_all(list(self._groups), NOT_STORED)
         elif ends and (not others or are_renamed):
             with self._lock:
                 of_them = len({created.fingerprint for created in lost})
@@ -439,6 +444,14 @@ class Rebuild:
             self.rebuilt += len(made) - len(lost)
         known = {created.fingerprint for created in self.state.created.values()}
         return lost, len(fingerprints - {0} - known)
+
+
+def _stored_all(runs: list[recorded.Run]) -> bool:
+    """Returns whether the layer stored all that it compiled. Whatever else is missing has no data."""
+    from .examination import KEEPING
+
+    compiled, stored = (sum(run.numbers[key] for run in runs) for key in ("compiled", "stored_records"))
+    return compiled <= stored and any(run.texts["carrier"] in KEEPING for run in runs)
 
 
 def _file_name(executable: str) -> str:

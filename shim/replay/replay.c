@@ -17,8 +17,10 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <search.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "replay.h"
@@ -223,6 +225,7 @@ static bool take_frame(void)
 
 int main(int count, char **arguments)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a driver that hangs does not outlive the command */
     int output = dup(STDOUT_FILENO);
     lines = output < 0 ? NULL : fdopen(output, "w");
     if (!lines || count != 2 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)

@@ -197,13 +197,32 @@ def test_features_of_a_structure_that_the_driver_leaves_out(user: User) -> None:
     assert play(user, "plain", **driver(refuses)) == (COUNT, 0)
 
 
-def test_nothing_is_stored(updater: User) -> None:
+DECLINES = """\
+from pylayer.policy import Policy
+class Mine(Policy):
+    def keep_cell(self, cell, program, settings):
+        return False
+"""
+
+
+@pytest.mark.parametrize("policy", ['settings: {carrier: "off"}', "settings: {store: read-only}", "policy: mine:Mine"])
+def test_nothing_is_stored(updater: User, policy: str) -> None:
     """Where the layer stores nothing, one slice finds that out, and nothing is noted of the pipelines."""
-    updater.policy_file.write_text('settings: {carrier: "off"}\n')
+    updater.policy_file.write_text(f"{policy}\n")
+    updater.policy_file.with_name("mine.py").write_text(DECLINES)
     one = rebuilt(updater, status=1, **driver())
     updater.policy_file.unlink()
-    assert sum(one["not_rebuilt"].values()) == COUNT and "stores nothing" in next(iter(one["not_rebuilt"]))
+    (why,) = one["not_rebuilt"]
+    assert one["not_rebuilt"][why] == COUNT and "keeps the layer from storing" in why
     assert numbers(rebuilt(updater, **driver())) == (COUNT, COUNT)
+
+
+@pytest.mark.parametrize("result", ["out-of-host-memory", "out-of-device-memory", "device-lost"])
+def test_results_of_the_moment(updater: User, result: str) -> None:
+    """Missing memory and a lost device say nothing about a pipeline: the next rebuild tries it again."""
+    one = rebuilt(updater, status=1, **driver(f"pipeline=error:{result}?compile?chosen"))
+    lost = sum(one["not_rebuilt"].values())
+    assert 0 < lost < COUNT and numbers(rebuilt(updater, **driver())) == (lost, lost)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -225,17 +244,42 @@ def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch:
     assert not list(updater.store.glob("scratch.*"))
 
 
-def test_killed_from_outside(updater: User) -> None:
-    """Who kills a replayer says nothing about its pipeline: the next rebuild tries it again."""
-    process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **driver("pipeline=slow:250?compile")))
+def replayer_of(process: subprocess.Popen[str], user: User, made: str) -> int:
+    """Waits until the first replayer of a rebuild has made this in its store. Returns the replayer's number."""
     end = time.monotonic() + 60
-    while not list(updater.store.glob("scratch.*/*.store/store/*/*.journal")) and time.monotonic() < end:
+    while not list(user.store.glob(f"scratch.*/*.store/store/*{made}")) and time.monotonic() < end:
         time.sleep(0.02)
     tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
     (replayer,) = (int(child) for task in tasks for child in task.read_text().split())
-    os.kill(replayer, signal.SIGTERM)
+    return replayer
+
+
+def test_killed_from_outside(updater: User) -> None:
+    """Who kills a replayer says nothing about its pipeline: the next rebuild tries it again."""
+    process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **driver("pipeline=slow:250?compile")))
+    os.kill(replayer_of(process, updater, "/*.journal"), signal.SIGTERM)
     assert process.wait(60) == 1
     assert numbers(rebuilt(updater, **driver())) == (1, 1)
+
+
+def test_killed_over_a_driver_that_hangs(updater: User) -> None:
+    """A replayer ends with the command, even if the driver hangs in it."""
+    process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **driver("pipeline=hang?compile")))
+    replayer = replayer_of(process, updater, "")
+    time.sleep(0.5)  # until the driver hangs
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 20
+    while not has_ended(replayer) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert has_ended(replayer)
+
+
+def has_ended(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 def answering(words: str, place: Path, most_bytes: int = 1 << 30) -> Replayer:
