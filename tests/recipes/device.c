@@ -332,7 +332,7 @@ static VkResult create_layout(Device *device)
     return result ? result : vkCreatePipelineLayout(device->handle, &layout, device->allocator, &device->layout);
 }
 
-/* With one color attachment; one or two subpasses, one or two views. */
+/* With one color attachment, which may be unused; one or two subpasses, one or two views. */
 static VkResult create_pass(Device *device, Pass pass)
 {
     VkAttachmentDescription attachment = {.format = COLOR_FORMAT,
@@ -340,8 +340,12 @@ static VkResult create_pass(Device *device, Pass pass)
                                           .loadOp = VK_ATTACHMENT_LOAD_OP_CLEAR,
                                           .storeOp = VK_ATTACHMENT_STORE_OP_STORE,
                                           .finalLayout = VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL};
-    VkAttachmentReference color = {0, VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL};
-    VkSubpassDescription subpasses[2] = {{.colorAttachmentCount = 1, .pColorAttachments = &color},
+    VkAttachmentReference color = {pass == PASS_UNUSED ? VK_ATTACHMENT_UNUSED : 0,
+                                   VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL};
+    VkAttachmentReference unused = {VK_ATTACHMENT_UNUSED, VK_IMAGE_LAYOUT_DEPTH_STENCIL_ATTACHMENT_OPTIMAL};
+    VkSubpassDescription subpasses[2] = {{.colorAttachmentCount = 1,
+                                          .pColorAttachments = &color,
+                                          .pDepthStencilAttachment = pass == PASS_UNUSED ? &unused : NULL},
                                          {.colorAttachmentCount = 1, .pColorAttachments = &color}};
     uint32_t count = pass == PASS_SUBPASSES ? 2 : 1, mask = 3;
     VkRenderPassMultiviewCreateInfo views = {

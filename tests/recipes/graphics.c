@@ -209,12 +209,15 @@ static const char *build_linked(State *state, Build *out, const Words *words, Pu
 
 /* ---- the create info --------------------------------------------------------------------------------------------- */
 
+#define NO_POINTER ((const void *)16)
+
 /* VUID-VkGraphicsPipelineCreateInfo-pStages-02095: mesh shaders have no vertex input. Without rasterization its states are
- * ignored, and may be no pointers at all. */
+ * ignored, and may be no pointers at all, as those of attachments that a subpass does not use. */
 static void fill_info(const State *state, Build *out, const Words *words, uint32_t parts, Pass pass)
 {
     bool vertices = !words_value(words, "mesh"), raster = !words_value(words, "discard");
     bool beyond_input = parts & ~(uint32_t)PART_INPUT, in_pass = beyond_input && !out->traits.dynamic_rendering;
+    bool unused = in_pass && pass == PASS_UNUSED;
     bool has_layout = parts & (PART_VERTEX | PART_FRAGMENT) || out->linked.libraryCount;
     out->info.graphics = (VkGraphicsPipelineCreateInfo){
         .sType = VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO,
@@ -226,8 +229,12 @@ static void fill_info(const State *state, Build *out, const Words *words, uint32
         .pViewportState = parts & PART_VERTEX && raster ? &out->viewport : NULL,
         .pRasterizationState = parts & PART_VERTEX ? &out->rasterization : NULL,
         .pMultisampleState = parts & (PART_FRAGMENT | PART_OUTPUT) && raster ? &out->multisample : NULL,
-        .pDepthStencilState = parts & PART_FRAGMENT ? &out->depth : NULL,
-        .pColorBlendState = parts & PART_OUTPUT && raster ? &out->blend : NULL,
+        .pDepthStencilState = unused                  ? NO_POINTER
+                              : parts & PART_FRAGMENT ? &out->depth
+                                                      : NULL,
+        .pColorBlendState = unused                          ? NO_POINTER
+                            : parts & PART_OUTPUT && raster ? &out->blend
+                                                            : NULL,
         .pDynamicState = parts & PART_VERTEX && raster ? &out->dynamic : NULL,
         .layout = has_layout ? layout_of(state, out) : VK_NULL_HANDLE,
         .renderPass = in_pass ? state->device->passes[pass] : VK_NULL_HANDLE,
@@ -242,8 +249,8 @@ static bool read_pass(const char *word, Pass *pass, bool *dynamic)
     *pass = PASS_PLAIN;
     if (!word || *dynamic || strcmp(word, "plain") == 0)
         return true;
-    *pass = strcmp(word, "views") == 0 ? PASS_VIEWS : PASS_SUBPASSES;
-    return *pass == PASS_VIEWS || strcmp(word, "subpasses") == 0;
+    *pass = strcmp(word, "views") == 0 ? PASS_VIEWS : strcmp(word, "unused") == 0 ? PASS_UNUSED : PASS_SUBPASSES;
+    return *pass != PASS_SUBPASSES || strcmp(word, "subpasses") == 0;
 }
 
 /* A whole pipeline is one of all parts, a link one of those that its libraries lack. */

@@ -165,7 +165,7 @@ typedef struct Identifier {
     uint8_t bytes[VK_MAX_SHADER_MODULE_IDENTIFIER_SIZE_EXT];
 } Identifier;
 
-typedef enum { PASS_PLAIN, PASS_SUBPASSES, PASS_VIEWS, PASS_COUNT } Pass;
+typedef enum { PASS_PLAIN, PASS_SUBPASSES, PASS_UNUSED, PASS_VIEWS, PASS_COUNT } Pass;
 
 /* What all recipes of a process may share. */
 typedef struct Device {

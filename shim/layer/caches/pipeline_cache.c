@@ -66,7 +66,7 @@ void app_cache_add(Caches *caches, VkPipelineCache handle, VkPipelineCacheCreate
 
 void app_cache_forget(AppCache *app_cache)
 {
-    if (spread_try_write(&app_cache->contents.lock)) {
+    if (shared_map_change(&app_cache->contents)) {
         number_map_free(&app_cache->contents.numbers);
         spread_unlock_write(&app_cache->contents.lock);
     }
@@ -115,8 +115,10 @@ uint64_t *app_cache_take_owed(AppCache *app_cache, size_t *count)
 {
     SharedMap *contents = &app_cache->contents;
     *count = 0;
-    if (!spread_try_write(&contents->lock))
+    if (!shared_map_change(contents)) {
+        atomic_store(&app_cache->owes_all, true);
         return NULL;
+    }
     NumberMap *numbers = &contents->numbers;
     uint64_t *owed = numbers->used > 0 ? malloc(numbers->used * sizeof *owed) : NULL;
     for (size_t i = 0; owed && i < numbers->capacity; i++)

@@ -81,7 +81,8 @@ static bool send(State *state, StateObject object, enum StateKind kind, uint64_t
 
 static void tell_unrecorded(State *state, const Image *image, enum StateKind kind, uint64_t fingerprint)
 {
-    bool lost = image->failed == PYLAYER_UNRECORDED_HANDLE && atomic_load(&state->lost);
+    bool lost = image->failed == PYLAYER_UNRECORDED_HANDLE &&
+                (atomic_load(&state->lost) || atomic_load(&state->made.lost));
     PylayerMessage *message = message_new(PYLAYER_MSG_STATE, state->run->serial);
     if (message)
         message->state = (PylayerState){.kind = (uint8_t)kind,
@@ -177,6 +178,16 @@ static uint64_t subpass_facts(uint32_t subpass, bool colors, bool depth)
     return (uint64_t)((colors ? 1 : 0) | (depth ? 2 : 0)) << 2 * subpass;
 }
 
+/* Returns true if one of the references, of either version, is to an attachment. Programs may leave the state of all others
+ * uninitialized. */
+static bool refers(const VkAttachmentReference *first, const VkAttachmentReference2 *second, uint32_t count)
+{
+    for (uint32_t i = 0; (first || second) && i < count; i++)
+        if ((first ? first[i].attachment : second[i].attachment) != VK_ATTACHMENT_UNUSED)
+            return true;
+    return false;
+}
+
 static bool is_pass(enum StateKind kind)
 {
     return kind == STATE_RENDER_PASS || kind == STATE_RENDER_PASS_2;
@@ -197,10 +208,12 @@ static uint64_t facts_of_pass(enum StateKind kind, const void *info)
     for (uint32_t i = 0; i < subpass_count(kind, info); i++) {
         if (kind == STATE_RENDER_PASS) {
             const VkSubpassDescription *subpass = &first->pSubpasses[i];
-            facts |= subpass_facts(i, subpass->colorAttachmentCount > 0, subpass->pDepthStencilAttachment != NULL);
+            facts |= subpass_facts(i, refers(subpass->pColorAttachments, NULL, subpass->colorAttachmentCount),
+                                   refers(subpass->pDepthStencilAttachment, NULL, 1));
         } else {
             const VkSubpassDescription2 *subpass = &second->pSubpasses[i];
-            facts |= subpass_facts(i, subpass->colorAttachmentCount > 0, subpass->pDepthStencilAttachment != NULL);
+            facts |= subpass_facts(i, refers(NULL, subpass->pColorAttachments, subpass->colorAttachmentCount),
+                                   refers(NULL, subpass->pDepthStencilAttachment, 1));
         }
     }
     return facts;
