@@ -78,6 +78,32 @@ static void step_main_thread_ends(char **unused)
     pthread_exit(NULL);
 }
 
+static struct timespec relay_ends;
+
+/* Each thread starts the next one and ends, until it is time. Then the rest of the steps runs in the last one. */
+static void *relay(void *unused)
+{
+    struct timespec now;
+    pthread_t next;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec > relay_ends.tv_sec || (now.tv_sec == relay_ends.tv_sec && now.tv_nsec > relay_ends.tv_nsec)) {
+        run_steps(rest_of_steps, NULL);
+        exit(0);
+    }
+    if (pthread_create(&next, NULL, relay, NULL) || pthread_detach(next))
+        die("no thread");
+    return unused;
+}
+
+/* For so many seconds. */
+static void step_relay(char **arguments)
+{
+    clock_gettime(CLOCK_MONOTONIC, &relay_ends);
+    relay_ends.tv_sec += atoi(arguments[0]);
+    relay(NULL);
+    pthread_exit(NULL);
+}
+
 static void use_at_exit(void)
 {
     say("at exit: pipelines %d", host_create_pipelines(host_next_pipeline, 3));
@@ -111,6 +137,7 @@ const Step ending_steps[] = {
     {"exit-under-lock", 0, step_exit_under_lock},
     {"end", 1, step_end},
     {"main-thread-ends", 0, step_main_thread_ends},
+    {"relay", 1, step_relay},
     {"use-at-exit", 0, step_use_at_exit},
     {"use-in-destructor", 0, step_use_in_destructor},
     {0},

@@ -163,8 +163,8 @@ def test_canonical_form() -> None:
 
 @pytest.mark.parametrize("change", ["put", "remove"])
 def test_changes_that_are_lost(change: str) -> None:
-    """Handles are used again. If a change of what is known of one is lost, because another thread stopped while it read,
-    nothing is found in the map any more."""
+    """Handles are used again. If a change of what is known of one is lost, because another thread stopped while it
+    read, nothing is found in the map any more."""
     done = subprocess.run([str(BUILD / "tests" / "shared_map"), change], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "0 0\n")
 

@@ -163,6 +163,15 @@ def test_ends_with_its_last_thread(quick: World, when: int) -> None:
     assert not waits(quick, tuple(steps))
 
 
+def test_threads_that_start_the_next_one(quick: World) -> None:
+    """After pthread_exit in main, threads that live for microseconds each start the next one. The process does not end
+    before the last."""
+    for _ in range(3):
+        shutil.rmtree(quick.store, ignore_errors=True)
+        run_host(quick, "instance", "device", "pipelines", 3, "relay", 1, "pipelines", 3, *END)
+        assert quick.last()["compiled"] == 6
+
+
 def test_named_as_policys_thread(quick: World) -> None:
     """A program whose name begins as that of policy's thread is not taken for that thread, and does not end early."""
     program = quick.directory / "pylayer-game"

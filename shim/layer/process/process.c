@@ -114,39 +114,46 @@ bool mutex_can_be_had(pthread_mutex_t *mutex)
 
 /* ---- threads ------------------------------------------------------------------------------------ */
 
-/* Returns true if a task has ended but is still listed, or is one of our threads. */
-static bool is_not_the_programs(const char *task)
+/* Returns the state of a thread as proc(5) names it, and whether it is policy's or one that policy made. Returns 0 if the
+ * thread is gone, or its state cannot be read. */
+static char state_of_thread(const char *thread, bool *is_ours)
 {
     char path[64], text[128] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", task);
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT || errno == ESRCH;
-    ssize_t length = read(fd, text, sizeof text - 1);
-    close(fd);
-    const char *name = strchr(text, '('), *state = strrchr(text, ')');
-    if (length <= 0 || !name || !state || strlen(state) < 3)
-        return length < 0 && errno == ESRCH;
-    return state[2] == 'Z' || state[2] == 'X' ||
-           strncmp(name, "(" POLICY_THREAD_NAME ")", (size_t)(state + 1 - name)) == 0;
+    ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    const char *name = strchr(text, '('), *end = strrchr(text, ')');
+    if (length <= 0 || !name || !end || strlen(end) < 3)
+        return '\0';
+    *is_ours = strncmp(name, "(" POLICY_THREAD_NAME ")", (size_t)(end + 1 - name)) == 0;
+    return end[2];
 }
 
 bool process_has_main_thread(void)
 {
-    char leader[24];
-    snprintf(leader, sizeof leader, "%d", getpid());
-    return !is_not_the_programs(leader);
+    bool unused;
+    char main[24];
+    snprintf(main, sizeof main, "%d", getpid());
+    char state = state_of_thread(main, &unused);
+    return state != 'Z' && state != 'X';
 }
 
+/* While the directory is read, a thread may start another one and end. So all that is there has to have been seen: a
+ * directory has two links and one for each of its own, and as many names. */
 bool process_is_over(void)
 {
-    DIR *tasks = opendir("/proc/self/task");
-    if (!tasks)
-        return false;
-    bool over = true;
-    for (const struct dirent *task; over && (task = readdir(tasks));)
-        over = task->d_name[0] == '.' || is_not_the_programs(task->d_name);
-    closedir(tasks);
+    DIR *threads = opendir("/proc/self/task");
+    struct stat found;
+    nlink_t names = 0;
+    bool over = threads != NULL, is_ours;
+    for (const struct dirent *one; over && (one = readdir(threads)); names++)
+        over = one->d_name[0] == '.' || atoi(one->d_name) == getpid() ||
+               (state_of_thread(one->d_name, &is_ours) != '\0' && is_ours);
+    over = over && fstat(dirfd(threads), &found) == 0 && found.st_nlink == names;
+    if (threads)
+        closedir(threads);
     return over;
 }
 

@@ -69,7 +69,7 @@ int thread_start(void *(*main)(void *), void *argument, size_t stack_bytes);
 
 /* Returns false if main has called pthread_exit. Reads /proc, as process_is_over does. */
 bool process_has_main_thread(void);
-/* Returns true if no thread of the program is left. Without our threads the process would have ended. */
+/* Call it if main has ended. Returns true if no thread of the program is left: without ours the process would have ended. */
 bool process_is_over(void);
 
 #endif

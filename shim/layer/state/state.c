@@ -81,8 +81,8 @@ static bool send(State *state, StateObject object, enum StateKind kind, uint64_t
 
 static void tell_unrecorded(State *state, const Image *image, enum StateKind kind, uint64_t fingerprint)
 {
-    bool lost = image->failed == PYLAYER_UNRECORDED_HANDLE &&
-                (atomic_load(&state->lost) || atomic_load(&state->made.lost));
+    bool lost =
+        image->failed == PYLAYER_UNRECORDED_HANDLE && (atomic_load(&state->lost) || atomic_load(&state->made.lost));
     PylayerMessage *message = message_new(PYLAYER_MSG_STATE, state->run->serial);
     if (message)
         message->state = (PylayerState){.kind = (uint8_t)kind,
