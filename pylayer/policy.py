@@ -78,7 +78,9 @@ class Policy:
             merge_moves=facts.driver_id == 3 and facts.driver_version < RADV_COPIES,
             driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
             may_be_kept=type(self) is Policy,
-            record_state=settings["record_state"] and carrier in CARRIERS_THAT_KEEP,
+            record_state=settings["record_state"]
+            and carrier in CARRIERS_THAT_KEEP
+            and settings["store"] != "read-only",
             remember_caches=settings["application_caches"] in ("attest", "strict", "report"),
             report_caches=settings["application_caches"] == "report",
             strict_caches=settings["application_caches"] == "strict",

@@ -78,10 +78,13 @@ def check_store() -> Check:
     if root is None:
         advice = "Nothing can be stored; set PYLAYER_STORE to a directory of your own."
         return Check("store", PROBLEM, "neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set", advice)
+    is_new = not os.path.lexists(root)
     try:
         with Scratch(root) as place:
             replace_file(os.path.join(place, "trial"), bytes(TRIAL_BYTES), sync=True)
         status, free = Path(root).stat(), shutil.disk_usage(root).free
+        if is_new and not os.listdir(root):  # a check leaves nothing behind
+            os.rmdir(root)
     except OSError as error:
         instead = "Free some space" if error.errno == errno.ENOSPC else "Make it writable for you alone"
         advice = f"Pipelines are compiled again in every run. {instead}, or set PYLAYER_STORE."

@@ -18,12 +18,12 @@ def no_policy_file() -> str:
     return f"{where}: the defaults are in force"
 
 
-def read_policies(system: str | None, user: str | None) -> tuple[dict[str, Any], list[str]]:
+def read_policies(system: str | None, user: str | None, root: str | None = None) -> tuple[dict[str, Any], list[str]]:
     """Returns the document in force with these files, and for each file that cannot be used a sentence that says why
-    and what is in force instead."""
+    and what is in force instead. Reads the compiled copy in the store ``root``, or writes it there."""
     if system is None and user is None:
         return {}, []
-    document, problems = compiled.load(system, user, None)
+    document, problems = compiled.load(system, user, root)
     return document, [f"{problem}; {compiled.instead(problem, system, problems)}" for problem in problems]
 
 

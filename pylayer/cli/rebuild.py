@@ -108,8 +108,10 @@ class Plan:
 
 def _perform(store: Store, works: list[Rebuild], effort: Effort) -> None:
     """Does all of the work that there is. Raises Failure."""
-    require_replayer()
     total = sum(len(work.wanted) for work in works)
+    if not total:
+        return
+    require_replayer()
     try:
         with (
             room(store, "the rest was not rebuilt") as scratch,

@@ -13,7 +13,7 @@ from ..common.paths import config_files, make_private, require_own, store_root
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .fleet_first import pull_first
 from .output import Failure, WrongUse, fail, files
-from .policy_in_force import compile_policy, read_policies
+from .policy_in_force import read_policies
 from .process import program_argument, replace_by, wait_for
 
 
@@ -28,10 +28,10 @@ def _check_policy(path: str) -> None:
         raise WrongUse(f"{error}; nothing was started") from error
 
 
-def _policy(path: str | None) -> dict[str, Any]:
+def _policy(path: str | None, root: str | None) -> dict[str, Any]:
     """Returns the policy document in force with this file of the user's. Prints a line for each file that the layer
-    cannot use."""
-    document, problems = read_policies(config_files()[0], path)
+    cannot use. ``root``: the store that has, or gets, the compiled copy."""
+    document, problems = read_policies(config_files()[0], path, root)
     for problem in problems:
         fail(problem)
     return document
@@ -121,10 +121,9 @@ def run(
     given = {"PYLAYER_CONFIG": policy, "PYLAYER_LOG": log}
     os.environ.update({variable: value for variable, value in given.items() if value})
     in_force, root = config_files()[1], store_root()
-    document = _policy(in_force)
     environment, is_on = _environment(root)
+    document = _policy(in_force, root if is_on else None)
     if root is not None and is_on:
-        compile_policy(in_force, root)
         pull_first(document, root, environment)
     if not summary:
         replace_by(list(command), environment)

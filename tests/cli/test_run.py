@@ -236,6 +236,13 @@ def test_policy_in_force_that_cannot_be_used(user: User, text: str | None) -> No
     assert user.pylayer("run", "--", "true").stderr == ""
 
 
+def test_policy_is_parsed_once(user: User) -> None:
+    """The parser of YAML takes 13 ms. While the policy file does not change, only the first start needs it."""
+    user.policy_file.write_text("settings: {carrier: cells}\n")
+    imported = [user.pylayer("run", "--", "true", PYTHONPROFILEIMPORTTIME="1").stderr for _ in range(2)]
+    assert ["| yaml" in text.replace("  ", "") for text in imported] == [True, False]
+
+
 def test_untrusted_policy(user: User) -> None:
     """A policy file in a directory that others may write to, which the layer would refuse, is refused at once."""
     directory = user.directory / "shared"

@@ -153,3 +153,12 @@ def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int) -> No
     chosen, reason = choose_carrier({**DEFAULTS, "carrier": wanted}, facts(**device))
     assert chosen == carrier
     assert reason
+
+
+@pytest.mark.parametrize(
+    ("store", "carrier", "records"), [("read-write", "cells", 1), ("read-only", "cells", 0), ("read-write", "off", 0)]
+)
+def test_recording_is_planned(store: str, carrier: str, records: int) -> None:
+    """State is recorded where it can be stored."""
+    plan = Policy().plan_device(things.program(), facts(), {**DEFAULTS, "store": store, "carrier": carrier})
+    assert plan.record_state == records
