@@ -71,16 +71,15 @@ class Policy:
     def plan_device(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> Plan:
         """Request: returns what the layer shall do for a device about to be created."""
         carrier, _ = choose_carrier(settings, facts)
+        keeps = carrier in CARRIERS_THAT_KEEP
         return Plan(
             carrier=carrier,
             check_binaries=settings["application_caches"] not in ("pass", "report"),
             check_caches=settings["application_caches"] != "pass",
             merge_moves=facts.driver_id == 3 and facts.driver_version < RADV_COPIES,
-            driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
+            driver_cache_off=keeps and settings["driver_cache"] == "replace",
             may_be_kept=type(self) is Policy,
-            record_state=settings["record_state"]
-            and carrier in CARRIERS_THAT_KEEP
-            and settings["store"] != "read-only",
+            record_state=keeps and settings["record_state"] and settings["store"] != "read-only",
             remember_caches=settings["application_caches"] in ("attest", "strict", "report"),
             report_caches=settings["application_caches"] == "report",
             strict_caches=settings["application_caches"] == "strict",

@@ -21,7 +21,7 @@ from .output import (
     say,
 )
 from .policy_explain import class_problem, explain
-from .policy_in_force import compile_policy, no_policy_file
+from .policy_in_force import no_policy_file, read_policies
 
 
 @click.group
@@ -102,7 +102,7 @@ def check(file: str | None, as_json: bool) -> None:
         naming[-1].try_class()
     wrong = any(each.problems for each in checked)
     if checked and not wrong and user == config_files()[1]:
-        compile_policy(user, store_root())
+        read_policies(config_files()[0], user, store_root())  # writes the compiled copy
     if as_json:
         print_json(_json(user, system, checked))
     elif not checked:

@@ -20,7 +20,8 @@ def no_policy_file() -> str:
 
 def read_policies(system: str | None, user: str | None, root: str | None = None) -> tuple[dict[str, Any], list[str]]:
     """Returns the document in force with these files, and for each file that cannot be used a sentence that says why
-    and what is in force instead. Reads the compiled copy in the store ``root``, or writes it there."""
+    and what is in force instead. Reads the compiled copy in the store ``root``, or writes it there if it can: from then
+    on skip rules hold in programs without an interpreter (shim/layer/instance/skip.c)."""
     if system is None and user is None:
         return {}, []
     document, problems = compiled.load(system, user, root)
@@ -41,15 +42,6 @@ def read_limits() -> tuple[Limits, str]:
     return Limits.of(document), problem
 
 
-def compile_policy(path: str | None, root: str | None) -> None:
-    """Writes the compiled copy of a policy file, over the system's, into the store, if it is not there yet. From then
-    on its skip rules hold in programs without an interpreter (shim/layer/instance/skip.c). Does nothing if a file
-    cannot be used or the store cannot be written to: then the first program that needs policy does it."""
-    system = config_files()[0]
-    if root is not None and (system or path):
-        compiled.load(system, path, root)
-
-
 def write_policy(path: str, text: str) -> None:
     """Replaces the policy file, or the file that it is a link to. Raises Failure."""
     try:
@@ -58,4 +50,4 @@ def write_policy(path: str, text: str) -> None:
         raise Failure(f"{path} was not written: {error.strerror or error}") from error
     write_whole(os.path.realpath(path), text)
     if path == config_files()[1]:
-        compile_policy(path, store_root())
+        read_policies(config_files()[0], path, store_root())  # writes the compiled copy

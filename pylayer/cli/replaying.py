@@ -8,6 +8,7 @@ one slice, and memory that a driver does not give back is bounded.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import shutil
@@ -76,10 +77,7 @@ def room(store: Store, undone: str) -> Iterator[str]:
 
 def scratch_environment(root: str) -> dict[str, str]:
     """Returns the environment of a program that runs under the layer with the store ``root`` and no other."""
-    own = {
-        "PYLAYER_STORE": root,
-        "PYLAYER_SYSTEM_STORE": os.path.join(root, "none"),
-    }
+    own = {"PYLAYER_STORE": root, "PYLAYER_SYSTEM_STORE": os.path.join(root, "none")}
     return with_layer({**os.environ, **own})
 
 
@@ -310,7 +308,7 @@ class Rebuild:
         #: Set when no other pipeline is to be begun.
         self.stop = threading.Event()
         self._lock = threading.Lock()
-        self._number = 0
+        self._numbers = itertools.count()
         self._groups: dict[tuple[bytes, bytes], deque[Created]] = {}
         #: Called with the number of pipelines that are done.
         self._advance: Callable[..., None] = lambda number: None
@@ -340,9 +338,7 @@ class Rebuild:
     def _work(self, effort: Effort, path: str) -> None:
         try:
             while not self.stop.is_set() and (group := self._next_group()):
-                with self._lock:
-                    self._number += 1
-                    root = f"{path}.{self._number}.store"
+                root = f"{path}.{next(self._numbers)}.store"
                 try:
                     self._slice(group, effort, path, scratch_environment(root))
                 finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Any
 
 import click
 
@@ -26,15 +25,6 @@ def _check_policy(path: str) -> None:
             require_own(os.path.dirname(os.path.abspath(path)))
     except (OSError, ValueError) as error:
         raise WrongUse(f"{error}; nothing was started") from error
-
-
-def _policy(path: str | None, root: str | None) -> dict[str, Any]:
-    """Returns the policy document in force with this file of the user's. Prints a line for each file that the layer
-    cannot use. ``root``: the store that has, or gets, the compiled copy."""
-    document, problems = read_policies(config_files()[0], path, root)
-    for problem in problems:
-        fail(problem)
-    return document
 
 
 def _environment(root: str | None) -> tuple[dict[str, str], bool]:
@@ -122,7 +112,9 @@ def run(
     os.environ.update({variable: value for variable, value in given.items() if value})
     in_force, root = config_files()[1], store_root()
     environment, is_on = _environment(root)
-    document = _policy(in_force, root if is_on else None)
+    document, problems = read_policies(config_files()[0], in_force, root if is_on else None)
+    for problem in problems:
+        fail(problem)
     if root is not None and is_on:
         pull_first(document, root, environment)
     if not summary:

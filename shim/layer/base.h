@@ -3,7 +3,6 @@
 #define PYLAYER_BASE_H
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -198,7 +198,8 @@ static void run_policy(const char *site, int dlopen_flags)
     Py_DECREF(run);
 }
 
-__attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim *commands, int python_in_process)
+__attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim *commands, const IsolatedFrom *program,
+                                                              int python_in_process)
 {
     char site[PATH_MAX];
     shim = commands;
@@ -206,7 +207,7 @@ __attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim 
         commands->log(PYLAYER_LOG_INFO, "the layer and the policy library do not match; the layer does nothing");
         return -1;
     }
-    isolation_begin();
+    isolation_begin(program);
     if (!initialise(site))
         return -1;
     /* The program's Python comes first in the search for symbols, so our libraries must search themselves first. */

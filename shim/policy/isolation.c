@@ -20,17 +20,15 @@
 
 #define REPLACEMENT __attribute__((visibility("default")))
 
-/* The layer sets these before the interpreter starts: a copy of the environment, whether the program has a Python
- * now, what to call when policy ends, and what brackets each dlopen. */
 REPLACEMENT char **pylayer_environ;
-REPLACEMENT bool (*pylayer_another_python)(void);
-REPLACEMENT void (*pylayer_policy_ended)(void);
-REPLACEMENT void (*pylayer_links)(bool begins);
 
 static pid_t process;
+static IsolatedFrom program;
 
-void isolation_begin(void)
+void isolation_begin(const IsolatedFrom *from)
 {
+    program = *from;
+    pylayer_environ = program.environment;
     process = getpid();
 }
 
@@ -69,13 +67,13 @@ REPLACEMENT int pylayer_clearenv(void)
 REPLACEMENT void *pylayer_dlopen(const char *path, int flags)
 {
     /* A child that policy forked has this thread only. A thread that does not exist there may hold the mutex. */
-    bool links = pylayer_links && getpid() == process;
+    bool links = getpid() == process;
     if (links)
-        pylayer_links(true);
-    bool another = pylayer_another_python && pylayer_another_python();
+        program.links(true);
+    bool another = process && program.holds_python();
     void *library = dlopen(path, another ? flags | RTLD_DEEPBIND : flags);
     if (links)
-        pylayer_links(false);
+        program.links(false);
     return library;
 }
 
@@ -160,8 +158,7 @@ static _Noreturn void end_policy(int status)
     if (getpid() != process)
         _exit(status);
     pylayer_shim()->log(PYLAYER_LOG_INFO, "policy ended the interpreter, so the layer does nothing from now on");
-    if (pylayer_policy_ended)
-        pylayer_policy_ended();
+    program.policy_ended();
     for (;;)
         pause();
 }

@@ -50,12 +50,13 @@ static pthread_cond_t arrivals; /* the policy thread waits here */
 static pthread_cond_t answers;  /* senders of requests wait here */
 
 static Envelope *head, *tail;
-static uint64_t queued_bytes, queued_state_bytes; /* state has a limit of its own */
+static uint64_t queued_bytes;
 static unsigned queued, queued_urgent;
-static bool open_, draining, over;
+static bool draining, over;
+static atomic_bool open_;
 static bool (*start_policy)(void);
-static bool started;           /* policy's thread runs, or is being made */
-static bool exit_has_messages; /* a device has ended, and its messages wait for the end of the process */
+static atomic_bool started;           /* policy's thread runs, or is being made */
+static atomic_bool exit_has_messages; /* a device has ended, and its messages wait for the end of the process */
 static atomic_bool libraries_open;
 
 /* The policy thread waits without a time limit. */
@@ -124,12 +125,7 @@ bool mailbox_can_be_used(void)
 
 bool mailbox_is_open(void)
 {
-    if (process_is_forked_child())
-        return false;
-    pthread_mutex_lock(&mutex);
-    bool result = open_;
-    pthread_mutex_unlock(&mutex);
-    return result;
+    return !process_is_forked_child() && open_;
 }
 
 /* Returns the data that a message owns, and its size. */
@@ -170,12 +166,6 @@ static bool is_urgent(const Envelope *envelope)
            (type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_BINARY_READ && type != PYLAYER_MSG_STATE);
 }
 
-/* What is queued that counts for the same limit. */
-static uint64_t *bytes_beside_locked(const Envelope *envelope)
-{
-    return envelope->message.type == PYLAYER_MSG_STATE ? &queued_state_bytes : &queued_bytes;
-}
-
 static Envelope *pop_locked(void)
 {
     Envelope *envelope = head;
@@ -183,7 +173,7 @@ static Envelope *pop_locked(void)
     if (!head)
         tail = NULL;
     queued--;
-    *bytes_beside_locked(envelope) -= envelope->bytes;
+    queued_bytes -= envelope->bytes;
     if (is_urgent(envelope))
         queued_urgent--;
     return envelope;
@@ -229,7 +219,7 @@ static bool needs_policy_locked(const PylayerMessage *message)
     case PYLAYER_MSG_CELL:
         return message->cell.unit != PYLAYER_UNIT_NONE;
     case PYLAYER_MSG_STATE:
-        return message->state.fingerprint != 0 || queued_state_bytes > WAITING_STATE_BYTES;
+        return message->state.fingerprint != 0 || queued_bytes > WAITING_STATE_BYTES;
     default:
         return true;
     }
@@ -244,7 +234,7 @@ static void append_locked(Envelope *envelope)
         head = envelope;
     tail = envelope;
     queued++;
-    *bytes_beside_locked(envelope) += envelope->bytes;
+    queued_bytes += envelope->bytes;
     if (is_urgent(envelope))
         queued_urgent++;
 }
@@ -315,18 +305,12 @@ bool mailbox_withdraw(uint64_t device, bool at_exit)
 
 bool mailbox_tells_exit(void)
 {
-    pthread_mutex_lock(&mutex);
-    bool result = open_ && (started || exit_has_messages);
-    pthread_mutex_unlock(&mutex);
-    return result;
+    return open_ && (started || exit_has_messages);
 }
 
 bool mailbox_has_policy(void)
 {
-    pthread_mutex_lock(&mutex);
-    bool result = open_ && started;
-    pthread_mutex_unlock(&mutex);
-    return result;
+    return open_ && started;
 }
 
 static bool is_exit(const PylayerMessage *message)
@@ -371,7 +355,7 @@ bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t 
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
     bool needs = needs_policy_locked(message);
-    bool has_room = *bytes_beside_locked(envelope) + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
+    bool has_room = queued_bytes + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
                     (started || needs || queued < WAITING_MESSAGES || message->type != PYLAYER_MSG_CELL);
     bool accepted = open_ && has_room, starts = accepted && needs && claim_start_locked();
     envelope->awaited = envelope->urgent = timeout_ns > 0 && taken != stalled_at;
@@ -451,10 +435,7 @@ static bool look_around_locked(uint64_t now)
 static void await_arrival_locked(uint64_t wake)
 {
     struct timespec deadline = deadline_at(wake);
-    if (wake == UINT64_MAX)
-        pthread_cond_wait(&arrivals, &mutex);
-    else
-        pthread_cond_timedwait(&arrivals, &mutex, &deadline);
+    pthread_cond_timedwait(&arrivals, &mutex, &deadline);
 }
 
 void mailbox_wake(void)

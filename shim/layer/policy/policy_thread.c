@@ -25,7 +25,7 @@
 #include "policy/policy_thread.h"
 #include "process/process.h"
 
-#include "../../../build/build_id.h"
+#include "../../policy/interpreter.h"
 
 #if !defined(PYLAYER_POLICY_LIBRARY) || !defined(PYLAYER_PRIVATE_PYTHON)
 #error "the build names the policy library's file and the private libpython's"
@@ -35,8 +35,6 @@
 #define STACK_BYTES (2u << 20)
 #define EXIT_FLUSH_NS 1000000000ll
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-typedef int (*PolicyRunFn)(const PylayerShim *shim, int python_in_process);
 
 /* Finds a libpython that the program opened with RTLD_LOCAL, which dlsym(RTLD_DEFAULT) does not see. */
 static int find_libpython(struct dl_phdr_info *info, size_t size, void *unused)
@@ -149,23 +147,6 @@ static void ended(void *unused)
     mailbox_close();
 }
 
-/* Passes isolation.c of the policy library what it needs before the interpreter starts. */
-static void isolate(void *library)
-{
-    char ***environment = dlsym(library, "pylayer_environ");
-    bool (**another_python)(void) = dlsym(library, "pylayer_another_python");
-    void (**at_end)(void) = dlsym(library, "pylayer_policy_ended");
-    void (**links)(bool) = dlsym(library, "pylayer_links");
-    if (environment)
-        *environment = environment_all();
-    if (another_python)
-        *another_python = program_holds_python;
-    if (at_end)
-        *at_end = mailbox_close;
-    if (links)
-        *links = process_links;
-}
-
 /* The root directory as it was. After a chroot the paths of policy's libraries lead to somebody else's code. */
 static struct stat root_directory;
 
@@ -181,16 +162,17 @@ static void run_policy(void)
     if (library)
         open_extension_modules();
     mailbox_libraries_are_open();
-    PolicyRunFn run = library ? (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run") : NULL;
-    if (library)
-        isolate(library);
+    if (!library)
+        return;
+    PolicyRunFn run = (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run");
+    const IsolatedFrom program = {environment_all(), program_holds_python, mailbox_close, process_links};
     /* The search takes the dynamic linker's lock. A child forked meanwhile would find that lock held for ever. */
     process_links(true);
     bool python = program_holds_python();
     process_links(false);
     if (run)
-        run(&shim_commands, python);
-    else if (library)
+        run(&shim_commands, &program, python);
+    else
         log_line(PYLAYER_LOG_INFO, "policy cannot start, so the layer does nothing: " PYLAYER_POLICY_LIBRARY
                                    " comes from another build; reinstall pylayer");
 }
@@ -231,7 +213,7 @@ static void *policy_main(void *unused)
 static bool start(void)
 {
     bool moved = root_has_changed();
-    int failed = moved ? 0 : thread_start(policy_main, NULL, STACK_BYTES);
+    int failed = moved ? 0 : thread_start(policy_main, STACK_BYTES);
     if (!moved && failed == 0)
         return true;
     log_line(PYLAYER_LOG_INFO, "the policy thread cannot be created (%s); the layer stores nothing in this process",

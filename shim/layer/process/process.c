@@ -279,24 +279,21 @@ void process_remember(void)
 /* The program's threads receive the program's signals, so this thread blocks them. It does not block signals that a
  * thread raises by its own actions: blocked, they would end the process. Also, a sandbox may answer system calls in its
  * SIGSYS handler. What is large is not on the stack, of which the layer promises to need little. */
-int thread_start(void *(*main)(void *), void *argument, size_t stack_bytes)
+int thread_start(void *(*main)(void *), size_t stack_bytes)
 {
     static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards these two */
     static sigset_t all, previous;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, stack_bytes);
-    pthread_mutex_lock(&mutex);
     sigfillset(&all);
     for (size_t i = 0; i < sizeof raised / sizeof raised[0]; i++)
         sigdelset(&all, raised[i]);
     pthread_sigmask(SIG_SETMASK, &all, &previous);
     pthread_t thread;
-    int result = pthread_create(&thread, &attributes, main, argument);
+    int result = pthread_create(&thread, &attributes, main, NULL);
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
-    pthread_mutex_unlock(&mutex);
     pthread_attr_destroy(&attributes);
     return result;
 }

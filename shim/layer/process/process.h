@@ -64,8 +64,8 @@ bool process_has_room(void);
 /* Threads that the policy thread creates inherit its name. */
 #define POLICY_THREAD_NAME "pylayer-policy"
 
-/* Starts a detached thread of ours. Returns 0, or why there is none. */
-int thread_start(void *(*main)(void *), void *argument, size_t stack_bytes);
+/* Starts our thread, detached. Call it once. Returns 0, or why there is none. */
+int thread_start(void *(*main)(void *), size_t stack_bytes);
 
 /* Returns false if main has called pthread_exit. Reads /proc, as process_is_over does. */
 bool process_has_main_thread(void);

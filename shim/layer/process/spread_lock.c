@@ -5,10 +5,8 @@
  * as those of a pthread_rwlock_t do. A writer raises a flag and then reads all the counts. Either the reader sees the
  * flag or the writer sees the reader, because both write first and then read, sequentially consistent.
  */
-#define _GNU_SOURCE /* sem_clockwait */
+#define _GNU_SOURCE
 #include "process/spread_lock.h"
-
-#include <errno.h>
 
 #include "process/clock.h"
 #include "process/process.h"
@@ -33,40 +31,30 @@ unsigned thread_slot(void)
 void spread_lock_init(SpreadLock *lock)
 {
     patient_init(&lock->writer);
-    sem_init(&lock->left, 0, 0);
 }
 
 void spread_lock_destroy(SpreadLock *lock)
 {
     patient_destroy(&lock->writer);
-    sem_destroy(&lock->left);
-}
-
-static void leave(SpreadLock *lock, unsigned amount)
-{
-    atomic_fetch_sub(&lock->slots[thread_slot()].readers, amount);
-    if (atomic_load(&lock->writing))
-        sem_post(&lock->left);
 }
 
 bool spread_lock_read(SpreadLock *lock, bool for_long)
 {
-    unsigned amount = for_long ? LONG_READER : 1;
     atomic_uint *readers = &lock->slots[thread_slot()].readers;
-    atomic_fetch_add(readers, amount);
+    atomic_fetch_add(readers, for_long ? LONG_READER : 1);
     while (atomic_load(&lock->writing)) {
-        leave(lock, amount);
+        spread_unlock_read(lock, for_long);
         if (!patient_lock(&lock->writer))
             return false;
         patient_unlock(&lock->writer);
-        atomic_fetch_add(readers, amount);
+        atomic_fetch_add(readers, for_long ? LONG_READER : 1);
     }
     return true;
 }
 
 void spread_unlock_read(SpreadLock *lock, bool for_long)
 {
-    leave(lock, for_long ? LONG_READER : 1);
+    atomic_fetch_sub(&lock->slots[thread_slot()].readers, for_long ? LONG_READER : 1);
 }
 
 static unsigned most_readers(SpreadLock *lock)
@@ -81,21 +69,22 @@ static unsigned most_readers(SpreadLock *lock)
 
 /* Half of the time that readers wait for a writer (patience.c), so that the writer is the first who goes on. */
 #define PATIENCE_NS 1000000000ull
+/* Readers that are waited for hold the lock for less than this, unless their thread does not run. */
+#define READER_NS 50000
 
-/* A reader of a VkPipelineCache is in the driver and may hang there. After the first writer no other waits for it. */
-static bool wait_for_reader(SpreadLock *lock)
+/* Returns false if a reader holds the lock for long, or hangs: a reader of a VkPipelineCache is in the driver. After the
+ * first writer no other waits for it. */
+static bool wait_for_readers(SpreadLock *lock)
 {
-    struct timespec deadline = deadline_at(now_ns() + PATIENCE_NS);
-    if (atomic_load(&lock->hangs))
-        return false;
-    int result, cancellation = cancellation_off();
-    do
-        result = sem_clockwait(&lock->left, CLOCK_MONOTONIC, &deadline);
-    while (result != 0 && errno == EINTR);
+    uint64_t give_up = atomic_load(&lock->hangs) ? 0 : now_ns() + PATIENCE_NS;
+    int cancellation = cancellation_off();
+    unsigned readers;
+    while ((readers = most_readers(lock)) != 0 && readers < LONG_READER && now_ns() < give_up)
+        nanosleep(&(struct timespec){0, READER_NS}, NULL);
     cancellation_restore(cancellation);
-    if (result != 0)
-        atomic_store(&lock->hangs, true);
-    return result == 0;
+    if (readers < LONG_READER)
+        atomic_store(&lock->hangs, readers != 0);
+    return readers == 0;
 }
 
 bool spread_try_write(SpreadLock *lock)
@@ -103,18 +92,11 @@ bool spread_try_write(SpreadLock *lock)
     /* Without patience, because no other writer hangs: a merge is written under merge_mutex, one at a time, and writers of
      * tables call no driver. */
     pthread_mutex_lock(&lock->writer.mutex);
-    while (sem_trywait(&lock->left) == 0)
-        continue; /* discards posts meant for an earlier writer */
     atomic_store(&lock->writing, true);
-    for (unsigned readers; (readers = most_readers(lock)) != 0;) {
-        if (readers >= LONG_READER || !wait_for_reader(lock)) {
-            spread_unlock_write(lock);
-            return false;
-        }
-    }
-    if (atomic_load_explicit(&lock->hangs, memory_order_relaxed))
-        atomic_store(&lock->hangs, false);
-    return true;
+    bool writes = wait_for_readers(lock);
+    if (!writes)
+        spread_unlock_write(lock);
+    return writes;
 }
 
 void spread_unlock_write(SpreadLock *lock)

@@ -3,7 +3,6 @@
 #define PYLAYER_SPREAD_LOCK_H
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,7 +44,6 @@ typedef struct SpreadLock {
     _Alignas(CACHE_LINE_BYTES) atomic_bool writing;
     atomic_bool hangs;   /* a writer waited in vain for a reader */
     PatientMutex writer; /* held by the writer */
-    sem_t left;          /* posted by readers that unlock while a writer waits */
 } SpreadLock;
 
 void spread_lock_init(SpreadLock *lock);
