@@ -14,6 +14,7 @@ from scripted_driver import ScriptedDriver
 from world import World
 
 from pylayer.common import file_kinds
+from pylayer.store import format
 from pylayer.store.cache_history import PASSED
 
 #: Nothing here depends on the driver, but where a test says so.
