@@ -285,7 +285,8 @@ class World:
         """Returns the statistics of every run, oldest first. What only policy counts is 0 in a run without policy, and
         not in its file."""
         policy = {"refused": {}, "stored_records": 0, "stored_bytes": 0}
-        return [{**policy, **run, "cache_outcomes": recorded.Run(run).outcomes} for run in read_all(str(self.store))]
+        key = "cache_outcomes"
+        return [{**policy, **run, key: recorded.Run(run).counts(key)} for run in read_all(str(self.store))]
 
     def outcomes(self) -> dict[str, int]:
         """Returns what became of initial data of the newest run's caches, and how often."""

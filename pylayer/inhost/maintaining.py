@@ -113,7 +113,7 @@ class Maintaining:
     def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
         from ..store import maintenance, runs
 
-        folder, prunes, self._prunes = session.folder, self._prunes, False
+        folder = session.folder
         assert folder is not None
         if at_exit:
             runs.prune(folder.root)
@@ -122,5 +122,6 @@ class Maintaining:
             yield from maintenance.maintain(
                 folder, session.found.damage, self._limits, lambda text: self._log(LOG_INFO, text), at_exit, merge
             )
-        if prunes and not at_exit:
+        if self._prunes and not at_exit:
+            self._prunes = False
             maintenance.prune(folder.root)

@@ -21,6 +21,7 @@ from cli.user import User
 from world import BUILD
 
 from pylayer.cli.replaying import Ended, Replayer
+from pylayer.common import file_kinds
 from pylayer.store import state
 from pylayer.store.reader import Reader, parts_of
 from pylayer.store.store import Store

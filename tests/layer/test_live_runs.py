@@ -110,12 +110,16 @@ def test_the_next_start_keeps_it(world: World) -> None:
     """The next start of the layer writes the file of a run whose process was killed, with what the sentinel said, and
     deletes the sentinel. It needs no interpreter for that."""
     fill(world)
-    kill(world)
-    (left,) = world.live_files()
-    counted = runs.read_sentinel(str(left))
-    assert counted["counters"]["hits"] == COUNT
-    process = world.run([HOST, *WARM, "mapped", "_policy.", *END])
-    assert "_policy. is not mapped" in process.stderr
+    for _ in range(3):  # one start of 64, by chance, has policy delete old runs
+        kill(world)
+        (left,) = world.live_files()
+        counted = runs.read_sentinel(str(left))
+        assert counted["counters"]["hits"] == COUNT
+        process = world.run([HOST, *WARM, "mapped", "_policy.", *END])
+        if "_policy. is not mapped" in process.stderr:
+            break
+    else:
+        pytest.fail("policy starts each time")
     assert world.live_files() == []
     found = runs.read(str(world.store), runs.name_of(str(left)))
     assert found.pop("died") is True

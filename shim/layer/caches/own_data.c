@@ -32,8 +32,9 @@ void own_data_read(Caches *caches, const void *data, size_t size)
     digest128(data, size, read.digest);
     /* For a device that keeps nothing policy opens the store, when a message first needs policy. */
     bool opens = caches->run->plan.remember_caches && !atomic_load(&caches->store->stored.open), spent;
-    PylayerMessage *message =
-        opens || blocks_data(caches->crash, read.digest) ? message_new(PYLAYER_MSG_CACHE_USED, caches->run->serial) : NULL;
+    PylayerMessage *message = opens || blocks_data(caches->crash, read.digest)
+                                  ? message_new(PYLAYER_MSG_CACHE_USED, caches->run->serial)
+                                  : NULL;
     if (message) {
         message->cache = read;
         ask(caches, message, &spent);

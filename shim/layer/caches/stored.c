@@ -84,9 +84,10 @@ bool stored_open(Caches *caches, const FileHeader *header)
     bool fine = index_read_folder(caches->store);
     if (fine)
         obey_off(caches);
-    bool read = fine && (!marks ||
-                         sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
-                         caches->store->found.reviewed);
+    bool read =
+        fine &&
+        (!marks || sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
+         caches->store->found.reviewed);
     if (read)
         blocks_obey(caches->crash, kept);
     else
