@@ -160,16 +160,18 @@ def _print_totals(store: Store) -> None:
 )
 @identity_option
 @click.option("--verify", "verifies", is_flag=True, help="Read every byte, and show instead what cannot be used.")
+@click.option("--repair", "repairs", is_flag=True, help="With --verify: drop what cannot be used, and keep the rest.")
 @json_option
-def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) -> None:
+def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
     last used is the day on which a run last used or stored a pipeline. Sizes are those of the files. With NAME, it also
     says which of the pipelines came from a fleet, were rebuilt, or are stored as pipeline binaries.
 
     With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
-    is damaged, keeps the rest, and moves the file to quarantine. Files of other versions of pylayer are listed, but are
-    not a problem. Neither is a file that ends inside a record, because a program is writing it or was killed.
+    is damaged, keeps the rest, and moves the file to quarantine. With --repair that is done now. Files of other
+    versions of pylayer are listed, but are not a problem. Neither is a file that ends inside a record, because a
+    program is writing it or was killed.
 
     \b
     Example:
@@ -179,8 +181,8 @@ def ls(name: str | None, identity: str | None, verifies: bool, as_json: bool) ->
     """
     store = require_store()
     selection = meant(name, identity, store.identities())
-    if verifies:
-        verify(store, selection, as_json)
+    if verifies or repairs:
+        verify(store, selection, as_json, repairs)
         return
     names = Names(store.root)
 

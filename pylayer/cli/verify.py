@@ -20,6 +20,7 @@ from .output import (
     printable,
     progress,
 )
+from .policy_in_force import read_limits
 from .selection import Names, Selection
 
 if TYPE_CHECKING:
@@ -83,10 +84,11 @@ def _print(root: str, report: Verification) -> None:
         return
     out.print(f"{plural(len(report.problems), 'problem')}; a run ignores what does not verify.", style="bold red")
     out.print("A run that finds one keeps what verifies in the file, and moves the file to quarantine (pylayer ls).")
+    out.print("So does pylayer ls --verify --repair, at once.")
 
 
-def verify(store: Store, selection: Selection, as_json: bool) -> None:
-    """Verifies what a selection takes. Ends with status 1 if there is a problem."""
+def verify(store: Store, selection: Selection, as_json: bool, repairs: bool) -> None:
+    """Verifies what a selection takes, and if wanted repairs the store. Ends with status 1 if a problem is left."""
     from ..store.verification import Verification
 
     if not os.path.isdir(store.root) and not as_json:
@@ -95,11 +97,21 @@ def verify(store: Store, selection: Selection, as_json: bool) -> None:
     names = Names(store.root)
     if selection.app is not None:
         selection.shelves(store, names)
-    report = Verification(store.root)
     takes = None if selection.app is None else partial(selection.takes, names=names)
-    with progress("verifying", store.tree_bytes("store")[0], as_json) as advance:
-        for amount in report.steps(selection.takes_identity, takes):
-            advance(amount)
+
+    def read() -> Verification:
+        report = Verification(store.root)
+        with progress("verifying", store.tree_bytes("store")[0], as_json) as advance:
+            for amount in report.steps(selection.takes_identity, takes):
+                advance(amount)
+        return report
+
+    report = read()
+    if repairs and report.problems:
+        report.repair(read_limits()[0])
+        if not as_json:
+            click.echo(f"Repaired: {plural(len(report.problems), 'problem')}. What verifies in these files is kept.")
+        report = read()
     if as_json:
         print_json(_json(store.root, report))
     elif not (report.files or report.problems or report.other_versions):

@@ -83,11 +83,7 @@ class Maintaining:
             self._work = None
             assert self._last is not None
             self._waiting.setdefault(self._last.identity.name, self._last)
-        end = time.monotonic() + maintenance.EXIT_SECONDS
-        work = maintenance.join(session.folder, session.program_id, session.join)
-        for _ in work:
-            if time.monotonic() > end:
-                work.close()
+        maintenance.join(session.folder, session.program_id, session.join)
 
     def at_exit(self, alive: Iterable[DeviceSession]) -> None:
         """Does what keeps short runs from adding ever more files, and no more, because exit() waits. ``alive``:

@@ -67,11 +67,15 @@ def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
     return moved
 
 
-def join(folder: Folder, program: int, merge: fold.Join) -> Generator[None, None, None]:
-    """Has the driver join the cells in a program's journals, if there are enough. Raises OSError; the store is then as
-    it was."""
-    if worth_folding(folder, program, True, JOIN_BYTES):
-        yield from fold.Fold(folder, program, most_bytes=EXIT_BYTES, join=merge).steps()
+def join(folder: Folder, program: int, merge: fold.Join) -> None:
+    """Has the driver join the cells in a program's journals, if there are enough, and if that takes no longer than
+    EXIT_SECONDS. Raises OSError; the store is then as it was."""
+    if not worth_folding(folder, program, True, JOIN_BYTES):
+        return
+    work, end = fold.Fold(folder, program, most_bytes=EXIT_BYTES, join=merge), time.monotonic() + EXIT_SECONDS
+    for _ in work.steps():
+        if time.monotonic() > end and not work.result.written:  # once the pack is there, the cells must go
+            return
 
 
 def maintain(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 
 from ..common.identity import NO_IDENTITY
-from . import checking, state
-from .folder import described_identity, identity_names
+from . import checking, maintenance, state
+from .folder import described_identity, folders, identity_names
 from .format import Damage
 from .survey import StoreFile, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ..common.settings import Limits
 
     Takes = Callable[[int], bool]
     TakesIdentity = Callable[[str], bool]
@@ -58,6 +60,12 @@ class Verification(checking.Checked):
             for program, paths in state.folder(self.root).files_by_program().items():
                 for path in paths if takes is None or takes(program) else ():
                     yield from self._verify_file(StoreFile(path, 0, 0), NO_IDENTITY.digest)
+
+    def repair(self, limits: Limits) -> None:
+        """Keeps what verifies in the files that have problems, and moves these to quarantine. Raises OSError."""
+        for folder in folders(self.root):
+            for _ in maintenance.maintain(folder, self.problems, limits, lambda text: None):
+                pass
 
     def _verify_identity(self, name: str) -> None:
         """Verifies that an identity's description matches its folder's name."""

@@ -180,15 +180,19 @@ def test_newer_version(user: User, store: Store) -> None:
 # ---- repair ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("by", ["a run", "--repair"])
 @pytest.mark.parametrize("change", [change for _, change in CHANGES if change is not change_unreadable])
-def test_repair(user: User, store: Store, change: Change) -> None:
-    """A run moves damaged files to quarantine, deletes empty ones, and keeps the records in them that verify.
-    Afterwards the store is fine."""
+def test_repair(user: User, store: Store, change: Change, by: str) -> None:
+    """A run and ``--repair`` move damaged files to quarantine, delete empty ones, and keep the records in them that
+    verify. Afterwards the store is fine."""
     before = {program: set(store.loaded(program)) for program in (GAME, TOOL)}
     change(store)
     # A fold ignores files with the suffix of another kind.
     left = {program: set(store.loaded(program)) for program in (GAME, TOOL) if change is not change_kind}
-    mend(store)
+    if by == "a run":
+        mend(store)
+    else:
+        assert user.json("ls", "--verify", "--repair")["fine"]
     assert len(quarantine.items(str(user.store))) == (change not in (change_program, change_empty))
     assert user.json("ls", "--verify")["fine"]
     for program in (GAME, TOOL):
