@@ -178,11 +178,12 @@ void run_begin(const Store *store, uint8_t live[PYLAYER_LIVE_BYTES])
 void run_count_in(Run *run, uint8_t *live)
 {
     Counters *counters = (Counters *)(void *)(live + COUNTERS_AT);
-    /* On a device that keeps nothing, threads may be counting: what they count at this moment is lost. */
-    const uint64_t *from = (const uint64_t *)(const void *)run->own_counters;
-    for (size_t i = 0; i < sizeof run->own_counters / (sizeof *from); i++)
-        ((uint64_t *)(void *)counters)[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+    /* On a device that keeps nothing, threads may be counting. So they count in the file from now on, and what they have
+     * counted before is added. */
+    uint64_t *from = (uint64_t *)(void *)run->own_counters, *to = (uint64_t *)(void *)counters;
     atomic_store(&run->counters, counters);
+    for (size_t i = 0; i < sizeof run->own_counters / (sizeof *from); i++)
+        __atomic_fetch_add(&to[i], __atomic_exchange_n(&from[i], 0, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
 bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_name)
