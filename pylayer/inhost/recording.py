@@ -142,7 +142,8 @@ class Recording:
         else:
             self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
             self._names.update(known.identified)
-            self._say([what for what in known.damage if not what.is_torn_end])
+            # A power cut leaves an empty file. It holds nothing, and the next fold deletes it.
+            self._say([what for what in known.damage if not what.is_torn_end and what.outcome != "empty"])
             if known.executable != device.program.executable:
                 self.write(state.note_parts(device.program.executable))
 

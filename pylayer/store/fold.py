@@ -52,7 +52,7 @@ MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
 #: Order of a pack's records, after the USED records. Two with the same digest and fingerprint are one, with the later
 #: last use.
-ORDER = (format.CHUNK, format.CELL, format.BINARIES, *format.STATE)
+ORDER = (*format.PIPELINES, *format.STATE)
 
 
 class Planned:

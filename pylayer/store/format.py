@@ -52,7 +52,7 @@ MAGICS = (
 #: Kinds of files whose header has the length of the file.
 SIZED = (PACK, EXPORT)
 #: Records that hold pipelines.
-PIPELINES = (CELL, CHUNK, BINARIES)
+PIPELINES = (CHUNK, CELL, BINARIES)
 #: The most cells in a chunk. With more, threads wait for each other while one of them gives a chunk to the driver.
 CHUNK_CELLS = 32
 #: Records of what a program asked for.

@@ -180,3 +180,13 @@ def test_a_program_that_is_killed(real: World) -> None:
     run_host(real, "instance", "device", "pipelines", 41, *END, **env)
     state = only_state(real)
     assert len(state.created) == 41 and all(what.is_torn_end for what in state.damage)
+
+
+def test_after_a_power_cut(real: World) -> None:
+    """An empty file of state, as a power cut leaves it, is no damage to warn of."""
+    real.demo("--count", 4, **recording(real))
+    (name,) = (name for name in state_files(real) if name.endswith(".closed"))
+    (real.store / "state" / name).write_bytes(b"")
+    (real.store / "state" / f"{name[:16]}.unrecorded").touch()  # the next run reads what is recorded
+    result = real.demo("--count", 4, "--seed", 9, PYLAYER_LOG="warn", **recording(real))
+    assert result["created"] == 4 and "pylayer: warn" not in result.stderr
