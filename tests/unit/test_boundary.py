@@ -19,7 +19,7 @@ def test_names() -> None:
 
 
 def test_counters_are_shown() -> None:
-    """Every counter of PylayerCounters has a row in the table of what is shown, but two: they are outcomes of caches."""
+    """Every counter of PylayerCounters has a row in the table of what is shown, but two, which outcomes show."""
     hidden = ("caches_emptied", "caches_known")
     assert [name for name in boundary.COUNTER_NAMES if name not in hidden] == list(COUNTERS)
 
