@@ -136,27 +136,17 @@ static bool begin_file(const Caches *caches, History *history, FileHeader *heade
     return true;
 }
 
-/* Returns false if the record cannot be written. */
+/* Returns false if the record cannot be written. Nothing is appended to a file that is gone, or whose end is torn. */
 static bool append(const Caches *caches, History *history, RecordHeader record, const void *body)
 {
     const char *directory = caches->store->stored.directory;
     FileHeader header;
-    size_t size;
-    bool written = false;
-    int fd = *history->name ? append_in_store(directory, history->name) : -1;
-    if (fd < 0 && !begin_file(caches, history, &header))
-        return false;
-    uint8_t *bytes = own_file_record(fd < 0 ? &header : NULL, history->salt, record, body, &size);
-    if (bytes && fd < 0)
-        written = own_file_create(directory, history->name, bytes, size) == size;
-    else if (bytes)
-        written = write_quietly(fd, bytes, size) == (ssize_t)size;
-    if (fd >= 0)
-        close(fd);
-    free(bytes);
-    history->bytes += size;
+    history->bytes += record_space(record.size);
+    bool written = (*history->name && own_file_add(directory, history->name, NULL, history->salt, record, body)) ||
+                   (begin_file(caches, history, &header) &&
+                    own_file_add(directory, history->name, &header, history->salt, record, body));
     if (!written)
-        *history->name = '\0'; /* nothing is appended to what is torn */
+        *history->name = '\0';
     return written;
 }
 

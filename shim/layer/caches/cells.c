@@ -40,10 +40,10 @@ void cells_close(Caches *caches)
  * lookups wait for each other. A compile takes up to seconds, and reading all data milliseconds. A merge that meets one
  * of these is not made: the application's cache gets the pipeline later. Nobody compiles with the layer's cache.
  *
- * The caller holds merge_mutex, as for every merge of the device. So nobody merges into the sources meanwhile, and they
- * need no lock. app_cache: NULL for the layer's cache. Returns false if the sources were not merged.
+ * The caller holds merge_mutex, as for every merge of the device. So nobody merges into the source meanwhile, and it
+ * needs no lock. app_cache: NULL for the layer's cache. Returns false if the source was not merged.
  */
-static bool merge_locked(Caches *caches, AppCache *app_cache, uint32_t source_count, const VkPipelineCache *sources)
+static bool merge_locked(Caches *caches, AppCache *app_cache, VkPipelineCache source)
 {
     SpreadLock *lock = app_cache ? &app_cache->lock : &caches->merged_lock;
     bool locks = !app_cache || !app_cache->synchronized_merge, merged = false;
@@ -51,8 +51,8 @@ static bool merge_locked(Caches *caches, AppCache *app_cache, uint32_t source_co
         return false;
     if (!locks || !app_cache || !atomic_load(&app_cache->used_for_ever))
         merged = caches->driver->merge_pipeline_caches(caches->driver->handle,
-                                                       app_cache ? atomic_load(&app_cache->handle) : caches->merged,
-                                                       source_count, sources) == VK_SUCCESS;
+                                                       app_cache ? atomic_load(&app_cache->handle) : caches->merged, 1,
+                                                       &source) == VK_SUCCESS;
     if (locks)
         spread_unlock_write(lock);
     return merged;
@@ -82,9 +82,9 @@ static void merge_cell(Caches *caches, VkPipelineCache cell, AppCache *app_cache
     if (!patient_lock(&caches->merge_mutex))
         return;
     const VkPipelineCache source = app_cache ? source_of(caches, cell) : cell;
-    merge_locked(caches, NULL, 1, &source);
+    merge_locked(caches, NULL, source);
     source_end(caches, cell, source);
-    if (app_cache && merge_locked(caches, app_cache, 1, &cell))
+    if (app_cache && merge_locked(caches, app_cache, cell))
         app_cache_holds(app_cache, fingerprint);
     else if (app_cache)
         atomic_store(&app_cache->owes_all, true);
@@ -97,7 +97,7 @@ bool cells_merge_all(Caches *caches, AppCache *app_cache)
         return false;
     Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
     const VkPipelineCache source = source_of(caches, caches->merged);
-    bool merged = merge_locked(caches, app_cache, 1, &source);
+    bool merged = merge_locked(caches, app_cache, source);
     source_end(caches, caches->merged, source);
     mark_end(mark);
     patient_unlock(&caches->merge_mutex);
@@ -143,6 +143,18 @@ static bool is_stored(Caches *caches, const uint8_t *data, size_t size, bool kno
     return cells_given(caches, digest);
 }
 
+/* Creates a cache from data and asks for its size. Returns false if the driver fails. */
+static bool read_back(const Driver *driver, const void *data, size_t size, size_t *content)
+{
+    VkPipelineCache copy = driver_cache_create(driver, data, size, true);
+    if (copy == VK_NULL_HANDLE)
+        return false;
+    *content = 0;
+    VkResult result = driver->get_pipeline_cache_data(driver->handle, copy, content, NULL);
+    driver->destroy_pipeline_cache(driver->handle, copy, NULL);
+    return result == VK_SUCCESS;
+}
+
 static bool is_empty(const Caches *caches, const uint8_t *data, size_t size)
 {
     return caches->empty_data && size == caches->empty_size && memcmp(data, caches->empty_data, size) == 0;
@@ -160,13 +172,8 @@ static bool gives_back(Caches *caches, const uint8_t *data, size_t size)
         return known == GIVES_BACK;
     if (blocks_something(caches->crash))
         return true;
-    VkPipelineCache copy = driver_cache_create(caches->driver, data, size, true);
-    if (copy == VK_NULL_HANDLE)
-        return true;
-    size_t content = 0;
-    VkResult result = caches->driver->get_pipeline_cache_data(caches->driver->handle, copy, &content, NULL);
-    caches->driver->destroy_pipeline_cache(caches->driver->handle, copy, NULL);
-    if (result != VK_SUCCESS)
+    size_t content;
+    if (!read_back(caches->driver, data, size, &content))
         return true;
     bool gives = content > caches->empty_size;
     atomic_store(&caches->gives_back, gives ? GIVES_BACK : GIVES_NOTHING);
@@ -227,16 +234,18 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint
 
 bool cells_merge_record(Caches *caches, AppCache *app_cache, const StoredRecord *record)
 {
-    Mark mark = mark_records(caches->crash, record->header.digest, 1);
-    bool ending = atomic_load(&caches->ending), merged = false;
-    VkPipelineCache cache =
-        ending ? VK_NULL_HANDLE : driver_cache_create(caches->driver, record->cache, record->cache_size, true);
-    if (cache != VK_NULL_HANDLE && !atomic_load(&caches->ending) && patient_lock(&caches->merge_mutex)) {
-        merged = merge_locked(caches, app_cache, 1, &cache);
-        patient_unlock(&caches->merge_mutex);
-    }
-    if (cache != VK_NULL_HANDLE)
+    Mark mark = mark_record(caches->crash, record->header.digest);
+    bool merged = false;
+    VkPipelineCache cache = VK_NULL_HANDLE;
+    if (!atomic_load(&caches->ending))
+        cache = driver_cache_create(caches->driver, record->cache, record->cache_size, true);
+    if (cache != VK_NULL_HANDLE) {
+        if (!atomic_load(&caches->ending) && patient_lock(&caches->merge_mutex)) {
+            merged = merge_locked(caches, app_cache, cache);
+            patient_unlock(&caches->merge_mutex);
+        }
         caches->driver->destroy_pipeline_cache(caches->driver->handle, cache, NULL);
+    }
     mark_end(mark);
     if (!app_cache)
         note_given(caches, record); /* also if the driver refused it */
@@ -258,33 +267,22 @@ static bool merge_cells(const Driver *driver, VkPipelineCache joined, const uint
     return merged;
 }
 
-/* RADV's data has other gaps after it was read. */
+/* For each cell: RADV's data has other gaps after it was read. */
 #define GAPS_BYTES 64
-
-/* Returns true if the driver finds as much in the data of so many cells as it has. */
-static bool is_read_back(const Driver *driver, const uint8_t *data, size_t size, uint32_t cell_count)
-{
-    VkPipelineCache copy = driver_cache_create(driver, data, size, true);
-    if (copy == VK_NULL_HANDLE)
-        return false;
-    size_t content = 0;
-    VkResult result = driver->get_pipeline_cache_data(driver->handle, copy, &content, NULL);
-    driver->destroy_pipeline_cache(driver->handle, copy, NULL);
-    return result == VK_SUCCESS && content + GAPS_BYTES * cell_count >= size;
-}
 
 uint64_t cells_join(Caches *caches, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count, uint8_t *out,
                     uint64_t capacity)
 {
     const Driver *driver = caches->driver;
-    size_t size = capacity;
+    size_t size = capacity, content;
     if (caches->merged == VK_NULL_HANDLE || call_is_off(&caches->crash->added_calls, PYLAYER_MARK_CHUNK, 0))
         return 0;
     Mark mark = mark_added(caches->crash, PYLAYER_MARK_CHUNK, 0, 0);
     VkPipelineCache joined = driver_cache_create(driver, NULL, 0, true);
     bool whole = joined != VK_NULL_HANDLE && merge_cells(driver, joined, cells, sizes, cell_count) &&
                  driver->get_pipeline_cache_data(driver->handle, joined, &size, out) == VK_SUCCESS &&
-                 size > caches->empty_size && is_read_back(driver, out, size, cell_count);
+                 size > caches->empty_size && read_back(driver, out, size, &content) &&
+                 content + GAPS_BYTES * cell_count >= size;
     if (joined != VK_NULL_HANDLE)
         driver->destroy_pipeline_cache(driver->handle, joined, NULL);
     mark_end(mark);

@@ -146,13 +146,10 @@ static Mark mark_ids(Crash *crash, uint32_t call, unsigned kind, const uint64_t 
     return taken;
 }
 
-Mark mark_records(Crash *crash, const uint8_t *digests, uint32_t record_count)
+Mark mark_record(Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
-    uint64_t ids[PYLAYER_MARK_IDS];
-    unsigned id_count = record_count < PYLAYER_MARK_IDS ? record_count : PYLAYER_MARK_IDS;
-    for (unsigned i = 0; i < id_count; i++)
-        ids[i] = digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES);
-    return mark_ids(crash, PYLAYER_MARK_RECORDS, 0, ids, id_count);
+    uint64_t id = digest_id(digest);
+    return mark_ids(crash, PYLAYER_MARK_RECORDS, 0, &id, 1);
 }
 
 Mark mark_application(Crash *crash, enum PylayerMarkedCall call, const uint64_t *data_ids, unsigned id_count)

@@ -27,7 +27,7 @@ int sentinel_open(Crash *crash, int fd);
 /* Call it when no thread of the device can be in the driver any more. */
 void sentinel_close(Crash *crash);
 
-Mark mark_records(Crash *crash, const uint8_t *digests, uint32_t record_count);
+Mark mark_record(Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* APPLICATION or MERGE. data_ids: AppCache::data_id of the caches, at most PYLAYER_MARK_IDS of them. */
 Mark mark_application(Crash *crash, enum PylayerMarkedCall call, const uint64_t *data_ids, unsigned id_count);
 /* elements: those of one call, of which the first are named; NULL if what the call creates is not known. data_id: of the application's cache.

@@ -78,7 +78,8 @@ static bool probe_layer(Batch *batch, uint32_t index)
     element->known = element->fingerprint ? fingerprint_known(&device->run.seen, element->fingerprint) : 0;
     if ((element->known & (SEEN_MERGED | SEEN_FETCHED)) == SEEN_MERGED && probe_merged(batch, index))
         return true;
-    element->known = stored_fetch(&device->caches, element->fingerprint);
+    if (!(element->known & SEEN_FETCHED))
+        element->known = stored_fetch(&device->caches, element->fingerprint);
     /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
     if (element->kind >= PYLAYER_KIND_RAY_TRACING)
         stored_fetch(&device->caches, 0);

@@ -41,7 +41,9 @@ static bool temporary_name(char out[TEMPORARY_NAME_BYTES], const char *name)
     return true;
 }
 
-size_t own_file_create(const char *directory, const char *name, const void *data, size_t size)
+/* Writes a file of this name that is not there yet. It gets its name when it is written, so that nobody, not even after
+ * a kill, finds one without its header. Returns how many bytes were written. */
+static size_t create(const char *directory, const char *name, const void *data, size_t size)
 {
     char temporary[TEMPORARY_NAME_BYTES], path[PATH_BYTES + TEMPORARY_NAME_BYTES], final[sizeof path];
     int fd = temporary_name(temporary, name) ? create_in_store(directory, temporary) : -1;
@@ -57,7 +59,8 @@ size_t own_file_create(const char *directory, const char *name, const void *data
     return 0;
 }
 
-uint8_t *own_file_record(const FileHeader *file, uint64_t salt, RecordHeader record, const void *data, size_t *size)
+/* Returns a record with its data, malloc'd, behind the file's header if that is given; NULL if memory is short. */
+static uint8_t *record_bytes(const FileHeader *file, uint64_t salt, RecordHeader record, const void *data, size_t *size)
 {
     size_t head = file ? sizeof *file : 0;
     digest128(data, record.size, record.digest);
@@ -85,22 +88,21 @@ bool own_file_is_there(const char *directory, const char *name, uint64_t *salt)
     return is_there;
 }
 
-void own_file_add(const char *directory, const char *name, const FileHeader *header, RecordHeader record,
-                  const void *data)
+bool own_file_add(const char *directory, const char *name, const FileHeader *new_file, uint64_t salt,
+                  RecordHeader record, const void *data)
 {
-    uint64_t salt = header->salt;
-    size_t size = 0;
-    bool is_there = own_file_is_there(directory, name, &salt);
-    uint8_t *bytes = own_file_record(is_there ? NULL : header, salt, record, data, &size);
-    int fd = bytes && is_there ? append_in_store(directory, name) : -1;
+    size_t size = 0, written = 0;
+    uint8_t *bytes = record_bytes(new_file, salt, record, data, &size);
+    int fd = bytes && !new_file ? append_in_store(directory, name) : -1;
     if (fd >= 0) {
-        write_quietly(fd, bytes, size);
+        written = write_quietly(fd, bytes, size) == (ssize_t)size ? size : 0;
         close(fd);
-    } else if (bytes && !is_there) {
+    } else if (bytes && new_file) {
         mkdir(directory, 0700);
-        own_file_create(directory, name, bytes, size);
+        written = create(directory, name, bytes, size);
     }
     free(bytes);
+    return size > 0 && written == size;
 }
 
 uint64_t wall_clock_ns(void)

@@ -114,7 +114,9 @@ static void write_run(const char *run_name, FileHeader header, const char *about
         return;
     memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
     snprintf(name, sizeof name, "%s.run", run_name);
-    if (!own_file_is_there(directory, name, &(uint64_t){0})) /* otherwise policy, which knows more, has begun it */
+    uint64_t salt = header.salt;
+    bool begun = own_file_is_there(directory, name, &salt); /* by policy, which knows more */
+    if (!begun)
         fwrite(about, 1, about_size, out);
     write_counters(out, counters);
     if (ended)
@@ -124,7 +126,8 @@ static void write_run(const char *run_name, FileHeader header, const char *about
     memcpy(header.kind, "RUNS", sizeof header.kind);
     file_header_seal(&header);
     if (fclose(out) == 0)
-        own_file_add(directory, name, &header, (RecordHeader){.magic = {'N', 'O', 'T', 'E'}, .size = size}, text);
+        own_file_add(directory, name, begun ? NULL : &header, salt,
+                     (RecordHeader){.magic = {'N', 'O', 'T', 'E'}, .size = size}, text);
     free(text);
 }
 
@@ -220,7 +223,7 @@ static void write_uses(const Store *store, const uint64_t *fingerprints, uint64_
     RecordHeader record = {
         .magic = {'U', 'S', 'E', 'D'}, .size = count * sizeof *fingerprints, .last_used = file.created_ns / 1000000000};
     /* Without disk space the end is missing. Then only the order of eviction suffers. */
-    own_file_add(store->stored.directory, name, &file, record, fingerprints);
+    own_file_add(store->stored.directory, name, &file, file.salt, record, fingerprints);
 }
 
 void uses_write(Store *store)

@@ -39,17 +39,12 @@ uint64_t wall_clock_ns(void);
 /* Fills in what of a new file's header is this process's, and the file's name. The header's kind, identity and program
  * are set already, and created_ns may be. Returns false if there are no random numbers. */
 bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, char name[PYLAYER_STORE_NAME_BYTES]);
-/* Returns a record with its data, malloc'd, behind the file's header if that is given; NULL if memory is short. `record` has
- * magic, size and times. salt: the file's. */
-uint8_t *own_file_record(const FileHeader *file, uint64_t salt, RecordHeader record, const void *data, size_t *size);
-/* Writes a file of this name that is not there yet. It gets its name when it is written, so that nobody, not even after
- * a kill, finds one without its header. Returns how many bytes were written. */
-size_t own_file_create(const char *directory, const char *name, const void *data, size_t size);
 /* Returns true if there is such a file, with the number that its records are sealed with. */
 bool own_file_is_there(const char *directory, const char *name, uint64_t *salt);
-/* Adds a record to a file, or to a new one with this header, in a folder that may be missing. Whoever reads it must take
- * one whose end is missing. */
-void own_file_add(const char *directory, const char *name, const FileHeader *header, RecordHeader record,
-                  const void *data);
+/* Adds a record to a file whose records are sealed with this salt. new_file: the header of one that is not there yet, in a
+ * folder that may be missing. `record` has magic, size and times. Returns false if not all of it could be written: whoever
+ * reads it must take a file whose end is missing. */
+bool own_file_add(const char *directory, const char *name, const FileHeader *new_file, uint64_t salt,
+                  RecordHeader record, const void *data);
 
 #endif

@@ -76,12 +76,13 @@ enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out)
     StoredFile file = stored->files[out->file];
     pthread_mutex_unlock(&stored->mutex);
     int fd = reopen_in_store(file.system ? stored->system : stored->directory, file.name, file.number, &size);
-    enum ReadResult result = errno == ENOENT ? READ_GONE : open_may_succeed_later(errno) ? READ_LATE : READ_REFUSED;
-    if (fd >= 0) {
-        result = read_whole(stored, &file, fd, place & ((1ull << PLACE_OFFSET_BITS) - 1), out);
-        close(fd);
-    }
-    if (result == READ_GONE)
+    if (fd < 0) {
+        if (errno != ENOENT)
+            return open_may_succeed_later(errno) ? READ_LATE : READ_REFUSED;
         index_forget_file(stored, out->file);
+        return READ_GONE;
+    }
+    enum ReadResult result = read_whole(stored, &file, fd, place & ((1ull << PLACE_OFFSET_BITS) - 1), out);
+    close(fd);
     return result == READ_DONE && !describe(out) ? READ_FAILED : result;
 }
