@@ -77,7 +77,7 @@ enum PylayerMessageType {
     PYLAYER_MSG_PLAN_DEVICE = 1,    /* request: device -> plan */
     PYLAYER_MSG_DEVICE_CREATED = 2, /* request: created; policy calls open_store. An event if it need not */
     PYLAYER_MSG_ADMIT_CACHE = 3,    /* request: cache -> verdict; an event if the plan sets report_caches */
-    PYLAYER_MSG_CACHE_USED = 4,     /* request: cache; the program read it. Event: the driver failed on it */
+    PYLAYER_MSG_CACHE_USED = 4,     /* request: cache; the program read the data. Event: the driver failed on it */
     PYLAYER_MSG_CELL = 5,           /* event: cell */
     PYLAYER_MSG_STATE = 6,          /* event: state */
     PYLAYER_MSG_BINARY_READ = 7,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
@@ -288,9 +288,9 @@ typedef struct PylayerMessage {
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
     /* PLAN_DEVICE: answer, not kept with the plan: with record_state, this run records. */
     uint8_t record_now;
-    /* PLAN_DEVICE: the layer found a decision, and the device uses its plan already, so nobody waits for an answer. */
+    /* PLAN_DEVICE: the device uses the plan of a stored decision already, so nobody waits for an answer. */
     uint8_t kept;
-    uint8_t decision_key[PYLAYER_DIGEST_BYTES]; /* PLAN_DEVICE: of the decision to keep; zero: none can be kept */
+    uint8_t decision_key[PYLAYER_DIGEST_BYTES]; /* PLAN_DEVICE: of the decision to keep; zero: keep none */
     int32_t verdict;                            /* ADMIT_CACHE: the answer, zeroed when sent */
 } PylayerMessage;
 
@@ -317,8 +317,8 @@ enum PylayerMarkedCall {
 
     /* Calls that the layer adds, without stored data. After a death in one, later processes do not make it for that kind of
      * pipeline. Without KEY, BINARIES, BINARY_DATA or CAPTURE a pipeline is created with cells; without PROBE, CELL or
-     * CELL_MERGE as the application asked, and not kept. Without COPY the application's caches are not seeded, without
-     * IDENTIFIER fingerprints use the shaders' code, without CHUNK cells are not joined. */
+     * CELL_MERGE as the application asked, and not kept. Without COPY the layer's cache is not merged into
+     * the application's, without IDENTIFIER fingerprints use the shaders' code, without CHUNK cells are not joined. */
     PYLAYER_MARK_KEY = 7,         /* vkGetPipelineKeyKHR */
     PYLAYER_MARK_BINARIES = 8,    /* vkCreatePipelineBinariesKHR, to read the binaries of a pipeline */
     PYLAYER_MARK_BINARY_DATA = 9, /* vkGetPipelineBinaryDataKHR */
@@ -350,8 +350,8 @@ typedef struct PylayerMark {
 #define PYLAYER_ADDED_CALLS 12
 
 /*
- * Everything that earlier runs decided about a program on a device. Policy compiles it (pylayer/store/decisions.py) and
- * keeps it for the next process that asks the same. The layer obeys it without the interpreter, while it is valid.
+ * All that is decided about a program on a device. Policy compiles it (pylayer/store/decisions.py) and keeps it for the
+ * next process that asks the same. The layer obeys it without the interpreter, while it is valid.
  */
 typedef struct PylayerDecision {
     uint8_t key[PYLAYER_DIGEST_BYTES]; /* PylayerMessage::decision_key */
@@ -359,17 +359,17 @@ typedef struct PylayerDecision {
     uint8_t reads_all;        /* files of all programs, not only of this one */
     uint8_t sentinel_outside; /* the sentinel's file goes to the runtime directory, because the store is read-only */
     uint8_t off_by;           /* type of the verdict by which the layer is off (store/verdicts.py); 0: it is on */
-    uint8_t undecided;        /* policy looks at the counters when the device ends: it may decide something else */
+    uint8_t undecided;        /* policy reads the counters when the device ends, because it may decide something else */
     uint8_t calls_off[PYLAYER_ADDED_CALLS]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
-    /* Of the sentinel's file, for the layer to fill in the process. Kept ones name no program and no time. */
+    /* Of the sentinel's file. The layer fills in the process, and program and time if they are 0. */
     uint8_t header[PYLAYER_FILE_HEADER_BYTES];
     char reason[PYLAYER_REASON_BYTES]; /* why the device has this carrier, for the run's file */
     uint64_t valid_from_s, valid_s;    /* seconds since 1970, and for how many it is valid */
-    uint64_t verdict_files;            /* of which files it was made: the sum of the XXH3-64 of their names */
+    uint64_t verdict_files;            /* from which files it was compiled: the sum of the XXH3-64 of their names */
     uint64_t blocked_count;
-    /* Fingerprints of pipelines, or 1 + PylayerPipelineKind for those without, and the first eight bytes of the digests of
-     * records and of the program's cache data, ascending. The driver gets none of this data, and nothing stored for these
-     * pipelines. */
+    /* Fingerprints of pipelines, or 1 + PylayerPipelineKind for those without, and the first eight bytes of the digests
+     * of records and of the program's cache data, ascending. The driver gets none of this data, and nothing stored for
+     * these pipelines. */
     uint64_t blocked[PYLAYER_BLOCKED];
 } PylayerDecision;
 
@@ -408,7 +408,7 @@ typedef struct PylayerCounters {
     uint64_t fetched_compile_ns;   /* how long it had taken to compile them */
     uint64_t fetch_ns;             /* how long it took to find, read and merge them */
     uint64_t identified_shaders;   /* shaders known by their VK_EXT_shader_module_identifier */
-    uint64_t caches_known;         /* application caches whose data the layer itself knew */
+    uint64_t caches_known;         /* application caches with known data, of which policy was not asked */
     uint64_t frames;               /* presented: calls of vkQueuePresentKHR, for each swapchain */
     uint64_t late_frames;          /* shim/layer/frames/frames.h says which are late */
     uint64_t late_by_pipelines;    /* of these, frames in which pipelines took at least half of what was too long */
@@ -463,8 +463,7 @@ typedef struct PylayerShim {
     /* Writes at most capacity distinct fingerprints of pipelines that the device created, in no order. Returns how
      * many there are in all. */
     int64_t (*fingerprints)(uint64_t device, uint64_t *out, uint64_t capacity);
-    /* Has the driver merge cells, whose data lies one after the other, and writes the data of that cache. Returns how many
-     * bytes; 0 if they are more than `capacity`, or the driver cannot. */
+    /* As cells_join (shim/layer/caches/caches.h). */
     int64_t (*join_cells)(uint64_t device, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count,
                           uint8_t *out, uint64_t capacity);
     /* Returns the program's name as rules use it (program_name.h), valid for ever. NULL: no memory. */

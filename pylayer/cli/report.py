@@ -81,7 +81,7 @@ def _page() -> ModuleType:
 
 
 def _print_title(out: Console, title: str, lines: int, there: int = 0) -> None:
-    """Prints what is above at most ``MOST_ROWS`` of so many lines, and whether these are all that are there."""
+    """Prints the title above at most ``MOST_ROWS`` of so many lines, and how many of all these are."""
     shown, there = min(lines, MOST_ROWS), max(lines, there)
     out.print()
     out.print(f"{title}: {shown} of {there:,}" if there > shown else title, style="bold")

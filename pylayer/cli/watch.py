@@ -86,8 +86,8 @@ class Watch:
         self._over: set[str] = set()
 
     def _run(self, name: str, idle: float, sentinel: str | None) -> Row | None:
-        """Returns the row of a run that goes on, or ended only recently. A file without a run is none: a sentinel
-        counts none as long as the program's first plan is not there."""
+        """Returns the row of a run that goes on, or ended only recently. None: for others, and for a sentinel that
+        counts no run yet."""
         try:
             values = runs.read(self._root, name, sentinel)
         except (OSError, ValueError):

@@ -39,7 +39,7 @@ class Device:
         self.state: DeviceState | None = None
         #: Why the device has this carrier, in words.
         self.reason = ""
-        #: What is kept for later processes is missing, or may say what no longer holds.
+        #: The decision for later processes is not stored, or may be out of date.
         self.is_stale = False
 
     def log(self, level: int, text: str, **fields: str | int) -> None:

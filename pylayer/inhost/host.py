@@ -277,7 +277,7 @@ class Host:
         )
 
     def cache_used(self, message: boundary.Message) -> None:
-        """CACHE_USED: the program read data, which may be suspected, or the driver failed on data that passed."""
+        """CACHE_USED: the program read data, which may be blocked, or the driver failed on data that passed."""
         session = self.sessions.get(message.device)
         if session is None:
             return

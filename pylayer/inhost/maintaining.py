@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .session import DeviceSession
 
 
-#: A process does this for the first of so many devices: its devices may come and go by the hundred, and the work grows
-#: with what is in the store.
+#: A process does maintenance for one of so many devices, beginning with the first. It may create hundreds, and the work
+#: grows with the store.
 DEVICES = 64
 
 

@@ -218,7 +218,7 @@ class RunLog:
         }
         lasting = {**values, "counters": {name: count for name, count in counters.items() if name not in OF_FRAMES}}
         changed, self._lasting = lasting != self._lasting, lasting
-        if values["sentinel"] and not self._ended:  # which counts
+        if values["sentinel"] and not self._ended:  # the sentinel has these numbers
             values |= {"counters": {}, "kinds": {}}
             for kind, counts in self._kinds.items():
                 values["kinds"][KIND_NAMES[kind]] = {key: counts[key] for key in ("compiled", "compile_ns")}

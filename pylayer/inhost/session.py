@@ -73,7 +73,7 @@ class DeviceSession(Device):
     # ---- the layer reads the store -----------------------------------------------------------------
 
     def _decide(self, own: Verdicts, everyones: Verdicts, began_ns: int = 0) -> Decision:
-        """Returns what the layer has to obey in this run, which looked for deaths at ``began_ns``, or in later runs."""
+        """Returns the decision for this run, which looked for deaths at ``began_ns``; with 0, that for later runs."""
         found = decisions.compiled(own, everyones, self.plan.carrier)
         return Decision(
             plan=self.plan,
@@ -86,7 +86,7 @@ class DeviceSession(Device):
         )
 
     def keep_decision(self) -> None:
-        """Compiles what is decided about the program for later processes, if what is kept may say something else."""
+        """Stores the decision for later processes, if the stored one is missing or may be out of date."""
         if not self.is_stale or self.folder is None or not any(self.decision_key):
             return
         self.is_stale = False

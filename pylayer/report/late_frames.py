@@ -44,7 +44,7 @@ class Frame(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int]:
-        """What tells it apart from others."""
+        """What identifies the frame."""
         return self.swapchain, self.number
 
 

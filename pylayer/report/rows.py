@@ -71,7 +71,7 @@ def _policy_remark(row: Row) -> list[str]:
 
 
 def lost(row: Row) -> str:
-    """Returns why less time than none was saved; empty if that is not so."""
+    """Returns why the estimate of saved time is negative; empty if it is not."""
     saved, waited = row["saved_estimate_ns"], row["waited_ns"]
     if saved is None or saved >= 0:
         return ""

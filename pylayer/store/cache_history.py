@@ -72,7 +72,7 @@ def known_in(part: Part) -> Iterator[Known]:
 
 
 def _read(folder: Folder, program: int, damage: list[Damage], read_to: dict[str, int]) -> Iterator[Known]:
-    """Yields what a folder says of a program's data, from where ``read_to`` says that each file was read to."""
+    """Yields what a folder says of a program's data. ``read_to``: where to begin in each file; it is updated."""
     try:
         folder.check()
     except OSError:
@@ -159,7 +159,7 @@ def _compact(folder: Folder, program: int, ended: list[str]) -> Iterator[None]:
     newest = sorted(found.values(), key=lambda one: date_of(one.time), reverse=True)[:MAX_RECORDS]
     room = MAX_BYTES - BARE_BYTES * len(newest)
     parts: list[bytes | memoryview] = []
-    for known in newest:  # digests first: what has no sketch is known, and only its damaged copies are not
+    for known in newest:  # without a sketch data is still known, but damaged copies of it are not recognised
         room -= format.record_size(format.KNOWN.size + len(known.sketch)) - BARE_BYTES
         known.sketch = known.sketch if room >= 0 else b""
         parts += known.parts()

@@ -1,10 +1,8 @@
 """Which process is folding a folder.
 
-    <root>/store/<identity>/folding.<maker>.tmp
-
-A claim is an empty file. Who finds another one beside its own gives up, so at most one process has the folder; if two
-begin at the same moment, none has. Nothing depends on a claim: it saves double work. What a process leaves that ended,
-anybody deletes.
+A claim is an empty file in the folder, ``folding.<maker>.tmp``. A process that finds another claim beside its own gives
+up, so at most one process folds the folder; if two begin at the same moment, neither does. A claim only saves double
+work. Anybody deletes that of a process that has ended.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 ``<root>/plans/<key>.plan`` is the XXH3-128 of the rest, then a PylayerDecision (shim/boundary.h) without the unused end
 of its array, in native byte order, for this machine only. shim/layer/policy/decisions.c reads it.
 
-Nothing is known from a decision alone, so it may be deleted, and two processes may write it at once. It is valid for
-one key, which covers the request, the policy files and the build; until the first verdict ends; and as long as the
-folder has the files of verdicts that it was made of.
+It is compiled from other files, so it may be deleted, and two processes may write it at once. It is valid for one key,
+which covers the request, the policy files and the build; until the first verdict ends; and while the folder has the
+``.verdict`` files that it was compiled from.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: How long a decision is valid that nothing ends.
+#: How long a decision is valid if no verdict ends.
 FOREVER_SECONDS = 1 << 40
 
 

@@ -42,7 +42,7 @@ class Holding:
         self.files: dict[Kind, int] = {}
         #: When a pipeline was last used or stored here, in seconds since 1970; 0: nothing is recorded of it.
         self.last_use = 0
-        # The rest is known only of a survey with details.
+        # The rest is known only with ``details``.
         #: Number of pipelines that are stored as pipeline binaries. The others are cells.
         self.binaries = 0
         #: Time that compiling them took, as far as it is known.

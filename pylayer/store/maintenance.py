@@ -74,7 +74,7 @@ def join(folder: Folder, program: int, merge: fold.Join) -> None:
         return
     work, end = fold.Fold(folder, program, most_bytes=EXIT_BYTES, join=merge), time.monotonic() + EXIT_SECONDS
     for _ in work.steps():
-        if time.monotonic() > end and not work.result.written:  # once the pack is there, the cells must go
+        if time.monotonic() > end and not work.result.written:  # once the pack is written, its sources must be deleted
             return
 
 
@@ -95,7 +95,7 @@ def maintain(
     folder.prepare()
     quarantined = repair_whole_files(folder, damaged)
     for _ in cache_history.compact(folder):
-        if not at_exit:  # there as a whole: what has no time to end would begin at every exit
+        if not at_exit:  # at exit in one step: if time ran out in the middle, each exit would begin again
             yield
     for place in (folder, state.folder(folder.root)):
         ended.close_ended_journals(place, None)

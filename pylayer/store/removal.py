@@ -66,7 +66,7 @@ class Removal:
             else:
                 written = path.endswith(file_kinds.APPENDED) and ended.has_writer(path)
         except OSError:
-            written = False  # gone, or nobody can read it
+            written = False  # it is gone or unreadable
         self.in_use += [path] * written
         return written
 
@@ -96,7 +96,7 @@ class Removal:
             if error.errno not in FULL:  # on a full disk a claim has no room, and deleting is what helps
                 raise
         try:
-            self._find()  # with what a fold wrote since
+            self._find()  # again, because a fold may have written files since
             for path in sorted(self.paths, key=lambda path: os.path.basename(path) == "identity"):
                 if path.endswith(file_kinds.LIVE):
                     runs.keep_dead(self.folder.root, path)

@@ -32,11 +32,11 @@ MAX_RUNS = 2000
 MAX_TOTAL_BYTES = 64 << 20
 #: What an earlier pylayer wrote is not read: files whose names have no program, and timelines of their own.
 EARLIER = ".events"
-#: A smaller file has hardly a timeline.
+#: Smaller files keep their timelines, because deleting them frees little.
 SMALL = 16 << 10
 #: Larger files are not read: no build has so many counters.
 MAX_BYTES = 1 << 18
-#: The keys of a run's values that no text has.
+#: The keys of a run's values that are not in its text.
 DERIVED = ("alive", "identity", "pid", "process")
 
 

@@ -218,7 +218,7 @@ class State:
             return
         data = bytes(part.data_of(record))
         if record.magic == format.CREATED and len(data) >= CREATED.size:
-            # A wrong clock's would be evicted last for ever.
+            # A use in the future, from a wrong clock, would keep the pipeline for ever.
             new = Created(data, record.create_ns, record.last_used if record.last_used <= self._latest else 0)
             self._belong[record.digest] = new.key
             known = self.created.setdefault(new.key, new)
@@ -300,7 +300,7 @@ class State:
         kept |= have
 
         def drops(planned: Planned) -> bool:
-            """What another process recorded meanwhile stays."""
+            """Keeps what another process recorded meanwhile."""
             is_known = planned.digest in self._objects or planned.digest in self._belong
             return is_known and self._belong.get(planned.digest, planned.digest) not in kept
 

@@ -223,7 +223,7 @@ class Verdicts:
         self.application = ""
         #: Paths of the files that were read, and whether another file may replace them.
         self.sources: dict[str, bool] = {}
-        #: The clock that made an entry was wrong, or is now.
+        #: An entry's time is impossible: the clock was wrong when it was made, or is now.
         self.doubted = False
         #: Decisions of this process that are not stored yet.
         self.new: list[Verdict] = []

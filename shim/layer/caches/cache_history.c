@@ -112,7 +112,7 @@ bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES
     History *history = history_locked(caches);
     /* strict believes only what the program read, and report tells it apart. */
     bool known = history && has(history, digest, !(plan->strict_caches || plan->report_caches));
-    /* Nobody combines the files of a program that is always killed, unless policy is asked something. */
+    /* Only policy combines the files. In a program that is always killed it starts only if it is asked something. */
     if (history && history->files > 2 * MANY_FILES) {
         history->files = 0;
         known = false;

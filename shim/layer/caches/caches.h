@@ -44,14 +44,14 @@ typedef struct Caches {
     atomic_uint left_nothing;   /* Element::codeless of pipelines of which one left nothing in its cell */
 
     pthread_mutex_t given_mutex;
-    NumberMap given;    /* by digest_id of stored cells that the driver got: in how many chunks, or alone (cells.c) */
+    NumberMap given;    /* by digest_id of what the driver got: a cell in how many chunks, or GIVEN_ALONE (cells.c) */
     atomic_bool ending; /* the device or the process ends: the driver gets no more records */
 
     pthread_mutex_t apps_mutex; /* writers only */
     _Atomic(AppCache *) apps[APP_CACHE_BUCKETS];
     atomic_uint next_slot;
     atomic_ullong waited_ns;    /* for policy's verdicts on the program's data */
-    atomic_bool policy_answers; /* it gave one */
+    atomic_bool policy_answers; /* it gave at least one */
 } Caches;
 
 /* Without the layer's own cache: cells_open creates that. */
@@ -86,15 +86,15 @@ uint64_t *app_cache_take_owed(AppCache *app_cache, size_t *count);
 /* Initial data of one vkCreatePipelineCache. */
 typedef struct OwnData {
     uint32_t slot; /* PylayerCacheInfo::slot */
-    bool passes;   /* policy says so, or was asked too much */
+    bool passes;   /* policy passed it, or the time for its answers is spent */
     const VkPipelineCacheCreateInfo *info;
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* zero if it was not needed */
     uint64_t id;                          /* of the digest, for marks; 0: no data, or refused */
 } OwnData;
 
-/* Fills in *data. Returns true if the driver must not get it, because it is not known and policy says so. */
+/* Fills in *data. Returns true if the driver must not get the data. */
 bool own_data_is_refused(Caches *caches, OwnData *data, uint32_t slot, const VkPipelineCacheCreateInfo *info);
-/* The driver made a cache of the data: it is known from now on, if it passes. */
+/* Call it once the driver has made a cache of the data. Data that passes is known from now on. */
 void own_data_passed(Caches *caches, const OwnData *data);
 /* Tells policy that the driver failed on the program's data with `result`, so that the program's cache begins empty. */
 void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result);
@@ -108,13 +108,13 @@ size_t sketch_write(uint8_t sketch[PYLAYER_SKETCH_BYTES], const void *data, uint
 
 /* ---- cache_history.c: which data of the program's caches is known ----------------------------------------- */
 
-/* Data is known if the program read it from this driver, or passed it and policy knew nothing against it. The layer alone
- * writes that down: at once, in a file of this process, so that it is kept however and whenever the process ends. Policy
- * reads the files to judge data that is not known, and combines them (pylayer/store/cache_history.py). */
+/* Data is known if the program read it from this driver, or passed it and policy knew nothing against it. The layer
+ * records that at once, in a file of this process, so that nothing is lost however the process ends. Policy reads the
+ * files to judge unknown data, and combines them (pylayer/store/cache_history.py). */
 
-/* Returns true if the data is known, in the sense of the plan. */
+/* Returns true if the data is known. Where the plan is strict or only reports, data that merely passed is not. */
 bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
-/* The data is known from now on. data: it was read; NULL: it passed. Does nothing if the store cannot be written to. */
+/* Records that the program read this data, or passed it if `data` is NULL. Does nothing if the store is read-only. */
 void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, const void *data);
 
 /* ---- cells.c: the layer's merged VkPipelineCache and the cells that go into it --------------------------- */
@@ -129,13 +129,13 @@ VkPipelineCache cell_create(Caches *caches, const Element *element);
 bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint32_t codeless, PylayerCell *about);
 /* Merges the layer's cache into an application's. Returns false if that was not possible now. */
 bool cells_merge_all(Caches *caches, AppCache *app_cache);
-/* Returns true if the driver got this record from the store, or a cell of two chunks. */
+/* Returns true if the driver got the record with this digest, or this cell in two chunks. */
 bool cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
-/* Makes a cache of a record and merges it into the layer's cache or, if given, an application's. Returns false if that was not
- * possible. */
+/* Makes a cache of a record and merges it into the layer's cache or, if given, an application's. Returns false if that
+ * fails. */
 bool cells_merge_record(Caches *caches, AppCache *app_cache, const StoredRecord *record);
-/* Has the driver merge cells, whose data lies one after the other, and writes the data of that cache, of at most `capacity`
- * bytes. Returns how many; 0 if it cannot be had, or does not read back. */
+/* Has the driver merge cells into one cache. Their data is in `cells`, one after the other. Writes the cache's data, at
+ * most `capacity` bytes, and returns its size; 0 if it does not fit, or the driver fails or loses some of it. */
 uint64_t cells_join(Caches *caches, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count, uint8_t *out,
                     uint64_t capacity);
 
@@ -150,13 +150,13 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
 /* ---- stored.c: finds stored pipelines by their fingerprints and gives them to the driver when they are created --- */
 
 /* So what the program does not create is not read, and no pipeline waits for the interpreter. */
-/* Reads the folder of a header's identity and program, obeys the decision, and makes the crash sentinel with that header.
- * Returns false if policy must look into the folder first (index_read_folder).
+/* Reads the folder of a header's identity and program, obeys the decision, and makes the crash sentinel with that
+ * header. Returns false if policy must look into the folder first (index_read_folder).
  * Call it before the application has the device, or, with StoredFound::reviewed, if the carrier keeps nothing. */
 bool stored_open(Caches *caches, const FileHeader *header);
 
-/* Gives the driver all that is stored under this fingerprint, with the rest of its chunk, by merging it into the layer's
- * cache. Returns what is known of the fingerprint: enum Seen. */
+/* Merges all that is stored under this fingerprint, with the rest of its chunk, into the layer's cache. Returns what is
+ * known of the fingerprint: enum Seen. */
 unsigned stored_fetch(Caches *caches, uint64_t fingerprint);
 /* Merges what is missing in an application's cache. Call it before a command that reads the cache. */
 void stored_settle(Caches *caches, AppCache *app_cache);

@@ -2,7 +2,8 @@
  * cells.c - the layer's own VkPipelineCache ("merged") and the cells that go into it.
  *
  * A cell is a VkPipelineCache into which exactly one pipeline was compiled. The store has the data of each cell
- * separately, until policy has the driver join neighbours into a chunk. The layer needs no keys: once a cell is merged into the device's cache, the driver finds it by its own.
+ * separately, until policy has the driver join neighbours into a chunk. The layer needs no keys: once a cell is merged
+ * into the device's cache, the driver finds it by its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,7 @@ bool cells_merge_all(Caches *caches, AppCache *app_cache)
 
 #define GIVEN_ALONE 2 /* twice what a chunk counts */
 
-/* The driver has these cells from now on, by whatever fingerprints the store has them. */
+/* Notes that the driver has the record and its cells. */
 static void note_given(Caches *caches, const StoredRecord *record)
 {
     const ChunkCell *cells = record->cells;
@@ -131,9 +132,9 @@ bool cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES])
     return given;
 }
 
-/* Returns true if the store has these bytes. The driver was given them and did not find the pipeline in them. If it has them
- * for another fingerprint only, they are stored for this one, too. What one chunk has, its merge may have lost: it is stored
- * once more, as a cell. */
+/* Returns true if the driver got these bytes from the store for this pipeline, and did not find it in them. Bytes that
+ * are stored for another fingerprint only are stored for this one, too. If one chunk has the cell, its merge may have
+ * lost it: it is stored once more, as a cell. */
 static bool is_stored(Caches *caches, const uint8_t *data, size_t size, bool known)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];

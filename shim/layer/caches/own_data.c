@@ -8,8 +8,8 @@
 #include "mailbox/mailbox.h"
 #include "process/clock.h"
 
-/* Sends a request. All of a device's together wait for ANSWER_WAIT_NS. Returns false if policy has not answered, and sets
- * *spent if it was not asked, because it had taken that time for others. */
+/* Sends a request. All requests of a device together wait at most ANSWER_WAIT_NS. Returns false if policy has not
+ * answered. Sets *spent if that time was used up by requests of which policy answered one. */
 static bool ask(Caches *caches, PylayerMessage *message, bool *spent)
 {
     uint64_t begin = now_ns();
@@ -73,8 +73,8 @@ static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo 
     message->cache.sketch = sketch;
 }
 
-/* Once the time for answers is spent, all data passes, but for a strict policy, and is known in the next run. But if policy
- * never answered, the next run asks again. */
+/* Once the time for answers is spent, all data passes, except with strict_caches, and is known in the next run. If
+ * policy never answered, the next run asks again. */
 static bool policy_refuses(Caches *caches, OwnData *data)
 {
     const PylayerPlan *plan = &caches->run->plan;

@@ -137,7 +137,7 @@ static void give_record(Caches *caches, const StoredRecord *record)
     const RecordHeader *header = &record->header;
     unsigned known = record_is_recent(header) ? SEEN_TOLD : 0;
     atomic_store(&caches->crash->holds_stored, true);
-    /* The driver may have the same data by another fingerprint, or of a fold that was cut short. */
+    /* The driver may have the same data under another fingerprint, or from a source that a fold did not delete. */
     bool twice = cells_given(caches, header->digest);
     bool taken = twice || cells_merge_record(caches, NULL, record);
     for (size_t i = 0; i < record->cell_count; i++)
@@ -159,7 +159,7 @@ static enum ReadResult give_claimed(Caches *caches, Place place)
     if (result == READ_DONE && record.cell_count > 0 && !is_blocked(caches, &record))
         give_record(caches, &record);
     index_tell_damage(store, record.file, result);
-    /* Not to be read: also if it did not verify, so that nobody waits for it or reads it again. A read that was too
+    /* A record that did not verify counts as given, so that nobody waits for it or reads it again. A read that was too
      * late is unclaimed, so that a later creation can try again. */
     note_place(&store->stored, place, result == READ_LATE ? 0 : GIVEN);
     stored_record_release(&store->stored, &record);
@@ -259,8 +259,8 @@ static bool give_place_to(Caches *caches, AppCache *app_cache, Place place)
     return given;
 }
 
-/* Gives an application's cache all that is stored under these fingerprints, so that it holds what it would hold without the
- * layer, and what else is in their chunks. Returns false if it lacks one of them. */
+/* Gives an application's cache the records with these fingerprints, chunks as a whole, so that it has what it would
+ * hold without the layer. Returns false if one of the pipelines is missing. */
 static bool give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerprints, size_t count)
 {
     Stored *stored = &caches->store->stored;

@@ -1,5 +1,5 @@
 /*
- * blocks.c - what earlier processes died over. Blocked records are not given to the driver. Blocked pipelines are created
+ * blocks.c - what earlier processes died over. The driver does not get blocked records. Blocked pipelines are created
  * without stored data: their records are not loaded, and no cache is probed that may hold, under another name, what the
  * driver crashed on.
  */

@@ -39,7 +39,7 @@ typedef struct Crash {
 
 /* ---- blocks.c: stored records, pipelines, and data of the program, over which an earlier process died ------- */
 
-/* Call it before any pipeline is created, with a decision that does not change any more. */
+/* Call it before any pipeline is created. The decision must not change or go away afterwards. */
 void blocks_obey(Crash *crash, const PylayerDecision *decision);
 static inline bool blocks_something(const Crash *crash)
 {
@@ -51,8 +51,8 @@ bool blocks_record(const Crash *crash, const RecordHeader *record);
 /* Returns true if policy must decide whether the driver gets this data of the program. */
 bool blocks_data(const Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 
-/* Returns how long a compile waits until it is stored, so that the end that lost it, or blocked it, does not lose it again
- * in each run: 0, if that has not happened. */
+/* Returns how long a compile waits until it is stored: 0, unless an earlier run lost compiles or something is blocked.
+ * Otherwise a program that dies in each run would lose the same pipelines each time. */
 static inline int64_t stored_wait_ns(const Crash *crash)
 {
     return crash->lost || blocks_something(crash) ? FLUSH_WAIT_NS : 0;

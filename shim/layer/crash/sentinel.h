@@ -30,8 +30,8 @@ void sentinel_close(Crash *crash);
 Mark mark_record(Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* APPLICATION or MERGE. data_ids: AppCache::data_id of the caches, at most PYLAYER_MARK_IDS of them. */
 Mark mark_application(Crash *crash, enum PylayerMarkedCall call, const uint64_t *data_ids, unsigned id_count);
-/* elements: those of one call, of which the first are named; NULL if what the call creates is not known. data_id: of the application's cache.
- * foreign: the driver also probes stored data outside the application's cache. */
+/* elements: those of one call, of which the first are named; NULL if what the call creates is not known. data_id: of
+ * the application's cache. foreign: the driver also probes stored data outside the application's cache. */
 Mark mark_pipelines(Crash *crash, const Element *elements, uint32_t count, uint64_t data_id, bool foreign,
                     bool may_compile);
 /* A call that the layer adds, without stored data. kind, fingerprint: 0 if it concerns no pipeline. */

@@ -19,14 +19,14 @@ void devices_exit_begins(void);
 bool device_ends_quietly(Device *device);
 /* At exit(): writes the runs' files of all devices and returns true, if none of them needs policy. */
 bool devices_end_quietly(void);
-/* At exit(): waits for a command that began before, and lets no other begin. written: all runs' files have their ends. */
+/* At exit(): waits for a command that began before, and lets no other begin. written: all runs' files are complete. */
 void devices_end_commands(bool written);
 
 /* ---- opening.c ---------------------------------------------------------------------------------- */
 
-/* Reads the folder that Store::kept names, obeys the decision, and makes the crash sentinel. Returns false if policy must
- * look into the folder first. Afterwards the layer may be off for the device, as Run::carrier says. Store::found: zeros, or
- * what policy found. */
+/* Reads the folder that Store::kept names, obeys the decision, and makes the crash sentinel. Returns false if policy
+ * must look into the folder first. Afterwards the layer may be off for the device, as Run::carrier says. Store::found:
+ * zeros, or what policy found. */
 bool device_open_store(Device *device);
 /* Returns what is in force. Without needs_nothing. */
 PylayerDeviceCreated device_state(const Device *device);

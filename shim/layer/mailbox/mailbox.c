@@ -17,8 +17,8 @@
  * for it. */
 #define LINGER_NS 20000000ull
 
-/* The shortest and longest interval at which a policy thread checks whether it is the only one left, and the longest after
- * main has ended. */
+/* The shortest and longest interval at which a policy thread checks whether it is the only one left, and the longest
+ * after main has ended. */
 #define LOOK_NS 10000000ull
 #define LOOK_SELDOM_NS 60000000000ull
 #define LOOK_AFTER_MAIN_NS 2000000000ull

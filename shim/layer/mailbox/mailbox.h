@@ -25,14 +25,16 @@ bool mailbox_can_be_used(void);
 PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
 /* Events beyond this many queued bytes are dropped and counted, unless policy must get them. */
 #define QUEUE_BYTES (64ull << 20)
-/* The same of state, so that there is room for pipelines beside it. */
+/* The same for state, so that there is room for pipelines beside it. */
 #define STATE_BYTES (48ull << 20)
 /* The longest wait for an answer: long enough for an interpreter that is still booting on a busy machine. A policy that
  * hangs costs this wait once. */
 #define ANSWER_WAIT_NS 2000000000ll
-/* The longest wait until policy has written what it was sent: at vkDestroyDevice, at exit, and of a compile that may be lost. */
+/* The longest wait until policy has written what it was sent: at vkDestroyDevice, at exit, and after a compile that may
+ * be lost. */
 #define FLUSH_WAIT_NS 3000000000ll
-/* Sends an event. queue_bytes: limit of what waits then. The mailbox takes ownership of the message and its data. Returns false if it was dropped and freed. */
+/* Sends an event. queue_bytes: drops it if more bytes would wait then. The mailbox takes ownership of the message and
+ * its data. Returns false if it was dropped and freed. */
 bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes);
 /* The same, and waits until policy has stored what the message brings, or until a deadline: a pipeline that an end of the
  * process has lost before must not be lost again. */

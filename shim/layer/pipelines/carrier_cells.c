@@ -69,8 +69,8 @@ static bool probe_merged(Batch *batch, uint32_t index)
     return true;
 }
 
-/* Step 2: probes the layer's cache, unless it probably lacks the pipeline. It has what the chunk of another one brought.
- * Otherwise the layer first gives it what is stored of the pipeline. */
+/* Step 2: probes the layer's cache, unless it probably lacks the pipeline. The chunk of another pipeline may have
+ * brought it. Otherwise the layer first gives the cache what is stored of the pipeline. */
 static bool probe_layer(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;

@@ -1,10 +1,10 @@
 /*
  * decisions.c - see decisions.h.
  *
- * The interpreter needs 7 ms to make its first plan, and the program would wait for it in vkCreateDevice. What the
- * built-in policy decides depends only on the program, the device, the policy files, this build, and what earlier runs
- * learned. So policy keeps it in the store (pylayer/store/decisions.py). The file's name is the digest of all but the
- * last of these. The decision itself says which files of verdicts it was made of (index_read_folder).
+ * Without stored decisions each run would wait for the interpreter in vkCreateDevice. What the built-in policy decides
+ * depends only on the program, the device, the policy files, this build, and what earlier runs learned. So policy keeps
+ * it in the store (pylayer/store/decisions.py). The file's name is the digest of all but the last of these. The
+ * decision itself says from which `.verdict` files it was compiled (index_read_folder).
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -37,7 +37,7 @@ void decision_describe(PylayerMessage *message)
     Key key;
     const PolicyFiles *policy = policy_files();
     const char *executable = executable_name();
-    /* A decision that was made from a file could be found by runs that see no file. */
+    /* Policy may yet read a file that could not be read here. Runs that cannot read it must not find its decision. */
     if (!executable || !policy || !policy->known)
         return;
     memset(&key, 0, sizeof key);

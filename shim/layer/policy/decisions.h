@@ -6,8 +6,8 @@
 
 /* Fills in the key of this request's decision. It stays zero if policy must be asked each time. */
 void decision_describe(PylayerMessage *message);
-/* Returns false, with zeros in *decision, unless there is a decision that is whole and valid now, and that nobody else
- * could have written. unrecorded: whether its plan is to record state, and an earlier run left something that has none. */
+/* Returns false, with zeros in *decision, unless a decision is stored that is undamaged, valid now, and in a directory
+ * that only this user can write to. *unrecorded: its plan records state, which an earlier run left unrecorded. */
 bool decision_find(const PylayerMessage *message, PylayerDecision *decision, bool *unrecorded);
 
 #endif

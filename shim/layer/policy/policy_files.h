@@ -31,8 +31,8 @@ typedef struct PolicyFiles {
     size_t copy_size;
 } PolicyFiles;
 
-/* Reads them once, in the first vkCreateInstance. If a file changes afterwards, policy keeps its plan under a key that no
- * later process has. Returns NULL if memory is short. */
+/* Reads them once, in the first vkCreateInstance. If a file changes afterwards, policy keeps its decision under a key
+ * that no later process has. Returns NULL if memory is short. */
 const PolicyFiles *policy_files(void);
 /* Says in the log if the system's is not used. */
 void policy_files_say_refused(void);

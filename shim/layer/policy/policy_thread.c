@@ -177,8 +177,8 @@ static void run_policy(void)
                                    " comes from another build; reinstall pylayer");
 }
 
-/* The thread that starts policy may have real-time priority, or keep to one processor. Policy works in the background, where
- * main may run. */
+/* The thread that starts policy may have real-time priority, or be bound to one processor. Policy works in the
+ * background, on the processors that main may use. */
 static void schedule_in_background(void)
 {
     const struct sched_param normal = {0};

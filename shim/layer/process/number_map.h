@@ -35,7 +35,7 @@ void number_map_free(NumberMap *map);
 typedef struct SharedMap {
     SpreadLock lock;
     NumberMap numbers;
-    atomic_bool lost; /* a change: what the map has may be out of date, so nothing is found any more */
+    atomic_bool lost; /* a change was not made: the map may be out of date, so nothing is found any more */
 } SharedMap;
 
 void shared_map_open(SharedMap *map);
@@ -45,8 +45,8 @@ uint64_t shared_map_find(SharedMap *map, uint64_t key);
 /* Adds or replaces a value. Does nothing if the map would hold more than `most` keys, or memory is short. */
 void shared_map_put(SharedMap *map, uint64_t key, uint64_t value, size_t most);
 void shared_map_remove(SharedMap *map, uint64_t key);
-/* Locks the map for a change of `numbers`; spread_unlock_write ends it. Returns false if a thread has been reading for a
- * second: it does not run. The change is then lost. */
+/* Locks the map for a change of `numbers`; spread_unlock_write ends it. Returns false if a thread has been reading for
+ * a second, because it does not run. Then the map is `lost`. */
 bool shared_map_change(SharedMap *map);
 
 #endif

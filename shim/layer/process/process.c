@@ -114,8 +114,8 @@ bool mutex_can_be_had(pthread_mutex_t *mutex)
 
 /* ---- threads ------------------------------------------------------------------------------------ */
 
-/* Returns the state of a thread as proc(5) names it, and whether it is policy's or one that policy made. Returns 0 if the
- * thread is gone, or its state cannot be read. */
+/* Returns the state of a thread as proc(5) names it, and whether it is policy's or one that policy made. Returns 0 if
+ * the thread is gone, or its state cannot be read. */
 static char state_of_thread(const char *thread, bool *is_ours)
 {
     char path[64], text[128] = "";
@@ -140,8 +140,8 @@ bool process_has_main_thread(void)
     return state != 'Z' && state != 'X';
 }
 
-/* While the directory is read, a thread may start another one and end. So all that is there has to have been seen: a
- * directory has two links and one for each of its own, and as many names. */
+/* While the directory is read, a thread may start another one and end. So the names that were read, with . and .., must
+ * be as many as the directory has links: one for each. */
 bool process_is_over(void)
 {
     DIR *threads = opendir("/proc/self/task");

@@ -69,7 +69,7 @@ int thread_start(void *(*main)(void *), size_t stack_bytes);
 
 /* Returns false if main has called pthread_exit. Reads /proc, as process_is_over does. */
 bool process_has_main_thread(void);
-/* Call it if main has ended. Returns true if no thread of the program is left: without ours the process would have ended. */
+/* Call it if main has ended. Returns true if no thread of the program is left, so that only ours keeps the process. */
 bool process_is_over(void);
 
 #endif

@@ -72,8 +72,8 @@ static unsigned most_readers(SpreadLock *lock)
 /* Readers that are waited for hold the lock for less than this, unless their thread does not run. */
 #define READER_NS 50000
 
-/* Returns false if a reader holds the lock for long, or hangs: a reader of a VkPipelineCache is in the driver. After the
- * first writer no other waits for it. */
+/* Returns false if a reader holds the lock for long, or hangs, as one of a VkPipelineCache may in the driver. Only the
+ * first writer waits for a reader that hangs. */
 static bool wait_for_readers(SpreadLock *lock)
 {
     uint64_t give_up = atomic_load(&lock->hangs) ? 0 : now_ns() + PATIENCE_NS;

@@ -178,8 +178,8 @@ static uint64_t subpass_facts(uint32_t subpass, bool colors, bool depth)
     return (uint64_t)((colors ? 1 : 0) | (depth ? 2 : 0)) << 2 * subpass;
 }
 
-/* Returns true if one of the references, of either version, is to an attachment. Programs may leave the state of all others
- * uninitialized. */
+/* Returns true if one of the references, of either version, is to an attachment. Programs may leave the state of all
+ * others uninitialized. */
 static bool refers(const VkAttachmentReference *first, const VkAttachmentReference2 *second, uint32_t count)
 {
     for (uint32_t i = 0; (first || second) && i < count; i++)

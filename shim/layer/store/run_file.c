@@ -101,8 +101,8 @@ static char *describe_run(const Store *store, size_t *size)
     return NULL;
 }
 
-/* Adds to a run's file what was counted and how the run ended, or to a new one with this header, what describe_run
- * returned, too. */
+/* Adds what was counted and how the run ended to a run's file. A file that is missing gets this header, and what
+ * describe_run returned. */
 static void write_run(const char *run_name, FileHeader header, const char *about, size_t about_size,
                       const Counters *counters, uint64_t ended)
 {
@@ -181,8 +181,8 @@ void run_begin(const Store *store, uint8_t live[PYLAYER_LIVE_BYTES])
 void run_count_in(Run *run, uint8_t *live)
 {
     Counters *counters = (Counters *)(void *)(live + COUNTERS_AT);
-    /* On a device that keeps nothing, threads may be counting. So they count in the file from now on, and what they have
-     * counted before is added. */
+    /* On a device that keeps nothing, threads may be counting already. They count in the file from now on, and what
+     * they counted before is added. */
     uint64_t *from = (uint64_t *)(void *)run->own_counters, *to = (uint64_t *)(void *)counters;
     atomic_store(&run->counters, counters);
     for (size_t i = 0; i < sizeof run->own_counters / (sizeof *from); i++)

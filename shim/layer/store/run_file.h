@@ -13,8 +13,8 @@
 /* Writes the run's file, for a device with a decision (docs/internals/format.md, 'Runs'). */
 void run_file_write(Store *store);
 
-/* Writes which stored pipelines the run used into the store, if no run did within a day, for a device with a decision. Without it, the store would evict
- * first what is used most (pylayer/store/recency.py). */
+/* For a device with a decision: writes which stored pipelines the run used into the store, if no run did within a day.
+ * Without it, the store would evict first what is used most (pylayer/store/recency.py). */
 void uses_write(Store *store);
 
 /* Fills in a new sentinel's bytes in which the run will be counted. */
@@ -39,11 +39,11 @@ uint64_t wall_clock_ns(void);
 /* Fills in what of a new file's header is this process's, and the file's name. The header's kind, identity and program
  * are set already, and created_ns may be. Returns false if there are no random numbers. */
 bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, char name[PYLAYER_STORE_NAME_BYTES]);
-/* Returns true if there is such a file, with the number that its records are sealed with. */
+/* Returns true if there is such a file, and its salt. */
 bool own_file_is_there(const char *directory, const char *name, uint64_t *salt);
-/* Adds a record to a file whose records are sealed with this salt. new_file: the header of one that is not there yet, in a
- * folder that may be missing. `record` has magic, size and times. Returns false if not all of it could be written: whoever
- * reads it must take a file whose end is missing. */
+/* Adds a record, of which magic, size and times are set, to a file with this salt. new_file: the header of a file that is not
+ * there yet. Makes its folder if that is missing. Returns false if not all of it could be written. The record may then be
+ * torn, so readers must accept one whose end is missing. */
 bool own_file_add(const char *directory, const char *name, const FileHeader *new_file, uint64_t salt,
                   RecordHeader record, const void *data);
 

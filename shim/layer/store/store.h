@@ -54,7 +54,7 @@ typedef struct Stored {
 
 /* What the folder says at the start. */
 typedef struct StoredFound {
-    bool reviewed; /* given: policy has looked into the folder, and the decision is its own */
+    bool reviewed; /* set by the caller: policy has looked into the folder and passed the decision */
     uint64_t records;
     bool used_recently;     /* a run said within a day what it used */
     uint32_t without_table; /* journals */
@@ -76,7 +76,7 @@ typedef struct Places {
 typedef struct Store {
     const Driver *driver;
     Run *run;
-    PylayerDecision kept;   /* what policy kept for later processes, or passed to open_store; zero if nothing */
+    PylayerDecision kept;   /* the decision, from its file or from open_store; zero if there is none */
     StoredFound found;      /* what the folder said when it was opened */
     atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
     atomic_bool undecided;  /* PylayerDecision::undecided */
@@ -104,7 +104,8 @@ enum ReadResult {
  */
 
 /* Reads what was not read yet, if the folder can be trusted (Stored::own). Returns false if policy must look into it first:
- * it is missing, a process died over something in it since the last start, or the decision was made of other files.
+ * it is missing, a process died over something in it since the last start, or the decision was compiled from other
+ * `.verdict` files.
  * One thread at a time may call it. */
 bool index_read_folder(Store *store);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
@@ -130,7 +131,7 @@ typedef struct StoredRecord {
     RecordHeader header;
     uint32_t file; /* the number of its file */
     uint8_t *data;
-    /* What the driver gets, and of which cells it is. No cells: it is no data of a VkPipelineCache. */
+    /* What the driver gets, and the cells in it. Without cells it is not data of a VkPipelineCache. */
     const uint8_t *cache;
     uint64_t cache_size;
     const ChunkCell *cells;
@@ -142,7 +143,7 @@ typedef struct StoredRecord {
 enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out);
 void stored_record_release(Stored *stored, StoredRecord *record);
 
-/* ---- live_file.c: files of crash sentinels (crash/sentinel.h): where they are, and what those of other processes say --- */
+/* ---- live_file.c: where files of crash sentinels (crash/sentinel.h) are, and what those of other processes say --- */
 
 /* Writes how the names of this folder's sentinels in the runtime directory begin. An empty string: there can be none. */
 void live_outside_name(const char *root, const char *folder, char beginning[LIVE_OUTSIDE_BYTES]);

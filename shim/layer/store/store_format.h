@@ -48,8 +48,7 @@ typedef struct TableEntry {
     uint64_t offset; /* of the record in the file */
 } TableEntry;
 
-/* A CHNK record's data: this, so many cells, and what vkGetPipelineCacheData returned of the cache into which the driver merged
- * them. */
+/* A CHNK record's data: this, so many ChunkCell, and the data of the cache into which the driver merged the cells. */
 typedef struct ChunkHead {
     uint64_t cell_count, zero;
 } ChunkHead;

@@ -40,7 +40,7 @@ static enum ReadResult read_whole(Stored *stored, const StoredFile *file, int fd
     return whole ? READ_DONE : READ_FAILED;
 }
 
-/* Says which cells a record holds. Returns false if nothing writes such a record. */
+/* Fills in the cells of a record. Returns false if nothing writes such a record. */
 static bool describe(StoredRecord *record)
 {
     const RecordHeader *header = &record->header;

@@ -29,8 +29,8 @@ struct Walk {
     void (*bytes)(Walk *walk, const void *data, size_t size);
     /* `structure` has the handle, or points to it. */
     void (*handle)(Walk *walk, VkObjectType type, const uint64_t *handle, const void *structure);
-    /* May be NULL. Called before the walk visits what the pointer at `place` points to. It sets walk->block, which is that of
-     * the place again afterwards. */
+    /* May be NULL. Called before the walk visits what the pointer at `place` points to. It sets walk->block, which is
+     * that of the place again afterwards. */
     void (*enter)(Walk *walk, const void *place, const void *target, size_t size);
 };
 
