@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .session import DeviceSession
 
 
-#: A process does maintenance for one of so many devices, beginning with the first. It may create hundreds, and the work
-#: grows with the store.
+#: A process prunes for the first of so many devices: it may create hundreds, and the work grows with the store.
 DEVICES = 64
 
 
