@@ -109,9 +109,10 @@ def verify(store: Store, selection: Selection, as_json: bool, repairs: bool) -> 
     report = read()
     if repairs and report.problems:
         report.repair(read_limits()[0])
+        found, report = len(report.problems), read()
         if not as_json:
-            click.echo(f"Repaired: {plural(len(report.problems), 'problem')}. What verifies in these files is kept.")
-        report = read()
+            repaired = f"{max(0, found - len(report.problems))} of {plural(found, 'problem')}"
+            click.echo(f"Repaired: {repaired}. What verifies in these files is kept.")
     if as_json:
         print_json(_json(store.root, report))
     elif not (report.files or report.problems or report.other_versions):

@@ -18,6 +18,7 @@ from cli.user import User
 from pylayer.common.identity import program_id
 from pylayer.common.settings import Limits
 from pylayer.store import folder, format, quarantine, verdicts
+from pylayer.store.claim import Claim
 from pylayer.store.maintenance import maintain
 from pylayer.store.verification import Verification
 
@@ -99,6 +100,7 @@ def change_program(store: Store) -> Path:
 
 change_record_header = edit("*.closed", flipped(format.FILE_HEADER.size + 20))
 change_data = edit("*.attest", flipped(format.FILE_HEADER.size + 100))
+change_pack = edit(PACK, lambda data: flipped(data.index(stores.cell_data(7)) + 500)(data))
 change_empty = edit("*.attest", lambda data: b"")
 #: The end of the journal's first record.
 FIRST_END = format.FILE_HEADER.size + format.record_size(len(stores.cell_data(0)))
@@ -109,6 +111,7 @@ CHANGES: list[tuple[str, Change]] = [
     ("damaged-header", edit("*.closed", flipped(100))),
     ("damaged-header", change_record_header),
     ("damaged-data", change_data),
+    ("damaged-data", change_pack),
     ("zero-filled", edit("*.closed", lambda data: data[:FIRST_END] + bytes(len(data) - FIRST_END))),
     ("empty", change_empty),
     ("foreign-identity", change_foreign),
@@ -197,6 +200,17 @@ def test_repair(user: User, store: Store, change: Change, by: str) -> None:
     assert user.json("ls", "--verify")["fine"]
     for program in (GAME, TOOL):
         assert left.get(program, set()) <= set(store.loaded(program)) <= before[program]
+
+
+def test_repair_while_another_folds(user: User, store: Store) -> None:
+    """What cannot be repaired now stays, and is not said to be repaired."""
+    path = change_pack(store)
+    claim = Claim(store.folder)
+    assert claim.acquire()
+    done = user.pylayer("ls", "--verify", "--repair")
+    claim.release()
+    assert done.returncode == 1 and "Repaired: 0 of 1 problem." in done.stdout and path.exists()
+    assert "Repaired: 1 of 1 problem." in user.pylayer("ls", "--verify", "--repair").stdout
 
 
 # ---- quarantine ------------------------------------------------------------------------------------
