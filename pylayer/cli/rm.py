@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,8 +51,8 @@ KINDS = {
 OTHERS = {
     "history": "recorded runs and timelines",
     "recordings": "recordings for pylayer rebuild",
-    "leftovers": "decisions and compiled policy files",
-    "damaged": "damaged files in quarantine",
+    "leftovers": "decisions and compiled policies",
+    "damaged": "damaged data in quarantine",
 }
 
 
@@ -66,8 +67,9 @@ class Removing:
     kept: list[dict[str, str]] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
     blocks: list[VerdictText] = field(default_factory=list)
-    #: Paths of other files and folders, by their key in OTHERS.
-    others: dict[str, list[str]] = field(default_factory=dict)
+    #: Sizes of other files by their paths, by their key in OTHERS.
+    others: dict[str, dict[str, int]] = field(default_factory=dict)
+    #: Of what OTHERS calls so; None if there are none.
     recordings: Removal | None = None
     #: Runs of programs that are running, which are kept.
     running: int = 0
@@ -113,14 +115,14 @@ class Removing:
         self.running = len(running)
         found = recorded_paths(self.store.root, None if everything else {run.name for run in runs} - running)
         kept = {name + file_kinds.RUN for name in running}
-        self.others["history"] = [path for path in found if os.path.basename(path) not in kept]
+        self.others["history"] = {path: _size(path) for path in found if os.path.basename(path) not in kept}
 
     def add_recordings(self, app: str | None) -> None:
         """Adds what is recorded for pylayer rebuild."""
         programs = {number: self.names.of(number) for number in with_recordings(self.store, self.names, app)}
         plan = Removal(state.folder(self.store.root), None if app is None else programs)
         self.recordings = None if plan.is_empty else plan
-        self.others["recordings"] = list(plan.paths)
+        self.others["recordings"] = plan.paths
 
     def add_blocks(self, selection: Selection) -> None:
         """Adds what is set aside or switched off."""
@@ -137,14 +139,10 @@ class Removing:
         """Returns whether there is nothing to remove."""
         return not (self.plans or self.blocks or any(self.others.values()))
 
-    def size(self, what: str) -> int:
-        """Returns the bytes of one entry of ``others``."""
-        return sum(map(_size, self.others[what]))
-
     @property
     def bytes(self) -> int:
         """Returns the bytes of all of it."""
-        return sum(plan.bytes for plan in self.plans) + sum(map(self.size, self.others))
+        return sum(plan.bytes for plan in self.plans) + sum(sum(found.values()) for found in self.others.values())
 
     def print_plan(self, dry_run: bool, yes: bool) -> None:
         """Prints what is removed."""
@@ -156,13 +154,11 @@ class Removing:
         for plan in self.plans:
             say(self.names.target(plan.folder.identity, plan.folder.identity.name), asks=not yes)
             what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
-            size = f"{plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)}"
-            say(f"  {verb} {what}: {size}", asks=not yes)
+            say(f"  {verb} {what}: {_told(plan.paths)}", asks=not yes)
         for what, paths in self.others.items():
             if paths:
                 of = f" of {', '.join(sorted(set(self.programs.values())))}" if self.programs else ""
-                size = f"{len(paths)}, {human_bytes(self.size(what))}"
-                say(f"{verb.capitalize()} {OTHERS[what]}{of}: {size}", asks=not yes)
+                say(f"{verb.capitalize()} {OTHERS[what]}{of}: {_told(paths)}", asks=not yes)
         if self.blocks:
             say(f"{verb.capitalize()} {plural(len(self.blocks), 'block')}:", asks=not yes)
             print_blocks(self.blocks)
@@ -182,7 +178,7 @@ class Removing:
         self.store.forget(self.blocks)
         return [path for path in paths if os.path.lexists(path)]
 
-    def as_json(self, dry_run: bool, before: int, left: list[str]) -> dict[str, Any]:
+    def as_json(self, dry_run: bool, before: int) -> dict[str, Any]:
         """Returns all of this for --json."""
         return {
             "store": self.store.root,
@@ -200,7 +196,7 @@ class Removing:
             ],
             "others": {what: len(paths) for what, paths in self.others.items()},
             "blocks": len(self.blocks),
-            "left": left,
+            "left": [] if dry_run else list(filter(os.path.lexists, chain(*self.others.values()))),
             **picked(self, "running", "kept", "devices"),
             "bytes_before": before,
             "bytes_after": before - sum(plan.bytes for plan in self.plans) if dry_run else self.store.total_bytes(),
@@ -214,6 +210,10 @@ def _size(path: str) -> int:
         return 0  # gone
 
 
+def _told(sizes: dict[str, int]) -> str:
+    return f"{plural(len(sizes), 'file')}, {human_bytes(sum(sizes.values()))}"
+
+
 def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -> Removing:
     """Returns what to remove. Raises Failure and WrongUse."""
     work = Removing(store, Names(store.root))
@@ -223,7 +223,7 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     elif "pipelines" in kinds:
         work.add_pipelines(selection)
     if stale or (everything and "pipelines" in kinds):
-        work.others["leftovers"] = leftovers(store.root)
+        work.others["leftovers"] = {path: _size(path) for path in leftovers(store.root)}
     if stale:
         return work
     if "history" in kinds:
@@ -233,7 +233,7 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     if "blocks" in kinds:
         work.add_blocks(selection)
         if everything:
-            work.others["damaged"] = [item.path for item in items(store.root)]
+            work.others["damaged"] = {item.path: item.size for item in items(store.root)}
     if selection.app:
         work.programs = {number: work.names.of(number) for number in work.names.known(selection.app)}
         require_one(selection.app, work.programs, "nothing was deleted")
@@ -244,7 +244,8 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
 
 
 def _print_done(work: Removing, dry_run: bool, before: int, what: str) -> None:
-    """Prints what was not removed, and the size of the store. ``what`` is what there would have been nothing of."""
+    """Prints what was not removed, and the size of the store, which only pipelines count for. ``what`` is what there
+    would have been nothing of."""
     for plan in work.removals:
         for path in plan.in_use:
             click.echo(f"Kept: {path}, because a running program may write to it. Remove it when that has ended.")
@@ -254,7 +255,7 @@ def _print_done(work: Removing, dry_run: bool, before: int, what: str) -> None:
         click.echo(f"Kept: {plural(work.running, 'run')} of programs that are running.")
     if work.is_empty:
         say(f"Nothing to remove: there is {what} in {work.store.root}.")
-    elif not dry_run:
+    elif work.plans and not dry_run:
         say(f"The store was {human_bytes(before)} and is {human_bytes(work.store.total_bytes())}.")
 
 
@@ -310,7 +311,7 @@ def rm(
         confirm(f"Remove {human_bytes(work.bytes)}?", yes)
         left = work.remove()
     if as_json:
-        print_json(work.as_json(dry_run, before, left))
+        print_json(work.as_json(dry_run, before))
     else:
         what = "nothing stale" if stale else "nothing" if everything else f"nothing of {selection}"
         _print_done(work, dry_run, before, what)

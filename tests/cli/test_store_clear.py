@@ -147,8 +147,10 @@ def test_while_another_folds(user: User, store: Store, name: str, what: str) -> 
     claim = Claim(store.folder if what == "pipelines" else state.folder(str(user.store)))
     assert claim.acquire()
     done = user.pylayer("rm", f"--{what}", name, "--yes")
+    told = user.json("rm", f"--{what}", name, "--yes", status=1)
     claim.release()
     assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
+    assert [one["failure"] for one in told["removed"]] or told["left"]
     assert state.folder(str(user.store)).programs()
 
 

@@ -140,7 +140,7 @@ def test_empty_quarantine(user: User) -> None:
     words = ("rm", "--all", "--blocks")
     assert user.json(*words, "--dry-run")["others"]["damaged"] == 3
     assert user.pylayer("ls").stdout.count("damaged-data: ") == 3
-    planned = "emove damaged files in quarantine: 3, "
+    planned = "emove damaged data in quarantine: 3 files, "
     assert planned in user.pylayer(*words, "--dry-run").stdout
     refused = user.pylayer(*words)
     assert refused.returncode == 2 and planned in refused.stdout
