@@ -23,6 +23,7 @@ from .output import (
     json_option,
     plural,
     print_json,
+    print_table,
     printable,
     progress,
     say,
@@ -128,8 +129,6 @@ def _perform(store: Store, works: list[Rebuild], effort: Effort) -> None:
 
 
 def _print(works: list[Rebuild]) -> None:
-    from rich.table import Table
-
     for work in works:
         reasons = work.failures + work.earlier
         reasons.update({f"not recorded: {why}": number for why, number in work.unrecorded.items()})
@@ -143,11 +142,11 @@ def _print(works: list[Rebuild]) -> None:
             say(f"Rebuilt: {done}, which once waited {waited} for them{others}")
         say(f"  {printable(described(work.facts))}")
         if reasons:
-            table = Table("not rebuilt", "why", box=None)
-            for why, number in reasons.most_common():
-                again = " (not tried again; --all does)" if why in work.earlier else ""
-                table.add_row(str(number), printable(why) + again)
-            console().print(table)
+            again = dict.fromkeys(work.earlier, " (not tried again; --all does)")
+            rows = [
+                {"number": number, "why": printable(why) + again.get(why, "")} for why, number in reasons.most_common()
+            ]
+            print_table(console(), {"#not rebuilt": "number", "why": "why"}, rows)
 
 
 def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
