@@ -3,8 +3,7 @@
 A creation holds up a frame if it lies in it and is on the thread that presents. On another thread it holds up a frame
 only if no more than ``QUEUE`` frames were presented in time since that thread is busy with creations: otherwise the
 program did not wait for it. Nor does it if the creations on the thread that presents explain the frame by themselves.
-A late frame is late *by pipelines* if creations took at least half of what was too long,
-which is the time beyond the usual.
+A late frame is late *by pipelines* if creations took at least half of what was too long: the time beyond the usual.
 """
 
 from __future__ import annotations

@@ -24,5 +24,5 @@ function sortable(table) {
   });
 }
 document.documentElement.setAttribute("data-js", "");
-document.querySelectorAll("table[data-sort]").forEach(sortable);
+document.querySelectorAll("table").forEach(sortable);
 for (const place of document.querySelectorAll(".timeline")) timeline(place);

@@ -83,10 +83,10 @@ def _metadata(pid: int, tid: int | None, what: str, **arguments: Any) -> dict[st
 def _frames(line: Timeline, pid: int, first: int, frame_ns: int) -> Iterator[dict[str, Any]]:
     """Yields a row of frames for each swapchain. Late ones are named as such, with what held them up. ``first``: the
     number of the first row."""
-    late = {(own.frame.swapchain, own.frame.number): own for own in late_frames.late(line, frame_ns)}
+    late = {own.frame.key: own for own in late_frames.late(line, frame_ns)}
     rows: dict[int, int] = {}
     for frame in late_frames.frames(line):
-        own = late.get((frame.swapchain, frame.number))
+        own = late.get(frame.key)
         arguments: dict[str, Any] = {"number": frame.number, "swapchain": frame.swapchain, "thread": frame.thread}
         if own is not None:
             arguments |= {"pipelines_ms": own.pipelines_ns / 1e6, "what": late_frames.sentence(own, line)}
