@@ -180,7 +180,7 @@ class Run:
         return {**texts, "failures": int(number_in(found, "failures")), "switched_off_at": at}
 
     @property
-    def verdicts(self) -> list[str]:
+    def blocks(self) -> list[str]:
         """What took effect or ended in this run, of what makes later runs worse."""
         return [printable(one_line(line)) for line in str(self.values.get("verdicts", "")).split("; ") if line]
 

@@ -135,9 +135,9 @@ def _saved(group: list[Run], own_mean: float) -> int | None:
 
     A stored record saves one compilation a run. Hits beyond the number of records are pipelines created twice, or
     linked from libraries, which the driver does fast by itself. A compilation is assumed to take the mean of those
-    stored when the run began, or if none were stored, ``own_mean``: the mean over all runs of the program. Returns None
-    if nothing is known. Hits in the program's own cache count too, because it is unknown whether the program or the
-    layer put the pipeline there.
+    whose records the run read, or if it read none, ``own_mean``: the mean over all runs of the program. Returns None if
+    nothing is known. Hits in the program's own cache count too, because it is unknown whether the program or the layer
+    put the pipeline there.
     """
     saved = 0.0
     for run in group:
@@ -209,7 +209,7 @@ def of_runs(group: list[Run], own_mean: float | None = None) -> Row:
         "policy": _policy(group),
         "saved_estimate_ns": _saved(group, mean_compile_ns(group) if own_mean is None else own_mean),
     }
-    blocks = dict.fromkeys(line for run in group for line in run.verdicts)
+    blocks = dict.fromkeys(line for run in group for line in run.blocks)
     return {**row, "remarks": [*remarks(row), *(f"{line} (pylayer ls)" for line in blocks)]}
 
 
