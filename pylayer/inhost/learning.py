@@ -8,6 +8,7 @@ import time
 from ..common import paths
 from ..store import deaths, verdict_files, verdict_words
 from ..store import verdicts as policy
+from ..store.format import number_of
 from ..store.verdicts import (
     APPLICATION,
     EMPTY_CELLS,
@@ -18,7 +19,6 @@ from ..store.verdicts import (
     SUCCESSES,
     Verdict,
     Verdicts,
-    number_of,
     pipeline_number,
 )
 from ..values import LOG_WARN

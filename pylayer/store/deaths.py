@@ -11,6 +11,7 @@ from ..common import file_kinds
 from ..common.files import remove
 from ..values import KIND_NAMES
 from . import runs, sentinel, verdict_files
+from .format import number_of
 from .marks import ADDED, COMPILE, KEY, MERGE, PIPELINES, RECORDS
 from .marks import APPLICATION as APPLICATION_MARK
 from .reader import parts_of
@@ -26,7 +27,6 @@ from .verdicts import (
     SUSPECTED,
     Key,
     Verdicts,
-    number_of,
     pipeline_number,
 )
 

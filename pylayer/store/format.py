@@ -28,7 +28,6 @@ VERSION = 3
 
 #: Kinds of files, as their headers name them.
 JOURNAL, PACK, RUN_FILE = file_kinds.JOURNAL.magic, file_kinds.PACK.magic, file_kinds.RUN.magic
-ATTEST_FILE = file_kinds.ATTEST.magic
 APPLICATION_BINARIES_FILE, VERDICT_FILE = file_kinds.BINARIES.magic, file_kinds.VERDICT.magic
 #: Of journals and packs of state that an earlier build wrote.
 EARLIER_STATE_FILE = b"STAT"
@@ -80,7 +79,6 @@ HASHED_FILE_HEADER = FILE_HEADER.size - 8
 HASHED_RECORD_HEADER = RECORD_HEADER.size - 8
 assert FILE_HEADER.size == 256 and RECORD_HEADER.size == 64
 
-DIGEST_BYTES = 16
 #: ATST: digest of the application's data, its size, when it was read or passed, 0, flags. A sketch may follow
 #: (sketch.py).
 KNOWN = struct.Struct("<16sQQII")
@@ -282,7 +280,7 @@ def record_parts(
 
 
 def number_of(digest: bytes) -> int:
-    """Returns the beginning of a digest, by which C knows it."""
+    """Returns the number that names a digest in chunks, marks and verdicts: its first eight bytes."""
     return int.from_bytes(digest[:8], "little")
 
 

@@ -17,7 +17,7 @@ import time
 
 from ..common import file_kinds, flat
 from ..common.files import AHEAD_SECONDS
-from ..common.identity import NO_IDENTITY as NO_IDENTITY
+from ..common.identity import NO_IDENTITY
 from . import format
 from .ended import close_ended_journals
 from .fold import Fold

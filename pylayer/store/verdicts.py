@@ -20,6 +20,7 @@ import time
 
 from ..values import Value
 from . import format
+from .format import number_of
 from .marks import PROBE
 
 TYPE_CHECKING = False
@@ -144,11 +145,6 @@ Key = tuple[int, int, int]
 def driver_is_changed() -> bool:
     """Returns whether an environment variable is set that changes what a driver gives."""
     return any(name.startswith(CHANGING) and not name.startswith(HARMLESS) for name in os.environ)
-
-
-def number_of(digest: bytes) -> int:
-    """Returns the number that names a digest in marks and verdicts: its first eight bytes."""
-    return int.from_bytes(digest[:8], "little")
 
 
 def pipeline_number(fingerprint: int, kind: int) -> int:

@@ -23,8 +23,9 @@ from pylayer.store import format
 from pylayer.store.cache_history import Known
 from pylayer.store.fold import Fold
 from pylayer.store.folder import Folder
+from pylayer.store.format import number_of
 from pylayer.store.recency import used_parts
-from pylayer.store.verdicts import DAY, DECIDED, RECORD, Verdict, number_of
+from pylayer.store.verdicts import DAY, DECIDED, RECORD, Verdict
 from pylayer.values import DeviceFacts
 
 GAME, TOOL, OTHER = ("game", "The Game"), ("tool", ""), ("other", "")

@@ -11,6 +11,7 @@ from cli.user import User
 from recorded_state import object_of
 
 from pylayer.common import flat
+from pylayer.common.identity import NO_IDENTITY
 from pylayer.store import format, state
 from pylayer.store.pack import PackWriter
 
@@ -102,7 +103,7 @@ FORGERIES = {
 def test_forgeries(user: User, why: str) -> None:
     """A file with a record that nobody writes is refused, even if its hashes verify."""
     path = user.directory / "forged"
-    writer = PackWriter(str(path), state.NO_IDENTITY, kind=format.EXPORT)
+    writer = PackWriter(str(path), NO_IDENTITY, kind=format.EXPORT)
     for note in ({"fingerprints": format.FINGERPRINTS}, {"program": "7", "name": "game"}):
         writer.add_parts(format.record_parts(format.NOTE, flat.dumps(note).encode()))
     for parts in (state.object_parts(object_of(bytes(96), 11)), FORGERIES[why]):

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from unit.things import add_record
 
 from pylayer.common import flat
-from pylayer.common.identity import Identity
+from pylayer.common.identity import NO_IDENTITY, Identity
 from pylayer.fleet import signatures
 from pylayer.store import format, pack, portable, state
 
@@ -66,7 +66,7 @@ def state_bytes() -> bytes:
     objects += [made(10, module, module), made(11, module)]
     unsalted = mock.patch.object(format, "new_salt", lambda: 0)  # the same bytes each time
     with tempfile.TemporaryDirectory() as directory, unsalted:
-        writer = pack.PackWriter(os.path.join(directory, "x"), state.NO_IDENTITY, kind=format.EXPORT)
+        writer = pack.PackWriter(os.path.join(directory, "x"), NO_IDENTITY, kind=format.EXPORT)
         notes = ({"fingerprints": format.FINGERPRINTS}, {"program": f"{7:016x}", "name": "seven"})
         records = [
             *(format.record_parts(format.NOTE, flat.dumps(note).encode()) for note in notes),

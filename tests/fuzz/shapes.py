@@ -386,7 +386,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "records": {**journals, "pack": packs["pack"]},
         "pack": packs,
         "fold": {**packs, **journals},
-        "attest": {"attest": journal_bytes(attest, kind=format.ATTEST_FILE)},
+        "attest": {"attest": journal_bytes(attest, kind=file_kinds.ATTEST.magic)},
         "own-binaries": {"file": journal_bytes(*own, kind=format.APPLICATION_BINARIES_FILE)},
         "own-binary": {"with-data": own_binary(b"its data"), "without": own_binary(None)},
         "binaries": {"none": binaries(), "three": binaries(b"", b"x" * 16, b"y" * 17)},

@@ -23,6 +23,7 @@ from world import BUILD, Run, World
 
 from pylayer.store import sentinel, verdict_files
 from pylayer.store.deaths import review
+from pylayer.store.format import number_of
 from pylayer.store.reader import Reader
 from pylayer.store.verdict_files import read_all
 from pylayer.store.verdicts import (
@@ -33,7 +34,6 @@ from pylayer.store.verdicts import (
     RECORD,
     SUSPECTED,
     Verdict,
-    number_of,
     pipeline_number,
 )
 
