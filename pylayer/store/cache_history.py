@@ -71,23 +71,26 @@ def known_in(part: Part) -> Iterator[Known]:
             yield Known(digest, size, when, flags, data[format.KNOWN.size :])
 
 
-def _read(folder: Folder, program: int, damage: list[Damage], read_to: dict[str, int]) -> Iterator[Known]:
-    """Yields what a folder says of a program's data. ``read_to``: where to begin in each file; it is updated."""
+def _read(folder: Folder, program: int, damage: list[Damage], read: dict[str, tuple[int, int]]) -> Iterator[Known]:
+    """Yields what a folder says of a program's data that it did not say before. ``read``: the size of each file when it
+    was read last, and the end of its last record."""
     try:
         folder.check()
     except OSError:
         return
     for path in folder.files(program, (file_kinds.ATTEST,)):
-        start = read_to.get(path, format.FILE_HEADER.size)
+        known, start = read.get(path, (0, format.FILE_HEADER.size))
         try:
-            if os.stat(path).st_size <= start:
-                continue
+            size = os.stat(path).st_size
         except OSError:
             continue  # another process combined several files
+        if size == known:
+            continue
+        read[path] = size, start
         for part in parts_of(path, folder.identity.digest, damage, start):
             yield from known_in(part)
             last = part.records[-1]
-            read_to[path] = part.place(last) + format.record_size(last.size)
+            read[path] = size, part.place(last) + format.record_size(last.size)
 
 
 class History:
@@ -101,14 +104,14 @@ class History:
         self._takes_passed = takes_passed
         self._known: set[tuple[bytes, int]] = set()
         self._sketches = Sketches()
-        self._read_to: dict[str, int] = {}
+        self._read: dict[str, tuple[int, int]] = {}
         #: What the program read under other identities. None until needed.
         self._stale: set[tuple[bytes, int]] | None = None
 
     def outcome(self, digest: bytes, size: int, sketch: bytes = b"") -> tuple[str, str]:
         """Returns one of ``outcomes.HISTORY`` for initial data of a VkPipelineCache, and for altered data how it was
         damaged. Without a sketch no data is recognised as altered."""
-        for known in _read(self._folder, self._program, self.damage, self._read_to):  # what is new since the last call
+        for known in _read(self._folder, self._program, self.damage, self._read):  # what is new since the last call
             if self._takes_passed or not known.flags & PASSED:
                 self._known.add((known.digest, known.size))
             self._sketches.add(known.size, known.sketch)

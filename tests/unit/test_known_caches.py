@@ -133,6 +133,16 @@ def test_what_others_do_meanwhile_is_known(processes: Processes) -> None:
     assert known(history, b"appended") == "attested"
 
 
+def test_damage_is_found_once(processes: Processes) -> None:
+    """Each data that the program passes asks what is known. A damaged file is read again only when it has grown."""
+    history = processes.history()
+    with processes.read(b"read").open("ab") as out:
+        out.write(b"no record" * 10)
+    for data in (b"read", b"other", b"data"):
+        known(history, data)
+    assert len(history.damage) == 1
+
+
 def test_what_passed_does_not_count_everywhere(processes: Processes) -> None:
     """Where only what was read counts, data that passed is unknown until the program reads it."""
     processes.passed(b"from before")
