@@ -1,13 +1,13 @@
 """Verifies whole files: every record, and whether a file of that kind may hold it.
 
-Only the command line uses this. Loading verifies what it hands over and nothing else. Nobody checks the padding between
-records, which nothing reads.
+Only the command line verifies files. Loading verifies what it hands over and nothing else, and a fold the records that
+it takes. Nobody checks the padding between records, which nothing reads.
 """
 
 from __future__ import annotations
 
 from ..common import outcomes
-from . import binaries, binary_history, format
+from . import binary_history, fold, format
 from .format import Damage, Refused
 from .reader import Part, Reader
 
@@ -85,8 +85,6 @@ def check_file(
 
 def problem(record: Record, data: memoryview) -> str:
     """Returns why nothing writes a record with this data, whose hash is valid; empty text if it may be written."""
-    if record.magic == format.BINARIES:
-        return binaries.problem(data)
     if record.magic == format.APPLICATION_BINARY and binary_history.parse(data) is None:
         return "no binary of an application"
-    return "no chunk of cells" if record.is_pipeline and not record.cells else ""
+    return fold.problem(record, data)

@@ -50,9 +50,6 @@ SMALL_PACK_BYTES = 8 << 20
 #: A pack that reaches one of these is finished and another begun: rewriting a pack holds its records' plan in memory.
 MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
-#: Order of a pack's records, after the USED records. Two with the same digest and fingerprint are one, with the later
-#: last use.
-ORDER = (*format.PIPELINES, *format.STATE)
 
 
 class Planned:
@@ -236,14 +233,10 @@ class Fold:
                 if record.magic == format.USED:
                     self._uses.note(fingerprints_of(part.data_of(record)), record.last_used)
                 elif record.magic in self.folder.content:
-                    place, problem = part.place(record), ""
-                    if record.magic == format.BINARIES:
-                        problem = binaries.problem(part.data_of(record))
-                    elif record.is_pipeline and not record.cells:
-                        problem = "no chunk of cells"
-                    if problem:
+                    place, wrong = part.place(record), problem(record, part.data_of(record))
+                    if wrong:
                         path, whole = self._sources[index].path, format.record_size(record.size)
-                        damage.append(Damage(path, "impossible", place, whole, problem))
+                        damage.append(Damage(path, "impossible", place, whole, wrong))
                     else:
                         known = self._plan.setdefault(record.name, Planned(index, place, record))
                         known.last_used = max(known.last_used, record.last_used)
@@ -282,7 +275,7 @@ class Fold:
             if writer.count >= MAX_PACK_RECORDS or writer.size >= MAX_PACK_BYTES:
                 yield from self._finish(writer)
                 writer = self._new_writer()
-            read = [(planned, found) for planned, digest in group if (found := self._read_again(planned, digest))]
+            read = [(planned, found) for planned in group if (found := self._read_again(planned))]
             if len(read) < chunk.FEWEST_CELLS or not self._add_joined(writer, read):
                 for planned, found in read:
                     writer.add(*found, planned.last_used)
@@ -290,23 +283,27 @@ class Fold:
                 yield
         yield from self._finish(writer)
 
-    def _groups(self) -> Iterator[list[tuple[Planned, bytes]]]:
-        """Yields the planned records with their digests, in the order of the pack. Cells to join are in one group."""
+    def _groups(self) -> Iterator[list[Planned]]:
+        """Yields the planned records in the order of the pack. Cells to join are in one group."""
         chunks = [planned for planned in self._plan.values() if planned.magic == format.CHUNK]
         in_chunks = {number for planned in chunks for _, number in planned.cells}
-        for wanted in ORDER:
-            group: list[tuple[Planned, bytes]] = []
+        for wanted in self.folder.content:
+            group: list[Planned] = []
             size = 0
-            for (digest, fingerprint), planned in self._plan.items():
+            flags: int | None = None
+            for planned in self._plan.values():
                 if planned.magic != wanted:
                     continue
-                # A cell that is in a chunk, too, was not found there.
-                named = wanted == format.CELL and fingerprint and planned.cells[0][1] not in in_chunks
-                joins = self._join is not None and named and group and group[0][0].flags == planned.flags
+                before, flags = flags, None  # those of a cell that can be joined
+                if self._join is not None and wanted == format.CELL:
+                    fingerprint, number = planned.cells[0]
+                    if fingerprint and number not in in_chunks:  # in a chunk, too, it was not found there
+                        flags = planned.flags
+                joins = flags is not None and flags == before
                 if group and (not joins or len(group) == format.CHUNK_CELLS or size + planned.size > chunk.MAX_BYTES):
                     yield group
                     group, size = [], 0
-                group.append((planned, digest))
+                group.append(planned)
                 size += planned.size
             if group:
                 yield group
@@ -320,7 +317,7 @@ class Fold:
             writer.add_chunk([record for record, _ in cells], data, max(planned.last_used for planned, _ in read))
         return data is not None
 
-    def _read_again(self, planned: Planned, digest: bytes) -> tuple[Record, bytes] | None:
+    def _read_again(self, planned: Planned) -> tuple[Record, bytes] | None:
         """Returns a record and its data; None if it is gone, or damaged since it was planned."""
         reader = self._sources[planned.source]
         try:
@@ -332,7 +329,7 @@ class Fold:
             self._kept_sources.add(planned.source)
             self.result.damage.append(Damage.unreadable(reader.path, error, planned.offset))
             return None
-        if found is None or found[0].digest != digest:  # it verified when it was planned
+        if found is None or found[0].digest != planned.digest:  # it verified when it was planned
             damage = Damage(reader.path, "damaged-data", planned.offset, format.record_size(planned.size))
             self._damage[planned.source].append(damage)
             self.result.damage.append(damage)
@@ -373,6 +370,13 @@ class Fold:
                 self.result.quarantined += quarantine.move_file(self.folder.root, reader.path, damage)
             except OSError as error:
                 damage[0].detail = f"it cannot be moved to quarantine: {error.strerror or error}"
+
+
+def problem(record: Record, data: memoryview) -> str:
+    """Returns why nothing writes a pipeline with this data, whose hash is valid; empty text if it may be written."""
+    if record.magic == format.BINARIES:
+        return binaries.problem(data)
+    return "no chunk of cells" if record.is_pipeline and not record.cells else ""
 
 
 def _is_published(path: str) -> bool:

@@ -29,7 +29,7 @@ class Folder:
         self.root = root
         self.identity = identity
         self.has_state = identity.digest == NO_IDENTITY.digest
-        #: Magics of the records that are in its journals and packs for good.
+        #: Magics of the records that are in its journals and packs for good, in the order of a pack.
         self.content = format.STATE if self.has_state else format.PIPELINES
         self._names = (file_kinds.UNRECORDED.place,) if self.has_state else ("store", identity.name)
         self.path = os.path.join(root, *self._names)

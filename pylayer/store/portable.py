@@ -18,7 +18,7 @@ from ..common import file_kinds, flat, outcomes
 from ..common.files import remove
 from ..common.identity import Identity
 from . import checking, deaths, format, judging, pack
-from .fold import ORDER, Planned
+from .fold import Planned
 from .folder import Folder
 from .format import Refused as Refused
 from .reader import Reader
@@ -123,10 +123,10 @@ class Export:
 
     def _write_program(self, writer: pack.PackWriter, program: int) -> Iterator[int]:
         plan = self._plans[program]
-        for name in sorted(plan, key=lambda name: ORDER.index(plan[name].magic)):
-            wanted = plan[name]
+        order = self._folder.content
+        for wanted in sorted(plan.values(), key=lambda planned: order.index(planned.magic)):
             found = self._sources[wanted.source].record_at(wanted.offset)
-            if found is None or found[0].digest != name[0]:
+            if found is None or found[0].digest != wanted.digest:
                 continue  # damaged since it was read
             found[0].flags &= ~format.REBUILT  # of this machine
             writer.add(*found, 0)

@@ -14,8 +14,9 @@ from unit.folders import IDENTITY, loaded, packs, put, run
 from unit.things import run_python
 
 from pylayer.common.settings import Limits
-from pylayer.store import fold, format, journal, maintenance, quarantine, reader
+from pylayer.store import chunk, fold, format, journal, maintenance, quarantine, reader
 from pylayer.store.folder import Folder
+from pylayer.store.reader import Record
 
 # ---- folding -----------------------------------------------------------------------------------------
 
@@ -32,6 +33,26 @@ def test_equal_content_of_two_pipelines(folder: Folder) -> None:
     records = [record for part in reader.Reader(str(path)).verified(IDENTITY.digest, []) for record in part.records]
     cells = [record for record in records if record.magic == format.CELL]
     assert sorted((cell.fingerprint, cell.last_used) for cell in cells) == [(7, 2), (8, 2)]
+
+
+@pytest.mark.parametrize("first", ["without a name", "in a chunk"])
+def test_cells_that_cannot_be_joined(folder: Folder, first: str) -> None:
+    """A cell without a fingerprint is in no chunk, nor is one that is in a chunk already, though the program compiled
+    it again. The cells after it are joined."""
+    joined: list[list[int]] = []
+
+    def join(cells: list[tuple[Record, bytes]]) -> bytes:
+        joined.append([record.fingerprint for record, _ in cells])
+        return chunk.data_of([record for record, _ in cells], b"merged")
+
+    if first == "in a chunk":
+        put(folder, 7, range(4))
+        run(fold.Fold(folder, 7, join=join))
+        assert [joined.pop()] == [[1, 2, 3, 4]]
+    put(folder, 7, [-1 if first == "without a name" else 0])  # of which the fingerprint is 0 or 1
+    put(folder, 7, range(10, 15))
+    run(fold.Fold(folder, 7, join=join))
+    assert joined == [[11, 12, 13, 14, 15]]
 
 
 def test_fold_leaves_living_writers_alone(folder: Folder) -> None:
