@@ -70,14 +70,21 @@ def append(path: str, parts: list[bytes | memoryview]) -> int:
     program may close every descriptor that it finds, and a number that we kept could then belong to a file of the
     program's own. Raises OSError; the file is then as it was."""
     fd = open_made(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        return append_all(fd, parts)
+    finally:
+        os.close(fd)
+
+
+def append_all(fd: int, parts: list[bytes | memoryview]) -> int:
+    """As ``write_all``, at the end of a file that was opened with O_APPEND. Raises OSError; the file is then as it was,
+    so that what a full disk took is not mistaken for the torn end of a process that was killed."""
     size = os.fstat(fd).st_size
     try:
         return write_all(fd, parts)
     except OSError:
         os.ftruncate(fd, size)
         raise
-    finally:
-        os.close(fd)
 
 
 def write_at_start(path: str, data: bytes) -> None:

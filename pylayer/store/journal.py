@@ -13,7 +13,7 @@ import time
 
 from ..common import file_kinds, owner
 from ..common.file_kinds import Kind
-from ..common.files import create_temporary, remove, write_all
+from ..common.files import append_all, create_temporary, remove, write_all
 from ..common.paths import open_in_store
 from . import format
 from .folder import Folder
@@ -100,21 +100,12 @@ class Journal:
             found = os.fstat(fd)
             if found.st_size != self._size or not os.path.samestat(found, self._status):
                 return False
-            self._size += self._write(fd, format.seal(parts, self._salt))
+            self._size += append_all(fd, format.seal(parts, self._salt))
             return os.path.samestat(os.stat(self.path), self._status)
         except FileNotFoundError:
             return False
         finally:
             os.close(fd)
-
-    def _write(self, fd: int, parts: list[bytes | memoryview]) -> int:
-        """Writes the pieces, and truncates what a failed write left, so that it is not mistaken for a torn end of this
-        run."""
-        try:
-            return write_all(fd, parts)
-        except OSError:
-            os.ftruncate(fd, self._size)
-            raise
 
     def close(self) -> None:
         """Closes the journal, so that others may fold it."""
