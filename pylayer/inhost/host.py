@@ -423,17 +423,14 @@ class Host:
 
     # ---- loop ------------------------------------------------------------------------------------
 
-    def _guard(self, function: Any, *arguments: Any) -> bool:
+    def _guard(self, function: Any, *arguments: Any) -> None:
         """Calls a function that may run the user's code, and logs its exceptions, SystemExit and KeyboardInterrupt
-        included. Returns False if it raised one."""
+        included."""
         try:
             function(*arguments)
         except BaseException as error:
             boundary.log(LOG_INFO, f"policy failed and does nothing for this call: {describe(error)}")
-            self._judge()
-            return False
         self._judge()
-        return True
 
     def _idle(self) -> None:
         """Writes statistics and starts maintenance, after a quiet time or SETTLE_INTERVAL_NS."""
@@ -500,8 +497,7 @@ class Host:
             busy = False
             maintaining = self._maintaining
             if message is None and maintaining is not None and maintaining.has_work:
-                if not self._guard(maintaining.step):
-                    maintaining.abandon()
+                self._guard(maintaining.step)
                 busy = maintaining.has_work
             now = time.monotonic_ns()
             if (waited_in_vain and self._dirty) or now - self._last_settled >= SETTLE_INTERVAL_NS:

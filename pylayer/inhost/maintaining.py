@@ -32,7 +32,8 @@ class Maintaining:
         self._work: Generator[None, None, None] | None = None
         #: Sessions by identity, so that several devices of one driver maintain their folder once.
         self._waiting: dict[str, DeviceSession] = {}
-        self._last: DeviceSession | None = None
+        #: The session that ``_work`` is for.
+        self._session: DeviceSession | None = None
         self._devices = 0
         #: What is beside the pipelines is to be pruned, too.
         self._prunes = False
@@ -57,8 +58,8 @@ class Maintaining:
     def step(self) -> None:
         """Does a piece of work of about a millisecond."""
         if self._work is None:
-            self._last = self._waiting.pop(next(iter(self._waiting)))
-            self._work = self._work_for(self._last)
+            self._session = self._waiting.pop(next(iter(self._waiting)))
+            self._work = self._work_for(self._session)
         try:
             next(self._work)
         except StopIteration:
@@ -67,33 +68,29 @@ class Maintaining:
             self._work = None
             self._log(LOG_INFO, f"maintenance of the store failed: {error}")
 
-    def abandon(self) -> None:
-        """Abandons the work that failed."""
-        self._work = None
+    def _interrupt(self) -> None:
+        """Stops the work in progress, which begins anew when its turn comes."""
+        if self._work is not None:
+            self._work.close()
+            self._work = None
+            assert self._session is not None
+            self._waiting.setdefault(self._session.identity.name, self._session)
 
     def join(self, session: DeviceSession) -> None:
         """Has the driver join the cells that the session stored, while vkDestroyDevice waits."""
         from ..store import maintenance
 
-        if session.folder is None or not session.joins:
+        folder, program = session.folder, session.program_id
+        if folder is None or not session.joins or not maintenance.worth_joining(folder, program):
             return
-        if self._work is not None:  # it may be folding the same folder
-            self._work.close()
-            self._work = None
-            assert self._last is not None
-            self._waiting.setdefault(self._last.identity.name, self._last)
-        maintenance.join(session.folder, session.program_id, session.join)
+        self._interrupt()  # it may be folding the same folder
+        maintenance.join(folder, program, session.join)
 
     def at_exit(self, alive: Iterable[DeviceSession]) -> None:
         """Does what keeps short runs from adding ever more files, and no more, because exit() waits. ``alive``:
         sessions whose device still exists."""
-        if self._work is not None:
-            self._work.close()
-            self._work = None
-        sessions = {session.identity.name: session for session in alive}
-        if self._last is not None:
-            sessions.setdefault(self._last.identity.name, self._last)
-        sessions |= self._waiting
+        self._interrupt()
+        sessions = {session.identity.name: session for session in alive} | self._waiting
         self._waiting = {}
         from ..store.maintenance import EXIT_SECONDS
 

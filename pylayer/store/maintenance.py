@@ -67,11 +67,14 @@ def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
     return moved
 
 
+def worth_joining(folder: Folder, program: int) -> bool:
+    """Returns whether there are enough cells in a program's journals to ``join``."""
+    return worth_folding(folder, program, True, JOIN_BYTES)
+
+
 def join(folder: Folder, program: int, merge: fold.Join) -> None:
-    """Has the driver join the cells in a program's journals, if there are enough, and if that takes no longer than
-    EXIT_SECONDS. Raises OSError; the store is then as it was."""
-    if not worth_folding(folder, program, True, JOIN_BYTES):
-        return
+    """Has the driver join the cells in a program's journals, if that takes no longer than EXIT_SECONDS. Raises OSError;
+    the store is then as it was."""
     work, end = fold.Fold(folder, program, most_bytes=EXIT_BYTES, join=merge), time.monotonic() + EXIT_SECONDS
     for _ in work.steps():
         if time.monotonic() > end and not work.result.written:  # once the pack is written, its sources must be deleted
@@ -97,8 +100,8 @@ def maintain(
     for _ in cache_history.compact(folder):
         if not at_exit:  # at exit in one step: if time ran out in the middle, each exit would begin again
             yield
+    ended.close_ended_journals(folder, None)
     for place in (folder, state.folder(folder.root)):
-        ended.close_ended_journals(place, None)
         for program in place.programs():
             quarantined += yield from _fold(place, program, damaged, say, at_exit, merge)
     if quarantined:
