@@ -246,7 +246,7 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
     if (message) {
         message->created = device_state(device);
         /* A program that is killed each time deletes no old statistics at its end. */
-        message->created.needs_nothing = !keeps || (open && !(store->found.ended.written && store->wants_work));
+        message->created.needs_nothing = !keeps || (open && !(store->found.ended.written && run_files_are_many()));
     }
     if (keeps && !open) {
         answered = mailbox_request(message, ANSWER_WAIT_NS); /* policy looks into the folder */

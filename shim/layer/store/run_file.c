@@ -241,3 +241,20 @@ void uses_write(Store *store)
     write_uses(store, fingerprints, found < count ? found : count);
     free(fingerprints);
 }
+
+/* ---- old runs ----------------------------------------------------------------------------------- */
+
+static void count_run(void *to, int fd, const char *name)
+{
+    (void)fd;
+    *(size_t *)to += name_ends(name, ".run");
+}
+
+bool run_files_are_many(void)
+{
+    char directory[PATH_BYTES + 8];
+    size_t runs = 0;
+    store_root_path(directory);
+    memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
+    return folder_names(directory, count_run, &runs) && runs > RUNS_MAX_RUNS;
+}

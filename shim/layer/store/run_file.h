@@ -27,6 +27,9 @@ bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_na
 /* Returns how many pipelines such a run has compiled that can be stored; UINT64_MAX if its sentinel does not count them. */
 uint64_t run_compiled(const uint8_t live[PYLAYER_LIVE_BYTES]);
 
+/* Returns true if there are more files of runs than policy keeps. */
+bool run_files_are_many(void);
+
 /* ---- own_file.c: files that the layer itself makes in a folder of the store ------------------------------ */
 
 #define UNIQUE_NAME_BYTES 34
