@@ -165,7 +165,7 @@ def test_first_run_that_is_killed(world: World) -> None:
 
 
 def test_kills_leave_no_more_runs_than_others(world: World) -> None:
-    """If a program is killed each time, and no other compiles, its next start deletes old statistics once they are many."""
+    """If a program is killed each time, its next start deletes old statistics once they are many."""
     fill(world)
     example = next(world.store.glob("runs/*.run"))
     for number in range(runs.MAX_RUNS):
