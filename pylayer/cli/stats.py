@@ -126,7 +126,6 @@ def _print_programs(root: str, found: list[Row], total: Row) -> None:
 )
 @click.option("--last", is_flag=True, help="Only the newest run of each program.")
 @click.option("--runs", "lists", is_flag=True, help="List the runs, the newest first, with late frames.")
-@click.option("--watch", "watches", is_flag=True, help="Show what programs are doing now.")
 @click.option(
     "--prometheus",
     metavar="[FILE]",
@@ -136,7 +135,7 @@ def _print_programs(root: str, found: list[Row], total: Row) -> None:
     help="Write the numbers of all runs for Prometheus, to standard output or to FILE, which is replaced whole.",
 )
 @json_option
-def stats(name: str | None, last: bool, lists: bool, watches: bool, prometheus: str | None, as_json: bool) -> None:
+def stats(name: str | None, last: bool, lists: bool, prometheus: str | None, as_json: bool) -> None:
     """Show what the layer did, for each driver and program.
 
     spent is the time that creating pipelines took under the layer, including waits for the layer. saved is an
@@ -144,9 +143,7 @@ def stats(name: str | None, last: bool, lists: bool, watches: bool, prometheus: 
     the hits and minus these waits. It is negative if the program waited longer than the hits saved. refused counts the
     programs' own cache data that the layer or the driver refused. pylayer ls shows what the store holds for a program.
 
-    --watch also shows the last late frame of each program and the latest compiles; bold ones took longer than 16.7 ms.
-    A program that ended is shown for a few more seconds, one that died for a minute. On a terminal, the view is drawn
-    every second until Ctrl-C ends it. Otherwise it is printed once.
+    Programs that are running are included, with what they did so far: watch(1) shows how --runs changes.
 
     --prometheus is for the textfile collector of node_exporter, which reads only names that end in .prom. Everybody may
     read FILE. Run it from cron or a timer. docs/observe.md has a line for cron, and the meaning of each metric.
@@ -154,18 +151,13 @@ def stats(name: str | None, last: bool, lists: bool, watches: bool, prometheus: 
     \b
     Example:
       pylayer stats blender --last
-      pylayer stats --watch
+      watch pylayer stats --runs
       pylayer stats --prometheus /var/lib/prometheus/node-exporter/pylayer.prom
     """
     store = require_store()
     root = store.root
-    if lists + watches + last + bool(prometheus) > 1 or (prometheus and (name or as_json)):
-        raise WrongUse("give one of --last, --runs, --watch and --prometheus; --prometheus takes no name and no --json")
-    if watches:
-        from .watch import watch
-
-        watch(root, name, as_json)
-        return
+    if lists + last + bool(prometheus) > 1 or (prometheus and (name or as_json)):
+        raise WrongUse("give one of --last, --runs and --prometheus; --prometheus takes no name and no --json")
     runs = recorded.read(root)
     if prometheus:
         from .metrics import render

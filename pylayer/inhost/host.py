@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .session import DeviceSession
     from .user_class import UserClass
 
-#: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer stats --watch`.
+#: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer stats`.
 STATISTICS_INTERVAL_NS = 1_000_000_000
 #: Policy reads counters once more after this time without a change, and then sleeps until something happens. If the
 #: program is never quiet, policy writes statistics at this interval.

@@ -211,19 +211,14 @@ class Run:
 
     @property
     def state(self) -> str:
-        """As ``state_after``, of a process that was last known to be alive when the run began."""
-        return self.state_after(max(0.0, time.time() - self.started))
-
-    def state_after(self, idle: float) -> str:
-        """Returns ``ended``, ``running``, ``died`` (without destroying its device), or ``unknown``. ``idle``: seconds
-        since the process was last known to be alive."""
+        """``ended``, ``running``, ``died`` (without destroying its device), or ``unknown``."""
         if self.ended > 0:
             return "ended"
         if isinstance(self.alive, bool):
             return "running" if self.alive else "died"
         if self.process is None:
             return "unknown"
-        return "died" if owner.has_ended(self.process, idle) else "running"
+        return "died" if owner.has_ended(self.process, max(0.0, time.time() - self.started)) else "running"
 
     def matches(self, name: str) -> bool:
         """Returns whether a user means this run's program by ``name``."""

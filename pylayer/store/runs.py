@@ -217,20 +217,6 @@ def keep_dead(root: str, path: str) -> None:
         pass
 
 
-def files(root: str, live: dict[str, str]) -> dict[str, os.stat_result]:
-    """Returns the state of each run's file, by the run's name. A run that only a sentinel counts has that file's.
-    ``live``: what ``sentinels`` returned just now."""
-    found = {}
-    for name, path in live.items():
-        try:
-            found[name] = os.stat(path, follow_symlinks=False)
-        except OSError:
-            continue  # it has ended
-    for entry, status in entries_in(os.path.join(root, "runs"), file_kinds.RUN):
-        found[entry.name.removesuffix(file_kinds.RUN)] = status
-    return found
-
-
 def recorded_paths(root: str, names: Container[str] | None) -> list[str]:
     """Returns the files of these runs; None for all. Makes the files of dead processes' runs that only sentinels
     count."""

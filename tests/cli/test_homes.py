@@ -40,7 +40,6 @@ run --summary -- DEMO --count 3
 stats
 stats --prometheus PLACE/pylayer.prom
 stats --runs
-stats --watch
 trim --max-size 1M
 uninstall
 """

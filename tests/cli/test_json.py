@@ -111,7 +111,6 @@ COMMANDS = (
     f"ls {IDENTITY.name}",
     "stats",
     "doctor game",
-    "stats --watch",
     "stats --runs",
     "report pipelines",
     "ls --verify",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from cli import stores
 from cli.test_stats import write_run
-from cli.test_watch import write_run as write_running
 from cli.user import User
-from recorded_runs import pipeline
+
+from pylayer.common import owner
 
 
 def recorded(user: User) -> list[str]:
@@ -50,11 +52,11 @@ def test_forget_one_of_several(user: User) -> None:
 
 def test_forget_while_running(user: User) -> None:
     """Files of a program that is running stay, and a line says so."""
-    write_running(user, pipeline(0, 1))
+    write_run(user, started=time.time(), process=owner.this_process(), ended=0.0)
     write_run(user, program="tool", executable="tool")
     done = user.pylayer("rm", "--all", "--history", "--yes")
     assert done.returncode == 0 and "Kept: 1 run of programs that are running." in done.stdout
-    assert recorded(user) == [".run"] and user.json("stats", "--watch")["programs"][0]["program"] == "game"
+    assert recorded(user) == [".run"] and user.json("stats")["programs"][0]["program"] == "game"
 
 
 def test_all_of_a_program(user: User) -> None:

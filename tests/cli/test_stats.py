@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from typing import Any
 
 import pytest
 import recorded_runs
 from cli.user import User
+
+from pylayer.common import owner
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 IDENTITY = "0123456789abcdef0123456789abcdef"
@@ -170,3 +173,33 @@ def test_programs_of_one_name(user: User) -> None:
     assert len(set(numbers)) == 2 and all(re.fullmatch(r"[0-9a-f]{16}", number) for number in numbers)
     assert any(re.match(r"other +1 ", line) for line in lines)
     assert len(user.json("stats", numbers[0])["programs"]) == 1
+
+
+# ---- the runs ----------------------------------------------------------------------------------------
+
+
+def test_states(user: User) -> None:
+    """--runs lists the newest run first. A process whose pid now belongs to another one has died."""
+    process = owner.this_process()
+    one = {"counters": {"pipelines": 1}}
+    for number, (name, born, ended) in enumerate((("runs", process[3], 0.0), ("ended", 1, 9.0), ("died", 2, 0.0))):
+        own = {"program": name, "executable": name, "process": (*process[:3], born), "ended": ended}
+        write_run(user, **one, **own, started=time.time() + number - 10)
+    listed = user.json("stats", "--runs")["processes"]
+    states = [("died", "died", "last"), ("ended", "ended", "last~1"), ("runs", "running", "last~2")]
+    assert [(one["program"], one["state"], one["word"]) for one in listed] == states
+    assert [one["program"] for one in user.json("stats", "--runs", "?un*")["processes"]] == ["runs"]
+
+
+def test_names_give_a_terminal_no_orders(user: User) -> None:
+    """Names with terminal control characters, and files that are no runs, change at most a row."""
+    wrong = {"kinds": {"graphics": "x", "compute": {"compiled": "many"}}, "started_ns": "x"}
+    write_run(user, program="\x1b[31mred\n\u202e", stored_bytes=float("nan"), **wrong)
+    runs = user.store / "runs"
+    (runs / "1.run").write_bytes(os.urandom(300))
+    (runs / "2.run").mkdir()
+    (runs / "3.run").symlink_to("/dev/zero")
+    for words in ("stats", "stats --runs"):
+        done = user.pylayer(*words.split())
+        assert done.returncode == 0 and "red" in done.stdout
+        assert "\x1b" not in done.stdout and "\u202e" not in done.stdout

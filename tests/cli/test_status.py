@@ -57,10 +57,7 @@ def test_running_under_the_layer(user: User, game: Path) -> None:
     other = user.directory / "other"
     command = ["env", f"PYLAYER_STORE={other}", *user.process(("run", "--", game, "--count", 14336))["args"]]
     with running(user, *command) as process:
-        while (
-            not any(other.glob("store/*/*.live"))
-            or not user.json("stats", "--watch", PYLAYER_STORE=str(other))["programs"]
-        ):
+        while not any(other.glob("store/*/*.live")) or not user.json("stats", PYLAYER_STORE=str(other))["programs"]:
             assert process.poll() is None
             time.sleep(0.02)
         found = user.json("doctor", GAME)

@@ -73,12 +73,12 @@ def newest(world: World, *around: str) -> tuple[int, str, int]:
 
 
 def test_a_warm_program_is_seen(world: World) -> None:
-    """`pylayer stats`, with --watch too, sees a program that only finds stored pipelines, while it runs and after a
+    """`pylayer stats`, with --runs too, sees a program that only finds stored pipelines, while it runs and after a
     kill. It has no thread of the layer's."""
     fill(world)
     before = told(world, "stats")["total"]
     with going_on(world, *WARM) as program:
-        (shown,) = [one for one in told(world, "stats", "--watch")["programs"] if one["state"] == "running"]
+        (shown,) = [one for one in told(world, "stats", "--runs")["processes"] if one["state"] == "running"]
         assert (shown["pid"], shown["hits"], shown["pipelines"], shown["program"]) == (
             program.pid,
             COUNT,
@@ -90,19 +90,19 @@ def test_a_warm_program_is_seen(world: World) -> None:
         assert (total["runs"], total["hits"]) == (before["runs"] + 1, before["hits"] + COUNT)
         assert newest(world) == (program.pid, "running", COUNT)
         assert len(os.listdir(f"/proc/{program.pid}/task")) == 1
-    (shown,) = [one for one in told(world, "stats", "--watch")["programs"] if one["pid"] == program.pid]
+    (shown,) = [one for one in told(world, "stats", "--runs")["processes"] if one["pid"] == program.pid]
     assert (shown["state"], shown["hits"]) == ("died", COUNT)
     assert newest(world) == (program.pid, "died", COUNT) and told(world, "stats")["total"]["hits"] == total["hits"]
 
 
-def test_top_follows_a_warm_program(world: World) -> None:
+def test_looks_follow_a_warm_program(world: World) -> None:
     """What a program finds between two looks is shown by the second one, although its file's time does not change."""
     fill(world)
-    watch = f"{PYLAYER} stats --watch --json > {{}}"
+    watch = f"{PYLAYER} stats --runs --json > {{}}"
     seen = [world.directory / name for name in ("first", "second")]
     steps = [word for path in seen for word in ("again", "3", "spawn", watch.format(path))]
     run(world, "instance", "device", *steps, *END)
-    hits = [json.loads(path.read_text())["programs"][0]["hits"] for path in seen]
+    hits = [json.loads(path.read_text())["processes"][0]["hits"] for path in seen]
     assert hits == [3, 6]
 
 
@@ -145,13 +145,13 @@ def test_each_command_shows_it(world: World, steps: tuple[str, ...], compiled: i
     keys = ("pipelines", "hits", "compiled")
     total = told(world, "stats")["total"]
     assert tuple(total[key] - before[key] for key in keys) == numbers
-    (shown,) = [one for one in told(world, "stats", "--watch")["programs"] if one["state"] == "died"]
+    (shown,) = [one for one in told(world, "stats", "--runs")["processes"] if one["state"] == "died"]
     (report,) = told(world, "report", "last")["runs"]
     for found in (shown, report):
         assert tuple(found[key] for key in keys) == numbers and found["stored_records"] == 0
     assert told(world, "stats", "--runs")["processes"][0]["compiled"] == compiled
     page = world.directory / "page.html"
-    for words in (("stats",), ("stats", "--watch"), ("report", "last", "--html", str(page)), ("report", "last")):
+    for words in (("stats",), ("stats", "--runs"), ("report", "last", "--html", str(page)), ("report", "last")):
         assert "host" in world.run([PYLAYER, *words]).stdout + (page.read_text() if page.exists() else "")
     metrics = world.run([PYLAYER, "stats", "--prometheus"]).stdout
     assert re.search(rf"^pylayer_pipelines_total{{.*}} {total['pipelines']}$", metrics, re.MULTILINE)
@@ -195,7 +195,7 @@ def test_policy_goes_on_with_the_run(world: World) -> None:
     with going_on(world, *WARM, "pipelines", "3", "await-journal", "3") as program:
         while world.runs()[-1].get("stored_records") != 3:
             assert program.poll() is None
-        (shown,) = [one for one in told(world, "stats", "--watch")["programs"] if one["state"] == "running"]
+        (shown,) = [one for one in told(world, "stats", "--runs")["processes"] if one["state"] == "running"]
         assert (shown["hits"], shown["compiled"]) == (COUNT, 3)
         assert len(world.runs()) == before + 1
     assert newest(world) == (program.pid, "died", COUNT) and len(world.runs()) == before + 1
@@ -237,14 +237,14 @@ def test_killed_container(world: World, steps: tuple[str, ...]) -> None:
     another start has deleted its sentinel."""
     fill(world)
     with going_on(world, *steps, around=container()) as program:
-        while not told(world, "stats", "--watch")["programs"] or newest(world)[1] != "running":
+        while not told(world, "stats", "--runs")["processes"] or newest(world)[1] != "running":
             assert program.poll() is None
-        assert told(world, "stats", "--watch")["programs"][0]["state"] == "running"
+        assert told(world, "stats", "--runs")["processes"][0]["state"] == "running"
         (inside,) = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
         os.kill(int(inside), signal.SIGKILL)
         program.wait()
         assert newest(world)[1:] == ("died", COUNT)
-        assert told(world, "stats", "--watch")["programs"][0]["state"] == "died"
+        assert told(world, "stats", "--runs")["processes"][0]["state"] == "died"
     run(world, *WARM, *END)
     assert world.live_files() == []
     states = [own["state"] for own in told(world, "stats", "--runs")["processes"]]
@@ -299,7 +299,7 @@ def test_damaged_sentinel(world: World, how: str) -> None:
     kill(world)
     (path,) = world.live_files()
     wound(path, how)
-    assert len(world.runs()) == before and told(world, "stats", "--watch")["programs"] is not None
+    assert len(world.runs()) == before and told(world, "stats", "--runs")["processes"] is not None
     assert told(world, "stats")["total"]["runs"] == before
     run(world, *WARM, *END)
     assert world.last()["hits"] == COUNT
