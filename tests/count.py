@@ -29,7 +29,7 @@ GENERATED = ("shim/layer/vulkan/registry.inc",)
 SCHEMA = ROOT / "pylayer" / "common" / "policy.schema.json"
 LONG_FUNCTION = 40
 #: Options that every command has.
-EVERYWHERE = {"help", "quiet", "version"}
+EVERYWHERE = {"help", "version"}
 
 
 def files(*folders: str) -> list[str]:

@@ -11,7 +11,6 @@ from .output import (
     EXIT_OK,
     EXIT_PROBLEM,
     console,
-    is_quiet,
     json_option,
     picked,
     plural,
@@ -56,8 +55,7 @@ def _print_conclusion(out: Console, problems: int, devices: list[Device]) -> Non
         out.print(f"The layer cannot work here: {plural(problems, 'problem')} above.", style="bold red")
     elif any(device["status"] == "ok" for device in devices):
         out.print("The layer works here.", style="bold green")
-        if not is_quiet():
-            out.print("Next: pylayer run -- APP (or once: pylayer install --implicit), then pylayer stats")
+        out.print("Next: pylayer run -- APP (or once: pylayer install --implicit), then pylayer stats")
     else:
         out.print("The layer starts here but has nothing to do: no device has pipelines to store.", style="yellow")
 
@@ -109,8 +107,7 @@ def doctor(name: str | None, as_json: bool) -> None:
     else:
         out = console()
         out.print(printable(sentence))
-        if not is_quiet():
-            print_facts(out, answer.facts)
+        print_facts(out, answer.facts)
         _print_checks(out, [check for check in found if not name or check.status != "ok"])
         for device in devices:
             _print_device(out, device)

@@ -25,7 +25,6 @@ from .output import (
     printable,
     progress,
     reason,
-    say,
 )
 from .policy_in_force import read_policy
 from .process import ending_by_exception
@@ -144,9 +143,9 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str], url: str) -> N
         target = f"for {printable(devices[result.identity])}, identity {result.identity}"
         if result.packs:
             amount = f"{plural(result.records, 'record')} in {plural(result.packs, 'pack')}"
-            say(f"Pulled: {amount}, {human_bytes(result.bytes)}, {target}")
+            click.echo(f"Pulled: {amount}, {human_bytes(result.bytes)}, {target}")
         elif not result.problem:
-            say(f"{'Nothing is missing' if result.published else f'{url} has nothing'} {target}")
+            click.echo(f"{'Nothing is missing' if result.published else f'{url} has nothing'} {target}")
         if result.problem:
             left = f"{plural(result.left, 'pack')} not pulled: " if result.left else ""
             fail(f"{left}{result.problem} ({target})")
@@ -193,7 +192,7 @@ def _print_published(result: Published) -> None:
     target = f"for identity {result.identity}"
     if not result.problem:
         amount = f"{plural(result.records, 'new record')} in {plural(result.packs, 'pack')}"
-        say(f"Published: {amount}, index {result.number}, {target}")
+        click.echo(f"Published: {amount}, index {result.number}, {target}")
     if result.lost:
         fail(f"the storage lost {plural(result.lost, 'pack')} {target}; publish the exports again")
     if result.problem:
@@ -231,6 +230,6 @@ def publish_command(exports: tuple[str, ...], key: str) -> None:
     for result in results:
         _print_published(result)
     if not results:
-        say(f"Nothing was published to {found.url} yet, and no export given")
+        click.echo(f"Nothing was published to {found.url} yet, and no export given")
     if refused or any(result.problem or result.lost for result in results):
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -9,15 +9,14 @@ from pathlib import Path
 import click
 
 from .. import LAYER_NAME
-from . import installed, layer_files, units
+from . import installed, layer_files
 from .installed import EXPLICIT, IMPLICIT
-from .output import Failure, json_option, print_json, say
+from .output import Failure
 
 SWITCH_ON = {
     EXPLICIT: f"VK_INSTANCE_LAYERS={LAYER_NAME} APP",
     IMPLICIT: "ENABLE_PYLAYER=1 APP",
 }
-START = f"systemctl --user start {units.NAME}.timer"
 
 
 def next_steps(kind: str, system: bool) -> str:
@@ -64,11 +63,7 @@ def _write(path: Path, kind: str, system: bool) -> bool:
 @click.command
 @click.option("--implicit", is_flag=True, help="Also for programs with ENABLE_PYLAYER=1.")
 @click.option("--system", is_flag=True, help="For all users, in /usr/local. Needs root.")
-@click.option(
-    "--rebuild-when-idle", "rebuilds", is_flag=True, help="Also run pylayer rebuild every day, by a timer of systemd."
-)
-@json_option
-def install(implicit: bool, system: bool, rebuilds: bool, as_json: bool) -> None:
+def install(implicit: bool, system: bool) -> None:
     """Register the layer where it is, for this user.
 
     This writes manifests, which tell the loader where the layer is. They lead to the environment that this command runs
@@ -77,8 +72,6 @@ def install(implicit: bool, system: bool, rebuilds: bool, as_json: bool) -> None
     It does not enable the layer. Programs can request the layer by its name, also in VK_INSTANCE_LAYERS. With
     --implicit, ENABLE_PYLAYER=1 in a program's environment enables it too. DISABLE_PYLAYER=1 disables it in any
     program.
-
-    With --rebuild-when-idle, a timer runs pylayer rebuild once a day, at the lowest priority and not on battery.
 
     \b
     Example:
@@ -96,21 +89,13 @@ def install(implicit: bool, system: bool, rebuilds: bool, as_json: bool) -> None
             raise Failure(f"{why}, so a layer there is not for all users; nothing was installed")
         paths = [installed.manifest_path(base, each) for each in kinds]
         changed = [_write(path, each, system) for path, each in zip(paths, kinds, strict=True)]
-        timer = units.write(base, system) if rebuilds else []
     except OSError as error:
         instead = "run this command as root" if system else "pylayer run works without it"
         where = error.filename2 or error.filename or base
         raise Failure(f"{where} cannot be written ({error.strerror or error}); {instead}") from error
-    if as_json:
-        print_json({"kind": kind, "changed": any(changed), "written": [str(path) for path in (*paths, *timer)]})
-        return
     for path, is_new in zip(paths, changed, strict=True):
-        say(f"{'Installed' if is_new else 'Installed already'}: {path}")
-    for path in timer:
-        say(f"Installed: {path}")
-    if timer:
-        say(f"It runs from the next login on. To begin now: systemctl --user daemon-reload && {START}")
+        click.echo(f"{'Installed' if is_new else 'Installed already'}: {path}")
     for other in installed.find():
         if other.path not in paths and not other.is_ours:
             click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor shows which is used.")
-    say(f"\n{next_steps(kind, system)}")
+    click.echo(f"\n{next_steps(kind, system)}")

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line, quiet_option
+from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line
 
 #: The module of each command, its name in there if that differs from the command's, and what it does. The help
 #: lists the commands without importing them.
@@ -46,11 +46,8 @@ WIDEST_HELP, NARROWEST_HELP = 80, 30
 
 
 def _complete(command: click.Command) -> None:
-    """Gives a command what all have: its exit statuses in the help, and the options that stand before its name, because
-    many expect them behind it."""
+    """Gives a command the exit statuses in its help, if it has no others."""
     command.epilog = command.epilog or EXIT_STATUSES
-    if not any(parameter.name == "quiet" for parameter in command.params):
-        command.params.append(quiet_option(hidden=True))
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         _complete(below)
 
@@ -119,9 +116,6 @@ def command() -> None:
       pylayer run -- vkcube
       pylayer stats
     """
-
-
-command.params.insert(1, quiet_option(hidden=False))
 
 
 def _usage_error(error: click.UsageError) -> None:

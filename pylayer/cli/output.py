@@ -37,41 +37,6 @@ def reason(error: OSError) -> str:
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
 
 
-class _Shared:
-    """Whether --quiet was given, and whether what the command would do was asked for."""
-
-    quiet = asked = False
-
-
-def _set_quiet(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    _Shared.quiet |= value
-
-
-def quiet_option(hidden: bool) -> click.Option:
-    """Returns the option that every command has."""
-    text = "Print errors and what was asked for, and nothing else."
-    how: dict[str, Any] = {"is_flag": True, "expose_value": False, "callback": _set_quiet, "hidden": hidden}
-    return click.Option(["-q", "--quiet"], help=text, **how)
-
-
-def note_asked(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
-    """Called by click for an option with which a command's messages are what was asked for."""
-    _Shared.asked |= value
-    return value
-
-
-def is_quiet() -> bool:
-    """Returns whether --quiet was given."""
-    return _Shared.quiet
-
-
-def say(text: str, asks: bool = False) -> None:
-    """Prints what a command did. With --quiet, prints nothing, unless somebody has asked for it, or is about to be
-    asked about it."""
-    if _Shared.asked or asks or not _Shared.quiet:
-        click.echo(text)
-
-
 #: The shell completes names of files.
 files = click.Path().shell_complete
 
@@ -147,9 +112,8 @@ def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> 
 
 
 def print_total(text: str) -> None:
-    """Prints a closing line below tables. With --quiet, prints nothing."""
-    if not _Shared.quiet:
-        console().print(text, style="dim", soft_wrap=True)
+    """Prints a closing line below tables."""
+    console().print(text, style="dim", soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -159,7 +123,7 @@ def progress(
     """Shows a progress bar on standard error if that is a terminal. Yields a function to call with each amount that is
     done, and with the whole amount if that changed. ``total`` is None if the whole amount is unknown. ``remaining``:
     shows the time that is left, too."""
-    if quiet or _Shared.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
+    if quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
         yield lambda amount, total=None: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -247,7 +211,7 @@ def print_table(
         out.print(line, style=style, soft_wrap=True)
     there = {text for row in cells for text in row}
     said = [f"{mark} {meaning}" for mark, meaning in (marks or {}).items() if mark in there]
-    if said and not _Shared.quiet:
+    if said:
         out.print("; ".join(said), style="dim", soft_wrap=True)
 
 

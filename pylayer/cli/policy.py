@@ -18,7 +18,6 @@ from .output import (
     plural,
     print_json,
     printable,
-    say,
 )
 from .policy_explain import class_problem, explain
 from .policy_in_force import no_policy_file, read_policies
@@ -63,7 +62,7 @@ class _Checked:
             click.echo(f"{plural(len(self.problems), 'problem')}: {self.instead}")
         else:
             name = self.document.get("preset")
-            say(f"{self.shown} is valid{f', over the preset {name}' if name else ''}.")
+            click.echo(f"{self.shown} is valid{f', over the preset {name}' if name else ''}.")
 
 
 def _json(user: str | None, system: str | None, checked: list[_Checked]) -> dict[str, Any]:

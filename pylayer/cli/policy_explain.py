@@ -16,12 +16,12 @@ from ..common.config import PolicyFileError, Source, merged, read_preset, source
 from ..common.paths import config_files, store_root, system_config_file
 from ..common.policy_errors import yaml_word
 from ..common.program_name import without_loader
-from ..common.settings import TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for, top_setting
+from ..common.settings import TOP_DEFAULTS, is_skipped, rule_matches, settings_for, top_setting
 from ..policy import Policy, choose_carrier
 from ..report import recorded
 from ..values import CARRIER_NAMES, DeviceFacts, Plan, Program
 from .devices import present_facts
-from .output import Failure, console, files, json_option, one_line, print_facts, print_json, printable
+from .output import Failure, console, json_option, one_line, print_facts, print_json, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,20 +58,10 @@ def _assumed() -> DeviceFacts:
     return DeviceFacts(**known | {"api_version": 1 << 22 | 3 << 12, "pipeline_cache_uuid": bytes(16)})
 
 
-def devices_to_ask(name: str | None) -> list[tuple[DeviceFacts, str]]:
-    """Returns the matching devices of this machine, or an assumed one if it has none. Each has a note for the user."""
+def devices_to_ask() -> list[tuple[DeviceFacts, str]]:
+    """Returns the devices of this machine, or an assumed one if it has none. Each has a note for the user."""
     present, problem = present_facts()
-    if not present:
-        return [(_assumed(), f"{problem}; {ASSUMED}")]
-    chosen = [
-        facts
-        for facts in present
-        if name is None or any(glob_matches(name, text) for text in (facts.device_name, facts.driver_name))
-    ]
-    if not chosen:
-        here = "; ".join(f"{facts.device_name}, {facts.driver_name}" for facts in present)
-        raise Failure(f"no device or driver here matches {name}; this machine has {here}")
-    return [(facts, "") for facts in chosen]
+    return [(facts, "") for facts in present] or [(_assumed(), f"{problem}; {ASSUMED}")]
 
 
 # ---- the answer ------------------------------------------------------------------------------------
@@ -102,7 +92,7 @@ def class_problem(sources: list[Source], *files: str | None) -> str:
     """Asks the user's policy class for the plan of each device here. Returns what is wrong with it; empty text if
     nothing was found."""
     decider, problem = _deciding(merged(sources), *files)
-    for facts, note in devices_to_ask(None):
+    for facts, note in devices_to_ask():
         found = _explained(sources, decider, program_to_ask("game"), facts, note)
         if not (problem or found["plan"]):
             problem = f"{found['reason']}, for {facts.device_name or 'a device'}; programs run without the layer there"
@@ -225,7 +215,7 @@ def _rule_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def _print(out: Console, found: dict[str, Any], top: dict[str, dict[str, Any]], everything: bool) -> None:
+def _print(out: Console, found: dict[str, Any], top: dict[str, dict[str, Any]]) -> None:
     def section(title: str, lines: list[tuple[str, str]]) -> None:
         out.print(f"\n{title}", style="bold", soft_wrap=True)
         print_facts(out, [(printable(name), text) for name, text in lines])
@@ -248,12 +238,7 @@ def _print(out: Console, found: dict[str, Any], top: dict[str, dict[str, Any]], 
     else:
         section("There are no rules.", [])
     values = {**found["settings"], **top}
-    listed = {key: own for key, own in values.items() if everything or own["source"] != "default"}
-    shown = [(key, f"{_yaml(own['value'])}  ({_origin(own)})") for key, own in listed.items()]
-    if shown:
-        section("Settings" if everything else "Settings that are set (--all shows the defaults too)", shown)
-    else:
-        section("Every setting is the default (--all shows them).", [])
+    section("Settings", [(key, f"{_yaml(own['value'])}  ({_origin(own)})") for key, own in values.items()])
     if found["changed"]:
         changed = [(name, _yaml(value)) for name, value in found["changed"].items()]
         section("The policy class changes these attributes of the plan", changed)
@@ -268,49 +253,37 @@ def _print(out: Console, found: dict[str, Any], top: dict[str, dict[str, Any]], 
     required=False,
     help="A program that already ran, by the name that pylayer stats shows, or the executable of any other program.",
 )
-@click.option("--device", metavar="NAME", help="This device or driver, by its name or a pattern. Default: all devices.")
-@click.option("--policy", metavar="FILE", shell_complete=files, help="This policy file instead of the one in force.")
-@click.option("--all", "everything", is_flag=True, help="Also show settings that have their default.")
 @json_option
-def explain(program: str | None, device: str | None, policy: str | None, everything: bool, as_json: bool) -> None:
-    """Show what the policy file means for a program.
+def explain(program: str | None, as_json: bool) -> None:
+    """Show what the policy file means for a program on each device.
 
     This shows the carrier and the reason for it, which rules match and why others do not, and where each setting
-    comes from. --json also shows the whole plan. The code that makes the plan in a program's process also makes it
-    here, and calls your policy class if you have one.
+    comes from. PYLAYER_CONFIG can name another policy file than the one in force. --json also shows the whole plan. The
+    code that makes the plan in a program's process also makes it here, and calls your policy class if you have one.
 
     \b
     Example:
       pylayer policy explain blender
-      pylayer policy explain blender --device "*RTX 4090*" --all
     """
-    system, user = config_files()
-    path = os.path.abspath(policy) if policy else user
+    system, path = config_files()
     try:
         found_sources = sources(system, path)
     except PolicyFileError as error:
         raise Failure(f"{error}; the layer uses nothing of this file. pylayer policy check shows where") from error
     decider, problem = _deciding(merged(found_sources), path, system)
-    about = [(program_to_ask(program), facts, note) for facts, note in devices_to_ask(device)]
+    about = [(program_to_ask(program), facts, note) for facts, note in devices_to_ask()]
     explained = [_explained(found_sources, decider, *one) for one in about]
     document = merged(found_sources)
     top = _values({key: top_setting(document, key) for key in TOP_DEFAULTS}, found_sources, [])
     if as_json:
-        print_json(
-            {
-                "file": path,
-                "system_file": system,
-                "policy_problem": problem,
-                "top": top,
-                "devices": explained,
-            }
-        )
+        found = {"file": path, "system_file": system, "policy_problem": problem, "top": top, "devices": explained}
+        print_json(found)
         return
     out = console()
-    files = ", over ".join(file for file in (path, system) if file)
-    click.echo(f"Policy: {files or 'the defaults; there is no policy file'}")
+    in_force = ", over ".join(file for file in (path, system) if file)
+    click.echo(f"Policy: {in_force or 'the defaults; there is no policy file'}")
     if problem:
         click.echo(f"Policy class: {printable(problem)}")
     for found in explained:
         click.echo()
-        _print(out, found, top, everything)
+        _print(out, found, top)

@@ -14,7 +14,7 @@ from ..common.identity import NO_IDENTITY
 from ..report import recorded
 from ..store import state as states
 from ..store.store import Store
-from .output import EXIT_PROBLEM, Failure, files, one_line, plural, progress, say
+from .output import EXIT_PROBLEM, Failure, files, one_line, plural, progress
 from .replaying import LOOK_SECONDS, give, give_of, room, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
@@ -113,8 +113,8 @@ def prewarm(recordings: tuple[str, ...], app: str) -> None:
         give_of(NO_IDENTITY, root, dict.fromkeys(states.programs(root), REPLAYER), store, recipient)
     for work in imports:
         known = f", {plural(work.result.known, 'record')} already in the store" if work.result.known else ""
-        say(f"Stored: {plural(work.result.pipelines, 'pipeline')} for {recipient[1]}{known}")
-        say(f"  {names.target(work.identity, work.identity.name)}")
+        click.echo(f"Stored: {plural(work.result.pipelines, 'pipeline')} for {recipient[1]}{known}")
+        click.echo(f"  {names.target(work.identity, work.identity.name)}")
     if interrupted:
         raise KeyboardInterrupt
     if status:

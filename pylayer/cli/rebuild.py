@@ -26,7 +26,6 @@ from .output import (
     print_table,
     printable,
     progress,
-    say,
 )
 from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, room, shelves_of
 from .selection import NAMES, Names, require_store, with_recordings
@@ -133,14 +132,14 @@ def _print(works: list[Rebuild]) -> None:
         reasons = work.failures + work.earlier
         reasons.update({f"not recorded: {why}": number for why, number in work.unrecorded.items()})
         if not work.wanted and not reasons:
-            say(f"Nothing to rebuild for {work.recipient[1]}:")
+            click.echo(f"Nothing to rebuild for {work.recipient[1]}:")
         else:
             waited = human_time(sum(created.stall_ns for created in work.wanted))
             count = plural(len(work.wanted), "pipeline")
             others = f"; {work.without_data} more have no data of their own" if work.without_data else ""
             done = f"{work.rebuilt} of {count} for {work.recipient[1]}"
-            say(f"Rebuilt: {done}, which once waited {waited} for them{others}")
-        say(f"  {printable(described(work.facts))}")
+            click.echo(f"Rebuilt: {done}, which once waited {waited} for them{others}")
+        click.echo(f"  {printable(described(work.facts))}")
         if reasons:
             again = dict.fromkeys(work.earlier, " (not tried again; --all does)")
             rows = [
@@ -218,6 +217,6 @@ def rebuild(program: str | None, jobs: int | None, timeout: int, everything: boo
     elif works:
         _print(works)
     else:
-        say("Nothing to rebuild: no state of a program is recorded.")
+        click.echo("Nothing to rebuild: no state of a program is recorded.")
     if any(work.failures for work in works):
         raise click.exceptions.Exit(EXIT_PROBLEM)

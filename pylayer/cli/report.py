@@ -178,7 +178,7 @@ def report(
     frame_ns = round(frame_ms * 1e6)
     said = []
     names = ", ".join(f"{run.title} of {moment(run.started)}" for run in chosen)
-    with progress("reading runs", len(chosen) * (2 if html else 1), quiet=False) as advance:
+    with progress("reading runs", len(chosen) * (2 if html else 1)) as advance:
         numbers: list[tuple[Run, rows.Row]] = []
         for run in chosen:
             numbers.append((run, rows.of_run(found, run, frame_ns)))

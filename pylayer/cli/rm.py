@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..common import file_kinds
 from ..common.files import remove
-from ..common.identity import ABI
+from ..common.identity import ABI, NO_IDENTITY
 from ..report import recorded
 from ..report.recorded import is_pattern
 from ..store import state
 from ..store.quarantine import items
 from ..store.removal import Removal, folder_of, leftovers
+from ..store.runs import recorded_paths
 from .blocks import print_blocks
 from .devices import described, is_of, present_facts
-from .output import EXIT_PROBLEM, Failure, WrongUse, human_bytes, json_option, picked, plural, print_json, say
+from .output import EXIT_PROBLEM, Failure, WrongUse, human_bytes, plural
 from .selection import (
     NAMES,
     Names,
@@ -36,7 +36,8 @@ from .selection import (
 )
 
 if TYPE_CHECKING:
-    from ..store.store import Shelf, Store, VerdictText
+    from ..store.folder import Folder
+    from ..store.store import Store, VerdictText
 
 #: What can be removed, and what the help says of it.
 KINDS = {
@@ -50,7 +51,6 @@ KINDS = {
 #: Other files and folders than pipelines, in words.
 OTHERS = {
     "history": "recorded runs and timelines",
-    "recordings": "recordings for pylayer rebuild",
     "leftovers": "decisions and compiled policies",
     "damaged": "damaged data in quarantine",
 }
@@ -62,31 +62,27 @@ class Removing:
 
     store: Store
     names: Names
-    plans: list[Removal] = field(default_factory=list)
-    #: What is kept because its driver cannot be checked, and the devices of this machine.
-    kept: list[dict[str, str]] = field(default_factory=list)
-    devices: list[str] = field(default_factory=list)
+    #: Pipelines of identities, and recordings.
+    folders: list[Removal] = field(default_factory=list)
     blocks: list[VerdictText] = field(default_factory=list)
     #: Sizes of other files by their paths, by their key in OTHERS.
     others: dict[str, dict[str, int]] = field(default_factory=dict)
-    #: Of what OTHERS calls so; None if there are none.
-    recordings: Removal | None = None
-    #: Runs of programs that are running, which are kept.
-    running: int = 0
+    #: What is selected and stays, and why.
+    kept: list[str] = field(default_factory=list)
     #: Programs that a name stands for, by number.
     programs: dict[int, str] = field(default_factory=dict)
 
     # ---- what to remove ----------------------------------------------------------------------------------
 
-    def _add(self, shelf: Shelf, programs: dict[int, str] | None = None) -> None:
-        plan = Removal(folder_of(self.store.root, shelf), programs)
-        self.plans += [plan] * (not plan.is_empty)
+    def _add(self, folder: Folder, programs: dict[int, str] | None) -> None:
+        removal = Removal(folder, programs)
+        self.folders += [removal] * (not removal.is_empty)
 
     def add_pipelines(self, selection: Selection) -> None:
         """Adds stored pipelines: of the selected program, or all under the selected identities."""
         for shelf in selection.shelves(self.store, self.names):
             taken = {number: self.names.of(number) for number in shelf.programs if selection.takes(number, self.names)}
-            self._add(shelf, taken if selection.app else None)
+            self._add(folder_of(self.store.root, shelf), taken if selection.app else None)
 
     def add_stale(self) -> None:
         """Adds the pipelines that no driver of this machine would use. Raises Failure."""
@@ -94,25 +90,24 @@ class Removing:
         if problem:
             why = f"{problem}, so it is not known which drivers are here; see pylayer doctor"
             raise Failure(f"nothing was deleted: {why}")
-        self.devices = [described(facts) for facts in present]
+        click.echo(f"Devices here: {'; '.join(map(described, present))}")
         for shelf in Selection().shelves(self.store, self.names):
             abi = shelf.identity.fields.get("abi") if shelf.identity is not None else None
             if shelf.identity is None:
-                self.kept.append({"identity": shelf.name, "reason": "its identity file is missing or damaged"})
+                self.kept.append(f"identity {shelf.name}, because its identity file is missing or damaged")
             elif abi != ABI:
-                reason = f"it is for {abi} programs, whose drivers cannot be listed from here"
-                self.kept.append({"identity": shelf.name, "reason": reason})
+                why = f"it is for {abi} programs, whose drivers cannot be listed from here"
+                self.kept.append(f"identity {shelf.name}, because {why}")
             elif not any(is_of(shelf.identity, facts) for facts in present):
-                self._add(shelf)
+                self._add(folder_of(self.store.root, shelf), None)
 
     def add_history(self, selection: Selection) -> None:
         """Adds recorded runs and their timelines. Files that nobody can read are added if all are selected."""
-        from ..store.runs import recorded_paths
-
         everything = selection.app is None and selection.identity is None
         runs = list(filter(selection.takes_run, recorded.read(self.store.root)))
         running = {run.name for run in runs if run.state == "running"}
-        self.running = len(running)
+        if running:
+            self.kept.append(f"{plural(len(running), 'run')} of programs that are running")
         found = recorded_paths(self.store.root, None if everything else {run.name for run in runs} - running)
         kept = {name + file_kinds.RUN for name in running}
         self.others["history"] = {path: _size(path) for path in found if os.path.basename(path) not in kept}
@@ -120,9 +115,7 @@ class Removing:
     def add_recordings(self, app: str | None) -> None:
         """Adds what is recorded for pylayer rebuild."""
         programs = {number: self.names.of(number) for number in with_recordings(self.store, self.names, app)}
-        plan = Removal(state.folder(self.store.root), None if app is None else programs)
-        self.recordings = None if plan.is_empty else plan
-        self.others["recordings"] = plan.paths
+        self._add(state.folder(self.store.root), None if app is None else programs)
 
     def add_blocks(self, selection: Selection) -> None:
         """Adds what is set aside or switched off."""
@@ -135,72 +128,38 @@ class Removing:
     # ---- removing ----------------------------------------------------------------------------------------
 
     @property
-    def is_empty(self) -> bool:
-        """Returns whether there is nothing to remove."""
-        return not (self.plans or self.blocks or any(self.others.values()))
+    def sizes(self) -> dict[str, int]:
+        """The sizes of all files to remove, by path."""
+        found = [*(one.paths for one in self.folders), *self.others.values()]
+        return {path: size for paths in found for path, size in paths.items()}
 
-    @property
-    def bytes(self) -> int:
-        """Returns the bytes of all of it."""
-        return sum(plan.bytes for plan in self.plans) + sum(sum(found.values()) for found in self.others.values())
-
-    def print_plan(self, dry_run: bool, yes: bool) -> None:
+    def print(self, verb: str) -> None:
         """Prints what is removed."""
-        verb = "would remove" if dry_run else "remove"
-        if self.devices:
-            say(f"Devices here: {'; '.join(self.devices)}")
-        for line in self.kept:
-            say(f"Kept: identity {line['identity']}, because {line['reason']}.")
-        for plan in self.plans:
-            say(self.names.target(plan.folder.identity, plan.folder.identity.name), asks=not yes)
-            what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
-            say(f"  {verb} {what}: {_told(plan.paths)}", asks=not yes)
-        for what, paths in self.others.items():
+        of = f" of {', '.join(sorted(set(self.programs.values())))}" if self.programs else ""
+        for one in (one for one in self.folders if one.paths):
+            if one.folder.identity.name == NO_IDENTITY.name:
+                click.echo(f"{verb.capitalize()} recordings for pylayer rebuild{of}: {_told(one.paths)}")
+                continue
+            what = "the whole identity" if one.whole else ", ".join(one.programs.values())
+            click.echo(self.names.target(one.folder.identity, one.folder.identity.name))
+            click.echo(f"  {verb} {what}: {_told(one.paths)}")
+        for name, paths in self.others.items():
             if paths:
-                of = f" of {', '.join(sorted(set(self.programs.values())))}" if self.programs else ""
-                say(f"{verb.capitalize()} {OTHERS[what]}{of}: {_told(paths)}", asks=not yes)
+                click.echo(f"{verb.capitalize()} {OTHERS[name]}{of}: {_told(paths)}")
         if self.blocks:
-            say(f"{verb.capitalize()} {plural(len(self.blocks), 'block')}:", asks=not yes)
+            click.echo(f"{verb.capitalize()} {plural(len(self.blocks), 'block')}:")
             print_blocks(self.blocks)
 
-    @property
-    def removals(self) -> list[Removal]:
-        """Returns what is removed of folders of journals and packs."""
-        return [*self.plans, *([self.recordings] if self.recordings else [])]
-
-    def remove(self) -> list[str]:
-        """Removes it. Returns what is left of it without a reason of its own."""
-        for plan in self.removals:
-            plan.remove()
-        paths = [path for what, found in self.others.items() if what != "recordings" for path in found]
+    def remove(self) -> None:
+        """Removes it. Raises Failure if a file stays without a reason of its own."""
+        for one in self.folders:
+            one.remove()
+        paths = [path for found in self.others.values() for path in found]
         for path in paths:
             remove(path)
         self.store.forget(self.blocks)
-        return [path for path in paths if os.path.lexists(path)]
-
-    def as_json(self, dry_run: bool, before: int) -> dict[str, Any]:
-        """Returns all of this for --json."""
-        return {
-            "store": self.store.root,
-            "dry_run": dry_run,
-            "removed": [
-                {
-                    **self.names.as_json(plan.folder.identity, plan.folder.identity.name),
-                    "whole_identity": plan.whole,
-                    "programs": list(plan.programs.values()),
-                    "files": len(plan.paths),
-                    **picked(plan, "bytes", "in_use"),
-                    "failure": plan.failure or None,
-                }
-                for plan in self.plans
-            ],
-            "others": {what: len(paths) for what, paths in self.others.items()},
-            "blocks": len(self.blocks),
-            "left": [] if dry_run else list(filter(os.path.lexists, chain(*self.others.values()))),
-            **picked(self, "running", "kept", "devices"),
-            "bytes_before": before,
-            "bytes_after": before - sum(plan.bytes for plan in self.plans) if dry_run else self.store.total_bytes(),
-        }
+        if left := list(filter(os.path.lexists, paths)):
+            raise Failure(f"{plural(len(left), 'file')} could not be removed, such as {left[0]}; check who owns it")
 
 
 def _size(path: str) -> int:
@@ -243,22 +202,6 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     return work
 
 
-def _print_done(work: Removing, dry_run: bool, before: int, what: str) -> None:
-    """Prints what was not removed, and the size of the store, which only pipelines count for. ``what`` is what there
-    would have been nothing of."""
-    for plan in work.removals:
-        for path in plan.in_use:
-            click.echo(f"Kept: {path}, because a running program may write to it. Remove it when that has ended.")
-        if plan.failure:
-            click.echo(f"Not removed: {plan.folder.path}: {plan.failure}")
-    if work.running:
-        click.echo(f"Kept: {plural(work.running, 'run')} of programs that are running.")
-    if work.is_empty:
-        say(f"Nothing to remove: there is {what} in {work.store.root}.")
-    elif work.plans and not dry_run:
-        say(f"The store was {human_bytes(before)} and is {human_bytes(work.store.total_bytes())}.")
-
-
 @click.command
 @click.argument("name", required=False, help=f"This program, {NAMES}; or the identity that begins with this.")
 @identity_option
@@ -270,7 +213,6 @@ def _print_done(work: Removing, dry_run: bool, before: int, what: str) -> None:
 @click.option("--blocks", "kinds", flag_value="blocks", multiple=True, help=KINDS["blocks"])
 @dry_run_option
 @yes_option
-@json_option
 def rm(
     name: str | None,
     identity: str | None,
@@ -279,7 +221,6 @@ def rm(
     kinds: tuple[str, ...],
     dry_run: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Remove what the store has of a program or a driver.
 
@@ -304,18 +245,22 @@ def rm(
         selection = Selection(identity=one_identity(store, selection.identity))
     before = store.total_bytes()
     work = _planned(store, selection, stale, set(kinds or KINDS))
-    if not as_json:
-        work.print_plan(dry_run, yes)
-    left: list[str] = []
-    if not (dry_run or work.is_empty):
-        confirm(f"Remove {human_bytes(work.bytes)}?", yes)
-        left = work.remove()
-    if as_json:
-        print_json(work.as_json(dry_run, before))
-    else:
+    work.print("would remove" if dry_run else "remove")
+    is_empty = not (work.sizes or work.blocks)
+    if not (dry_run or is_empty):
+        confirm(f"Remove {human_bytes(sum(work.sizes.values()))}?", yes)
+        work.remove()
+    for one in work.folders:
+        why = "because a running program may write to it. Remove it when that has ended"
+        work.kept += [f"{path}, {why}" for path in one.in_use]
+        work.kept += [f"{one.folder.path}: {one.failure}"] * bool(one.failure)
+    for line in work.kept:
+        click.echo(f"Kept: {line}.")
+    if is_empty:
         what = "nothing stale" if stale else "nothing" if everything else f"nothing of {selection}"
-        _print_done(work, dry_run, before, what)
-    if left:
-        raise Failure(f"{plural(len(left), 'file')} could not be removed, such as {left[0]}; check who owns it")
-    if any(plan.in_use or plan.failure for plan in work.removals) and not dry_run:
+        other = "There is nothing else to remove."
+        click.echo(other if work.kept else f"Nothing to remove: there is {what} in {store.root}.")
+    elif before != (after := store.total_bytes()):
+        click.echo(f"The store was {human_bytes(before)} and is {human_bytes(after)}.")
+    if not dry_run and any(one.in_use or one.failure for one in work.folders):
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -13,7 +13,7 @@ from ..report import recorded
 from ..report.recorded import is_named, is_pattern
 from ..report.words import printable
 from ..store.store import Store
-from .output import Failure, WrongUse, note_asked
+from .output import Failure, WrongUse
 
 if TYPE_CHECKING:
     from ..common.identity import Identity
@@ -32,9 +32,7 @@ identity_option = click.option(
     help="Only the driver identity that begins with this (pylayer ls shows them).",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-dry_run_option = click.option(
-    "--dry-run", is_flag=True, callback=note_asked, help="Show what would be done, and do nothing."
-)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 
 
 class Names:

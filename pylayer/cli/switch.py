@@ -20,7 +20,7 @@ from ..common.paths import config_file, config_files
 from ..common.program_name import executable_in, without_loader
 from ..common.settings import executable_matches
 from ..report.recorded import is_named, is_pattern
-from .output import Failure, json_option, print_json, say
+from .output import Failure
 from .policy_in_force import write_policy
 from .selection import NAMES
 
@@ -117,7 +117,7 @@ def _read(path: str) -> Edit:
         raise Failure(f"{error}; nothing was changed. Correct the file first: pylayer policy check") from error
 
 
-def _switch(name: str, off: bool, as_json: bool) -> None:
+def _switch(name: str, off: bool) -> None:
     from .policy_explain import program_to_ask, programs_named
 
     path = config_file()
@@ -148,21 +148,18 @@ def _switch(name: str, off: bool, as_json: bool) -> None:
             raise Failure(f"{path} was not changed: {which} includes {other_one.executable} and overrides skip")
         write_policy(path, new.text)
         line = new.line(rule)
-    if as_json:
-        print_json({"program": name, "on": not off, "changed": changed, "file": path, "line": line or None})
-    elif changed:
+    if changed:
         done = f"wrote {key} {_flow(rule)} to {path}:{line}" if line else f"removed the rule from {path}"
-        say(f"{name} is {word} from its next start: {done}. To undo: pylayer off {shlex.quote(name)}{other}")
+        click.echo(f"{name} is {word} from its next start: {done}. To undo: pylayer off {shlex.quote(name)}{other}")
     else:
         because = f", because of the {because}" if off else ": no skip rule excludes it"
-        say(f"{name} is already {word}{because}. Nothing was changed.")
+        click.echo(f"{name} is already {word}{because}. Nothing was changed.")
 
 
 @click.command
 @click.argument("name", help=f"The program, {NAMES}.")
 @click.option("--undo", is_flag=True, help="Let the layer work in it again, also if another rule excludes it.")
-@json_option
-def off(name: str, undo: bool, as_json: bool) -> None:
+def off(name: str, undo: bool) -> None:
     """Exclude a program from the layer: it runs as if pylayer were not there.
 
     This adds a rule to the list skip of your policy file, in a line of its own. Everything else in the file stays as it
@@ -175,4 +172,4 @@ def off(name: str, undo: bool, as_json: bool) -> None:
       pylayer off blender
       pylayer off blender --undo
     """
-    _switch(name, not undo, as_json)
+    _switch(name, not undo)

@@ -17,7 +17,6 @@ from .output import (
     plural,
     print_json,
     progress,
-    say,
 )
 from .policy_in_force import read_limits
 from .selection import require_store
@@ -61,7 +60,7 @@ def trim(max_size: int | None, as_json: bool) -> None:
 
     store = require_store()
     if not os.path.isdir(store.root) and not as_json:
-        say(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
+        click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
         return
     limits, problem = read_limits()
     if max_size is not None:
@@ -104,9 +103,9 @@ def _as_json(root: str, work: Trim, limits: Limits) -> dict[str, Any]:
 
 def _print(work: Trim) -> None:
     journals, packs = plural(work.journals, "journal"), plural(work.packs, "pack")
-    say(f"Folded: {journals} and {packs}.")
-    say(f"Evicted: {plural(work.evicted.records, 'record')} and {plural(work.evicted.files, 'file')}.")
+    click.echo(f"Folded: {journals} and {packs}.")
+    click.echo(f"Evicted: {plural(work.evicted.records, 'record')} and {plural(work.evicted.files, 'file')}.")
     before, after = human_bytes(work.bytes_before), human_bytes(work.bytes_after)
-    say(f"The store was {before} and is {after}.")
+    click.echo(f"The store was {before} and is {after}.")
     for name, reason in work.skipped:
         click.echo(f"Not folded: identity {name}, because {reason}.")

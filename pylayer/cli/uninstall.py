@@ -7,10 +7,10 @@ import os
 import click
 
 from ..common.paths import store_root
-from . import installed, units
+from . import installed
 from .install import base_of
 from .installed import KINDS
-from .output import Failure, reason, say
+from .output import Failure, reason
 
 
 @click.command
@@ -18,7 +18,7 @@ from .output import Failure, reason, say
 def uninstall(system: bool) -> None:
     """Remove what `pylayer install` wrote, and nothing else.
 
-    This removes both kinds of manifest, whichever installation they lead to, and the timer. The package and stored
+    This removes both kinds of manifest, whichever installation they lead to. The package and stored
     pipelines are kept: pip uninstall, or deleting the environment, removes the one, and pylayer rm --all the others.
 
     \b
@@ -26,8 +26,7 @@ def uninstall(system: bool) -> None:
       pylayer uninstall
     """
     base = base_of(system)
-    manifests = [path for kind in KINDS if os.path.lexists(path := installed.manifest_path(base, kind))]
-    removed = [*manifests, *units.found(base)]
+    removed = [path for kind in KINDS if os.path.lexists(path := installed.manifest_path(base, kind))]
     left = [other for other in installed.find() if other.path not in removed]
     try:
         for path in removed:
@@ -35,12 +34,12 @@ def uninstall(system: bool) -> None:
     except OSError as error:
         raise Failure(f"not all was removed: {reason(error)}; check who owns it") from error
     if not removed:
-        say(f"Nothing to remove: {installed.manifest_path(base, KINDS[0])} is not there.")
+        click.echo(f"Nothing to remove: {installed.manifest_path(base, KINDS[0])} is not there.")
     for path in removed:
-        say(f"Removed: {path}")
+        click.echo(f"Removed: {path}")
     for other in left:
         more = "; pylayer uninstall --system removes it" if installed.SYSTEM_PREFIX in other.path.parents else ""
-        say(f"Still there: {other.path}, which leads to {installed.state(other)}{more}.", asks=True)
+        click.echo(f"Still there: {other.path}, which leads to {installed.state(other)}{more}.")
     root = store_root()
     if removed and root and not system:
-        say(f"Stored pipelines stay in {root}; pylayer rm --all removes them.")
+        click.echo(f"Stored pipelines stay in {root}; pylayer rm --all removes them.")

@@ -104,19 +104,6 @@ def test_no_store(user: User, words: str) -> None:
     assert not user.store.exists()
 
 
-def test_quiet(user: User) -> None:
-    """With -q, before or after the command, a command that succeeds prints nothing beside what was asked for. Errors
-    are printed."""
-    user.demo(4)
-    assert "would remove" in user.pylayer("-q", "rm", "--all", "--dry-run").stdout
-    assert "  remove the whole identity" in user.terminal("-q", "rm", "--all", answer="n\n")[1]
-    for words in ("-q trim", "export x --app pipelines -q", "-q import x", "rm --all --pipelines --yes -q"):
-        done = user.pylayer(*words.split())
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), words
-    assert "pipelines" in user.pylayer("-q", "stats").stdout and "Store:" not in user.pylayer("-q", "stats").stdout
-    assert user.pylayer("-q", "import", "nothing").stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(user: User, shell: str) -> None:
     """click prints the script for a shell. What the script asks for are commands, options and kinds of files."""

@@ -26,7 +26,8 @@ DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_t
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands that become another program, or that do something and answer nothing: they have an exit status.
-WITHOUT = {"fleet", "fleet publish", "fleet pull", "policy", "run", "key", "prewarm", "uninstall"}
+WITHOUT = {"export", "fleet", "fleet publish", "fleet pull", "import", "install", "key", "off", "policy"}
+WITHOUT |= {"prewarm", "rm", "run", "uninstall"}
 
 
 def test_every_command_has_json() -> None:
@@ -117,19 +118,11 @@ COMMANDS = (
     "ls",
     "trim",
     "rebuild",
-    "export pipelines.pylayer --app pipelines",
-    "import pipelines.pylayer",
-    "install",
-    "off recorded",
-    "off recorded --undo",
     "policy check",
     "policy check wrong.yaml",
     "policy check rules.yaml",
-    "policy explain game --policy rules.yaml",
+    "policy explain game",
     "doctor",
-    "rm --stale --dry-run",
-    "rm game --yes",
-    "rm --all --yes",
 )
 
 
@@ -163,8 +156,7 @@ def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
         "ls nothing",
         "stats nothing",
         "report",
-        "policy explain --device nothing",
-        "rm",
+        "policy explain --nonsense",
         "ls --nonsense",
     ):
         done = user.pylayer(*line.split(), "--json")

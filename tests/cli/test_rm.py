@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from cli import stores
@@ -36,8 +37,9 @@ def test_forget_a_program(user: User) -> None:
     write_run(user)
     write_run(user, started=2.0)
     write_run(user, program="tool (game)", executable="tool", application="game")
-    assert user.json("rm", "game", "--history", "--dry-run")["others"] == {"history": 2} and len(recorded(user)) == 3
-    assert user.json("rm", "game", "--history", "--yes")["left"] == []
+    told = "emove recorded runs and timelines of game: 2 files, "
+    assert told in user.pylayer("rm", "game", "--history", "--dry-run").stdout and len(recorded(user)) == 3
+    assert told in user.pylayer("rm", "game", "--history", "--yes").stdout
     assert [one["program"] for one in user.json("stats")["programs"]] == ["tool (game)"]
 
 
@@ -47,7 +49,8 @@ def test_forget_one_of_several(user: User) -> None:
         write_run(user, program=f"game ({application})", application=application)
     done = user.pylayer("rm", "game", "--yes")
     assert done.returncode == 2 and "game names 2 programs: game (A) (" in done.stderr and len(recorded(user)) == 2
-    assert user.json("rm", "game*", "--yes")["others"]["history"] == 2 and recorded(user) == []
+    told = "Remove recorded runs and timelines of game (A), game (B): 2 files, "
+    assert told in user.pylayer("rm", "game*", "--yes").stdout and recorded(user) == []
 
 
 def test_forget_while_running(user: User) -> None:
@@ -57,6 +60,8 @@ def test_forget_while_running(user: User) -> None:
     done = user.pylayer("rm", "--all", "--history", "--yes")
     assert done.returncode == 0 and "Kept: 1 run of programs that are running." in done.stdout
     assert recorded(user) == [".run"] and user.json("stats")["programs"][0]["program"] == "game"
+    done = user.pylayer("rm", "--all", "--history", "--yes").stdout
+    assert done == "Kept: 1 run of programs that are running.\nThere is nothing else to remove.\n"
 
 
 def test_all_of_a_program(user: User) -> None:
@@ -67,11 +72,11 @@ def test_all_of_a_program(user: User) -> None:
     other = stores.Store(user.store, stores.OLD_DRIVER)
     other.journal(stores.TOOL, stores.cell(1, identity=stores.OLD_DRIVER))
     write_run(user, program="tool", executable="tool")
-    done = user.json("rm", "pipelines", "--yes")
-    assert done["others"]["history"] == 1 and done["others"]["recordings"] > 0 and done["blocks"] == 1
-    assert [program for one in done["removed"] for program in one["programs"]] == ["pipelines"]
+    done = user.pylayer("rm", "pipelines", "--yes").stdout
+    assert "Remove recorded runs and timelines of pipelines: 1 file, " in done and "Remove 1 block:\n" in done
+    assert "Remove recordings for pylayer rebuild of pipelines: 1 file, " in done
+    assert re.findall("^  remove (.*): ", done, re.M) == ["pipelines"]
     assert len(other.loaded(stores.TOOL)) == 1 and recorded(user) == [".run"] and not list(user.store.glob("state/*"))
-    assert [one["identity"] for one in user.json("rm", stores.OLD_DRIVER.name[:8], "--yes")["removed"]] == [
-        stores.OLD_DRIVER.name
-    ]
+    done = user.pylayer("rm", stores.OLD_DRIVER.name[:8], "--yes").stdout
+    assert re.findall("; identity (.*)\n", done) == [stores.OLD_DRIVER.name]
     assert user.pylayer("rm", "--all", "--yes").returncode == 0 and recorded(user) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 import pytest
 from cli import stores
@@ -9,6 +11,7 @@ from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 from unit.things import binaries, record
 
+from pylayer.cli.output import human_bytes
 from pylayer.cli.rm import Removing
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.trim import parse_size, trim
@@ -31,12 +34,12 @@ def names(found: dict[str, object]) -> list[str]:
 def test_program(user: User, store: Store) -> None:
     """rm removes a program's files and keeps those of others."""
     tool = store.loaded(TOOL)
-    done = user.json("rm", "game*", "--pipelines", "--yes")
+    before = store.sizes()
+    done = user.pylayer("rm", "game*", "--pipelines", "--yes")
     assert store.loaded(GAME) == [] and store.loaded(TOOL) == tool
     assert names(user.json("ls")) == ["tool"]
-    assert done["bytes_before"] > done["bytes_after"] == store.sizes()
-    (removed,) = done["removed"]
-    assert removed["programs"] == ["game (The Game)"]
+    assert "  remove game (The Game): " in done.stdout and done.stdout.count("  remove ") == 1
+    assert f"The store was {human_bytes(before)} and is {human_bytes(store.sizes())}.\n" in done.stdout
     assert not [path for path in store.files() if path.name.startswith(f"{program_id(*GAME):016x}")]
     assert user.json("ls", "--verify")["fine"]
     (shelf,) = user.json("ls")["identities"]
@@ -54,10 +57,9 @@ def test_program_under_one_driver(user: User, store: Store) -> None:
 def test_dry_run(user: User, store: Store) -> None:
     """--dry-run reports what would be removed, with its bytes. It needs no --yes."""
     before = store.sizes()
-    done = user.json("rm", "--pipelines", "--all", "--dry-run")
-    assert (done["bytes_before"], done["bytes_after"]) == (before, 0)
+    done = user.pylayer("rm", "--pipelines", "--all", "--dry-run").stdout
+    assert re.search(rf"  would remove the whole identity: \d+ files, {human_bytes(before)}\n", done)
     assert store.sizes() == before
-    assert "would remove the whole identity" in user.pylayer("rm", "--pipelines", "--all", "--dry-run").stdout
 
 
 def test_nothing(user: User, store: Store) -> None:
@@ -130,9 +132,9 @@ def test_one_name_one_program(user: User, store: Store) -> None:
         done = user.pylayer(*arguments)
         assert done.returncode == 2 and "tool names 2 programs: " in done.stderr and done.stderr.count("\n") == 1
         assert "tool (Other) (" in done.stderr and "x (tool)" not in done.stderr
-    removed = user.json("rm", "tool (Other)", "--pipelines", "--yes")["removed"]
-    assert [each["programs"] for each in removed] == [["tool (Other)"]]
-    assert user.json("rm", "tool*", "--pipelines", "--yes")["removed"][0]["programs"] == ["tool"]
+    for name, shown in (("tool (Other)", "tool (Other)"), ("tool*", "tool")):
+        done = user.pylayer("rm", name, "--pipelines", "--yes")
+        assert re.findall("  remove (.*): ", done.stdout) == [shown]
     assert store.loaded(("x", "tool")) == [1]
 
 
@@ -147,10 +149,8 @@ def test_while_another_folds(user: User, store: Store, name: str, what: str) -> 
     claim = Claim(store.folder if what == "pipelines" else state.folder(str(user.store)))
     assert claim.acquire()
     done = user.pylayer("rm", f"--{what}", name, "--yes")
-    told = user.json("rm", f"--{what}", name, "--yes", status=1)
     claim.release()
     assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
-    assert [one["failure"] for one in told["removed"]] or told["left"]
     assert state.folder(str(user.store)).programs()
 
 
@@ -160,10 +160,10 @@ def test_journals_folded_while_asking(user: User) -> None:
     store.journal(TOOL, cell(1))
     work = Removing(face.Store(str(user.store)), Names(str(user.store)))
     work.add_pipelines(Selection("tool"))
-    (plan,) = work.plans
+    (removal,) = work.folders
     store.pack()
-    plan.remove()
-    assert plan.failure == "" and store.loaded(TOOL) == []
+    removal.remove()
+    assert removal.failure == "" and store.loaded(TOOL) == []
 
 
 # ---- rm: drivers that are gone ------------------------------------------------------------------
@@ -182,10 +182,10 @@ def test_stale(user: User, store: Store) -> None:
     older = Store(user.store, Identity({**present.identity.fields, "global_key": "00" * 32}))
     older.journal(GAME, cell(1, identity=present.identity), record(binaries(b"x", global_key=0), format.BINARIES))
     assert user.json("ls", "--verify")["fine"] and len(user.json("ls")["identities"]) == 3
-    done = user.json("rm", "--stale", "--yes")
-    assert {removed["identity"] for removed in done["removed"]} == {IDENTITY.name, older.identity.name}
+    done = user.pylayer("rm", "--stale", "--yes").stdout
+    assert set(re.findall("; identity (.*)\n", done)) == {IDENTITY.name, older.identity.name}
     assert not store.path.exists() and not older.path.exists() and len(present.loaded(GAME)) == 1
-    assert done["devices"]
+    assert done.startswith("Devices here: ")
     assert "nothing stale" in user.pylayer("rm", "--stale", "--yes").stdout
 
 
@@ -197,6 +197,7 @@ def test_stale_keeps_what_it_does_not_know(user: User, store: Store) -> None:
     done = user.pylayer("rm", "--stale", "--yes")
     assert done.returncode == 0 and "32-bit" in done.stdout and "identity file is missing" in done.stdout
     assert small.path.exists() and store.path.exists()
+    assert done.stdout.endswith("There is nothing else to remove.\n") and "Nothing to remove" not in done.stdout
 
 
 def test_stale_without_drivers(user: User, store: Store) -> None:

@@ -63,7 +63,7 @@ def test_explain(user: User, system: Path, own: Path) -> None:
     assert out.startswith(f"Policy: {own}, over {system}\n")
     for line in (f"observe  ({system}:3)", "keep  (policy.yaml:2)", f"7  ({system}:1)"):
         assert line in out, out
-    found = user.json("policy", "explain", "game", "--policy", str(own))
+    found = user.json("policy", "explain", "game", PYLAYER_CONFIG=str(own))
     assert (found["file"], found["system_file"]) == (str(own), str(system))
     assert found["devices"][0]["settings"]["carrier"]["source"] == str(system)
     own.unlink()
