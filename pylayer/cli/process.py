@@ -21,6 +21,7 @@ EXIT_SIGNAL_BASE = 128
 #: Python ignores these signals in its own process. A program expects the defaults.
 RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 
+
 def _end_by(number: int, frame: Any) -> NoReturn:
     raise click.exceptions.Exit(EXIT_SIGNAL_BASE + number)
 

@@ -8,7 +8,6 @@ import click
 
 from ..common.paths import config_files, make_private, require_own, store_root
 from .environment import DISABLE, LOG_LEVELS, with_layer
-from .fleet_first import pull_first
 from .output import Failure, WrongUse, fail, files
 from .policy_in_force import read_policies
 from .process import replace_by
@@ -95,9 +94,7 @@ def run(policy: str | None, preset: str | None, log: str | None, command: tuple[
     os.environ.update({variable: value for variable, value in given.items() if value})
     in_force, root = config_files()[1], store_root()
     environment, is_on = _environment(root)
-    document, problems = read_policies(config_files()[0], in_force, root if is_on else None)
+    _, problems = read_policies(config_files()[0], in_force, root if is_on else None)
     for problem in problems:
         fail(problem)
-    if root is not None and is_on:
-        pull_first(document, root, environment)
     replace_by(list(command), environment)

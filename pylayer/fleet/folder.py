@@ -32,14 +32,6 @@ def make_folder(root: str, url: str) -> str:
     return path
 
 
-def last_begun(root: str, url: str) -> float:
-    """Returns when a process last pulled from a URL, or began to, in seconds since 1970; 0 for never."""
-    try:
-        return os.stat(folder_of(root, url)).st_mtime
-    except OSError:
-        return 0.0
-
-
 @contextlib.contextmanager
 def turn(root: str, url: str) -> Iterator[None]:
     """Waits until no other process pulls from a URL into this store. On a file system without locks nobody waits: two

@@ -87,7 +87,7 @@ def main() -> None:
             policy = root / "home" / ".config" / "pylayer" / "policy.yaml"
             policy.parent.mkdir(parents=True)
             keys = [{"name": "builder", "key": public}]
-            policy.write_text(json.dumps({"fleet": {"url": url, "keys": keys, "pull_on_run_seconds": 0}}))
+            policy.write_text(json.dumps({"fleet": {"url": url, "keys": keys}}))
             print(run_inside(root, *pylayer, "fleet", "pull"), end="")
         run_inside(root, *pylayer, "run", "--", str(DEMO), "--count", str(COUNT))
         (total,) = json.loads(run_inside(root, *pylayer, "stats", "--json"))["programs"]

@@ -51,7 +51,7 @@ class Home:
     def policy(self, url: str, key: str) -> None:
         """Writes the policy file."""
         keys = [{"name": "builder", "key": key}]
-        self.config.write_text(json.dumps({"fleet": {"url": url, "keys": keys, "pull_on_run_seconds": 0}}))
+        self.config.write_text(json.dumps({"fleet": {"url": url, "keys": keys}}))
 
     def change_driver(self) -> None:
         """From now on the machine has another one."""

@@ -77,7 +77,7 @@ def test_jobs(user: User, runner: Callable[[Path], Any]) -> None:
     pulls what the first published, and publishes what the program creates since then. The fourth pulls both."""
     user.pylayer("key", "key", "--new")
     public = user.public_key("key")
-    fleet = f"{{url: 'file://{user.directory}/www', pull_on_run_seconds: 0, keys: [{{name: ci, key: '{public}'}}]}}"
+    fleet = f"{{url: 'file://{user.directory}/www', keys: [{{name: ci, key: '{public}'}}]}}"
     (user.directory / "pylayer.yaml").write_text(f"fleet: {fleet}\n")
     assert run_job(user, 1, runner, restored=False, count=20) == (0, 20)
     assert run_job(user, 2, runner, restored=True, count=20) == (20, 20)

@@ -8,29 +8,26 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 
 import pytest
 from cli.stores import IDENTITY, present
-from cli.user import DEMO, User
-from fleet.faulty import Faulty, failing, only, serving
+from cli.user import User
+from fleet.faulty import Faulty, serving
 from fleet.fleets import Builder, Machine, nginx
-from namespaces import container
 from world import ROOT
 
 EXPORT = ("export", "all.pylayer", "--app", "*", "--sign", "key")
 PUBLISH = ("fleet", "publish", "all.pylayer", "--key", "key")
 
 
-def write_policy(user: User, url: str, *keys: str, more: str = "") -> None:
+def write_policy(user: User, url: str, *keys: str) -> None:
     """Writes a policy file with a fleet."""
     path = user.home / ".config" / "pylayer" / "policy.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     listed = ", ".join(f"{{name: key {number}, key: '{key}'}}" for number, key in enumerate(keys))
-    path.write_text(f"fleet: {{url: '{url}', keys: [{listed}]{more}}}\n")
+    path.write_text(f"fleet: {{url: '{url}', keys: [{listed}]}}\n")
 
 
 @pytest.fixture
@@ -60,7 +57,7 @@ def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, 
     """A machine with an empty home pulls from nginx, and its first run compiles nothing. ls tells that the
     pipelines came from the fleet."""
     with nginx(tmp_path / "nginx", www(farm)) as url:
-        write_policy(user, url, public, more=", pull_on_run_seconds: 0")
+        write_policy(user, url, public)
         done = user.pylayer("fleet", "pull")
         assert done.returncode == 0 and "Pulled: 20 records in 1 pack" in done.stdout and done.stderr == ""
         assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
@@ -94,7 +91,7 @@ def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user:
     """With the preset fleets, programs use pulled pipelines and record it nowhere. ls says that it does not know when
     they were used, and not that they never were."""
     with nginx(tmp_path / "nginx", www(farm)) as url:
-        write_policy(user, url, public, more=", pull_on_run_seconds: 0")
+        write_policy(user, url, public)
         path = user.home / ".config" / "pylayer" / "policy.yaml"
         path.write_text(f"preset: fleets\n{path.read_text()}")
         user.pylayer("fleet", "pull")
@@ -211,7 +208,7 @@ def test_storage_that_cannot_be_used(user: User) -> None:
     assert "nothing more was published" in line and "can only be read" in line
 
 
-# ---- pylayer run -------------------------------------------------------------------------------------
+# ---- a pull -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -224,104 +221,11 @@ def served(tmp_path: Path, user: User) -> Iterator[tuple[Faulty, Builder]]:
         yield server, builder
 
 
-def test_run_pulls_first(user: User, served: tuple[Faulty, Builder]) -> None:
-    """`pylayer run` pulls before it starts the program, which finds what was pulled."""
-    _, builder = served
-    done = user.pylayer("run", "--", "ls", user.store / "store" / builder.store.identity.name)
-    assert done.returncode == 0 and ".pack" in done.stdout and done.stderr == ""
-    assert Machine(user.store, builder.keys, builder.store.identity).numbers() == [1]
-
-
-def test_run_pulls_once_in_a_while(user: User, served: tuple[Faulty, Builder]) -> None:
-    """A run within the interval asks no server, whoever pulled, and neither does one that shall not pull."""
+def test_run_pulls_nothing(user: User, served: tuple[Faulty, Builder]) -> None:
+    """`pylayer run` asks no server: whoever wants that pulls before it."""
     server, _ = served
-    user.pylayer("fleet", "pull")
-    server.requests.clear()
-    assert user.pylayer("run", "--", "true").returncode == 0
-    (folder,) = user.store.glob("fleet/*")
-    os.utime(folder, (1, 1))
-    write_policy(user, server.url, "pylayer-ed25519:" + "A" * 43 + "=", more=", pull_on_run_seconds: 0")
-    assert user.pylayer("run", "--", "true").returncode == 0
-    assert server.requests == []
-
-
-def test_run_without_the_layer_pulls_nothing(user: User, served: tuple[Faulty, Builder]) -> None:
-    """A program that runs without the layer does not wait for a pull."""
-    server, _ = served
-    done = user.pylayer("run", "--", "true", DISABLE_PYLAYER="1")
-    assert done.returncode == 0 and "without the layer" in done.stderr and server.requests == []
-
-
-def test_run_after_a_failed_pull(user: User, served: tuple[Faulty, Builder]) -> None:
-    """The program starts as without a fleet, and one line says why the pull failed. The next run does not try again
-    before the interval has passed."""
-    server, _ = served
-    server.fault = only("index", failing(500))
-    done = user.pylayer("run", "--", DEMO, "--count", 3)
-    assert done.returncode == 0 and done.stderr.count("pylayer:") == 1 and "500" in done.stderr
-    server.requests.clear()
     done = user.pylayer("run", "--", "true")
     assert (done.returncode, done.stderr, server.requests) == (0, "", [])
-
-
-SUBREAPER = """
-import ctypes, os, subprocess, sys
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-status = subprocess.call(sys.argv[1:])
-try:
-    os.waitpid(-1, 0)
-except ChildProcessError:
-    sys.exit(status)
-sys.exit("a process was left")
-"""
-
-
-def test_run_leaves_no_process(user: User, served: tuple[Faulty, Builder]) -> None:
-    """If the server never answers, the program starts when the time is over, with a line. It has no child that it did
-    not start, and who waits for all of its processes, as Steam does, waits for no other."""
-    server, builder = served
-    end = Event()
-
-    def never(path: str, answer: object) -> object:
-        end.wait(120)
-        return answer
-
-    server.fault = never  # type: ignore[assignment]
-    write_policy(user, server.url, *builder.keys, more=", pull_on_run_seconds: 2")
-    (user.directory / "reaper.py").write_text(SUBREAPER)
-    started = user.process(("run", "--", "python3", "-c", "import os; os.waitpid(-1, 0)"))
-    started["args"] = ["python3", user.directory / "reaper.py", *started["args"]]
-    done = subprocess.run(**started, capture_output=True, timeout=120, check=False)
-    end.set()
-    assert "ChildProcessError" in done.stderr and done.returncode == 1, done.stderr
-    assert "took longer than 2 s" in done.stderr and "a process was left" not in done.stderr
-
-
-def test_a_container_is_stopped_during_the_pull(user: User, served: tuple[Faulty, Builder]) -> None:
-    """SIGTERM during the pull ends ``pylayer run`` at once, also as a container's first process, which gets only
-    signals that it has a handler for. The program is not started."""
-    server, builder = served
-    asked, end = Event(), Event()
-
-    def never(path: str, answer: object) -> object:
-        asked.set()
-        end.wait(120)
-        return answer
-
-    server.fault = never  # type: ignore[assignment]
-    write_policy(user, server.url, *builder.keys, more=", pull_on_run_seconds: 30")
-    policy = user.home / ".config" / "pylayer" / "policy.yaml"
-    for path in (policy, policy.parent):  # whom namespaces make root has no private group
-        path.chmod(path.stat().st_mode & ~0o022)
-    started = user.process(("run", "--", "echo", "the program"))
-    started["args"] = [*container(), *started["args"]]
-    with subprocess.Popen(**started, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert asked.wait(60)
-        os.kill(int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()), signal.SIGTERM)
-        begun = time.monotonic()
-        printed = process.communicate(timeout=120)
-    end.set()
-    assert (process.returncode, *printed) == (128 + signal.SIGTERM, "", "") and time.monotonic() - begun < 20
 
 
 def test_pulls_at_once(user: User, served: tuple[Faulty, Builder]) -> None:

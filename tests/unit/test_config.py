@@ -214,13 +214,13 @@ def test_system_and_user() -> None:
     }
     user = {
         "skip": [{"executable": "b"}],
-        "fleet": {"keys": [{"name": "b", "key": key}], "pull_on_run_seconds": 3},
+        "fleet": {"keys": [{"name": "b", "key": key}]},
         "settings": {"carrier": "observe"},
     }
     found = combined(system, user)
     assert found["skip"] == [{"executable": "a"}, {"executable": "b"}]
     keys = [{"name": "a", "key": key}, {"name": "b", "key": key}]
-    assert found["fleet"] == {"url": "https://a.example/", "keys": keys, "pull_on_run_seconds": 3}
+    assert found["fleet"] == {"url": "https://a.example/", "keys": keys}
     assert found["settings"]["carrier"] == "observe" and found["settings"]["driver_cache"] == "replace"
     assert found["preset"] == "players" and found["share"] == "program" and "max_store_mib" in found
     assert "max_store_mib" not in combined(system, {"preset": None})
