@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..report.words import minute
+from ..report.words import MINUTE, moment
 from .output import console, human_bytes, picked, printable
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def line(block: VerdictText) -> str:
     """Returns a line about a block."""
     after = {
-        "in force": f"; until {minute(block.until_s)}",
-        "on trial": f"; this ended {minute(block.until_s)} and is tried again",
+        "in force": f"; until {moment(block.until_s, MINUTE)}",
+        "on trial": f"; this ended {moment(block.until_s, MINUTE)} and is tried again",
         "evidence": "; this is not decided yet",
     }
-    return f"{minute(block.since_s)}  {block.program}: {block.text}{after.get(block.state, '')}"
+    return f"{moment(block.since_s, MINUTE)}  {block.program}: {block.text}{after.get(block.state, '')}"
 
 
 def in_force(root: str | None, program: str | None = None) -> list[VerdictText]:
@@ -45,7 +45,7 @@ def print_quarantined(found: list[QuarantinedFile]) -> None:
     """Prints two lines for each damaged file."""
     out = console()
     for item in found:
-        out.print(f"{minute(item.time)}  {human_bytes(item.size)}  {printable(item.path)}", soft_wrap=True)
+        out.print(f"{moment(item.time, MINUTE)}  {human_bytes(item.size)}  {printable(item.path)}", soft_wrap=True)
         out.print(f"  {printable(item.reason) or 'no reason is known'}", soft_wrap=True)
 
 

@@ -42,13 +42,9 @@ def _signal_name(number: int) -> str:
 
 def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Outcome:
     """Runs one probe. The layer is kept out unless ``environment`` switches it on."""
-    return _run([os.path.join(os.path.dirname(__file__), "probe.py"), *arguments], environment)
-
-
-def _run(arguments: list[str], environment: Mapping[str, str] | None) -> Outcome:
     import subprocess
 
-    command = [sys.executable, "-P", *arguments]
+    command = [sys.executable, "-P", os.path.join(os.path.dirname(__file__), "probe.py"), *arguments]
     try:
         child = subprocess.run(
             command,

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from .. import LAYER_NAME
+from ..common.files import replace_file
 from . import installed, layer_files
 from .installed import EXPLICIT, IMPLICIT
 from .output import Failure
@@ -51,13 +52,12 @@ def base_of(system: bool) -> Path:
     return installed.SYSTEM_PREFIX / "share" if system else installed.user_data()
 
 
-def _write(path: Path, kind: str, system: bool) -> bool:
-    """Writes a manifest. Returns whether that changed anything. Raises OSError and Failure."""
+def _write(path: Path, kind: str, system: bool) -> None:
+    """Writes a manifest. Raises OSError and Failure."""
     installed.make_directory(path.parent, system)
-    changed = layer_files.write_manifest(path, layer_files.manifest_text(kind))
+    replace_file(str(path), layer_files.manifest_text(kind).encode(), anywhere=True)
     if system:
         path.chmod(0o644)
-    return changed
 
 
 @click.command
@@ -88,13 +88,14 @@ def install(implicit: bool, system: bool) -> None:
         if system and (why := unsafe(library)):
             raise Failure(f"{why}, so a layer there is not for all users; nothing was installed")
         paths = [installed.manifest_path(base, each) for each in kinds]
-        changed = [_write(path, each, system) for path, each in zip(paths, kinds, strict=True)]
+        for path, each in zip(paths, kinds, strict=True):
+            _write(path, each, system)
     except OSError as error:
         instead = "run this command as root" if system else "pylayer run works without it"
         where = error.filename2 or error.filename or base
         raise Failure(f"{where} cannot be written ({error.strerror or error}); {instead}") from error
-    for path, is_new in zip(paths, changed, strict=True):
-        click.echo(f"{'Installed' if is_new else 'Installed already'}: {path}")
+    for path in paths:
+        click.echo(f"Installed: {path}")
     for other in installed.find():
         if other.path not in paths and not other.is_ours:
             click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor shows which is used.")

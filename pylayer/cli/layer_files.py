@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pylayer
 
-from ..common.files import replace_file
 from .output import Failure
 
 MANIFEST_NAME = "VkLayer_pylayer_pipeline_cache.json"
@@ -83,14 +82,3 @@ def manifest_text(kind: str = "explicit") -> str:
     document["layer"]["library_path"] = str(library_path())
     document["layer"] |= SWITCHES if kind == "implicit" else {}
     return json.dumps(document, indent=4) + "\n"
-
-
-def write_manifest(path: Path, text: str) -> bool:
-    """Writes ``text`` to ``path`` atomically. Returns false if the file already held it. Raises OSError."""
-    try:
-        if path.read_bytes() == text.encode():
-            return False
-    except OSError:
-        pass  # missing or unreadable: write it
-    replace_file(str(path), text.encode(), anywhere=True)
-    return True

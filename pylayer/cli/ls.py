@@ -8,17 +8,15 @@ import click
 
 from ..common.file_kinds import BESIDE, REMOVED
 from ..common.paths import exists, system_store_root
+from ..report.words import DAY, moment
 from ..store.quarantine import items
 from . import blocks
 from .output import (
     Failure,
     console,
-    day,
     human_bytes,
-    human_time,
     json_option,
     plural,
-    print_facts,
     print_indented,
     print_json,
     print_table,
@@ -79,15 +77,13 @@ def _identity(names: Names, shelf: Shelf, selection: Selection) -> Row:
 # ---- for people ------------------------------------------------------------------------------------
 
 
-def _last_used(row: Row) -> str:
-    return day(row["last_used_s"]) if row["last_used_s"] else "-"
-
-
 def _print_programs(out: Console, identity: Row) -> None:
     rows = identity["programs"]
-    shown = [row | {"files": sum(row[kind] for kind in KINDS), "last_used": _last_used(row)} for row in rows]
+    shown = [
+        row | {"files": sum(row[kind] for kind in KINDS), "last_used": moment(row["last_used_s"], DAY)} for row in rows
+    ]
     if shown:
-        print_table(out, COLUMNS, shown, {"-": "no use is recorded"})
+        print_table(out, COLUMNS, shown, {"?": "no use is recorded"})
     other, together = human_bytes(identity["other_bytes"]), human_bytes(identity["bytes"])
     print_indented(out, f"other files {other}, together {together}", "dim")
     if identity["fields"] is None:
@@ -96,37 +92,15 @@ def _print_programs(out: Console, identity: Row) -> None:
         print_indented(out, f"{plural(len(unusable), 'file')} cannot be used (pylayer ls --verify)", "yellow")
 
 
-def _print_program(out: Console, row: Row) -> None:
-    """Prints one program under one driver."""
-    files = ", ".join(plural(row[kind], kind.replace("_", " ")[:-1]) for kind in KINDS if row[kind])
-    facts = [("pipelines", str(row["pipelines"]))]
-    for key, name, what in (
-        ("pulled_pipelines", "from the fleet", "came from a fleet"),
-        ("rebuilt_pipelines", "rebuilt", "were compiled by pylayer rebuild"),
-        ("binaries", "binaries", "are stored as pipeline binaries"),
-    ):
-        facts += [(name, f"{row[key]} of the pipelines {what}")] * bool(row[key])
-    facts += [
-        ("compile time", human_time(row["compile_ns"]) if row["compile_ns"] else "unknown"),
-        ("last used", _last_used(row)),
-        ("on disk", f"{human_bytes(row['bytes'])} in {files}"),
-    ]
-    out.print(f"\n{row['program']}", style="bold", soft_wrap=True)
-    print_facts(out, facts)
-
-
-def _print_identities(found: list[Row], detailed: bool) -> None:
-    """Prints a table for each identity, or if ``detailed`` lines for each program."""
+def _print_identities(found: list[Row]) -> None:
+    """Prints a table for each identity."""
     out = console()
     for number, identity in enumerate(found):
         if number:
             out.print()
         out.print(identity["device"], style="bold")
         out.print(f"{identity['driver']}; identity {identity['identity']}", style="dim")
-        if not detailed:
-            _print_programs(out, identity)
-        for row in identity["programs"] if detailed else ():
-            _print_program(out, row)
+        _print_programs(out, identity)
 
 
 def _print_totals(store: Store) -> None:
@@ -156,7 +130,7 @@ def _print_totals(store: Store) -> None:
 @click.argument(
     "name",
     required=False,
-    help=f"Show details of this program, {NAMES}; or of the identity that begins with this.",
+    help=f"Only this program, {NAMES}; or the identity that begins with this.",
 )
 @identity_option
 @click.option("--verify", "verifies", is_flag=True, help="Read every byte, and show instead what cannot be used.")
@@ -165,8 +139,8 @@ def _print_totals(store: Store) -> None:
 def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
-    last used is the day on which a run last used or stored a pipeline. Sizes are those of the files. With NAME, it also
-    says which of the pipelines came from a fleet, were rebuilt, or are stored as pipeline binaries.
+    last used is the day on which a run last used or stored a pipeline. Sizes are those of the files. --json also says
+    how many of the pipelines came from a fleet, were rebuilt, or are stored as pipeline binaries.
 
     With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
     is damaged, keeps the rest, and moves the file to quarantine. With --repair that is done now. Files of other
@@ -186,10 +160,7 @@ def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as
         return
     names = Names(store.root)
 
-    def has_details(program: int) -> bool:
-        return as_json or (selection.app is not None and selection.takes(program, names))
-
-    shelves = selection.shelves(store, names, has_details)
+    shelves = selection.shelves(store, names, lambda program: as_json)
     found = [_identity(names, shelf, selection) for shelf in shelves]
     found = [one for one in found if one["programs"] or selection.app is None]
     if (name or identity) and not found:
@@ -202,6 +173,6 @@ def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as
     elif not found:
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
     else:
-        _print_identities(found, selection.app is not None)
+        _print_identities(found)
         if name is None:
             _print_totals(store)

@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from ..report.words import cell
-from ..report.words import day as day
 from ..report.words import human_bytes as human_bytes
 from ..report.words import human_time as human_time
 from ..report.words import one_line as one_line

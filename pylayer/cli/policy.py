@@ -13,10 +13,7 @@ from ..common.policy_errors import Problem
 from .output import (
     EXIT_PROBLEM,
     files,
-    json_option,
-    picked,
     plural,
-    print_json,
     printable,
 )
 from .policy_explain import class_problem, explain
@@ -65,24 +62,11 @@ class _Checked:
             click.echo(f"{self.shown} is valid{f', over the preset {name}' if name else ''}.")
 
 
-def _json(user: str | None, system: str | None, checked: list[_Checked]) -> dict[str, Any]:
-    listed = [
-        {"file": each.path, **picked(found, "line", "column"), "message": found.text}
-        for each in checked
-        for found in each.problems
-    ]
-    about: dict[str, Any] = {"preset": None, "policy": None}
-    for each in checked:
-        about |= {key: each.document[key] for key in about if key in each.document}
-    return {"file": user, "system_file": system, "valid": not listed, **about, "problems": listed}
-
-
 @policy.command(epilog="Exit status: 0 valid, 1 not valid, 2 usage error.")
-@json_option
 @click.argument(
     "file", required=False, shell_complete=files, help="The policy file to check. Default: the one in force."
 )
-def check(file: str | None, as_json: bool) -> None:
+def check(file: str | None) -> None:
     """Check whether a policy file is valid, and show where it is not.
 
     Without FILE, this checks those in force: /etc/pylayer/policy.yaml, and
@@ -102,11 +86,9 @@ def check(file: str | None, as_json: bool) -> None:
     wrong = any(each.problems for each in checked)
     if checked and not wrong and user == config_files()[1]:
         read_policies(config_files()[0], user, store_root())  # writes the compiled copy
-    if as_json:
-        print_json(_json(user, system, checked))
-    elif not checked:
+    if not checked:
         click.echo(f"There is {no_policy_file()}.")
-    for each in checked if not as_json else ():
+    for each in checked:
         each.print()
     raise click.exceptions.Exit(EXIT_PROBLEM if wrong else 0)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report import recorded, rows
-from ..report.words import moment
+from ..report.words import SHORT, moment
 from .output import (
     Failure,
     WrongUse,
@@ -106,7 +106,9 @@ def _processes(found: list[Run], name: str | None) -> list[Row]:
 
 def _print_processes(listed: list[Row]) -> None:
     none = dict.fromkeys(("late_frames", "longest_frame_ns"), "-")
-    shown = [{**row, **({} if row["frames"] else none), "began": moment(row["last_started_s"], True)} for row in listed]
+    shown = [
+        {**row, **({} if row["frames"] else none), "began": moment(row["last_started_s"], SHORT)} for row in listed
+    ]
     print_table(console(), RUN_COLUMNS, shown, {"?": "unknown; pylayer report RUN says why", "-": "no frames"})
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..common.paths import store_root
 from ..report import recorded
-from ..report.words import minute
+from ..report.words import MINUTE, moment
 from ..values import Program
 from .blocks import in_force, line
 from .environment import ENABLE, obstacles, requests_layer
@@ -144,13 +144,13 @@ def of_program(name: str) -> Status:
     found = Status(bool(alive or runs) and not (why or carrier), program=program, facts=facts)
     if alive or process is not None:
         found.pid = process.pid if process else runs[0].pid
-        since = f", since {minute(runs[0].started)}" if alive else ""
+        since = f", since {moment(runs[0].started, MINUTE)}" if alive else ""
         what = "under the layer" if found.on else f"and the layer does nothing in it: {why or carrier}"
         found.answer = f"{program} is running (pid {found.pid}{since}) {what}"
     elif why or not runs:
         found.answer = why or f"{name} is not running, and no run of it under the layer is recorded"
     else:
-        last = f"in the last run of {program}, {minute(runs[0].started)}"
+        last = f"in the last run of {program}, {moment(runs[0].started, MINUTE)}"
         found.answer = f"{last}, the layer did nothing: {carrier}" if carrier else f"{last}; it is not running now"
     return found
 

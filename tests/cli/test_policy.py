@@ -59,9 +59,9 @@ def test_each_error_is_a_line(user: User, file: Path) -> None:
 def test_places(user: User, file: Path, text: str, line: int, column: int, message: str) -> None:
     """Errors of YAML, of the schema, and of what the file names all have line and column."""
     file.write_bytes(text.encode())
-    (found,) = user.json("policy", "check", status=1)["problems"]
-    assert (found["line"], found["column"]) == (line, column) and message in found["message"]
-    assert f"{file}:{line}:{column}: " in user.pylayer("policy", "check").stdout
+    done = user.pylayer("policy", "check")
+    found, _ = done.stdout.splitlines()
+    assert done.returncode == 1 and found.startswith(f"{file}:{line}:{column}: ") and message in found
 
 
 def test_class_that_is_not_there_leaves_the_rest(user: User, file: Path) -> None:
@@ -75,14 +75,6 @@ def test_valid_files(user: User, file: Path) -> None:
     """With a valid file, and with no file, check ends with status 0 and says what is in force."""
     done = user.pylayer("policy", "check")
     assert (done.returncode, done.stdout) == (0, f"There is no policy file at {file}: the defaults are in force.\n")
-    assert user.json("policy", "check") == {
-        "file": None,
-        "system_file": None,
-        "valid": True,
-        "preset": None,
-        "policy": None,
-        "problems": [],
-    }
     file.write_text("preset: players\n")
     done = user.pylayer("policy", "check")
     assert (done.returncode, done.stdout) == (0, f"{file} is valid, over the preset players.\n")
@@ -286,4 +278,3 @@ def test_check_tries_the_policy_class(user: User, file: Path, body: str, says: s
     assert done.returncode == 1 and f"policy.yaml:2:1: policy: {says}" in done.stdout
     assert ("(mine.py, line 5)" in done.stdout) == ("no Plan" not in says) and "frozen" not in done.stdout
     assert done.stdout.endswith("1 problem: the rest of this file is valid.\n")
-    assert not user.json("policy", "check", status=1)["valid"]
