@@ -53,9 +53,11 @@ def base_of(system: bool) -> Path:
 
 
 def _write(path: Path, kind: str, system: bool) -> None:
-    """Writes a manifest. Raises OSError and Failure."""
+    """Writes a manifest, unless it is there. Raises OSError and Failure."""
+    text = layer_files.manifest_text(kind).encode()
     installed.make_directory(path.parent, system)
-    replace_file(str(path), layer_files.manifest_text(kind).encode(), anywhere=True)
+    if not path.is_file() or path.read_bytes() != text:
+        replace_file(str(path), text, anywhere=True)
     if system:
         path.chmod(0o644)
 

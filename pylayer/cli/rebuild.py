@@ -20,9 +20,7 @@ from .output import (
     Failure,
     console,
     human_time,
-    json_option,
     plural,
-    print_json,
     print_table,
     printable,
     progress,
@@ -148,26 +146,6 @@ def _print(works: list[Rebuild]) -> None:
             print_table(console(), {"#not rebuilt": "number", "why": "why"}, rows)
 
 
-def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
-    rebuilds = [
-        {
-            "program": work.recipient[1],
-            "program_id": f"{work.recipient[0]:016x}",
-            "device": work.facts.device_name,
-            "driver": work.facts.driver_name,
-            "driver_info": work.facts.driver_info,
-            "wanted": len(work.wanted),
-            "rebuilt": work.rebuilt,
-            "without_data": work.without_data,
-            "not_rebuilt": dict(work.failures),
-            "not_tried": dict(work.earlier),
-            "not_recorded": dict(work.unrecorded),
-        }
-        for work in works
-    ]
-    return {"store": root, "rebuilds": rebuilds}
-
-
 def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]:
     names = Names(store.root)
     chosen = with_recordings(store, names, program)
@@ -190,8 +168,7 @@ def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]
     help="Seconds after which a pipeline is given up.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also try what failed before on this driver.")
-@json_option
-def rebuild(program: str | None, jobs: int | None, timeout: int, everything: bool, as_json: bool) -> None:
+def rebuild(program: str | None, jobs: int | None, timeout: int, everything: bool) -> None:
     """Compile pipelines for this machine's drivers, from what programs asked for with another driver or card.
 
     This needs the recorded state of programs: what they asked for when they created pipelines. It creates the pipelines
@@ -212,11 +189,8 @@ def rebuild(program: str | None, jobs: int | None, timeout: int, everything: boo
     except KeyboardInterrupt:
         _print(works)
         raise
-    if as_json:
-        print_json(_as_json(store.root, works))
-    elif works:
-        _print(works)
-    else:
+    _print(works)
+    if not works:
         click.echo("Nothing to rebuild: no state of a program is recorded.")
     if any(work.failures for work in works):
         raise click.exceptions.Exit(EXIT_PROBLEM)

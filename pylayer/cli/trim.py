@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,19 +11,11 @@ from .output import (
     EXIT_PROBLEM,
     Failure,
     human_bytes,
-    json_option,
-    picked,
     plural,
-    print_json,
     progress,
 )
 from .policy_in_force import read_limits
 from .selection import require_store
-
-if TYPE_CHECKING:
-    from ..common.settings import Limits
-    from ..store.trimming import Trim
-
 
 #: Bytes, such as 500M, 2GiB or 1000000. Units are powers of 1024.
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
@@ -43,8 +34,7 @@ def parse_size(context: click.Context, parameter: click.Parameter, value: str | 
 
 @click.command
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
-@json_option
-def trim(max_size: int | None, as_json: bool) -> None:
+def trim(max_size: int | None) -> None:
     """Fold the store into few files and bring it within its limits, evicting the least recently used pipelines first.
 
     Programs do the same as they run, a little at a time. SIZE is like 500M or 2GiB. Without --max-size, the limit is
@@ -59,7 +49,7 @@ def trim(max_size: int | None, as_json: bool) -> None:
     from ..store.trimming import Trim
 
     store = require_store()
-    if not os.path.isdir(store.root) and not as_json:
+    if not os.path.isdir(store.root):
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
         return
     limits, problem = read_limits()
@@ -68,44 +58,21 @@ def trim(max_size: int | None, as_json: bool) -> None:
     elif problem:
         raise Failure(f"{problem}; its limits are unknown. Correct it, or give --max-size")
     work = Trim(store.root, limits)
-    with progress("folding", None, as_json) as advance:
+    with progress("folding", None) as advance:
         for _ in work.fold_steps():
             advance(1)
     try:
-        with progress("trimming", None, as_json) as advance:
+        with progress("trimming", None) as advance:
             for _ in work.evict_steps():
                 advance(1)
     except OSError as error:
         raise Failure(f"{store.root} could not be trimmed: {error.strerror or error}; the store is intact") from error
-    if as_json:
-        print_json(_as_json(store.root, work, limits))
-    else:
-        _print(work)
-        if work.bytes_after > limits.max_store:
-            click.echo(f"That is more than {human_bytes(limits.max_store)}: the rest is in use or cannot be rewritten.")
-    if work.skipped or work.bytes_after > limits.max_store:
-        raise click.exceptions.Exit(EXIT_PROBLEM)
-
-
-def _as_json(root: str, work: Trim, limits: Limits) -> dict[str, Any]:
-    return {
-        "store": root,
-        "max_store_bytes": limits.max_store,
-        **picked(work, "bytes_before", "bytes_after"),
-        "records_removed": work.evicted.records,
-        "files_removed": work.evicted.files,
-        "journals_folded": work.journals,
-        "packs_folded": work.packs,
-        "damaged_parts": work.damaged + len(work.evicted.damage),
-        "skipped": [{"identity": name, "reason": reason} for name, reason in work.skipped],
-    }
-
-
-def _print(work: Trim) -> None:
-    journals, packs = plural(work.journals, "journal"), plural(work.packs, "pack")
-    click.echo(f"Folded: {journals} and {packs}.")
+    click.echo(f"Folded: {plural(work.journals, 'journal')} and {plural(work.packs, 'pack')}.")
     click.echo(f"Evicted: {plural(work.evicted.records, 'record')} and {plural(work.evicted.files, 'file')}.")
-    before, after = human_bytes(work.bytes_before), human_bytes(work.bytes_after)
-    click.echo(f"The store was {before} and is {after}.")
+    click.echo(f"The store was {human_bytes(work.bytes_before)} and is {human_bytes(work.bytes_after)}.")
     for name, reason in work.skipped:
         click.echo(f"Not folded: identity {name}, because {reason}.")
+    if work.bytes_after > limits.max_store:
+        click.echo(f"That is more than {human_bytes(limits.max_store)}: the rest is in use or cannot be rewritten.")
+    if work.skipped or work.bytes_after > limits.max_store:
+        raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -227,9 +227,10 @@ def test_trim_folds(user: User, store: Store) -> None:
     store.journal(OTHER, *(cell(number) for number in range(10)))
     store.pack()
     store.journal(OTHER, *(cell(number) for number in range(5, 15)))
-    done = user.json("trim")
-    assert done["bytes_before"] >= done["bytes_after"] == store.sizes()
-    assert (done["records_removed"], done["files_removed"]) == (0, 0)
+    before = store.sizes()
+    done = user.pylayer("trim").stdout
+    assert f"The store was {human_bytes(before)} and is {human_bytes(store.sizes())}.\n" in done
+    assert before >= store.sizes() and "Evicted: 0 records and 0 files.\n" in done
     assert {program: store.loaded(program) for program in (GAME, TOOL)} == expected
     assert store.loaded(OTHER) == list(range(15))
     assert len(store.files("*.pack")) == 3 and store.files("*.closed") == []
@@ -239,8 +240,9 @@ def test_trim_folds(user: User, store: Store) -> None:
 def test_trim_by_the_policy_file(user: User, store: Store) -> None:
     """Without options the limits come from the policy file. If it cannot be used, the command fails."""
     config = user.policy_file
-    config.write_text("max_store_mib: 7\n")
-    assert user.json("trim")["max_store_bytes"] == 7 << 20
+    store.journal(GAME, *(cell(number) for number in range(1200)), alive=True)
+    config.write_text("max_store_mib: 1\n")
+    assert "That is more than 1.0 MiB: the rest is in use" in user.pylayer("trim").stdout
     config.write_text("max_store_mib: none\n")
     done = user.pylayer("trim")
     assert done.returncode == 1 and "policy.yaml, line 1" in done.stderr and done.stderr.count("\n") == 1

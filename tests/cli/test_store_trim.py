@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,26 +34,26 @@ def test_least_recently_used(user: User) -> None:
         aged(store, 10 * run, 12, 100 - run)
     store.know(TOOL, b"what the tool read")
     size = str(len(range(10, 112)) * 1000 * 9 // 10)
-    done = user.json("trim", "--max-size", size)
-    assert 5 < done["records_removed"] < 40 and done["files_removed"] == 0
-    assert store.loaded(GAME) == list(range(10 + done["records_removed"], 112))
+    evicted = re.search(r"Evicted: (\d+) records and 0 files\.", user.pylayer("trim", "--max-size", size).stdout)
+    assert evicted and 5 < int(evicted[1]) < 40
+    assert store.loaded(GAME) == list(range(10 + int(evicted[1]), 112))
 
 
-#: Fills a disk that has the store, and runs commands there. Prints the output of each as JSON. In a user namespace the
-#: user is root, whose group is nobody's private one (umask 002).
+#: Fills a disk that has the store, and runs commands there. Prints what the first says to standard error. In a user
+#: namespace the user is root, whose group is nobody's private one (umask 002).
 FULL_DISK = """
 mount -t tmpfs -o size=$SIZE,mode=0700 none "$DISK" || exit 77
 cp -r "$STORE/." "$DISK/" && chmod -R go-w "$DISK" || exit 77
 dd if=/dev/zero of="$DISK/filler" bs=1k 2>/dev/null
 dd if=/dev/zero of="$DISK/filler2" bs=1 count=4096 2>/dev/null
 export PYLAYER_STORE="$DISK"
-"$PYTHON" -m pylayer trim --max-size "$LIMIT" --json; echo ","
+"$PYTHON" -m pylayer trim --max-size "$LIMIT" >&2
 "$PYTHON" -m pylayer ls --verify --json; echo ","
 "$PYTHON" -m pylayer ls --json
 """
 
 
-def on_a_full_disk(user: User, tmp_path: Path, size: str, limit: str) -> list[dict[str, Any]]:
+def on_a_full_disk(user: User, tmp_path: Path, size: str, limit: str) -> tuple[str, Any, Any]:
     """Copies the store to a disk, fills that, and returns what `trim`, `verify` and `ls` print there."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -69,8 +70,7 @@ def on_a_full_disk(user: User, tmp_path: Path, size: str, limit: str) -> list[di
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip(f"no disk can be mounted here: {done.stderr}")
     assert "Traceback" not in done.stderr
-    found: list[dict[str, Any]] = json.loads(f"[{done.stdout}]")
-    return found
+    return (done.stderr, *json.loads(f"[{done.stdout}]"))
 
 
 def test_full_disk(user: User, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_full_disk(user: User, tmp_path: Path) -> None:
     for run in range(1, 21):
         aged(store, 20 * run, 20, 100 - run)
     trimmed, verified, listed = on_a_full_disk(user, tmp_path, "600k", "200K")
-    assert trimmed["bytes_after"] <= 200 << 10 and trimmed["skipped"] == []
+    assert "Not folded" not in trimmed and "That is more than" not in trimmed
     assert verified["fine"]
     (program,) = listed["identities"][0]["programs"]
     assert 100 < program["pipelines"] < 200 and program["journals"] == 0 and program["packs"] == 1
@@ -93,7 +93,7 @@ def test_full_disk_with_one_pack(user: User, tmp_path: Path) -> None:
     store.journal(GAME, *(cell(number, NOW - number) for number in range(300)))
     store.pack()
     trimmed, verified, listed = on_a_full_disk(user, tmp_path, "400k", "200K")
-    assert trimmed["bytes_after"] <= 200 << 10 and trimmed["records_removed"] == 300
+    assert "Evicted: 300 records" in trimmed and "That is more than" not in trimmed
     assert verified["fine"] and listed["identities"][0]["programs"] == []
 
 
