@@ -33,13 +33,6 @@ def _findings(output: bytes | None) -> dict[str, Any]:
     return found
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Outcome:
     """Runs one probe. The layer is kept out unless ``environment`` switches it on."""
     import subprocess
@@ -62,6 +55,7 @@ def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Outc
     if child.returncode == 0:
         return Outcome(found, "")
     if child.returncode < 0:
-        return Outcome(found, f"crashed with {_signal_name(-child.returncode)}")
+        names = {one.value: one.name for one in signal.Signals}
+        return Outcome(found, f"crashed with {names.get(-child.returncode, f'signal {-child.returncode}')}")
     lines = [line for line in child.stderr.decode("utf-8", "replace").split("\n") if line.strip()]
     return Outcome(found, lines[-1].strip() if lines else f"ended with exit status {child.returncode}")

@@ -14,18 +14,7 @@ from ..common.identity import Identity
 from ..common.settings import Limits, top_setting
 from .devices import present_facts
 from .key import read_key
-from .output import (
-    EXIT_PROBLEM,
-    Failure,
-    WrongUse,
-    fail,
-    files,
-    human_bytes,
-    plural,
-    printable,
-    progress,
-    reason,
-)
+from .output import EXIT_PROBLEM, Failure, WrongUse, fail, files, human_bytes, plural, printable, progress, reason
 from .policy_in_force import read_policy
 from .process import ending_by_exception
 from .selection import require_store

@@ -14,23 +14,7 @@ from . import installed, layer_files
 from .installed import EXPLICIT, IMPLICIT
 from .output import Failure
 
-SWITCH_ON = {
-    EXPLICIT: f"VK_INSTANCE_LAYERS={LAYER_NAME} APP",
-    IMPLICIT: "ENABLE_PYLAYER=1 APP",
-}
-
-
-def next_steps(kind: str, system: bool) -> str:
-    """Returns what the user should do next."""
-    rows = [("Enable it for a program:", SWITCH_ON[kind])]
-    if kind == IMPLICIT:
-        rows.append(("Disable it for one:", "DISABLE_PYLAYER=1 APP"))
-    rows += [
-        ("See whether everything works:", "pylayer doctor"),
-        ("See what it does:", "pylayer stats"),
-        ("Undo this:", "pylayer uninstall" + " --system" * system),
-    ]
-    return "\n".join(f"{what:<31}{command}" for what, command in rows)
+UNDO = ("pylayer uninstall", "pylayer uninstall --system")
 
 
 def unsafe(path: Path) -> str:
@@ -101,4 +85,8 @@ def install(implicit: bool, system: bool) -> None:
     for other in installed.find():
         if other.path not in paths and not other.is_ours:
             click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor shows which is used.")
-    click.echo(f"\n{next_steps(kind, system)}")
+    switch = "ENABLE_PYLAYER=1 APP" if kind == IMPLICIT else f"VK_INSTANCE_LAYERS={LAYER_NAME} APP"
+    click.echo(f"\nEnable it for a program:       {switch}")
+    if kind == IMPLICIT:
+        click.echo("Disable it for one:            DISABLE_PYLAYER=1 APP")
+    click.echo(f"See whether everything works:  pylayer doctor\nUndo this:                     {UNDO[system]}")

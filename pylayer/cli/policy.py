@@ -10,12 +10,7 @@ import click
 from ..common.config import PolicyFileError, sources
 from ..common.paths import config_files, store_root
 from ..common.policy_errors import Problem
-from .output import (
-    EXIT_PROBLEM,
-    files,
-    plural,
-    printable,
-)
+from .output import EXIT_PROBLEM, files, plural, printable
 from .policy_explain import class_problem, explain
 from .policy_in_force import no_policy_file, read_policies
 

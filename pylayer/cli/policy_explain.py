@@ -44,9 +44,7 @@ def program_to_ask(name: str | None) -> Program:
 def programs_named(name: str | None) -> list[Program]:
     """Returns the programs with recorded runs that a user means by a name, as rules see them, the last started one
     first."""
-    root = store_root()
-    runs = [run for run in recorded.read(root) if run.matches(name)] if root and name else []
-    runs.sort(key=lambda run: run.started, reverse=True)
+    runs = sorted(recorded.named(store_root(), name), key=lambda run: run.started, reverse=True)
     found = (Program(without_loader(run.executable), run.application, run.texts["engine"]) for run in runs)
     return list(dict.fromkeys(found))
 

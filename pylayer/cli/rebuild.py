@@ -15,16 +15,7 @@ from ..store import state as states
 from ..store.store import Refused, Store
 from ..values import DeviceFacts
 from .devices import described
-from .output import (
-    EXIT_PROBLEM,
-    Failure,
-    console,
-    human_time,
-    plural,
-    print_table,
-    printable,
-    progress,
-)
+from .output import EXIT_PROBLEM, Failure, console, human_time, plural, print_table, printable, progress
 from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, room, shelves_of
 from .selection import NAMES, Names, require_store, with_recordings
 

@@ -167,35 +167,33 @@ def report(
       pylayer report "blender*" --html report.html
       pylayer report last~1 --trace trace.json
     """
-    if [html, trace].count("-") + as_json > 1:
-        raise WrongUse("only one of --html -, --trace - and --json can use standard output")
+    if bool(html) + bool(trace) + as_json > 1:
+        raise WrongUse("give one of --html, --trace and --json")
     page = _page() if html else None
     root = require_store().root
     found = recorded.read(root)
     if not found:
         raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")
     chosen = _chosen(found, runs, root)
-    frame_ns = round(frame_ms * 1e6)
-    said = []
-    names = ", ".join(f"{run.title} of {moment(run.started)}" for run in chosen)
+    frame_ns, size = round(frame_ms * 1e6), 0
     with progress("reading runs", len(chosen) * (2 if html else 1)) as advance:
         numbers: list[tuple[Run, rows.Row]] = []
         for run in chosen:
             numbers.append((run, rows.of_run(found, run, frame_ns)))
             advance(1)
         if html and page:
-            said.append((html, _write(html, page.render(numbers, frame_ns, advance))))
-        if trace:
-            said.append((trace, _trace(trace, chosen, frame_ns)))
+            size = _write(html, page.render(numbers, frame_ns, advance))
+        elif trace:
+            size = _trace(trace, chosen, frame_ns)
+    path = html or trace
     if as_json:
         print_json({"store": root, "frame_ns": frame_ns, "runs": [own for _, own in numbers]})
-        said = []
-    elif not said:
+    elif not path:
         out = console()
         for number, (run, own) in enumerate(numbers):
             if number:
                 out.print()
             _print_run(out, run, own, frame_ns)
-    for path, size in said:
-        if path != "-":
-            click.echo(f"{path}: {names}; {human_bytes(size)}")
+    elif path != "-":
+        names = ", ".join(f"{run.title} of {moment(run.started)}" for run in chosen)
+        click.echo(f"{path}: {names}; {human_bytes(size)}")

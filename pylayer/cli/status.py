@@ -118,21 +118,16 @@ def _why_off(program: str, name: str, process: Process | None) -> str:
     return _why_not(process.environment) or unused
 
 
-def _runs(name: str) -> list[Run]:
-    root = store_root()
-    return [run for run in recorded.read(root) if run.matches(name)] if root else []
-
-
 def of_program(name: str) -> Status:
     """Answers for a program that a person names."""
     from . import processes
 
-    known = _runs(name)
+    known = recorded.named(store_root(), name)
     there = processes.running(name, {run.executable for run in known})
     process = there[0] if there else None
     if process is not None and process.environment is not None:
         _adopt(process.environment)
-        known = _runs(name)
+        known = recorded.named(store_root(), name)
     alive = [run for run in known if run.state == "running"]
     runs = [run for run in alive if run.process == alive[-1].process] or next(iter(recorded.processes(known)), [])
     if alive:

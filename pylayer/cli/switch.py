@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,12 +20,10 @@ from ..common.paths import config_file, config_files
 from ..common.program_name import executable_in, without_loader
 from ..common.settings import executable_matches
 from ..report.recorded import is_named, is_pattern
+from ..values import Program
 from .output import Failure
 from .policy_in_force import write_policy
 from .selection import NAMES
-
-if TYPE_CHECKING:
-    from ..values import Program
 
 MARK = "  # by pylayer off"
 LISTS = ("skip", "never_skip")
@@ -118,12 +116,13 @@ def _read(path: str) -> Edit:
 
 
 def _switch(name: str, off: bool) -> None:
-    from .policy_explain import program_to_ask, programs_named
+    from .policy_explain import programs_named
 
     path = config_file()
     if path is None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set, so there is no policy file; set one")
-    program, known = program_to_ask(name), programs_named(name)
+    known = programs_named(name)
+    program = known[0] if known else Program(without_loader(name), name)
     rule: dict[str, Any] = _rule(name, program)
     old, word, other = _read(path), "off" if off else "on", " --undo" * off
 
@@ -131,7 +130,7 @@ def _switch(name: str, off: bool) -> None:
         """Returns a program that is not yet as the user wants it."""
         return next((one for one in known or [program] if bool(edit.excludes(one)) != off), None)
 
-    because, line, key = old.excludes(program), 0, LISTS[not off]
+    because, key = old.excludes(program), LISTS[not off]
     changed = wrong(old) is not None
     if not known and not because and not (off and wrong(old.without(rule)) is None):
         item = _flow({"executable": executable_in(without_loader(name))})
@@ -148,7 +147,6 @@ def _switch(name: str, off: bool) -> None:
             raise Failure(f"{path} was not changed: {which} includes {other_one.executable} and overrides skip")
         write_policy(path, new.text)
         line = new.line(rule)
-    if changed:
         done = f"wrote {key} {_flow(rule)} to {path}:{line}" if line else f"removed the rule from {path}"
         click.echo(f"{name} is {word} from its next start: {done}. To undo: pylayer off {shlex.quote(name)}{other}")
     else:

@@ -15,17 +15,7 @@ from ..common.settings import top_setting
 from ..store.store import Refused
 from .devices import is_of, present_facts
 from .key import read_key
-from .output import (
-    Failure,
-    WrongUse,
-    files,
-    human_bytes,
-    plural,
-    printable,
-    progress,
-    reason,
-    usual_mode,
-)
+from .output import Failure, WrongUse, files, human_bytes, plural, printable, progress, reason, usual_mode
 from .policy_in_force import read_policy
 from .selection import NAMES, Names, Selection, identity_option, require_one, require_store, with_recordings
 

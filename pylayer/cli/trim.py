@@ -7,13 +7,7 @@ import re
 
 import click
 
-from .output import (
-    EXIT_PROBLEM,
-    Failure,
-    human_bytes,
-    plural,
-    progress,
-)
+from .output import EXIT_PROBLEM, Failure, human_bytes, plural, progress
 from .policy_in_force import read_limits
 from .selection import require_store
 

@@ -234,6 +234,11 @@ def read(root: str) -> list[Run]:
     return sorted(found, key=lambda run: run.date)
 
 
+def named(root: str | None, name: str | None) -> list[Run]:
+    """Returns the runs of what a user means by a name, oldest first; none without a store or a name."""
+    return [run for run in read(root) if run.matches(name)] if root and name else []
+
+
 def _processes(found: list[Run]) -> list[list[Run]]:
     """Returns runs by process, the newest process first. Of each process it keeps the devices for which pipelines were
     created, or else the newest: a program that only queries its devices leaves runs without pipelines."""

@@ -293,7 +293,6 @@ class Timeline:
         #: By swapchain: times, numbers and threads of its presents.
         self.presents: dict[int, tuple[array[int], array[int], array[int]]] = {}
         self._texts: dict[int, str] = {}
-        self._read_to = format.FILE_HEADER.size
 
     def name_of(self, fingerprint: int) -> str:
         """Returns the program's name of a pipeline, or else the names of its shaders; empty if it gave none."""
@@ -301,7 +300,7 @@ class Timeline:
         return self.names.get(fingerprint) or " + ".join(named)
 
     def read(self, path: str, only_values: bool = False) -> None:
-        """Appends what verifies in a file, and was not there at the last call. Raises OSError."""
+        """Reads what verifies in a file. Raises OSError."""
         data = read_small(path, MAX_FILE_BYTES + 1)
         header, outcome = format.read_file_header(data)
         if header is None or header.kind != format.RUN_FILE or len(data) > MAX_FILE_BYTES:
@@ -310,11 +309,10 @@ class Timeline:
         self.header = header
         damage: list[format.Damage] = []
         found: list[Record] = []
-        start = min(self._read_to, len(data))
+        start = format.FILE_HEADER.size
         Scan(path, damage, header.salt).part(data[start:], len(data) - start, start, None, found)
         for record in found:
             at = start + record.start
-            self._read_to = at + record.size + -record.size % format.ALIGNMENT
             body = data[at : at + record.size]
             if record.magic == format.NOTE:
                 self.take_note(body)

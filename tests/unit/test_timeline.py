@@ -80,29 +80,6 @@ def test_torn(tmp_path: Path) -> None:
     assert [event.start_ns for event in line.events] == [1]
 
 
-def test_follow(tmp_path: Path) -> None:
-    """What a run appends is read once, even if a flush was first seen incomplete. Texts of earlier flushes are
-    known."""
-    line = timeline.Timeline()
-
-    def new() -> list[Event]:
-        line.events = []
-        line.read(file.path)
-        return line.events
-
-    file = written(tmp_path, Event("count", 1, text="failed"), Event("end", 2))
-    assert [event.start_ns for event in new()] == [1, 2]
-    assert new() == []
-    whole = os.path.getsize(file.path)
-    file.add(Event("count", 3, text="failed"))
-    file.flush()
-    data = Path(file.path).read_bytes()
-    Path(file.path).write_bytes(data[: whole + 70])
-    assert new() == []
-    Path(file.path).write_bytes(data)
-    assert [(event.start_ns, event.text) for event in new()] == [(3, "failed")]
-
-
 def test_full(tmp_path: Path) -> None:
     """The file stays within its limit. Events beyond it are counted."""
     file = RunFile(str(tmp_path), "run", IDENTITY, limit=10_000)
