@@ -39,7 +39,7 @@ METRICS = (
         for name, metric in _SUMS.items()
     ),
     ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that were not loaded, by outcome."),
-    ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
+    ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by outcome and reason."),
     ("pylayer_store_bytes", "gauge", "Size of the whole store."),
     ("pylayer_store_limit_bytes", "gauge", "Size beyond which the layer evicts records (max_store_mib)."),
 )
@@ -69,9 +69,8 @@ def _of_program(row: Row) -> Iterator[Sample]:
         yield from ((metric, {"kind": kind["kind"]}, _in_unit(name, kind[name])) for name, metric in _KINDS.items())
     for outcome, count in row["damage"].items():
         yield "pylayer_damaged_parts_total", {"outcome": outcome}, count
-    for verdict, key in (("passed", "cache_outcomes"), ("refused", "refused")):
-        for reason, count in row[key].items():
-            yield "pylayer_cache_data_total", {"verdict": verdict, "reason": reason}, count
+    for one in rows.cache_data(row):
+        yield "pylayer_cache_data_total", {key: one[key] for key in ("outcome", "reason")}, one["count"]
 
 
 def _samples(store: Store, runs: list[Run]) -> Iterator[Sample]:

@@ -116,8 +116,8 @@ def _print_run(out: Console, run: Run, own: rows.Row, frame_ns: int) -> None:
         print_indented(out, f"{late['at_ns'] / 1e9:.3f} s: {late['text']}")
     _print_table(out, "Slowest pipelines", shown["slow"], own["compiled"] or 0)
     _print_table(out, "Hits and compiled pipelines by kind", shown["kind"])
-    refused = [verdict for verdict in own["verdicts"] if verdict["verdict"] != "passed"]
-    _print_table(out, "Refused cache data of the program", view.table(refused, view.VERDICTS))
+    refused = [one for one in own["cache_data"] if one["outcome"] == "refused"]
+    _print_table(out, "Refused cache data of the program", view.table(refused, view.CACHE_DATA))
 
 
 @click.command()

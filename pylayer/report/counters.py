@@ -86,7 +86,7 @@ RUN_VALUES = {
         "stored records set aside because a process died over them (see pylayer ls)", True, "left_out_records"
     ),
     "lost_records": Number("records that could not be written to the store", metric="lost_records"),
-    "cache_wait_ns": Number("time that the program waited for verdicts on data of its own caches"),
+    "cache_wait_ns": Number("time that the program waited until data of its own caches was judged"),
     "damaged_records": Number("damaged parts of the store that were not loaded"),
     "passed_ns": Number("time that the longer ones of calls took that the layer did not touch, summed over threads"),
     "frames_lost": Number("frames that the timeline lacks, because it was full or policy was busy"),

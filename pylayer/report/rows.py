@@ -287,11 +287,11 @@ def _slowest(line: Timeline, start: int, late: list[late_frames.Late]) -> list[R
     ]
 
 
-def _verdicts(row: Row) -> list[Row]:
+def cache_data(row: Row) -> list[Row]:
     """Returns how often cache data that the program passed was passed on or refused, by reason."""
     return [
-        {"verdict": verdict, "reason": name, "meaning": outcomes.CACHE_DATA.get(name, ""), "count": count}
-        for verdict, key in (("passed", "cache_outcomes"), ("emptied", "refused"))
+        {"outcome": outcome, "reason": name, "meaning": outcomes.CACHE_DATA.get(name, ""), "count": count}
+        for outcome, key in (("passed", "cache_outcomes"), ("refused", "refused"))
         for name, count in row[key].items()
     ]
 
@@ -313,7 +313,7 @@ def of_run(found: list[Run], run: Run, frame_ns: int = FRAME_NS) -> Row:
         "store_bytes": int(number_in(run.values, "store_bytes")) or None,
         **late_frames.row(run.numbers, line, late, frame_ns, start),
         "slowest": _slowest(line, start, late) if line is not None else [],
-        "verdicts": _verdicts(row),
+        "cache_data": cache_data(row),
         "timeline": {
             "outcome": line.outcome if line is not None else "missing",
             "events": len(line.events) if line is not None else 0,

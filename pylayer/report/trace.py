@@ -37,7 +37,7 @@ FRAME_ROWS = 0x7E800000
 EVENTS_IN_PIECE = 1000
 #: Arguments of events, by the fields of theirs that they are.
 ARGUMENTS = {
-    "cache": {"cache": "number", "bytes": "value", "verdict": "outcome", "reason": "text"},
+    "cache": {"cache": "number", "bytes": "value", "outcome": "outcome", "reason": "text"},
     "load": {"records": "number", "bytes": "value"},
     "device": {"carrier": "outcome", "reason": "text"},
 }

@@ -36,7 +36,7 @@ SLOWEST = {
     "Outcome": "outcome",
 }
 KINDS = {"Kind": "kind", "#Hits": "hits", "#Compiled": "compiled", "#Compiling took": "compile_ns"}
-VERDICTS = {"Reason": "reason", "#Times": "count", "Verdict": "verdict", "Which means": "meaning"}
+CACHE_DATA = {"Reason": "reason", "#Times": "count", "Outcome": "outcome", "Which means": "meaning"}
 #: The columns that show code.
 CODE = ("fingerprint", "entry_point")
 
@@ -90,7 +90,7 @@ def tables(run: Row) -> dict[str, Table]:
         "late": table([_late(run, own) for own in run["late"]], LATE),
         "slow": table(slow, SLOWEST, {**usual, "thread": one_thread}),
         "kind": table(run["kinds"], KINDS),
-        "verdict": table(run["verdicts"], VERDICTS),
+        "cache_data": table(run["cache_data"], CACHE_DATA),
     }
 
 

@@ -52,7 +52,7 @@ def test_real_program(user: User) -> None:
 
 
 def test_values(user: User) -> None:
-    """Counters are added up over runs by kind, verdict and outcome. Units are seconds and bytes."""
+    """Counters are added up over runs by kind, outcome and reason. Units are seconds and bytes."""
     kinds: dict[str, Any] = {"graphics, fast-linked": {"hits": 10, "compiled": 20, "compile_ns": 1_500_000_000}}
     for _ in range(2):
         write_run(
@@ -72,8 +72,8 @@ def test_values(user: User) -> None:
     assert found["pylayer_pipeline_compile_seconds_total"] == {kind: 3}
     assert found["pylayer_queue_dropped_total"] == {(): 6}
     assert found["pylayer_cache_data_total"] == {
-        (("reason", "attested"), ("verdict", "passed")): 10,
-        (("reason", "altered"), ("verdict", "refused")): 4,
+        (("outcome", "passed"), ("reason", "attested")): 10,
+        (("outcome", "refused"), ("reason", "altered")): 4,
     }
     assert found["pylayer_damaged_parts_total"] == {(("outcome", "truncated"),): 2}
     assert found["pylayer_last_run_start_time_seconds"] == {(): 1}

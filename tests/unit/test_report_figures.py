@@ -112,8 +112,8 @@ def test_figures(tmp_path: Path) -> None:
         "outcome": "compiled", "at_ns": 5 * MS, "duration_ns": 30 * MS, "pipelines": 1, "kept_bytes": 4000,
         "thread": 101, "thread_name": "", "name": "", "shaders": [], "frame": None,
     }  # fmt: skip
-    (verdict,) = run["verdicts"]
-    assert (verdict["verdict"], verdict["meaning"]) == ("emptied", "written by another driver build")
+    (own,) = run["cache_data"]
+    assert (own["outcome"], own["meaning"]) == ("refused", "written by another driver build")
     assert [(own["kind"], own["hits"], own["compiled"]) for own in run["kinds"]] == [
         ("graphics", 42, 1), ("compute", 0, 3),
     ]  # fmt: skip
@@ -141,13 +141,13 @@ def test_a_run_that_died_lasted_until_its_last_frame(tmp_path: Path) -> None:
 
 
 def test_run_without_timeline(tmp_path: Path) -> None:
-    """If a run's timeline is gone, its totals remain, with the number of verdicts."""
+    """If a run's timeline is gone, its totals remain, with what became of cache data."""
     counters = {"pipelines": 1, "compiled": 1, "compile_ns": 30 * MS}
     recorded_runs.write(tmp_path, cache_outcomes={"attested": 2}, refused={"altered": 1}, counters=counters)
     run = only(tmp_path)
     assert run["timeline"]["outcome"] == "missing" and run["slowest"] == []
-    assert [(own["reason"], own["verdict"], own["count"]) for own in run["verdicts"]] == [
-        ("attested", "passed", 2), ("altered", "emptied", 1),
+    assert [(own["reason"], own["outcome"], own["count"]) for own in run["cache_data"]] == [
+        ("attested", "passed", 2), ("altered", "refused", 1),
     ]  # fmt: skip
 
 
