@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import click
 
+from ..common.files import unique_name
 from ..common.paths import config_files, make_private, require_own, store_root
 from .environment import DISABLE, LOG_LEVELS, with_layer
 from .output import Failure, WrongUse, fail, files
 from .policy_in_force import read_policies
-from .process import replace_by
+from .process import program_argument, replace_by, wait_for
 
 
 def _check_policy(path: str) -> None:
@@ -48,9 +50,27 @@ def _environment(root: str | None) -> tuple[dict[str, str], bool]:
     return environment, False
 
 
+def _print_summary(root: str | None, session: str, command: str) -> None:
+    """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
+    from ..report import recorded
+    from ..report.rows import programs
+    from .stats import print_tables
+
+    found = [run for run in recorded.read(root) if run.session == session] if root else []
+    if found:
+        print_tables(programs(found), stderr=True)
+    else:
+        name = os.path.basename(shutil.which(command) or command)
+        fail(
+            "nothing was recorded: the program created no Vulkan device under the layer, or the store cannot be "
+            f"written; pylayer doctor {name} and pylayer run --log info show more"
+        )
+
+
 @click.command(
     context_settings={"allow_interspersed_args": False},
-    epilog="Exit status: the program's own; 127 if it is not found, 126 if it cannot be executed, 2 usage error.",
+    epilog="Exit status: the program's own; 127 if it is not found, 126 if it cannot be executed, "
+    "128 + n with --summary if signal n ended it, 2 usage error.",
 )
 @click.option("--policy", metavar="FILE", shell_complete=files, help="Policy file for this run (PYLAYER_CONFIG).")
 @click.option(
@@ -59,19 +79,16 @@ def _environment(root: str | None) -> tuple[dict[str, str], bool]:
     help="A preset instead of a policy file; docs/policy.md lists them.",
 )
 @click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
-@click.argument(
-    "command",
-    nargs=-1,
-    required=True,
-    type=click.UNPROCESSED,
-    metavar="-- APP [ARGS]...",
-    shell_complete=files,
-    help="The program, found as a shell finds it, and its arguments.",
-)
-def run(policy: str | None, preset: str | None, log: str | None, command: tuple[str, ...]) -> None:
+@click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")
+@program_argument
+def run(
+    policy: str | None,
+    preset: str | None,
+    log: str | None,
+    summary: bool,
+    command: tuple[str, ...],
+) -> None:
     """Run a program under the layer, without installing anything.
-
-    Afterwards, pylayer report shows what it found and compiled. If nothing was recorded, pylayer doctor NAME says why.
 
     \b
     Example:
@@ -97,4 +114,9 @@ def run(policy: str | None, preset: str | None, log: str | None, command: tuple[
     _, problems = read_policies(config_files()[0], in_force, root if is_on else None)
     for problem in problems:
         fail(problem)
-    replace_by(list(command), environment)
+    if not summary:
+        replace_by(list(command), environment)
+    session = environment["PYLAYER_SESSION"] = unique_name()  # other programs may begin meanwhile
+    status = wait_for(list(command), environment)
+    _print_summary(root, session, command[0])
+    raise click.exceptions.Exit(status)

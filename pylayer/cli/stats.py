@@ -83,9 +83,9 @@ def _print_identity(out: Console, group: list[Row]) -> None:
             print_indented(out, f"{name}: {remark}", "yellow")
 
 
-def _print_tables(found: list[Row]) -> None:
+def print_tables(found: list[Row], stderr: bool = False) -> None:
     """Prints one table for each driver identity."""
-    out = console()
+    out = console(stderr)
     for number, identity in enumerate(dict.fromkeys(row["identity"] for row in found)):
         if number:
             out.print()
@@ -113,7 +113,7 @@ def _print_processes(listed: list[Row]) -> None:
 
 
 def _print_programs(root: str, found: list[Row], total: Row) -> None:
-    _print_tables(found)
+    print_tables(found)
     print_total(f"\n{human_bytes(total['stored_bytes'])} were written by these runs; saved is an estimate (--help).")
     if any(row["saved_estimate_ns"] is None for row in found):
         print_total("? unknown: no run has noted how long compiling the stored pipelines took")

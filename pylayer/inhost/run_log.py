@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 
+from ..common import paths
 from ..common.file_kinds import LIVE
 from ..common.files import entries_in
 from ..store import runs
@@ -201,6 +202,7 @@ class RunLog:
             failed = error  # the totals may have room
         values = {
             **totals,
+            "session": paths.getenv("PYLAYER_SESSION", "")[:64],
             "sentinel": os.path.exists(os.path.join(folder, self._file.name + LIVE)),
             "started": self.started,
             "started_ns": self.started_ns,

@@ -76,6 +76,8 @@ class Run:
         self.values = values
         self.executable = str(values.get("executable", "unknown"))
         self.application = str(values.get("application", ""))
+        #: The ``pylayer run --summary`` under which it ran.
+        self.session = str(values.get("session", ""))
         self.identity = printable(str(values.get("identity", "unknown")))
         #: Texts that a table shows.
         shown = ("program", "device", "driver", "driver_info", "engine", "carrier", "reason")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -29,9 +30,10 @@ def program_environment(user: User, *options: str, **environment: str) -> dict[s
 # ---- the end of the program ------------------------------------------------------------------------
 
 
-def test_exit_status(user: User) -> None:
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_exit_status(user: User, option: list[str]) -> None:
     """The program's exit status is pylayer's."""
-    assert user.pylayer("run", "--", "sh", "-c", "exit 3").returncode == 3
+    assert user.pylayer("run", *option, "--", "sh", "-c", "exit 3").returncode == 3
 
 
 def test_signal(user: User) -> None:
@@ -39,11 +41,17 @@ def test_signal(user: User) -> None:
     assert user.pylayer("run", "--", "sh", "-c", "kill -TERM $$").returncode == -signal.SIGTERM
 
 
-def test_signals_reach_the_program(user: User) -> None:
+def test_signal_with_summary(user: User) -> None:
+    """With --summary pylayer is still there, and says with 128 + n that signal n ended the program."""
+    assert user.pylayer("run", "--summary", "--", "sh", "-c", "kill -TERM $$").returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_signals_reach_the_program(user: User, option: list[str]) -> None:
     """A signal sent to pylayer reaches the program, which decides what it means."""
     script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.02; done"
     process = subprocess.Popen(
-        **user.process(("run", "--", "sh", "-c", script)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        **user.process(("run", *option, "--", "sh", "-c", script)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -52,7 +60,8 @@ def test_signals_reach_the_program(user: User) -> None:
     assert process.returncode == 7
 
 
-def test_signal_dispositions(user: User) -> None:
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_signal_dispositions(user: User, option: list[str]) -> None:
     """The program ignores and blocks no signal that it would not ignore and block without pylayer."""
     command = ["grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status"]
 
@@ -61,33 +70,36 @@ def test_signal_dispositions(user: User) -> None:
         return [int(line.split()[1], 16) & ~(3 << 31) for line in output.splitlines()]
 
     plain = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert signals(user.pylayer("run", "--", *command).stdout) == signals(plain.stdout)
+    assert signals(user.pylayer("run", *option, "--", *command).stdout) == signals(plain.stdout)
 
 
+@pytest.mark.parametrize("option", [[], ["--summary"]])
 @pytest.mark.parametrize("name", ["no-such-program", "/no/such/program"])
-def test_not_found(user: User, name: str) -> None:
+def test_not_found(user: User, option: list[str], name: str) -> None:
     """A program that is not there ends with env's status 127 and one line."""
-    done = user.pylayer("run", "--", name)
+    done = user.pylayer("run", *option, "--", name)
     assert done.returncode == 127
     assert done.stderr.startswith(f"pylayer: {name} was not started: ") and done.stderr.count("\n") == 1
 
 
-def test_not_executable(user: User) -> None:
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_not_executable(user: User, option: list[str]) -> None:
     """A file that may not be executed, and a directory, end with env's status 126 and one line."""
     plain = user.directory / "plain"
     plain.write_text("text\n")
     for name in (plain, user.directory):
-        done = user.pylayer("run", "--", name)
+        done = user.pylayer("run", *option, "--", name)
         assert done.returncode == 126
         assert done.stderr.startswith(f"pylayer: {name} was not started: ") and done.stderr.count("\n") == 1
 
 
-def test_script_without_interpreter_line(user: User) -> None:
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_script_without_interpreter_line(user: User, option: list[str]) -> None:
     """A script without '#!' runs with sh, as it does from a shell and from env."""
     script = user.directory / "script"
     script.write_text('echo "$1"; exit 5\n')
     script.chmod(0o755)
-    done = user.pylayer("run", "--", script, "word")
+    done = user.pylayer("run", *option, "--", script, "word")
     assert (done.returncode, done.stdout) == (5, "word\n")
 
 
@@ -241,8 +253,43 @@ def test_untrusted_policy(user: User) -> None:
     assert done.returncode == 2 and "chmod go-w" in done.stderr
 
 
+# ---- --summary -------------------------------------------------------------------------------------
+
+
+def test_summary(user: User) -> None:
+    """--summary prints the table of just this run to standard error, and leaves standard output to the program."""
+    user.demo(20)
+    done = user.pylayer("run", "--summary", "--", DEMO, "--count", 20, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["created"] == 20
+    (row,) = [line.split() for line in done.stderr.splitlines() if line.startswith("pipelines ")]
+    assert row[1:5] == ["1", "20", "20", "0"]
+
+
+def test_summary_of_its_own(user: User) -> None:
+    """--summary leaves out programs that run at the same time and were not started by the command, and has all that
+    were, whoever started them."""
+    words = f"{DEMO} --count 3 & PYLAYER_SESSION=another {DEMO} --count 5 --compute & wait"
+    done = user.pylayer("run", "--summary", "--", "sh", "-c", words)
+    assert done.returncode == 0 and len(user.json("stats", "--runs")["processes"]) == 2
+    (row,) = [line for line in done.stderr.splitlines() if line.startswith("pipelines")]
+    assert row.split()[1:3] == ["1", "3"]
+    alone = user.pylayer("run", "--summary", "--", "sh", "-c", words.replace("another", "third").split("&")[1])
+    assert "nothing was recorded" in alone.stderr
+
+
+def test_summary_of_an_excluded_program(user: User) -> None:
+    """If a rule excludes the program, --summary names the command that says so. `off --undo` includes the program."""
+    game = user.directory / "steam"
+    shutil.copy(DEMO, game)
+    done = user.pylayer("run", "--summary", "--", game, "--count", 1)
+    assert "pylayer doctor steam " in done.stderr.splitlines()[-1]
+    assert user.pylayer("off", "--undo", "steam").returncode == 0
+    assert "nothing was recorded" not in user.pylayer("run", "--summary", "--", game, "--count", 1).stderr
+
+
 def test_same_process(user: User) -> None:
-    """The program takes pylayer's place: its process is the one that was started."""
+    """Without --summary the program takes pylayer's place: its process is the one that was started."""
     process = subprocess.Popen(**user.process(("run", "--", "sh", "-c", "echo $$")), stdout=subprocess.PIPE)
     output, _ = process.communicate(timeout=20)
     assert int(output) == process.pid

@@ -14,6 +14,8 @@
 #include "store/store_format.h"
 #include "store/run_file.h"
 
+#define SESSION_BYTES 64 /* of pylayer run --summary; a longer text is nobody's */
+
 _Static_assert(sizeof counter_names / sizeof *counter_names == COUNTERS, "each counter has a name");
 _Static_assert(sizeof kind_names / sizeof *kind_names == PYLAYER_KIND_COUNT, "each kind has a name");
 
@@ -55,6 +57,9 @@ static void write_time(FILE *out, const char *key, uint64_t microseconds)
 
 static void write_start(FILE *out, const Run *run)
 {
+    const char *session = environment_get("PYLAYER_SESSION");
+    if (session && strlen(session) <= SESSION_BYTES)
+        write_text(out, "session", session);
     fprintf(out, "started_ns=i:%llu\n", (unsigned long long)run->begun_ns);
     write_time(out, "started", (wall_clock_ns() - (now_ns() - run->begun_ns)) / 1000);
 }
