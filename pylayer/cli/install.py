@@ -10,7 +10,7 @@ import click
 
 from .. import LAYER_NAME
 from ..common.files import replace_file
-from . import installed, layer_files
+from . import installed, layer_files, units
 from .installed import EXPLICIT, IMPLICIT
 from .output import Failure
 
@@ -49,7 +49,10 @@ def _write(path: Path, kind: str, system: bool) -> None:
 @click.command
 @click.option("--implicit", is_flag=True, help="Also for programs with ENABLE_PYLAYER=1.")
 @click.option("--system", is_flag=True, help="For all users, in /usr/local. Needs root.")
-def install(implicit: bool, system: bool) -> None:
+@click.option(
+    "--rebuild-when-idle", "rebuilds", is_flag=True, help="Also run pylayer rebuild every day, by a timer of systemd."
+)
+def install(implicit: bool, system: bool, rebuilds: bool) -> None:
     """Register the layer where it is, for this user.
 
     This writes manifests, which tell the loader where the layer is. They lead to the environment that this command runs
@@ -58,6 +61,8 @@ def install(implicit: bool, system: bool) -> None:
     It does not enable the layer. Programs can request the layer by its name, also in VK_INSTANCE_LAYERS. With
     --implicit, ENABLE_PYLAYER=1 in a program's environment enables it too. DISABLE_PYLAYER=1 disables it in any
     program.
+
+    With --rebuild-when-idle, a timer runs pylayer rebuild once a day, at the lowest priority and not on battery.
 
     \b
     Example:
@@ -76,12 +81,16 @@ def install(implicit: bool, system: bool) -> None:
         paths = [installed.manifest_path(base, each) for each in kinds]
         for path, each in zip(paths, kinds, strict=True):
             _write(path, each, system)
+        timer = units.write(base, system) if rebuilds else []
     except OSError as error:
         instead = "run this command as root" if system else "pylayer run works without it"
         where = error.filename2 or error.filename or base
         raise Failure(f"{where} cannot be written ({error.strerror or error}); {instead}") from error
-    for path in paths:
+    for path in (*paths, *timer):
         click.echo(f"Installed: {path}")
+    if timer:
+        start = f"systemctl --user daemon-reload && systemctl --user start {units.NAME}.timer"
+        click.echo(f"It runs from the next login on. To begin now: {start}")
     for other in installed.find():
         if other.path not in paths and not other.is_ours:
             click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor shows which is used.")

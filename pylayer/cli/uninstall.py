@@ -7,7 +7,7 @@ import os
 import click
 
 from ..common.paths import store_root
-from . import installed
+from . import installed, units
 from .install import base_of
 from .installed import KINDS
 from .output import Failure, reason
@@ -18,7 +18,7 @@ from .output import Failure, reason
 def uninstall(system: bool) -> None:
     """Remove what `pylayer install` wrote, and nothing else.
 
-    This removes both kinds of manifest, whichever installation they lead to. The package and stored
+    This removes both kinds of manifest, whichever installation they lead to, and the timer. The package and stored
     pipelines are kept: pip uninstall, or deleting the environment, removes the one, and pylayer rm --all the others.
 
     \b
@@ -26,7 +26,8 @@ def uninstall(system: bool) -> None:
       pylayer uninstall
     """
     base = base_of(system)
-    removed = [path for kind in KINDS if os.path.lexists(path := installed.manifest_path(base, kind))]
+    manifests = [path for kind in KINDS if os.path.lexists(path := installed.manifest_path(base, kind))]
+    removed = [*manifests, *units.found(base)]
     left = [other for other in installed.find() if other.path not in removed]
     try:
         for path in removed:

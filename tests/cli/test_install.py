@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -142,12 +144,24 @@ def test_uninstall(user: User) -> None:
     assert again.returncode == 0 and "Nothing to remove" in again.stdout
 
 
-def test_uninstall_leaves_nothing(user: User) -> None:
+@pytest.mark.parametrize("kind", ["--implicit", "--rebuild-when-idle"])
+def test_uninstall_leaves_nothing(user: User, kind: str) -> None:
     """After install and uninstall, a home directory has no file that was not there before."""
-    user.pylayer("install", "--implicit")
+    user.pylayer("install", kind)
     assert files(user.home)
     user.pylayer("uninstall")
     assert files(user.home) == []
+
+
+def test_rebuild_when_idle(user: User) -> None:
+    """The timer is where systemd looks for it, is enabled, and its service runs this command."""
+    assert user.pylayer("install", "--rebuild-when-idle").returncode == 0
+    units = user.data / "systemd" / "user"
+    enabled = units / "timers.target.wants" / "pylayer-rebuild.timer"
+    assert enabled.resolve() == units / "pylayer-rebuild.timer"
+    (command,) = re.findall("^ExecStart=(.+)$", (units / "pylayer-rebuild.service").read_text(), re.M)
+    done = subprocess.run(shlex.split(command), env=user.environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # ---- for all users ---------------------------------------------------------------------------------
