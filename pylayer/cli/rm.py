@@ -15,7 +15,6 @@ from ..common.identity import ABI
 from ..report import recorded
 from ..report.recorded import is_pattern
 from ..store import state
-from ..store.quarantine import items
 from ..store.removal import Removal, folder_of, leftovers
 from .blocks import print_blocks
 from .devices import described, is_of, present_facts
@@ -52,7 +51,6 @@ OTHERS = {
     "history": "recorded runs and timelines",
     "recordings": "recordings for pylayer rebuild",
     "leftovers": "decisions and compiled policies",
-    "damaged": "damaged data in quarantine",
 }
 
 
@@ -232,8 +230,6 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
         work.add_recordings(selection.app)
     if "blocks" in kinds:
         work.add_blocks(selection)
-        if everything:
-            work.others["damaged"] = {item.path: item.size for item in items(store.root)}
     if selection.app:
         work.programs = {number: work.names.of(number) for number in work.names.known(selection.app)}
         require_one(selection.app, work.programs, "nothing was deleted")
@@ -287,8 +283,7 @@ def rm(
     these. Programs compile removed pipelines again. If the driver crashed on what is set aside, it will again.
 
     Files that a running program is writing to are kept. --stale asks the drivers which devices there are, in the
-    environment of this command (VK_DRIVER_FILES). A device that is not plugged in counts as gone. --all also removes
-    what belongs to no program, such as damaged files in quarantine.
+    environment of this command (VK_DRIVER_FILES). A device that is not plugged in counts as gone.
 
     \b
     Example:

@@ -225,5 +225,5 @@ def _compact(folder: Folder, program: int, paths: list[str]) -> Iterator[None]:
         raise
     damaged = {what.path for what in binaries.damage}
     for path in ended:
-        if path not in damaged:  # the next load reports a damaged file, and the whole file goes to quarantine
+        if path not in damaged:  # the next load reports a damaged file, and maintenance deletes it
             remove(path)

@@ -155,8 +155,7 @@ def _compact(folder: Folder, program: int, ended: list[str]) -> Iterator[None]:
             yield
         if all(what.is_torn_end for what in damage):
             combined.append(path)
-    # What cannot be read now, because a newer version wrote it or the disk fails, stays. A damaged file goes to
-    # quarantine as a whole.
+    # What cannot be read now, because a newer version wrote it or the disk fails, stays.
     if not _is_much(combined):
         return
     newest = sorted(found.values(), key=lambda one: date_of(one.time), reverse=True)[:MAX_RECORDS]

@@ -6,7 +6,7 @@ to a new pack, which is on the disk under its name before the first source is de
 the sources remain, and content that exists twice is loaded once. If two processes fold at once, neither waits: one
 leaves the folder to the other (``Claim``). If both fold all the same, their packs hold the same records.
 
-A source with damage goes to quarantine once what verified in it is in the new pack. If it cannot be moved, it stays.
+A source with damage is deleted, too, once what verified in it is in the new pack.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 
 from ..common import file_kinds
 from ..common.files import remove, remove_left_temporaries
-from . import binaries, chunk, format, pack, quarantine
+from . import binaries, chunk, format, pack
 from .claim import Claim
 from .ended import close_ended_journals
 from .folder import Folder, record_again
@@ -83,8 +83,8 @@ class Folded:
         #: Paths of the packs that were written; ``pack`` is the last of them.
         self.written: list[str] = []
         self.damage: list[Damage] = []
-        #: Number of files that went to quarantine.
-        self.quarantined = 0
+        #: Number of damaged files that were deleted. What verified in them is in the new pack.
+        self.repaired = 0
 
     @property
     def pack(self) -> str | None:
@@ -149,7 +149,7 @@ class Fold:
             if self._plan or self._uses.last_run:
                 yield from self._write()
             yield from self._remove_sources()
-            if self.folder.has_state and self.result.quarantined:
+            if self.folder.has_state and self.result.repaired:
                 record_again(self.folder.root, self.program)
         finally:
             if self._writer is not None:
@@ -362,14 +362,8 @@ class Fold:
                 continue
             if _size(reader.path) != reader.size:
                 continue  # somebody appended after all: the next fold takes it
-            damage = [what for what in self._damage[index] if not what.is_torn_end]
-            if not damage:
-                remove(reader.path)
-                continue
-            try:
-                self.result.quarantined += quarantine.move_file(self.folder.root, reader.path, damage)
-            except OSError as error:
-                damage[0].detail = f"it cannot be moved to quarantine: {error.strerror or error}"
+            is_damaged = reader.size > 0 and not all(what.is_torn_end for what in self._damage[index])
+            self.result.repaired += remove(reader.path) and is_damaged
 
 
 def problem(record: Record, data: memoryview) -> str:

@@ -14,8 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..common.settings import Limits
-
     Takes = Callable[[int], bool]
     TakesIdentity = Callable[[str], bool]
 
@@ -61,10 +59,10 @@ class Verification(checking.Checked):
                 for path in paths if takes is None or takes(program) else ():
                     yield from self._verify_file(StoreFile(path, 0, 0), NO_IDENTITY.digest)
 
-    def repair(self, limits: Limits) -> None:
-        """Keeps what verifies in the files that have problems, and moves these to quarantine. Raises OSError."""
-        for folder in folders(self.root):
-            for _ in maintenance.maintain(folder, self.problems, limits, lambda text: None):
+    def repair(self) -> None:
+        """Deletes the files that have problems, and keeps what verifies in packs and journals. Raises OSError."""
+        for folder in (*folders(self.root), state.folder(self.root)):
+            for _ in maintenance.tidy(folder, self.problems, lambda result: None):
                 pass
 
     def _verify_identity(self, name: str) -> None:

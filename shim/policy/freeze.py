@@ -67,7 +67,6 @@ INSIDE = [
     "pylayer.store.marks",
     "pylayer.store.chunk",
     "pylayer.store.pack",
-    "pylayer.store.quarantine",
     "pylayer.store.reader",
     "pylayer.store.recency",
     "pylayer.store.runs",

@@ -32,7 +32,6 @@ from pylayer.store import (
     fold,
     format,
     portable,
-    quarantine,
     reader,
     recency,
     runs,
@@ -351,10 +350,6 @@ def folds(data: bytes) -> None:
         require(wanted <= _digests(place, 7), "a record is lost")
     left = [name for name in os.listdir(place.path) if name.endswith(".tmp")]
     require(not left, f"left behind: {left}")
-    aside = quarantine.items(root)
-    require(len(aside) <= 1, f"{len(aside)} files in quarantine for one")
-    for item in aside:
-        os.unlink(item.path)
 
 
 def attestations(data: bytes) -> None:

@@ -14,10 +14,9 @@ from unit.folders import IDENTITY
 from unit.things import binary_read, facts, flip, record, scan, write_journal
 
 from pylayer.common.identity import Identity
-from pylayer.store import binary_history, bounds, checking, format
+from pylayer.store import binary_history, bounds, checking, format, maintenance
 from pylayer.store.binary_history import BinaryHistory, compact, parse
 from pylayer.store.folder import Folder
-from pylayer.store.maintenance import repair_whole_files
 from pylayer.values import Attested
 
 #: What the layer is told of a binary: key, digest, stale.
@@ -149,14 +148,14 @@ def test_impossible_records(make: Make, root: str, data: bytes) -> None:
 
 
 def test_damage_is_named_and_put_aside(make: Make, root: str) -> None:
-    """Damage loses only its record. The whole file goes to quarantine."""
+    """Damage loses only its record. Maintenance deletes the whole file."""
     read(make(), binary_read(b"one"), binary_read(b"two"))
     (path,) = files(root)
     flip(path, 256 + 64 + 20)
     session = make()
     assert told(session) == [known(b"two")]
     assert [what.outcome for what in session.damage] == ["damaged-data"]
-    assert repair_whole_files(Folder(root, IDENTITY), session.damage) == 1
+    list(maintenance.tidy(Folder(root, IDENTITY), session.damage, print))
     assert files(root) == []
 
 

@@ -14,7 +14,7 @@ import xxhash
 
 from pylayer.common import file_kinds, owner
 from pylayer.common.settings import Limits
-from pylayer.store import ended, format, maintenance, quarantine, state, trimming
+from pylayer.store import ended, format, maintenance, state, trimming
 from pylayer.store.fold import Fold
 from pylayer.store.reader import Reader
 from pylayer.store.state import Created, State, Unusable
@@ -128,8 +128,8 @@ def test_a_writer_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("what", ["module", "created", "device"])
 def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
-    """What does not verify is lost alone, also of a single file. A fold moves the file to quarantine, and the program's
-    next run records what is missing."""
+    """What does not verify is lost alone, also of a single file. A fold replaces the file, and the program's next run
+    records what is missing."""
     put(tmp_path, range(10))
     if packed:
         fold(tmp_path)
@@ -152,7 +152,7 @@ def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
         pass
     assert Path(state.unrecorded_path(str(tmp_path), PROGRAM)).exists()
     after = state.read(str(tmp_path), PROGRAM)
-    assert after.damage == [] and len(quarantine.items(str(tmp_path))) == 1
+    assert after.damage == [] and not path.exists()
     is_lost = what == "module" or (what == "device" and packed)  # otherwise there is another one
     assert (len(after.created), len(after.objects)) == (10 - (what == "created"), 23 - is_lost)
 
