@@ -144,7 +144,7 @@ class _OpenReader(Reader):
         os.close(self._fd)
 
     def _read(self, buffer: bytearray, offset: int) -> int:
-        return os.preadv(self._fd, [buffer], offset)
+        return self._fill(self._fd, buffer, offset)
 
     def heads(self, offsets: Iterable[int] | None) -> Iterator[tuple[int, Record]]:
         """Yields offset and header of the records at these offsets that verify. Without offsets, yields one record

@@ -12,6 +12,7 @@ import pytest
 from unit.folders import IDENTITY, loaded, packs, put, run
 from unit.things import run_python
 
+from pylayer.common.files import read_small
 from pylayer.store import chunk, fold, format, journal, reader
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Record
@@ -141,6 +142,19 @@ def test_damaged_pack(folder: Folder, change: object, outcome: str) -> None:
     assert not os.path.exists(path)
     now, found = loaded(folder, 1)
     assert (sorted(now), found.damage) == (sorted(before), [])
+
+
+def test_reads_that_give_less(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system may give less than was asked for with one call. Nothing is damaged then."""
+    put(folder, 1, range(400))
+    run(fold.Fold(folder, 1))
+    before, _ = loaded(folder, 1)
+    whole, preadv, read = Path(packs(folder)[0]).read_bytes(), os.preadv, os.read
+    monkeypatch.setattr(os, "preadv", lambda fd, into, at: preadv(fd, [memoryview(into[0])[:1000]], at))
+    monkeypatch.setattr(os, "read", lambda fd, size: read(fd, min(size, 1000)))
+    now, found = loaded(folder, 1)
+    assert (now, found.damage) == (before, [])
+    assert read_small(packs(folder)[0], len(whole)) == whole
 
 
 def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
