@@ -17,9 +17,9 @@ from ..common import file_kinds
 from ..common.files import date_of, remove
 from ..values import Value
 from . import format
-from .ended import may_have_writer
 from .folder import Folder, folders
 from .format import Damage
+from .journal import may_have_writer
 from .reader import application_of, parts_of
 from .sketch import Sketches
 

@@ -13,10 +13,9 @@ from ..common.file_kinds import FileName, Kind
 from ..common.identity import Identity
 from ..common.paths import open_in_store
 from . import format
-from .folder import read_identity
+from .folder import StoreFile, files_of, read_identity
 from .reader import Reader, Record
 from .recency import fingerprints_of
-from .survey import StoreFile, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,8 +146,8 @@ class _OpenReader(Reader):
         return self._fill(self._fd, buffer, offset)
 
     def heads(self, offsets: Iterable[int] | None) -> Iterator[tuple[int, Record]]:
-        """Yields offset and header of the records at these offsets that verify. Without offsets, yields one record
-        after another up to the first that does not."""
+        """Yields offset and header of the records at these offsets that verify. Without offsets, yields one after another up
+        to the first that does not."""
         for offset in offsets or ():
             if (head := self.header_at(offset)) is not None:
                 yield offset, self._record(offset, head)

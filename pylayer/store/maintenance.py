@@ -12,7 +12,7 @@ import time
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import SCRATCH, names_in, prune_oldest, remove, remove_left_temporaries, remove_tree
-from . import binary_history, bounds, cache_history, ended, fold, runs, state
+from . import binary_history, bounds, cache_history, fold, journal, runs, state
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -91,7 +91,7 @@ def tidy(
             yield
     if not at_exit:
         yield from binary_history.compact(folder)
-    ended.close_ended_journals(folder, None)
+    journal.close_ended_journals(folder, None)
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
     for program in folder.programs():
         must = frozenset(path for path in wrong if _is_folded_of(program, path))

@@ -6,9 +6,8 @@ import os
 
 from ..common.identity import NO_IDENTITY
 from . import checking, maintenance, state
-from .folder import described_identity, folders, identity_names
+from .folder import StoreFile, described_identity, files_of, folders, identity_names
 from .format import Damage
-from .survey import StoreFile, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

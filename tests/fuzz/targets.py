@@ -37,7 +37,6 @@ from pylayer.store import (
     runs,
     state,
     timeline,
-    verdict_words,
     verdicts,
 )
 from pylayer.store.claim import Claim
@@ -431,7 +430,7 @@ def notes(data: bytes) -> None:
     for fields in verdicts.ENTRY.iter_unpack(data[: len(data) // verdicts.ENTRY.size * verdicts.ENTRY.size]):
         known.add(verdicts.Verdict(*fields))
     require(len(known.memorable()) <= verdicts.MAX_ENTRIES, "too many verdicts")
-    verdict_words.tell(shapes.IDENTITY, 1, "a program", known)
+    verdicts.tell(shapes.IDENTITY, 1, "a program", known)
     when = chosen(data, 0, int(time.time()), 1 << 63, (1 << 64) - 1)
     uses = recency.Uses()
     uses.note(recency.fingerprints_of(data), when)

@@ -17,7 +17,7 @@ from pylayer.common import file_kinds, owner
 from pylayer.common.identity import Identity
 from pylayer.common.settings import Limits
 from pylayer.inhost.recording import Recording
-from pylayer.store import ended, format, maintenance, state, trimming
+from pylayer.store import format, maintenance, state, trimming
 from pylayer.store.fold import Fold
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
@@ -123,7 +123,7 @@ def test_limit(tmp_path: Path) -> None:
 def test_a_writer_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file of a process that may append stays, and what it needs of others stays with it."""
     alive = put(tmp_path, range(3))
-    monkeypatch.setattr(ended, "has_writer", lambda path: path == alive)
+    monkeypatch.setattr("pylayer.store.journal.has_writer", lambda path: path == alive)
     put(tmp_path, range(3, 6))
     put(tmp_path, range(6, 9))
     fold(tmp_path)
