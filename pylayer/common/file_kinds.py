@@ -57,6 +57,9 @@ class Kind(str):
         return self
 
 
+#: The kind of all other files.
+OTHER = Kind("")
+
 _PIPELINES = "folded removed verified"
 _WHOLE = "removed evicted verified"
 _STORE = "store/<identity>/<program>-<unique>"
@@ -77,7 +80,7 @@ INDEX = Kind("fleet/<url>/<identity>.index", "synced")
 UNRECORDED = Kind("state/<program>.unrecorded")
 
 #: Every kind, in the order of the documentation.
-TABLE = tuple(value for value in list(globals().values()) if isinstance(value, Kind))
+TABLE = tuple(value for value in list(globals().values()) if isinstance(value, Kind) and value is not OTHER)
 
 
 def _column(takes: Callable[[Kind], bool]) -> tuple[Kind, ...]:

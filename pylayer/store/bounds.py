@@ -95,11 +95,10 @@ class Survey:
             self.sources[name] = []
             by_program: dict[int, list[StoreFile]] = {}
             for file in files_of(self.root, name):
-                if file.program is not None and _may_be_folded(file):
+                if file.kind.folded and not (file.kind.appended and may_have_writer(file.path)):
                     by_program.setdefault(file.program, []).append(file)
                 else:
-                    evicted = file.kind is not None and file.kind.evicted
-                    self.ages.add(file.date if evicted else NEVER, file.size)
+                    self.ages.add(file.date if file.kind.evicted else NEVER, file.size)
             for program, files in by_program.items():
                 yield from self._read_program(name, program, files)
 
@@ -125,12 +124,6 @@ class Survey:
                 if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                     yield
             self.sources[name].append(source)
-
-
-def _may_be_folded(file: StoreFile) -> bool:
-    if file.kind is None or not file.kind.folded:
-        return False
-    return not (file.kind.appended and may_have_writer(file.path))
 
 
 def _collect(source: SurveyedFile, identity_digest: bytes, uses: Uses, found: list[Surveyed]) -> Iterator[None]:
@@ -223,9 +216,7 @@ class Eviction:
     def _evict_files(self, name: str) -> None:
         """Deletes files that are not folded, and are evicted as a whole."""
         for file in files_of(self._root, name):
-            if file.kind is None or not file.kind.evicted or file.kind.folded:
-                continue
-            if self._cut.takes(file.date, file.size):
+            if file.kind.evicted and not file.kind.folded and self._cut.takes(file.date, file.size):
                 self.files += 1
                 remove(file.path)
 
@@ -276,7 +267,7 @@ def drop_oldest_files(root: str, max_store: int) -> int:
     for file in sorted(files, key=lambda file: file.date):
         if total <= max_store * DOWN_TO:
             break
-        if file.kind is not None and file.kind.evicted and remove(file.path):
+        if file.kind.evicted and remove(file.path):
             total -= file.size
             removed += 1
     return removed

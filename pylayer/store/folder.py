@@ -188,16 +188,15 @@ def folders(root: str) -> Iterator[Folder]:
 
 
 class StoreFile:
-    """A file of the store and its size on the disk. ``program`` and ``kind`` are None if the name is not that of a
-    program's file."""
+    """A file of the store and its size on the disk. If the name is not that of a program's file, ``program`` is 0 and
+    ``kind`` is OTHER."""
 
     __slots__ = ("date", "kind", "path", "program", "size")
 
     def __init__(self, path: str, size: int, mtime: float) -> None:
         name = FileName.parse(path)
         self.path = path
-        self.program: int | None = name.program if name is not None else None
-        self.kind: Kind | None = name.kind if name is not None else None
+        self.program, self.kind = (name.program, name.kind) if name is not None else (0, file_kinds.OTHER)
         self.size = size
         #: When it was written, in seconds since 1970.
         self.date = int(date_of(mtime)) or UNDATED

@@ -116,7 +116,7 @@ def survey(root: str, identity: str, learn: Learn, details: Takes | None = None)
     shelf = Shelf(root, identity)
     shelf.bytes = tree_bytes(shelf.path)[0]
     for file in files_of(root, identity):
-        if file.program is None or file.kind is None or not file.kind.removed:
+        if not file.kind.removed:
             continue
         holding = shelf.holdings.setdefault(file.program, Holding(file.program))
         holding.bytes += file.size
@@ -146,8 +146,8 @@ class _OpenReader(Reader):
         return self._fill(self._fd, buffer, offset)
 
     def heads(self, offsets: Iterable[int] | None) -> Iterator[tuple[int, Record]]:
-        """Yields offset and header of the records at these offsets that verify. Without offsets, yields one after another up
-        to the first that does not."""
+        """Yields offset and header of the records at these offsets that verify. Without offsets, yields one record
+        after another up to the first that does not."""
         for offset in offsets or ():
             if (head := self.header_at(offset)) is not None:
                 yield offset, self._record(offset, head)

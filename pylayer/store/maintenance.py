@@ -55,11 +55,6 @@ def worth_folding(folder: Folder, program: int, at_exit: bool, least: int = fold
     return count >= (EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS) or size >= least
 
 
-def worth_joining(folder: Folder, program: int) -> bool:
-    """Returns whether there are enough cells in a program's journals to ``join``."""
-    return worth_folding(folder, program, True, JOIN_BYTES)
-
-
 def join(folder: Folder, program: int, merge: fold.Join) -> None:
     """Has the driver join the cells in a program's journals, if that takes no longer than EXIT_SECONDS. Raises OSError;
     the store is then as it was."""
@@ -126,8 +121,12 @@ def maintain(
                 f"{result.records} records, {result.bytes_after} bytes"
             )
 
-    if at_exit:
-        _limit_at_exit(folder.root, limits, say)  # first, because time may end in a fold, which makes one file of many
+    # First, because time may end in a fold, which makes one file of many. If all runs are short, nobody else does it.
+    if at_exit and (removed := bounds.drop_oldest_files(folder.root, limits.max_store)):
+        say(
+            f"the store was far beyond its limit; its {removed} oldest files were deleted. "
+            "pylayer trim evicts by last use"
+        )
     folder.prepare()
     repaired = 0
     for place in (folder, state.folder(folder.root)):
@@ -144,16 +143,6 @@ def maintain(
         say(
             f"the store was {eviction.bytes_before} bytes and is {eviction.bytes_after}: "
             "the least recently used pipelines were evicted"
-        )
-
-
-def _limit_at_exit(root: str, limits: Limits, say: Callable[[str], None]) -> None:
-    """Does what nobody else does if every run is short."""
-    removed = bounds.drop_oldest_files(root, limits.max_store)
-    if removed:
-        say(
-            f"the store was far beyond its limit; its {removed} oldest files were deleted. "
-            "pylayer trim evicts by last use"
         )
 
 

@@ -79,7 +79,6 @@ class Verification(checking.Checked):
             self.damage.append(Damage.unreadable(path, error))
 
     def _verify_file(self, file: StoreFile, identity: bytes) -> Iterator[int]:
-        assert file.kind is not None
         before = self.file_bytes
         try:
             for _ in checking.check_file(file.path, file.kind.magic, identity, self, file.program):
@@ -93,12 +92,5 @@ class Verification(checking.Checked):
 
 def _files(root: str, name: str, takes: Takes | None) -> list[StoreFile]:
     """Returns the files of records in an identity's folder that are taken."""
-    found = [
-        file
-        for file in files_of(root, name)
-        if file.kind is not None
-        and file.kind.verified
-        and file.program is not None
-        and (takes is None or takes(file.program))
-    ]
+    found = [file for file in files_of(root, name) if file.kind.verified and (takes is None or takes(file.program))]
     return sorted(found, key=lambda file: file.path)
