@@ -37,23 +37,32 @@ class Ages:
     def __init__(self) -> None:
         self.by_time: dict[int, int] = {}
         self.total = 0
+        #: What was last used before this time goes, and so many bytes of what was last used at it.
+        self.before = self.more = 0
 
     def add(self, when: int, size: int) -> None:
         """Counts a record."""
         self.by_time[when] = self.by_time.get(when, 0) + size
         self.total += size
 
-    def cut(self, limit: int) -> tuple[int, int]:
-        """Returns (time, bytes): evict everything last used before the time, and this many bytes of what was last used
-        at it. Returns (0, 0) if nothing is to be evicted."""
+    def cut(self, limit: int) -> None:
+        """Decides what goes so that the rest is within a limit."""
         if self.total <= limit:
-            return 0, 0
-        excess = self.total - int(limit * DOWN_TO)
+            return
+        self.more = self.total - int(limit * DOWN_TO)
         for when in sorted(self.by_time):
-            if self.by_time[when] > excess:
-                return when, excess
-            excess -= self.by_time[when]
-        return max(self.by_time) + 1, 0
+            self.before = when
+            if self.by_time[when] > self.more:
+                return
+            self.more -= self.by_time[when]
+        self.before, self.more = self.before + 1, 0
+
+    def takes(self, when: int, size: int) -> bool:
+        """Returns whether one record after another goes."""
+        if when == self.before and self.more > 0:
+            self.more -= size
+            return True
+        return when < self.before
 
 
 class SurveyedFile:
@@ -147,24 +156,6 @@ def total_bytes(root: str) -> int:
     return sum(file.size for file in all_files(root))
 
 
-class _Cut:
-    """Decides for one record after another whether it is evicted."""
-
-    def __init__(self, ages: Ages, limit: int) -> None:
-        self.before, self.more = ages.cut(limit)
-
-    def takes(self, when: int, size: int) -> bool:
-        if when < self.before:
-            return True
-        if when == self.before and self.more > 0:
-            self.more -= size
-            return True
-        return False
-
-    def __bool__(self) -> bool:
-        return self.before > 0 or self.more > 0
-
-
 class Eviction:
     """Brings a store within its limit, which is in bytes, in steps of about a millisecond. Files from which
     everything is evicted are deleted first, because that frees space on a full disk too. Then packs and journals are
@@ -183,7 +174,6 @@ class Eviction:
         self._limit = limit
         self._by_files = by_files
         self._survey = Survey(root)
-        self._cut = _Cut(Ages(), 0)
 
     def steps(self) -> Iterator[None]:
         """Does it."""
@@ -194,8 +184,8 @@ class Eviction:
         for folder in folders(self._root):
             close_ended_journals(folder, None)
         yield from survey.read()
-        self._cut = _Cut(survey.ages, self._limit)
-        if not self._cut:
+        survey.ages.cut(self._limit)
+        if not survey.ages.before:
             return
         rest = []
         for name in identity_names(self._root):
@@ -208,15 +198,16 @@ class Eviction:
         self.bytes_after = total_bytes(self._root)
 
     def _goes_whole(self, source: SurveyedFile) -> bool:
-        return source.oldest <= source.newest < self._cut.before
+        return source.oldest <= source.newest < self._survey.ages.before
 
     def _has_evicted(self, source: SurveyedFile) -> bool:
-        return source.oldest < self._cut.before or (source.oldest == self._cut.before and self._cut.more > 0)
+        ages = self._survey.ages
+        return source.oldest < ages.before or (source.oldest == ages.before and ages.more > 0)
 
     def _evict_files(self, name: str) -> None:
         """Deletes files that are not folded, and are evicted as a whole."""
         for file in files_of(self._root, name):
-            if file.kind.evicted and not file.kind.folded and self._cut.takes(file.date, file.size):
+            if file.kind.evicted and not file.kind.folded and self._survey.ages.takes(file.date, file.size):
                 self.files += 1
                 remove(file.path)
 
@@ -237,7 +228,7 @@ class Eviction:
 
         def drop(planned: Planned) -> bool:
             when, size = uses.last_use(planned.fingerprints, planned.last_used), format.record_size(planned.size)
-            return self._cut.takes(when, size)
+            return self._survey.ages.takes(when, size)
 
         fold = Fold(Folder(self._root, identity), source.program, drop=drop, only=source.path)
         try:
