@@ -21,7 +21,7 @@ from . import checking, deaths, format, pack
 from .fold import Planned, Source
 from .folder import Folder
 from .format import Refused as Refused
-from .reader import Reader
+from .reader import Reader, parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,11 +97,11 @@ class Export:
 
     def _take(self, program: int, source: Source, part: Part) -> None:
         plan = self._plans[program]
-        records, left = self._verdicts.without(part.records)
-        self._left_out.update(record.digest for record in left)
-        for record in records:
+        for record in part.records:
+            if record.is_pipeline and self._verdicts.takes_record(record):
+                self._left_out.add(record.digest)
             # Why a pipeline was not rebuilt is known of this machine's driver alone.
-            if record.magic in self._folder.content and record.magic != format.FAILED:
+            elif record.magic in self._folder.content and record.magic != format.FAILED:
                 plan.setdefault(record.name, Planned(source, part.place(record), record))
 
     def _write(self, path: str) -> Iterator[int]:
@@ -310,11 +310,5 @@ def _pipelines_in(record: Record) -> int:
 
 def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:
     """Returns digest and fingerprint of a program's records in the store, in these files."""
-    present: set[tuple[bytes, int]] = set()
-    for file in files:
-        try:
-            for part in Reader(file).verified(folder.identity.digest, []):
-                present.update(record.name for record in part.records if record.magic in folder.content)
-        except FileNotFoundError:
-            continue  # folded meanwhile
-    return present
+    parts = (part for file in files for part in parts_of(file, folder.identity.digest, []))
+    return {record.name for part in parts for record in part.records if record.magic in folder.content}

@@ -19,7 +19,6 @@ import struct
 import time
 
 from ..values import KIND_NAMES, Value
-from . import format
 from .format import number_of
 from .sentinel import ADDED, PROBE
 
@@ -267,7 +266,7 @@ class Verdicts:
         return sorted(kept, key=lambda one: one.decided_ns)[-MAX_ENTRIES:]
 
     def takes_record(self, record: Record) -> bool:
-        """Returns whether the driver must not get a record with pipelines."""
+        """Returns whether the driver must not get a record."""
         return self.holds(RECORD, 0, number_of(record.digest)) or any(
             self.holds(PIPELINE, 0, fingerprint) for fingerprint in record.fingerprints if fingerprint
         )
@@ -275,17 +274,6 @@ class Verdicts:
     def takes_application_data(self, digest: bytes) -> bool:
         """Returns whether to refuse an application's data."""
         return self.holds(APPLICATION, 0, number_of(digest))
-
-    def without(self, records: list[Record]) -> tuple[list[Record], list[Record]]:
-        """Returns the records that the driver may get, and the others."""
-        if not self.in_force(RECORD, PIPELINE):
-            return records, []
-        kept: list[Record] = []
-        left: list[Record] = []
-        for record in records:
-            aside = record.magic in format.PIPELINES and self.takes_record(record)
-            (left if aside else kept).append(record)
-        return kept, left
 
     # ---- decisions -------------------------------------------------------------------------------
 
