@@ -35,7 +35,8 @@ APPLICATION, ADDED_CALL, LAYER_OFF = 6, 8, 9
 
 #: The kind in a verdict on pipelines of all kinds.
 EVERY_KIND = 255
-#: It reached its end, and nothing has shown since whether it was right; evidence that does not suffice yet; cleared.
+#: States: it holds; it reached its end, and nothing has shown since whether it was right; evidence that does not
+#: suffice yet; cleared.
 IN_FORCE, TRIAL, EVIDENCE, ENDED = STATES = ("in force", "on trial", "evidence", "ended")
 #: Flags: the verdict is decided, not just evidence for it; the process was probably killed, because the driver may have
 #: compiled, which takes long, or because other stored data was used ``SUCCESSES`` times before.
