@@ -1,15 +1,13 @@
-"""How commands show blocks, which make later runs of a program worse: since when, until when and why; and damaged files
-in quarantine."""
+"""How commands show blocks, which make later runs of a program worse: since when, until when and why."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..report.words import MINUTE, moment
-from .output import console, human_bytes, picked, printable
+from .output import console, printable
 
 if TYPE_CHECKING:
-    from ..store.quarantine import QuarantinedFile
     from ..store.store import VerdictText
 
 
@@ -39,22 +37,3 @@ def print_blocks(found: list[VerdictText]) -> None:
             identity = one.identity
             out.print(f"{printable(one.driver)}; identity {identity}", style="bold", soft_wrap=True)
         out.print(f"  {printable(line(one))}", soft_wrap=True)
-
-
-def print_quarantined(found: list[QuarantinedFile]) -> None:
-    """Prints two lines for each damaged file."""
-    out = console()
-    for item in found:
-        out.print(f"{moment(item.time, MINUTE)}  {human_bytes(item.size)}  {printable(item.path)}", soft_wrap=True)
-        out.print(f"  {printable(item.reason) or 'no reason is known'}", soft_wrap=True)
-
-
-def as_json(blocks: list[VerdictText], damaged: list[QuarantinedFile]) -> dict[str, Any]:
-    """Returns blocks and damaged files for --json."""
-    return {
-        "blocks": [picked(one, *vars(one)) for one in blocks],
-        "quarantined": [
-            {"path": item.path, "reason": printable(item.reason), "bytes": item.size, "time_s": item.time}
-            for item in damaged
-        ],
-    }

@@ -9,13 +9,13 @@ import click
 from ..common.file_kinds import BESIDE, REMOVED
 from ..common.paths import exists, system_store_root
 from ..report.words import DAY, moment
-from ..store.quarantine import items
 from . import blocks
 from .output import (
     Failure,
     console,
     human_bytes,
     json_option,
+    picked,
     plural,
     print_indented,
     print_json,
@@ -109,9 +109,6 @@ def _print_totals(store: Store) -> None:
     if decided := store.verdicts():
         print_total("\nSet aside or switched off:")
         blocks.print_blocks(decided)
-    if damaged := items(store.root):
-        print_total(f"\n{plural(len(damaged), 'damaged file')} in quarantine:")
-        blocks.print_quarantined(damaged)
     beside = {folder: store.tree_bytes(folder) for folder in BESIDE}
     if parts := [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]:
         print_total(f"Besides them: {', '.join(parts)}.")
@@ -143,8 +140,8 @@ def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as
     how many of the pipelines came from a fleet, were rebuilt, or are stored as pipeline binaries.
 
     With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
-    is damaged, keeps the rest, and moves the file to quarantine. With --repair that is done now. Files of other
-    versions of pylayer are listed, but are not a problem. Neither is a file that ends inside a record, because a
+    is damaged, keeps the rest of a pack or journal, and deletes the file. With --repair that is done now. Files of
+    other versions of pylayer are listed, but are not a problem. Neither is a file that ends inside a record, because a
     program is writing it or was killed.
 
     \b
@@ -168,8 +165,8 @@ def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as
     if as_json:
         parts = {f"{folder}_bytes": store.tree_bytes(folder)[0] for folder in BESIDE}
         sizes = {"store_bytes": store.total_bytes(), **parts, "max_store_bytes": read_limits()[0].max_store}
-        set_aside = blocks.as_json(store.verdicts(), items(store.root))
-        print_json({"store": store.root, "identities": found, **sizes, **set_aside})
+        set_aside = [picked(one, *vars(one)) for one in store.verdicts()]
+        print_json({"store": store.root, "identities": found, **sizes, "blocks": set_aside})
     elif not found:
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
     else:

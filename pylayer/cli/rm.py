@@ -14,7 +14,6 @@ from ..common.identity import ABI, NO_IDENTITY
 from ..report import recorded
 from ..report.recorded import is_pattern
 from ..store import state
-from ..store.quarantine import items
 from ..store.removal import Removal, folder_of, leftovers
 from ..store.runs import recorded_paths
 from .blocks import print_blocks
@@ -52,7 +51,6 @@ KINDS = {
 OTHERS = {
     "history": "recorded runs and timelines",
     "leftovers": "decisions and compiled policies",
-    "damaged": "damaged data in quarantine",
 }
 
 
@@ -191,8 +189,6 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
         work.add_recordings(selection.app)
     if "blocks" in kinds:
         work.add_blocks(selection)
-        if everything:
-            work.others["damaged"] = {item.path: item.size for item in items(store.root)}
     if selection.app:
         work.programs = {number: work.names.of(number) for number in work.names.known(selection.app)}
         require_one(selection.app, work.programs, "nothing was deleted")
@@ -228,8 +224,7 @@ def rm(
     these. Programs compile removed pipelines again. If the driver crashed on what is set aside, it will again.
 
     Files that a running program is writing to are kept. --stale asks the drivers which devices there are, in the
-    environment of this command (VK_DRIVER_FILES). A device that is not plugged in counts as gone. --all also removes
-    what belongs to no program, such as damaged files in quarantine.
+    environment of this command (VK_DRIVER_FILES). A device that is not plugged in counts as gone.
 
     \b
     Example:

@@ -29,7 +29,7 @@ def parse_size(context: click.Context, parameter: click.Parameter, value: str | 
 @click.command
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
 def trim(max_size: int | None) -> None:
-    """Fold the store into few files and bring it within its limits, evicting the least recently used pipelines first.
+    """Repair the store, fold it into few files, and evict the least recently used pipelines beyond its limits.
 
     Programs do the same as they run, a little at a time. SIZE is like 500M or 2GiB. Without --max-size, the limit is
     that of the policy file. Files that a running program is writing are kept. On a full disk, a file that cannot be

@@ -20,7 +20,6 @@ from .output import (
     printable,
     progress,
 )
-from .policy_in_force import read_limits
 from .selection import Names, Selection
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def _print(root: str, report: Verification) -> None:
         out.print("Everything is fine.", style="bold green")
         return
     out.print(f"{plural(len(report.problems), 'problem')}; a run ignores what does not verify.", style="bold red")
-    out.print("A run that finds one keeps what verifies in the file, and moves the file to quarantine (pylayer ls).")
+    out.print("A run that finds one keeps the rest of a pack or journal, and deletes what is damaged.")
     out.print("So does pylayer ls --verify --repair, at once.")
 
 
@@ -108,7 +107,7 @@ def verify(store: Store, selection: Selection, as_json: bool, repairs: bool) -> 
 
     report = read()
     if repairs and report.problems:
-        report.repair(read_limits()[0])
+        report.repair()
         found, report = len(report.problems), read()
         if not as_json:
             repaired = f"{max(0, found - len(report.problems))} of {plural(found, 'problem')}"

@@ -20,7 +20,7 @@ PULLED_DIGITS = 32
 
 
 #: Columns that are true or false.
-FLAGS = ("appended", "folded", "removed", "evicted", "verified", "quarantined", "synced")
+FLAGS = ("appended", "folded", "removed", "evicted", "verified", "synced")
 
 
 class Kind(str):
@@ -29,9 +29,8 @@ class Kind(str):
     ``magic``: the kind in its file header; empty if it has none. ``counted``: what `pylayer ls` counts it as.
     ``appended``: one process appends to it; files of other kinds appear whole. ``folded``: a fold reads it.
     ``removed``: it goes with its program's pipelines. ``evicted``: it may go when the store exceeds its limit.
-    ``verified``: `pylayer ls --verify` reads it. ``quarantined``: a damaged one moves to quarantine as it is.
-    ``synced``: its content is on the disk before its name is. Files of other kinds may be empty or missing after a
-    power cut.
+    ``verified``: `pylayer ls --verify` reads it. ``synced``: its content is on the disk before its name is. Files of
+    other kinds may be empty or missing after a power cut.
     """
 
     __slots__ = ("counted", "magic", "of_program", "pattern", "place", *FLAGS)
@@ -45,7 +44,6 @@ class Kind(str):
     removed: bool
     evicted: bool
     verified: bool
-    quarantined: bool
     synced: bool
 
     def __new__(cls, pattern: str, flags: str = "", *, magic: bytes = b"", counted: str = "") -> Kind:  # noqa: D102
@@ -59,8 +57,11 @@ class Kind(str):
         return self
 
 
+#: The kind of all other files.
+OTHER = Kind("")
+
 _PIPELINES = "folded removed verified"
-_WHOLE = "removed evicted verified quarantined"
+_WHOLE = "removed evicted verified"
 _STORE = "store/<identity>/<program>-<unique>"
 
 IDENTITY = Kind("store/<identity>/identity", "synced")
@@ -69,18 +70,17 @@ CLOSED = Kind(_STORE + ".closed", _PIPELINES + " evicted", magic=b"JRNL", counte
 PACK = Kind(_STORE + ".pack", _PIPELINES + " evicted synced", magic=b"PACK", counted="packs")
 ATTEST = Kind(_STORE + ".attest", _WHOLE + " appended", magic=b"ATST", counted="attestation_files")
 BINARIES = Kind(_STORE + ".binaries", _WHOLE + " appended", magic=b"ABIN", counted="attestation_files")
-VERDICT = Kind(_STORE + ".verdict", "synced verified quarantined", magic=b"VRDT")
+VERDICT = Kind(_STORE + ".verdict", "synced verified", magic=b"VRDT")
 LIVE = Kind(_STORE + ".live", magic=b"LIVE")
 TEMPORARY = Kind("<name>.<maker>.tmp")
 RUN = Kind("runs/<program>-<unique>.run", "appended", magic=b"RUNS")
 PLAN = Kind("plans/<digest>.plan")
 FLAT = Kind("policy/<digest>.flat")
-QUARANTINED = Kind("quarantine/<unique>-<name>.<outcome>.data")
 INDEX = Kind("fleet/<url>/<identity>.index", "synced")
 UNRECORDED = Kind("state/<program>.unrecorded")
 
 #: Every kind, in the order of the documentation.
-TABLE = tuple(value for value in list(globals().values()) if isinstance(value, Kind))
+TABLE = tuple(value for value in list(globals().values()) if isinstance(value, Kind) and value is not OTHER)
 
 
 def _column(takes: Callable[[Kind], bool]) -> tuple[Kind, ...]:
@@ -93,7 +93,8 @@ OF_PROGRAM = _column(lambda kind: kind.of_program)
 FOLDED = (PACK, CLOSED, JOURNAL)
 assert set(FOLDED) == set(_column(lambda kind: kind.folded))
 REMOVED = _column(lambda kind: kind.removed)
-MOVED_WHOLE = _column(lambda kind: kind.quarantined)
+#: What is deleted when it is damaged. Of what is folded, a fold keeps the rest.
+DROPPED_WHOLE = _column(lambda kind: kind.verified and not kind.folded)
 APPENDED = _column(lambda kind: kind.appended)
 #: Files whose end may be torn: a process appends to them, or appended when it was killed.
 MAY_BE_TORN = (*APPENDED, CLOSED)

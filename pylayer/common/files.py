@@ -112,7 +112,10 @@ def read_small(path: str, limit: int) -> bytes:
     to another user."""
     fd = open_in_store(path)
     try:
-        return os.read(fd, limit)
+        data, wanted = b"", min(os.fstat(fd).st_size, limit)
+        while len(data) < wanted and (more := os.read(fd, wanted - len(data))):
+            data += more  # a network file system may give less with one call
+        return data
     finally:
         os.close(fd)
 

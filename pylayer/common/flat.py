@@ -64,13 +64,21 @@ def dumps(value: dict[str, Any]) -> str:
 def _leaf(kind: str, text: str) -> Any:
     if kind == "s":
         return _unescape(text)
-    if kind == "i":
-        return int(text)
     if kind == "b":
         return text == "1"
     if kind == "f":
         return float(text)
     return {"n": None, "d": {}, "l": []}[kind]
+
+
+def _mapping(within: dict[str, Any], path: str) -> dict[str, Any]:
+    """Returns the mapping with this path, in which each name ends in a dot, and makes what is missing."""
+    names = path.split(".")[:-1]
+    if len(names) >= _MAX_DEPTH:
+        raise ValueError(f"{len(names)} levels")
+    for name in names:
+        within = within.setdefault(name, {})
+    return within
 
 
 def _lists(value: Any) -> Any:
@@ -88,18 +96,17 @@ def loads(text: str) -> dict[str, Any]:
     Raises ValueError for anything else.
     """
     result: dict[str, Any] = {}
+    place, inside = result, ""
     try:
         for line in text.split("\n"):
             if not line:
                 continue
             path, _, rest = line.partition("=")
-            *outer, last = path.split(".")
-            if len(outer) >= _MAX_DEPTH:
-                raise ValueError(f"{len(outer)} levels")
-            place = result
-            for name in outer:
-                place = place.setdefault(name, {})
-            place[last] = _leaf(rest[0], rest[2:])
+            last = path.rpartition(".")[2]
+            outer = path[: len(path) - len(last)]
+            if outer != inside:  # most lines are in the mapping of the line before
+                place, inside = _mapping(result, outer), outer
+            place[last] = int(rest[2:]) if rest[0] == "i" else _leaf(rest[0], rest[2:])
         # Most texts have neither a list nor an escaped key.
         unlisted = _lists(result) if "[" in text or "%" in text else result
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

@@ -6,7 +6,7 @@ import os
 import time
 
 from ..common import paths
-from ..store import deaths, verdict_files, verdict_words
+from ..store import deaths, verdict_files
 from ..store import verdicts as policy
 from ..store.format import number_of
 from ..store.verdicts import (
@@ -96,13 +96,13 @@ class Learning:
         now = time.time()
         self._ended += [one for one in new if one.until_s == 0 and one.flags & policy.DECIDED]
         begin = [one for one in new if one.holds(now)]
-        self._say([verdict_words.sentence(group) for group in verdict_words.grouped(begin)], program)
+        self._say([policy.sentence(group) for group in policy.grouped(begin)], program)
 
     def tell_ends(self) -> None:
         """Says what ended since the last call: each pipeline that is compiled ends the verdict on it, and a line for
         each would be many."""
-        ended, self._ended = verdict_words.grouped(self._ended), []
-        self._say([verdict_words.sentence(group, ended=True) for group in ended], self._device.program.name)
+        ended, self._ended = policy.grouped(self._ended), []
+        self._say([policy.sentence(group, ended=True) for group in ended], self._device.program.name)
 
     def _say(self, lines: list[str], program: str) -> None:
         self.told += lines

@@ -81,7 +81,9 @@ class Maintaining:
         from ..store import maintenance
 
         folder, program = session.folder, session.program_id
-        if folder is None or not session.joins or not maintenance.worth_joining(folder, program):
+        if folder is None or not session.joins:
+            return
+        if not maintenance.worth_folding(folder, program, True, maintenance.JOIN_BYTES):
             return
         self._interrupt()  # it may be folding the same folder
         maintenance.join(folder, program, session.join)

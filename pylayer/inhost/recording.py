@@ -26,6 +26,24 @@ if TYPE_CHECKING:
 MOST_LIMITS = 2
 
 
+class _Known:
+    """What is recorded of a program, as far as this process knows. All its devices share it."""
+
+    def __init__(self, found: state.State) -> None:
+        #: The files that it was read from. When they are gone, so may be what they had.
+        self.paths = set(found.paths)
+        self.bytes = found.bytes
+        self.objects = set(found.objects)
+        self.created = set(found.created)
+        #: Digests of objects by how the layer names them: shaders by their identifiers, and pipelines that are made of
+        #: such. An empty digest: the code is unknown.
+        self.names = dict(found.identified)
+
+
+#: By the store's root and the program.
+_known: dict[tuple[str, int], _Known] = {}
+
+
 class Recording:
     """Writes objects that the store does not have yet, and which pipelines the program created from them."""
 
@@ -35,16 +53,11 @@ class Recording:
         self._say = say
         self._limit = limit * MOST_LIMITS
         self._journal: Journal | None = None
-        self._bytes = 0
-        self._objects: set[bytes] = set()
-        self._created: set[tuple[bytes, bytes, bytes, int]] = set()
+        self._known: _Known
         #: The device and the instance that all pipelines are created with, by the kind of object.
         self._roots: dict[int, bytes] = {}
         #: Pipelines that came before them: digest, fingerprint, nanoseconds.
         self._early: list[tuple[bytes, int, int]] = []
-        #: Digests of objects by how the layer names them: shaders by their identifiers, and pipelines that are made of
-        #: such. An empty digest: the code is unknown.
-        self._names: dict[bytes, bytes] = {}
         #: Something could not be written: nothing more is, and the next run records it.
         self._lost = False
         #: Something was not recorded that the next run may record.
@@ -75,13 +88,13 @@ class Recording:
             self._count(UNRECORDED[UNRECORDED_IDENTIFIER])
             return []
         parts: list[bytes | memoryview] = []
-        if digest not in self._objects:
-            if self._bytes > self._limit:
+        if digest not in self._known.objects:
+            if self._known.bytes > self._limit:
                 if is_pipeline:
                     self._count("state_mib reached")
                     self._incomplete = True
                 return []
-            self._objects.add(digest)
+            self._known.objects.add(digest)
             parts += state.object_parts(data)
         if recorded.kind in state.ROOTS:
             self._roots[recorded.kind] = digest
@@ -107,50 +120,50 @@ class Recording:
     def _named(self, data: memoryview) -> tuple[bytes | memoryview | None, bytes]:
         """Returns an object that names only other objects, and its digest. None: one of them is not known."""
         digest = xxhash.xxh3_128_digest(data)
-        named = state.with_digests(data, self._names)
+        named = state.with_digests(data, self._known.names)
         if named is data:
             return data, digest
-        self._names[digest] = b"" if named is None else xxhash.xxh3_128_digest(named)
-        return named, self._names[digest]
+        self._known.names[digest] = b"" if named is None else xxhash.xxh3_128_digest(named)
+        return named, self._known.names[digest]
 
     def _identify(self, identifier: int, module: bytes) -> list[bytes | memoryview]:
         name = state.NAME.pack(identifier, state.IS_NAME)
-        if self._names.get(name) == module:
+        if self._known.names.get(name) == module:
             return []
-        self._names[name] = module
+        self._known.names[name] = module
         return state.identified_parts(name, module)
 
     def _create(self, pipeline: bytes, fingerprint: int, wait_ns: int) -> list[bytes | memoryview]:
         instance, device = (self._roots[kind] for kind in state.ROOTS)
         key = pipeline, device, instance, fingerprint
         self.recorded += 1
-        if key in self._created:
+        if key in self._known.created:
             return []
-        self._created.add(key)
+        self._known.created.add(key)
         return state.created_parts(state.Created(state.CREATED.pack(*key), wait_ns, int(time.time())))
 
     def _count(self, reason: str) -> None:
         self.unrecorded[reason] = self.unrecorded.get(reason, 0) + 1
 
     def _open(self, root: str) -> None:
-        device = self._device
-        try:
-            known = state.read(root, device.program_id)
-            self._journal = state.writer(root, device.program_id, device.program.name)
-        except OSError as error:
-            self._fail(error)
-        else:
-            self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
-            self._names.update(known.identified)
-            # A power cut leaves an empty file. It holds nothing, and the next fold deletes it.
-            self._say([what for what in known.damage if not what.is_torn_end and what.outcome != "empty"])
-            if known.executable != device.program.executable:
-                self.write(state.note_parts(device.program.executable))
+        device, key = self._device, (root, self._device.program_id)
+        known, paths = _known.get(key), state.folder(root).files(device.program_id)
+        self._journal = state.writer(root, device.program_id, device.program.name)
+        if known is not None and paths and known.paths.issubset(paths):
+            self._known = known
+            return
+        found = state.read(root, device.program_id)
+        self._known = _known[key] = _Known(found)
+        # A power cut leaves an empty file. It holds nothing, and the next fold deletes it.
+        self._say([what for what in found.damage if not what.is_torn_end and what.outcome != "empty"])
+        if found.executable != device.program.executable:
+            self.write(state.note_parts(device.program.executable))
 
     def _fail(self, error: OSError) -> None:
         if self._lost:
             return
         self._lost = True
+        _known.clear()  # it may have what was not written
         text = error.strerror or error
         self._device.log(LOG_INFO, f"what pipelines are made of cannot be recorded: {text}")
 
@@ -160,14 +173,15 @@ class Recording:
             return
         try:
             self._journal.append(parts)
-            self._bytes += sum(map(len, parts))
+            self._known.bytes += sum(map(len, parts))
         except OSError as error:
             self._fail(error)
 
     def settle(self) -> None:
         """Notes, if that is so, that nothing is left that another run could record. The next run then records nothing,
         and holds no shaders' code."""
-        complete = self._journal is not None and not self._lost and not self._incomplete
+        is_all = self._journal is not None and not (self._lost or self._incomplete)
+        complete = is_all and self._known in _known.values()  # otherwise another device could not write something
         if self._marked and complete and self._device.folder is not None:
             self._marked = False
             remove(state.unrecorded_path(self._device.folder.root, self._device.program_id))

@@ -16,22 +16,20 @@ import time
 import xxhash
 
 from ..common import file_kinds
-from ..common.files import names_in, remove
+from ..common.files import remove
 from ..values import Attested
 from . import format
 from .binaries import MAX_KEY_BYTES, is_key
-from .ended import has_writer
 from .folder import Folder, folders
 from .format import Damage
-from .journal import Journal
+from .journal import Journal, has_writer
 from .pack import PackWriter
-from .reader import Reader, application_of, parts_of
+from .reader import application_of, parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .reader import Part, Record
     from .syncing import Syncer
 
     Name = tuple[int, bytes, bytes]
@@ -45,8 +43,6 @@ MAX_BINARIES = 65536
 MAX_STALE = 16384
 #: Upper bound of the bytes that a record without data takes in a file.
 RECORD_BYTES = 192
-#: Binaries handed to the layer in one batch.
-BATCH = 1024
 #: More files than these are combined into one.
 MAX_FILES = 8
 
@@ -76,11 +72,11 @@ def _name(binary: Attested) -> Name:
     return binary.global_key, binary.key, binary.digest
 
 
-def _files(directory: str, program: int) -> list[str]:
-    """Returns the paths of a program's files in an identity's folder, oldest first."""
-    prefix = f"{program:016x}-"
-    found = [name for name in names_in(directory) if name.startswith(prefix) and name.endswith(file_kinds.BINARIES)]
-    return [os.path.join(directory, name) for name in found]
+def _read(path: str, identity_digest: bytes, damage: list[Damage]) -> Iterator[list[Attested]]:
+    """Yields what verifies in a file, part by part."""
+    for part in parts_of(path, identity_digest, damage):
+        records = (record for record in part.records if record.magic == format.APPLICATION_BINARY)
+        yield [one for record in records if (one := parse(part.data_of(record), record.fingerprint)) is not None]
 
 
 class BinaryHistory:
@@ -106,51 +102,35 @@ class BinaryHistory:
             pass  # nothing is stored for this driver yet, but maybe for another
         except OSError:
             return
-        for path in reversed(_files(self._folder.path, self._program)):
+        for path in reversed(self._folder.files(self._program, (file_kinds.BINARIES,))):
             yield from self.load_file(path)
-        stale: list[Attested] = []
-        for one in self._stale():
-            stale.append(one)
-            if len(stale) == BATCH:
-                yield stale
-                stale = []
-        if stale:
-            yield stale
+        yield from self._stale()
 
     def load_file(self, path: str) -> Iterator[list[Attested]]:
         """Yields batches of a file's binaries that are not known yet."""
         found: list[Damage] = []
-        for part in parts_of(path, self._folder.identity.digest, found):
-            records = (record for record in part.records if record.magic == format.APPLICATION_BINARY)
-            batch = [one for record in records if (one := self._take(part, record)) is not None]
-            if batch:
-                yield batch
+        for batch in _read(path, self._folder.identity.digest, found):
+            new = {_name(one): one for one in batch if _name(one) not in self._known}
+            taken = list(new)[: max(MAX_BINARIES - len(self._known), 0)]
+            self._known.update(taken)
+            if taken:
+                yield [new[name] for name in taken]
         self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
 
-    def _take(self, part: Part, record: Record) -> Attested | None:
-        """Returns the binary in a record. Returns None if the binary is impossible or known."""
-        one = parse(part.data_of(record), record.fingerprint)
-        if one is None or _name(one) in self._known or len(self._known) >= MAX_BINARIES:
-            return None
-        self._known.add(_name(one))
-        return one
-
-    def _stale(self) -> Iterator[Attested]:
-        """Yields what the program read under other identities, newest files first. It reads the records' headers only:
-        their data is of no use here, and a damaged key or digest matches nothing."""
-        count = 0
-        paths = [
-            path
-            for other in folders(self._folder.root)
-            if other.identity.name != self._folder.identity.name
-            for path in _files(other.path, self._program)
-        ]
-        for path in sorted(paths, key=os.path.basename, reverse=True):
-            for one in _beginnings(path):
-                if count == MAX_STALE:
+    def _stale(self) -> Iterator[list[Attested]]:
+        """Yields what the program read under other identities, newest files first. What it read under both is valid
+        here."""
+        others = [other for other in folders(self._folder.root) if other.identity.name != self._folder.identity.name]
+        paths = [(path, other) for other in others for path in other.files(self._program, (file_kinds.BINARIES,))]
+        room = MAX_STALE
+        for path, other in sorted(paths, key=lambda found: os.path.basename(found[0]), reverse=True):
+            for batch in _read(path, other.identity.digest, []):
+                for one in batch:
+                    one.stale, one.global_key = True, 0
+                yield batch[:room]
+                room -= len(batch)
+                if room <= 0:
                     return
-                yield one  # content read under both identities is valid here
-                count += 1
 
     # ---- keeping ---------------------------------------------------------------------------------
 
@@ -178,23 +158,6 @@ class BinaryHistory:
     def close(self) -> None:
         """Closes the file of this process."""
         self._journal.close()
-
-
-def _beginnings(path: str) -> Iterator[Attested]:
-    """Yields the ABIN records of a file without their data, up to the first damaged one."""
-    try:
-        reader = Reader(path)
-        header, _ = reader.header()
-        at = format.FILE_HEADER.size
-        while header is not None and (fields := reader.header_at(at)) is not None:
-            head = reader.bytes_at(at + format.RECORD_HEADER.size, HEAD.size)
-            if fields[0] == format.APPLICATION_BINARY and len(head) == HEAD.size:
-                key_size, _, size, key, digest = HEAD.unpack(head)
-                if 0 < key_size <= MAX_KEY_BYTES:
-                    yield Attested(digest=digest, global_key=0, key=key[:key_size], size=size, stale=True)
-            at += format.record_size(fields[3])
-    except OSError:
-        return
 
 
 def compact(folder: Folder) -> Iterator[None]:
@@ -225,5 +188,5 @@ def _compact(folder: Folder, program: int, paths: list[str]) -> Iterator[None]:
         raise
     damaged = {what.path for what in binaries.damage}
     for path in ended:
-        if path not in damaged:  # the next load reports a damaged file, and the whole file goes to quarantine
+        if path not in damaged:  # the next load reports a damaged file, and maintenance deletes it
             remove(path)

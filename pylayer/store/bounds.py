@@ -9,41 +9,151 @@ from __future__ import annotations
 
 from ..common.files import FULL, remove
 from . import format
-from .ended import close_ended_journals
-from .fold import Fold
-from .folder import Folder, folders, identity_names, read_identity
+from .fold import STEP_ENTRIES, Fold
+from .folder import UNDATED, Folder, StoreFile, all_files, files_of, folders, identity_names, read_identity
 from .format import Damage
-from .survey import DOWN_TO, Ages, Survey, all_files, files_of
+from .journal import close_ended_journals, may_have_writer
+from .reader import parts_of
+from .recency import Uses, fingerprints_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .fold import Planned
-    from .survey import SurveyedFile
+
+    #: What a survey keeps of a record until all uses are known: fingerprints, last use, bytes on disk.
+    Surveyed = tuple[tuple[int, ...], int, int]
+
+#: Time of last use of what is never evicted.
+NEVER = 1 << 62
+#: Eviction goes down to this fraction of a limit, so that the next record does not exceed it again.
+DOWN_TO = 0.9
+
+
+class Ages:
+    """Bytes by time of last use. There are few distinct times, however many records there are."""
+
+    def __init__(self) -> None:
+        self.by_time: dict[int, int] = {}
+        self.total = 0
+        #: What was last used before this time goes, and so many bytes of what was last used at it.
+        self.before = self.more = 0
+
+    def add(self, when: int, size: int) -> None:
+        """Counts a record."""
+        self.by_time[when] = self.by_time.get(when, 0) + size
+        self.total += size
+
+    def cut(self, limit: int) -> None:
+        """Decides what goes so that the rest is within a limit."""
+        if self.total <= limit:
+            return
+        self.more = self.total - int(limit * DOWN_TO)
+        for when in sorted(self.by_time):
+            self.before = when
+            if self.by_time[when] > self.more:
+                return
+            self.more -= self.by_time[when]
+        self.before, self.more = self.before + 1, 0
+
+    def takes(self, when: int, size: int) -> bool:
+        """Returns whether one record after another goes."""
+        if when == self.before and self.more > 0:
+            self.more -= size
+            return True
+        return when < self.before
+
+
+class SurveyedFile:
+    """A file of records that a fold can read: how many pipelines it holds, their bytes, and when they were last used.
+    ``only_pipelines``: it has nothing else that is worth keeping, so it can be deleted when all of them are evicted.
+    ``is_readable``: at least one of its records verifies."""
+
+    __slots__ = ("bytes", "is_readable", "newest", "oldest", "only_pipelines", "path", "program", "records")
+
+    def __init__(self, path: str, program: int) -> None:
+        self.path = path
+        self.program = program
+        self.records = self.bytes = 0
+        self.oldest, self.newest = NEVER, 0
+        self.only_pipelines, self.is_readable = True, False
+
+    def add(self, when: int, size: int, records: int = 1) -> None:
+        """Counts a record."""
+        self.records += records
+        self.bytes += size
+        self.oldest, self.newest = min(self.oldest, when), max(self.newest, when)
+
+
+class Survey:
+    """Sizes and ages of a store's records, from which eviction is decided. Files that are not folded count as a whole,
+    by their modification time, and so do journals whose writer may live."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.ages = Ages()
+        #: The contents of USED records, by identity and program.
+        self.uses: dict[tuple[str, int], Uses] = {}
+        #: By identity.
+        self.sources: dict[str, list[SurveyedFile]] = {}
+
+    def read(self) -> Iterator[None]:
+        """Reads every pack and every journal that nobody appends to."""
+        for name in identity_names(self.root):
+            self.sources[name] = []
+            by_program: dict[int, list[StoreFile]] = {}
+            for file in files_of(self.root, name):
+                if file.kind.folded and not (file.kind.appended and may_have_writer(file.path)):
+                    by_program.setdefault(file.program, []).append(file)
+                else:
+                    self.ages.add(file.date if file.kind.evicted else NEVER, file.size)
+            for program, files in by_program.items():
+                yield from self._read_program(name, program, files)
+
+    def _read_program(self, name: str, program: int, files: list[StoreFile]) -> Iterator[None]:
+        """Reads all of a program's files together, because a use may be recorded in another file than its record."""
+        uses = self.uses[name, program] = Uses(UNDATED)
+        found: list[tuple[StoreFile, SurveyedFile, list[Surveyed]]] = []
+        for file in files:
+            source = SurveyedFile(file.path, program)
+            records: list[Surveyed] = []
+            yield from _collect(source, bytes.fromhex(name), uses, records)
+            found.append((file, source, records))
+        for file, source, records in found:
+            if source.is_readable and not records:
+                self.ages.add(NEVER, file.size)
+            elif not records:
+                self.ages.add(file.date, file.size)
+                source.add(file.date, file.size, 0)
+            for number, (fingerprints, own_time, size) in enumerate(records):
+                when = uses.last_use(fingerprints, own_time)
+                source.add(when, size)
+                self.ages.add(when, size)
+                if number % STEP_ENTRIES == STEP_ENTRIES - 1:
+                    yield
+            self.sources[name].append(source)
+
+
+def _collect(source: SurveyedFile, identity_digest: bytes, uses: Uses, found: list[Surveyed]) -> Iterator[None]:
+    """Appends each record with pipelines in a file to ``found``, and adds its USED records to ``uses``."""
+    for part in parts_of(source.path, identity_digest, []):
+        source.is_readable = True
+        for record in part.records:
+            if record.magic == format.USED:
+                fingerprints = fingerprints_of(part.data_of(record))
+                uses.note(fingerprints, record.last_used)
+                source.only_pipelines &= not fingerprints
+            elif not record.is_pipeline:
+                source.only_pipelines &= record.magic == format.TABLE
+            else:
+                found.append((record.fingerprints, record.last_used, format.record_size(record.size)))
+        yield
 
 
 def total_bytes(root: str) -> int:
     """Returns the number of bytes in all identities' folders."""
     return sum(file.size for file in all_files(root))
-
-
-class _Cut:
-    """Decides for one record after another whether it is evicted."""
-
-    def __init__(self, ages: Ages, limit: int) -> None:
-        self.before, self.more = ages.cut(limit)
-
-    def takes(self, when: int, size: int) -> bool:
-        if when < self.before:
-            return True
-        if when == self.before and self.more > 0:
-            self.more -= size
-            return True
-        return False
-
-    def __bool__(self) -> bool:
-        return self.before > 0 or self.more > 0
 
 
 class Eviction:
@@ -64,7 +174,6 @@ class Eviction:
         self._limit = limit
         self._by_files = by_files
         self._survey = Survey(root)
-        self._cut = _Cut(Ages(), 0)
 
     def steps(self) -> Iterator[None]:
         """Does it."""
@@ -75,8 +184,8 @@ class Eviction:
         for folder in folders(self._root):
             close_ended_journals(folder, None)
         yield from survey.read()
-        self._cut = _Cut(survey.ages, self._limit)
-        if not self._cut:
+        survey.ages.cut(self._limit)
+        if not survey.ages.before:
             return
         rest = []
         for name in identity_names(self._root):
@@ -89,17 +198,16 @@ class Eviction:
         self.bytes_after = total_bytes(self._root)
 
     def _goes_whole(self, source: SurveyedFile) -> bool:
-        return source.oldest <= source.newest < self._cut.before
+        return source.oldest <= source.newest < self._survey.ages.before
 
     def _has_evicted(self, source: SurveyedFile) -> bool:
-        return source.oldest < self._cut.before or (source.oldest == self._cut.before and self._cut.more > 0)
+        ages = self._survey.ages
+        return source.oldest < ages.before or (source.oldest == ages.before and ages.more > 0)
 
     def _evict_files(self, name: str) -> None:
         """Deletes files that are not folded, and are evicted as a whole."""
         for file in files_of(self._root, name):
-            if file.kind is None or not file.kind.evicted or file.kind.folded:
-                continue
-            if self._cut.takes(file.date, file.size):
+            if file.kind.evicted and not file.kind.folded and self._survey.ages.takes(file.date, file.size):
                 self.files += 1
                 remove(file.path)
 
@@ -120,7 +228,7 @@ class Eviction:
 
         def drop(planned: Planned) -> bool:
             when, size = uses.last_use(planned.fingerprints, planned.last_used), format.record_size(planned.size)
-            return self._cut.takes(when, size)
+            return self._survey.ages.takes(when, size)
 
         fold = Fold(Folder(self._root, identity), source.program, drop=drop, only=source.path)
         try:
@@ -150,7 +258,7 @@ def drop_oldest_files(root: str, max_store: int) -> int:
     for file in sorted(files, key=lambda file: file.date):
         if total <= max_store * DOWN_TO:
             break
-        if file.kind is not None and file.kind.evicted and remove(file.path):
+        if file.kind.evicted and remove(file.path):
             total -= file.size
             removed += 1
     return removed

@@ -17,9 +17,9 @@ from ..common import file_kinds
 from ..common.files import date_of, remove
 from ..values import Value
 from . import format
-from .ended import may_have_writer
 from .folder import Folder, folders
 from .format import Damage
+from .journal import may_have_writer
 from .reader import application_of, parts_of
 from .sketch import Sketches
 
@@ -155,8 +155,7 @@ def _compact(folder: Folder, program: int, ended: list[str]) -> Iterator[None]:
             yield
         if all(what.is_torn_end for what in damage):
             combined.append(path)
-    # What cannot be read now, because a newer version wrote it or the disk fails, stays. A damaged file goes to
-    # quarantine as a whole.
+    # What cannot be read now, because a newer version wrote it or the disk fails, stays.
     if not _is_much(combined):
         return
     newest = sorted(found.values(), key=lambda one: date_of(one.time), reverse=True)[:MAX_RECORDS]

@@ -12,9 +12,9 @@ from ..common.files import remove
 from ..values import KIND_NAMES
 from . import runs, sentinel, verdict_files
 from .format import number_of
-from .marks import ADDED, COMPILE, KEY, MERGE, PIPELINES, RECORDS
-from .marks import APPLICATION as APPLICATION_MARK
 from .reader import parts_of
+from .sentinel import ADDED, COMPILE, KEY, MERGE, PIPELINES, RECORDS
+from .sentinel import APPLICATION as APPLICATION_MARK
 from .verdicts import (
     ADDED_CALL,
     APPLICATION,
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .folder import Folder
-    from .marks import Mark
-    from .sentinel import Death
+    from .sentinel import Death, Mark
 
 
 def accusations(marks: Iterable[Mark], used: int = 0) -> dict[Key, int]:

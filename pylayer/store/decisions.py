@@ -18,7 +18,7 @@ from ..common import file_kinds
 from ..common.files import read_small, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_BINARIES, CARRIERS_THAT_KEEP
-from .marks import ADDED, TOGETHER
+from .sentinel import ADDED, TOGETHER
 from .verdicts import (
     ADDED_CALL,
     APPLICATION,

@@ -15,7 +15,7 @@ import os
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import sync_file
-from . import checking, format, judging
+from . import checking, format
 from .fold import Fold
 from .folder import Folder as Folder
 from .format import NEVER_USED as NEVER_USED
@@ -35,7 +35,7 @@ def admit(root: str, identity: Identity, program: int, path: str, sha256: str) -
     """Verifies a published pack and moves it into the store, under a name with the beginning of its SHA-256, which is
     on the disk after ``sync_packs``. The file is on the same file system, in a directory that only this user can write
     to. Returns the number of pipelines. Raises Refused and OSError; the store is then as it was."""
-    if not judging.describes_device(identity.fields):
+    if not checking.describes_device(identity.fields):
         raise Refused("the identity's fields do not describe a device")
     pipelines = _verify(path, identity, program)
     folder = Folder(root, identity)
@@ -83,7 +83,7 @@ def _verify(path: str, identity: Identity, program: int) -> int:
         for record in part.records:
             if checked.damage:
                 break
-            reason = judging.problem(record, part.data_of(record), identity)
+            reason = checking.foreign_problem(record, part.data_of(record), identity)
             if record.magic == format.USED or (record.is_pipeline and not record.is_pulled):
                 reason = reason or "a record that was not published"
             if reason:

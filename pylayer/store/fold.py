@@ -6,7 +6,7 @@ to a new pack, which is on the disk under its name before the first source is de
 the sources remain, and content that exists twice is loaded once. If two processes fold at once, neither waits: one
 leaves the folder to the other (``Claim``). If both fold all the same, their packs hold the same records.
 
-A source with damage goes to quarantine once what verified in it is in the new pack. If it cannot be moved, it stays.
+A source with damage is deleted, too, once what verified in it is in the new pack.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import os
 
 from ..common import file_kinds
 from ..common.files import remove, remove_left_temporaries
-from . import binaries, chunk, format, pack, quarantine
+from . import binaries, chunk, format, pack
 from .claim import Claim
-from .ended import close_ended_journals
 from .folder import Folder, record_again
 from .format import Damage
-from .journal import CLOSED
+from .journal import CLOSED, close_ended_journals
 from .reader import Reader
 from .recency import RECENT_SECONDS, UNSTORED_SECONDS, Uses, fingerprints_of, used_parts
 
@@ -52,12 +51,21 @@ MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
 
 
+class Source(Reader):
+    """A file to copy records from. ``is_read``: what can be used of it is in the plan, so that a fold may delete it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.damage: list[Damage] = []
+        self.is_read = False
+
+
 class Planned:
-    """A record that the new pack will hold."""
+    """A record that the new file will hold."""
 
     __slots__ = ("cells", "digest", "flags", "last_used", "magic", "offset", "size", "source")
 
-    def __init__(self, source: int, offset: int, record: Record) -> None:
+    def __init__(self, source: Source, offset: int, record: Record) -> None:
         self.source = source
         self.offset = offset
         self.magic, self.digest, self.size, self.flags = record.magic, record.digest, record.size, record.flags
@@ -83,8 +91,8 @@ class Folded:
         #: Paths of the packs that were written; ``pack`` is the last of them.
         self.written: list[str] = []
         self.damage: list[Damage] = []
-        #: Number of files that went to quarantine.
-        self.quarantined = 0
+        #: Number of damaged files that were deleted. What verified in them is in the new pack.
+        self.repaired = 0
 
     @property
     def pack(self) -> str | None:
@@ -124,12 +132,10 @@ class Fold:
         self._most_bytes = most_bytes
         self._join = join
         self._application = ""
-        self._sources: list[Reader] = []
-        self._kept_sources: set[int] = set()
+        self._sources: list[Source] = []
         #: A source disappeared: another process folded it into a pack, which may itself be a source here. So no source
         #: may be deleted.
         self._others_fold = False
-        self._damage: dict[int, list[Damage]] = {}
         self._plan: dict[tuple[bytes, int], Planned] = {}
         self._uses = Uses()
 
@@ -149,7 +155,7 @@ class Fold:
             if self._plan or self._uses.last_run:
                 yield from self._write()
             yield from self._remove_sources()
-            if self.folder.has_state and self.result.quarantined:
+            if self.folder.has_state and self.result.repaired:
                 record_again(self.folder.root, self.program)
         finally:
             if self._writer is not None:
@@ -192,55 +198,40 @@ class Fold:
         if not self._everything and len(self._plan) > PROCESS_RECORDS:
             return
         try:
-            reader = Reader(path)
-        except FileNotFoundError:
-            return  # another process folded it
-        except OSError as error:
-            self.result.damage.append(Damage.unreadable(path, error))
-            return
-        index = len(self._sources)
-        self._sources.append(reader)
-        damage = self._damage[index] = []
-        try:
-            header, outcome = reader.header(self.folder.identity.digest)
+            source = Source(path)
+            self._sources.append(source)
+            header, outcome = source.header(self.folder.identity.digest)
             if header is None:
-                self._whole_file(index, outcome)
+                if outcome != "foreign-version":  # that stays for who knows it
+                    source.damage.append(Damage(path, outcome))
+                    source.is_read = True
                 return
             self._application = header.application or self._application
-            yield from self._scan(index, header, damage)
+            yield from self._scan(source, header)
             if header.kind == format.PACK:
                 self.result.packs += 1
             else:
                 self.result.journals += 1
         except FileNotFoundError:
-            self._kept_sources.add(index)
+            return  # another process folded it
         except OSError as error:
-            self._kept_sources.add(index)
-            damage.append(Damage.unreadable(path, error))
-        self.result.damage += damage
+            self.result.damage.append(Damage.unreadable(path, error))
 
-    def _whole_file(self, index: int, outcome: str) -> None:
-        """Records damage because nothing in a file can be used. A file of another version is kept instead."""
-        if outcome == "foreign-version":
-            self._kept_sources.add(index)
-            return
-        self._damage[index].append(Damage(self._sources[index].path, outcome))
-        self.result.damage += self._damage[index]
-
-    def _scan(self, index: int, header: format.FileHeader, damage: list[Damage]) -> Iterator[None]:
-        for part in self._sources[index].content(header, damage):
+    def _scan(self, source: Source, header: format.FileHeader) -> Iterator[None]:
+        for part in source.content(header, source.damage):
             for record in part.records:
                 if record.magic == format.USED:
                     self._uses.note(fingerprints_of(part.data_of(record)), record.last_used)
                 elif record.magic in self.folder.content:
                     place, wrong = part.place(record), problem(record, part.data_of(record))
                     if wrong:
-                        path, whole = self._sources[index].path, format.record_size(record.size)
-                        damage.append(Damage(path, "impossible", place, whole, wrong))
+                        whole = format.record_size(record.size)
+                        source.damage.append(Damage(source.path, "impossible", place, whole, wrong))
                     else:
-                        known = self._plan.setdefault(record.name, Planned(index, place, record))
+                        known = self._plan.setdefault(record.name, Planned(source, place, record))
                         known.last_used = max(known.last_used, record.last_used)
             yield
+        source.is_read = True
 
     def _leave_out(self) -> Iterator[None]:
         """Sets each record's time of last use, and removes the records that ``drop`` selects from the plan."""
@@ -319,20 +310,19 @@ class Fold:
 
     def _read_again(self, planned: Planned) -> tuple[Record, bytes] | None:
         """Returns a record and its data; None if it is gone, or damaged since it was planned."""
-        reader = self._sources[planned.source]
+        source = planned.source
         try:
-            found = reader.record_at(planned.offset)
+            found = source.record_at(planned.offset)
         except FileNotFoundError:
             self._others_fold = True
             return None
         except OSError as error:
-            self._kept_sources.add(planned.source)
-            self.result.damage.append(Damage.unreadable(reader.path, error, planned.offset))
+            source.is_read = False
+            source.damage.append(Damage.unreadable(source.path, error, planned.offset))
             return None
         if found is None or found[0].digest != planned.digest:  # it verified when it was planned
-            damage = Damage(reader.path, "damaged-data", planned.offset, format.record_size(planned.size))
-            self._damage[planned.source].append(damage)
-            self.result.damage.append(damage)
+            size = format.record_size(planned.size)
+            source.damage.append(Damage(source.path, "damaged-data", planned.offset, size))
             return None
         return found
 
@@ -356,20 +346,15 @@ class Fold:
     # ---- afterwards ------------------------------------------------------------------------------
 
     def _remove_sources(self) -> Iterator[None]:
-        for index, reader in enumerate(self._sources):
+        for source in self._sources:
             yield  # deleting a large file takes the system milliseconds
-            if index in self._kept_sources or self._others_fold:
+            self.result.damage += source.damage
+            if not source.is_read or self._others_fold:
                 continue
-            if _size(reader.path) != reader.size:
+            if _size(source.path) != source.size:
                 continue  # somebody appended after all: the next fold takes it
-            damage = [what for what in self._damage[index] if not what.is_torn_end]
-            if not damage:
-                remove(reader.path)
-                continue
-            try:
-                self.result.quarantined += quarantine.move_file(self.folder.root, reader.path, damage)
-            except OSError as error:
-                damage[0].detail = f"it cannot be moved to quarantine: {error.strerror or error}"
+            is_damaged = source.size > 0 and not all(what.is_torn_end for what in source.damage)
+            self.result.repaired += remove(source.path) and is_damaged
 
 
 def problem(record: Record, data: memoryview) -> str:

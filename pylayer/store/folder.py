@@ -10,7 +10,7 @@ import os
 
 from ..common import file_kinds, flat
 from ..common.file_kinds import FOLDED, FileName, Kind
-from ..common.files import names_in, read_small, replace_file, unique_name
+from ..common.files import date_of, entries_in, names_in, read_small, replace_file, unique_name
 from ..common.identity import NO_IDENTITY, Identity
 from ..common.paths import UntrustedDirectory, exists, make_private_below, require_own_below, system_store_root
 from . import format
@@ -19,6 +19,10 @@ from .format import Damage
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+#: Time of last use of what has none, or one in the future: after what came from a fleet and was never used.
+UNDATED = 1 << 20
 
 
 class Folder:
@@ -178,3 +182,32 @@ def folders(root: str) -> Iterator[Folder]:
         identity = read_identity(root, name)
         if identity is not None:
             yield Folder(root, identity)
+
+
+# ---- every file, whatever it is ----------------------------------------------------------------------
+
+
+class StoreFile:
+    """A file of the store and its size on the disk. If the name is not that of a program's file, ``program`` is 0 and
+    ``kind`` is OTHER."""
+
+    __slots__ = ("date", "kind", "path", "program", "size")
+
+    def __init__(self, path: str, size: int, mtime: float) -> None:
+        name = FileName.parse(path)
+        self.path = path
+        self.program, self.kind = (name.program, name.kind) if name is not None else (0, file_kinds.OTHER)
+        self.size = size
+        #: When it was written, in seconds since 1970.
+        self.date = int(date_of(mtime)) or UNDATED
+
+
+def files_of(root: str, identity_name: str) -> list[StoreFile]:
+    """Returns every file in an identity's folder, whatever it is."""
+    found = entries_in(os.path.join(root, "store", identity_name))
+    return [StoreFile(entry.path, status.st_size, status.st_mtime) for entry, status in found]
+
+
+def all_files(root: str) -> list[StoreFile]:
+    """Returns every file in every identity's folder."""
+    return [file for name in identity_names(root) for file in files_of(root, name)]

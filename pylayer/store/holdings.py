@@ -13,10 +13,9 @@ from ..common.file_kinds import FileName, Kind
 from ..common.identity import Identity
 from ..common.paths import open_in_store
 from . import format
-from .folder import read_identity
+from .folder import StoreFile, files_of, read_identity
 from .reader import Reader, Record
 from .recency import fingerprints_of
-from .survey import StoreFile, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def survey(root: str, identity: str, learn: Learn, details: Takes | None = None)
     shelf = Shelf(root, identity)
     shelf.bytes = tree_bytes(shelf.path)[0]
     for file in files_of(root, identity):
-        if file.program is None or file.kind is None or not file.kind.removed:
+        if not file.kind.removed:
             continue
         holding = shelf.holdings.setdefault(file.program, Holding(file.program))
         holding.bytes += file.size
@@ -144,7 +143,7 @@ class _OpenReader(Reader):
         os.close(self._fd)
 
     def _read(self, buffer: bytearray, offset: int) -> int:
-        return os.preadv(self._fd, [buffer], offset)
+        return self._fill(self._fd, buffer, offset)
 
     def heads(self, offsets: Iterable[int] | None) -> Iterator[tuple[int, Record]]:
         """Yields offset and header of the records at these offsets that verify. Without offsets, yields one record

@@ -11,8 +11,8 @@ import time
 
 from ..common import file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import SCRATCH, names_in, prune_oldest, remove_left_temporaries, remove_tree
-from . import binary_history, bounds, cache_history, ended, fold, quarantine, runs, state
+from ..common.files import SCRATCH, names_in, prune_oldest, remove, remove_left_temporaries, remove_tree
+from . import binary_history, bounds, cache_history, fold, journal, runs, state
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -33,6 +33,10 @@ JOIN_BYTES = 64 << 10
 #: The most bytes that such a fold reads. A fold that takes longer than EXIT_SECONDS would begin at every exit and never
 #: end (measured: 64 MiB take 0.4 s).
 EXIT_BYTES = 16 << 20
+#: Files with these outcomes are not repaired: the system may give them later, and a later pylayer reads them.
+STAYS = ("unreadable", "foreign-version")
+#: Where an earlier pylayer kept damaged files, which nothing reads.
+EARLIER = "quarantine"
 #: What is remembered of a fleet is deleted if nothing of it changed for this long. Its indexes have expired by then.
 FLEET_SECONDS = 180 * 24 * 3600
 
@@ -51,27 +55,6 @@ def worth_folding(folder: Folder, program: int, at_exit: bool, least: int = fold
     return count >= (EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS) or size >= least
 
 
-def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
-    """Moves damaged files that are not folded (``file_kinds.MOVED_WHOLE``) to quarantine; returns how many."""
-    moved = 0
-    by_path: dict[str, list[Damage]] = {}
-    for what in damaged:
-        stays = what.outcome in ("unreadable", "foreign-version") or what.is_torn_end
-        if what.path.endswith(file_kinds.MOVED_WHOLE) and not stays:
-            by_path.setdefault(what.path, []).append(what)
-    for path, wrong in by_path.items():
-        try:
-            moved += quarantine.move_file(folder.root, path, wrong)
-        except OSError:
-            pass  # the file stays and is not used
-    return moved
-
-
-def worth_joining(folder: Folder, program: int) -> bool:
-    """Returns whether there are enough cells in a program's journals to ``join``."""
-    return worth_folding(folder, program, True, JOIN_BYTES)
-
-
 def join(folder: Folder, program: int, merge: fold.Join) -> None:
     """Has the driver join the cells in a program's journals, if that takes no longer than EXIT_SECONDS. Raises OSError;
     the store is then as it was."""
@@ -79,6 +62,45 @@ def join(folder: Folder, program: int, merge: fold.Join) -> None:
     for _ in work.steps():
         if time.monotonic() > end and not work.result.written:  # once the pack is written, its sources must be deleted
             return
+
+
+def tidy(
+    folder: Folder,
+    damaged: list[Damage],
+    done: Callable[[fold.Folded], None],
+    everything: bool = False,
+    at_exit: bool = False,
+    merge: fold.Join | None = None,
+) -> Generator[None, None, int]:
+    """Repairs one folder, and folds and combines its files as far as that is worthwhile, or ``everything``. Returns how
+    many damaged files are gone. ``done`` gets the result of each fold. ``merge``: how a fold joins cells. Raises
+    OSError; the store is then as it was."""
+    wrong = {
+        what.path
+        for what in damaged
+        if os.path.dirname(what.path) == folder.path and what.outcome not in STAYS and not what.is_torn_end
+    }
+    repaired = sum(remove(path) for path in wrong if path.endswith(file_kinds.DROPPED_WHOLE))
+    for _ in cache_history.compact(folder):
+        if not at_exit:  # at exit in one step: if time ran out in the middle, each exit would begin again
+            yield
+    if not at_exit:
+        yield from binary_history.compact(folder)
+    journal.close_ended_journals(folder, None)
+    most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
+    for program in folder.programs():
+        must = frozenset(path for path in wrong if _is_folded_of(program, path))
+        if must or everything or worth_folding(folder, program, at_exit):
+            work = fold.Fold(folder, program, everything, must=must, most_bytes=most, join=merge)
+            yield from work.steps()
+            done(work.result)
+            repaired += work.result.repaired
+    return repaired
+
+
+def _is_folded_of(program: int, path: str) -> bool:
+    name = FileName.parse(path)
+    return name is not None and name.kind.folded and name.program == program
 
 
 def maintain(
@@ -89,27 +111,31 @@ def maintain(
     at_exit: bool = False,
     merge: fold.Join | None = None,
 ) -> Generator[None, None, None]:
-    """Does everything that one identity's folder needs now, and that of state. ``merge``: how a fold joins cells.
-    Raises OSError; the store is then as it was."""
-    if at_exit:
-        _limit_at_exit(folder.root, limits, say)  # first, because time may end in a fold, which makes one file of many
-    else:
-        quarantine.prune(folder.root)  # first, so that what this pass moves there is still there when the log names it
+    """Does everything that one identity's folder needs now, and that of state. Raises OSError; the store is then as it
+    was."""
+
+    def done(result: fold.Folded) -> None:
+        if result.pack is not None:
+            say(
+                f"folded {result.journals} journals and {result.packs} packs, {result.bytes_before} bytes, into "
+                f"{result.records} records, {result.bytes_after} bytes"
+            )
+
+    # First, because time may end in a fold, which makes one file of many. If all runs are short, nobody else does it.
+    if at_exit and (removed := bounds.drop_oldest_files(folder.root, limits.max_store)):
+        say(
+            f"the store was far beyond its limit; its {removed} oldest files were deleted. "
+            "pylayer trim evicts by last use"
+        )
     folder.prepare()
-    quarantined = repair_whole_files(folder, damaged)
-    for _ in cache_history.compact(folder):
-        if not at_exit:  # at exit in one step: if time ran out in the middle, each exit would begin again
-            yield
-    ended.close_ended_journals(folder, None)
+    repaired = 0
     for place in (folder, state.folder(folder.root)):
-        for program in place.programs():
-            quarantined += yield from _fold(place, program, damaged, say, at_exit, merge)
-    if quarantined:
-        say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer ls lists them")
+        repaired += yield from tidy(place, damaged, done, at_exit=at_exit, merge=merge)
+    if repaired:
+        say(f"{repaired} damaged files of the store are gone; what verified in packs and journals is kept")
     if at_exit:
         return
     yield
-    yield from binary_history.compact(folder)
     yield from state.evict(folder.root, limits.state)
     eviction = bounds.Eviction(folder.root, limits.max_store)
     yield from eviction.steps()
@@ -118,48 +144,6 @@ def maintain(
             f"the store was {eviction.bytes_before} bytes and is {eviction.bytes_after}: "
             "the least recently used pipelines were evicted"
         )
-
-
-def _limit_at_exit(root: str, limits: Limits, say: Callable[[str], None]) -> None:
-    """Does what nobody else does if every run is short."""
-    removed = bounds.drop_oldest_files(root, limits.max_store)
-    if removed:
-        say(
-            f"the store was far beyond its limit; its {removed} oldest files were deleted. "
-            "pylayer trim evicts by last use"
-        )
-
-
-def _fold(
-    folder: Folder,
-    program: int,
-    damaged: list[Damage],
-    say: Callable[[str], None],
-    at_exit: bool,
-    merge: fold.Join | None,
-) -> Generator[None, None, int]:
-    """Folds a program's files if that is worthwhile; returns how many went to quarantine. Raises OSError."""
-    mine = [
-        what.path
-        for what in damaged
-        if what.outcome != "unreadable"
-        and (name := FileName.parse(what.path))
-        and (os.path.dirname(what.path), name.program) == (folder.path, program)
-    ]
-    must = frozenset(path for path in mine if path.endswith(file_kinds.PACK))
-    broken_journals = any(path.endswith((file_kinds.JOURNAL, file_kinds.CLOSED)) for path in mine)
-    if not (must or broken_journals or worth_folding(folder, program, at_exit)):
-        return 0
-    most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
-    work = fold.Fold(folder, program, must=must, most_bytes=most, join=merge)
-    yield from work.steps()
-    result = work.result
-    if result.pack is not None:
-        say(
-            f"folded {result.journals} journals and {result.packs} packs, {result.bytes_before} bytes, into "
-            f"{result.records} records, {result.bytes_after} bytes"
-        )
-    return result.quarantined
 
 
 def prune(root: str) -> None:
@@ -171,6 +155,9 @@ def prune(root: str) -> None:
     remove_left_temporaries(root, SCRATCH)  # whose directory may hold files of others
     for directory in file_kinds.BESIDE:
         remove_left_temporaries(os.path.join(root, directory))
+    earlier = os.path.join(root, EARLIER)
+    if not os.path.islink(earlier):
+        remove_tree(earlier)
     for name in identity_names(root):
         remove_left_temporaries(os.path.join(root, "store", name))
 

@@ -17,11 +17,11 @@ import time
 from ..common import file_kinds, flat, outcomes
 from ..common.files import remove
 from ..common.identity import Identity
-from . import checking, deaths, format, judging, pack
-from .fold import Planned
+from . import checking, deaths, format, pack
+from .fold import Planned, Source
 from .folder import Folder
 from .format import Refused as Refused
-from .reader import Reader
+from .reader import Reader, parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ class Export:
         self.result.programs = programs
         self._folder = folder
         self._device = device
-        self._sources: list[Reader] = []
         self._plans: dict[int, dict[tuple[bytes, int], Planned]] = {program: {} for program in programs}
         self._verdicts = deaths.of_everyone(folder)
         self._left_out: set[bytes] = set()
@@ -86,24 +85,24 @@ class Export:
     def _read(self, program: int, file: str) -> Iterator[int]:
         checked = checking.Checked()
         try:
-            self._sources.append(Reader(file))
+            source = Source(file)
             kind, digest = file_kinds.BY_SUFFIX[os.path.splitext(file)[1]].magic, self._folder.identity.digest
             for part in checking.check_file(file, kind, digest, checked, program):
-                self._take(program, part)
+                self._take(program, source, part)
                 yield 0
         except FileNotFoundError:
             return  # folded meanwhile
         yield checked.file_bytes
         self.result.damage += [what for what in checked.damage if not what.is_torn_end]
 
-    def _take(self, program: int, part: Part) -> None:
+    def _take(self, program: int, source: Source, part: Part) -> None:
         plan = self._plans[program]
-        records, left = self._verdicts.without(part.records)
-        self._left_out.update(record.digest for record in left)
-        for record in records:
+        for record in part.records:
+            if record.is_pipeline and self._verdicts.takes_record(record):
+                self._left_out.add(record.digest)
             # Why a pipeline was not rebuilt is known of this machine's driver alone.
-            if record.magic in self._folder.content and record.magic != format.FAILED:
-                plan.setdefault(record.name, Planned(len(self._sources) - 1, part.place(record), record))
+            elif record.magic in self._folder.content and record.magic != format.FAILED:
+                plan.setdefault(record.name, Planned(source, part.place(record), record))
 
     def _write(self, path: str) -> Iterator[int]:
         writer = pack.PackWriter(path, self._folder.identity, kind=format.EXPORT)
@@ -125,7 +124,7 @@ class Export:
         plan = self._plans[program]
         order = self._folder.content
         for wanted in sorted(plan.values(), key=lambda planned: order.index(planned.magic)):
-            found = self._sources[wanted.source].record_at(wanted.offset)
+            found = wanted.source.record_at(wanted.offset)
             if found is None or found[0].digest != wanted.digest:
                 continue  # damaged since it was read
             found[0].flags &= ~format.REBUILT  # of this machine
@@ -190,7 +189,7 @@ class Import:
             outcome = "truncated" if header.size > reader.size else "extended"
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))
         head = reader.header_at(format.FILE_HEADER.size)
-        found = reader.record_at(format.FILE_HEADER.size) if head and head[3] <= judging.MAX_NOTE_BYTES else None
+        found = reader.record_at(format.FILE_HEADER.size) if head and head[3] <= checking.MAX_NOTE_BYTES else None
         if found is None or found[0].magic != format.NOTE:
             raise self._refuse("the identity's fields are missing, or do not verify", format.FILE_HEADER.size)
         identity = self._identity_of(found[1])
@@ -204,7 +203,7 @@ class Import:
             fields: dict[str, Any] = values.get("identity", {})
         except ValueError as error:
             raise self._refuse("the identity's fields cannot be read") from error
-        if fields and not judging.describes_device(fields):
+        if fields and not checking.describes_device(fields):
             raise self._refuse("the identity's fields do not describe a device")
         version = values.get("fingerprints", 1)
         if version != format.FINGERPRINTS:
@@ -254,7 +253,7 @@ class Import:
                 elif section is None:
                     raise self._refuse("a record that belongs to no program", place)
                 else:
-                    reason = judging.problem(record, data, self.identity)
+                    reason = checking.foreign_problem(record, data, self.identity)
                     if reason:
                         raise self._refuse(reason, place)
                     is_note = record.magic == format.NOTE  # how the program's file is called
@@ -265,7 +264,7 @@ class Import:
     def _program_of(self, data: memoryview, place: int) -> tuple[int, str] | None:
         """Returns number and name of the program whose section a NOTE record begins; None if it is another note."""
         try:
-            note = flat.loads(bytes(data[: judging.MAX_NOTE_BYTES]).decode())
+            note = flat.loads(bytes(data[: checking.MAX_NOTE_BYTES]).decode())
             if "program" not in note:
                 return None
             program, name = int(note["program"], 16), note["name"]
@@ -311,11 +310,5 @@ def _pipelines_in(record: Record) -> int:
 
 def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:
     """Returns digest and fingerprint of a program's records in the store, in these files."""
-    present: set[tuple[bytes, int]] = set()
-    for file in files:
-        try:
-            for part in Reader(file).verified(folder.identity.digest, []):
-                present.update(record.name for record in part.records if record.magic in folder.content)
-        except FileNotFoundError:
-            continue  # folded meanwhile
-    return present
+    parts = (part for file in files for part in parts_of(file, folder.identity.digest, []))
+    return {record.name for part in parts for record in part.records if record.magic in folder.content}

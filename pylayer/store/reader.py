@@ -120,9 +120,16 @@ class Reader:
         try:
             if not os.path.samestat(os.fstat(fd), self._status):
                 raise FileNotFoundError(2, "another file now has its name", self.path)
-            return os.preadv(fd, [buffer], offset)
+            return self._fill(fd, buffer, offset)
         finally:
             os.close(fd)
+
+    def _fill(self, fd: int, buffer: bytearray, offset: int) -> int:
+        """Reads until the file's end or that of ``buffer``: a network file system may give less with one call."""
+        view, wanted, done = memoryview(buffer), min(len(buffer), self.size - offset), 0
+        while done < wanted and (count := os.preadv(fd, [view[done:]], offset + done)):
+            done += count
+        return done
 
     def header(self, identity_digest: bytes | None = None) -> tuple[FileHeader | None, str]:
         """Returns the file's header and ``ok``, or None and the outcome."""

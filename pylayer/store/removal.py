@@ -8,7 +8,7 @@ from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import FULL, entries_in, names_in, remove
 from ..common.identity import Identity
-from . import ended, runs, sentinel
+from . import journal, runs, sentinel
 from .claim import NAME, Claim
 from .folder import Folder, unrecorded_path
 
@@ -64,7 +64,7 @@ class Removal:
             if path.endswith(file_kinds.LIVE):
                 written = sentinel.is_alive(path)
             else:
-                written = path.endswith(file_kinds.APPENDED) and ended.has_writer(path)
+                written = path.endswith(file_kinds.APPENDED) and journal.has_writer(path)
         except OSError:
             written = False  # it is gone or unreadable
         self.in_use += [path] * written

@@ -21,9 +21,6 @@ from ..common.identity import Identity
 from ..values import Value
 from . import format
 from .folder import Folder
-from .marks import ADDED as ADDED
-from .marks import COMPILE, RECORDS, Mark
-from .marks import PROBE as PROBE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +29,35 @@ if TYPE_CHECKING:
 #: PYLAYER_LIVE_BYTES, _MARKS_OFFSET, _RUN_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
 BYTES, OFFSET, RUN_OFFSET = 24576, 256, 8192
 MARK = struct.Struct("<IHHQ13QQ")
+
+#: PylayerMarkedCall.
+RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
+KEY, PROBE = 7, 11
+#: Calls that the layer added to what the program asked for, and how people know them. Stored data is no cause of a
+#: death in one. The last four concern no kind of pipeline. Older versions had 12 and 16.
+ADDED = {
+    KEY: "vkGetPipelineKeyKHR",
+    8: "vkCreatePipelineBinariesKHR",
+    9: "vkGetPipelineBinaryDataKHR",
+    10: "a creation with VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR",
+    PROBE: "a creation with VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT",
+    13: "vkGetPipelineCacheData of a compiled pipeline",
+    14: "vkMergePipelineCaches of a compiled pipeline",
+    15: "vkMergePipelineCaches of two caches in use",
+    17: "vkGetShaderModuleIdentifierEXT",
+    18: "vkMergePipelineCaches of stored pipelines",
+}
+#: Calls that are useless without another one. The layer asks whether that one is off.
+TOGETHER = {8: KEY, 9: KEY, 14: 13}
+
+
+class Mark(Value):
+    """One call to the driver that never returned. ``ids`` are those of PylayerMark. ``call`` may be one of ADDED."""
+
+    call: int
+    kind: int
+    cache: int
+    ids: tuple[int, ...]
 
 
 class Death(Value):

@@ -19,15 +19,14 @@ from ..common import file_kinds, flat
 from ..common.files import AHEAD_SECONDS
 from ..common.identity import NO_IDENTITY
 from . import format
-from .ended import close_ended_journals
+from .bounds import DOWN_TO
 from .fold import Fold
 from .folder import Folder, folders
 from .folder import record_again as record_again
 from .folder import unrecorded_path as unrecorded_path
-from .journal import CLOSED, Journal
+from .journal import CLOSED, Journal, close_ended_journals
 from .reader import Reader, parts_of
 from .recency import Uses, fingerprints_of
-from .survey import DOWN_TO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from .portable import Moved as Moved
     from .timeline import Event as Event
     from .timeline import Timeline as Timeline
-    from .verdict_words import VerdictText as VerdictText
     from .verdicts import Verdicts as Verdicts
+    from .verdicts import VerdictText as VerdictText
     from .verification import Takes, TakesIdentity
 
 
@@ -76,7 +76,7 @@ class Store:
         """Returns how many packs programs of this user can open if this is the system's store, and why they cannot open
         the others."""
         from ..common.paths import open_in_store, require_own_below
-        from .survey import all_files
+        from .folder import all_files
 
         count, problems = 0, []
         for file in all_files(self.root):
@@ -112,14 +112,14 @@ class Store:
     def verdicts(self) -> list[VerdictText]:
         """Returns what makes later runs worse, and what did until lately, by identity and program. Only reads: what
         follows from a death that no later start of the layer has found is missing."""
-        from . import verdict_files, verdict_words
+        from . import verdict_files, verdicts
         from .folder import folders
 
         found = []
         for folder in folders(self.root):
             for program, known in verdict_files.read_all(folder).items():
                 word = (known.application or f"program {program:016x}") if program else EVERY
-                found += verdict_words.tell(folder.identity, program, word, known)
+                found += verdicts.tell(folder.identity, program, word, known)
         return found
 
     def forget(self, verdicts: list[VerdictText]) -> None:

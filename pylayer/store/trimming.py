@@ -1,16 +1,22 @@
-"""Folds a whole store and brings it within its limits at once. Only the command line uses this."""
+"""Repairs and folds a whole store and brings it within its limits at once. Only the command line uses this."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..common.files import FULL
-from . import bounds, fold, maintenance, quarantine, state
-from .folder import Folder, folders, identity_names
+from . import bounds, maintenance, state
+from .folder import folders, identity_names
+from .verification import Verification
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..common.settings import Limits
+    from .fold import Folded
+    from .folder import Folder
+    from .format import Damage
 
 
 class Trim:
@@ -20,8 +26,8 @@ class Trim:
         self.bytes_before = self.bytes_after = bounds.total_bytes(root)
         self.journals = self.packs = 0
         self.evicted = bounds.Eviction(root, limits.max_store, by_files=True)
-        #: Damaged parts that folds left out.
-        self.damaged = 0
+        #: Damaged parts of files, which are dropped.
+        self.damaged: list[Damage] = []
         #: Identities that could not be folded, by name, each with the reason.
         self.skipped: list[tuple[str, str]] = []
         self._root = root
@@ -31,9 +37,12 @@ class Trim:
 
     def fold_steps(self) -> Iterator[None]:
         """Folds the journals of each program, with its small packs, into one pack. Prunes runs and left-over files
-        first, because that frees space."""
-        quarantine.prune(self._root)  # files that this trim moves to quarantine stay until the next run
+        first, because that frees space. Reads the whole store, and so repairs what no fold reads, too."""
         maintenance.prune(self._root)
+        found = Verification(self._root)
+        for _ in found.steps(lambda identity: True, None):
+            yield
+        self.damaged = found.problems
         yield from self._fold_all()
         yield from state.evict(self._root, self._limits.state)
 
@@ -44,21 +53,16 @@ class Trim:
         self._is_full = False
         for folder in (*known.values(), state.folder(self._root)):
             try:
-                for program in folder.programs():
-                    yield from self._fold(folder, program)
+                yield from maintenance.tidy(folder, self.damaged, partial(self._done, folder), everything=True)
             except OSError as error:
                 self._is_full |= error.errno in FULL
                 self.skipped.append((folder.identity.name, str(error.strerror or error)))
 
-    def _fold(self, folder: Folder, program: int) -> Iterator[None]:
-        """Folds one program's files. Raises OSError."""
-        work = fold.Fold(folder, program, everything=True)
-        yield from work.steps()
-        if not work.result.claimed:
+    def _done(self, folder: Folder, result: Folded) -> None:
+        if not result.claimed:
             self.skipped.append((folder.identity.name, "another process is folding it"))
-        self.journals += work.result.journals
-        self.packs += work.result.packs
-        self.damaged += len(work.result.damage)
+        self.journals += result.journals
+        self.packs += result.packs
 
     def evict_steps(self) -> Iterator[None]:
         """Evicts what was used least recently until the store is within its limits. If the disk was too full to fold,

@@ -8,7 +8,7 @@ A process that was killed leaves the same mark as one that the driver crashed. S
 a death, and it is used again as soon as the driver has made the same data anew. Data at which processes died twice
 stays aside until the verdict ends.
 
-Nothing here touches the disk: ``verdict_files`` does. ``verdict_words`` says what people read.
+Nothing here touches the disk: ``verdict_files`` does.
 ``decisions`` compiles them for the layer.
 """
 
@@ -18,13 +18,15 @@ import os
 import struct
 import time
 
-from ..values import Value
-from . import format
+from ..values import KIND_NAMES, Value
 from .format import number_of
-from .marks import PROBE
+from .sentinel import ADDED, PROBE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..common.identity import Identity
     from .reader import Record
 
 #: Types of verdicts. Earlier builds had others.
@@ -33,6 +35,9 @@ APPLICATION, ADDED_CALL, LAYER_OFF = 6, 8, 9
 
 #: The kind in a verdict on pipelines of all kinds.
 EVERY_KIND = 255
+#: States: it holds; it reached its end, and nothing has shown since whether it was right; evidence that does not
+#: suffice yet; cleared.
+IN_FORCE, TRIAL, EVIDENCE, ENDED = STATES = ("in force", "on trial", "evidence", "ended")
 #: Flags: the verdict is decided, not just evidence for it; the process was probably killed, because the driver may have
 #: compiled, which takes long, or because other stored data was used ``SUCCESSES`` times before.
 DECIDED, KILLED = 1, 2
@@ -181,17 +186,19 @@ class Verdict(Value):
         """Returns the bytes of the entry."""
         return ENTRY.pack(*self.as_dict().values())
 
+    def state(self, now_s: float) -> str:
+        """Returns one of ``STATES``; empty if it can no longer matter."""
+        decided, rule = self.flags & DECIDED, self.rule
+        if self.until_s > now_s:
+            return IN_FORCE if decided else EVIDENCE
+        if self.until_s == 0:
+            matters = rule.stays and self.runs and now_s < self.decided_ns / 1e9 + rule.seconds
+            return ENDED if matters else ""
+        return TRIAL if decided and now_s < self.until_s + max(rule.seconds, rule.again) else ""
+
     def holds(self, now_s: float) -> bool:
-        """Whether the verdict is in force."""
-        return bool(self.flags & DECIDED) and self.until_s > now_s
-
-    def is_on_trial(self, now_s: float) -> bool:
-        """Whether the verdict has reached its end and nothing has shown since whether it was right."""
-        return bool(self.flags & DECIDED) and 0 < self.until_s <= now_s
-
-    def is_pending(self, now_s: float) -> bool:
-        """Whether this is evidence that does not suffice yet."""
-        return not self.flags & DECIDED and self.until_s > now_s
+        """Returns whether the verdict is in force."""
+        return self.state(now_s) == IN_FORCE
 
     def is_believable(self, now_s: float) -> bool:
         """Whether the clock that decided may have been right. It may have been ahead, and be right again."""
@@ -202,12 +209,6 @@ class Verdict(Value):
             and decided_s <= now_s + CLOCK_SECONDS
             and self.until_s <= decided_s + max(rule.seconds, rule.again) + CLOCK_SECONDS
         )
-
-    def is_memorable(self, now_s: float) -> bool:
-        """Whether it can still matter."""
-        if self.until_s == 0:
-            return bool(self.rule.stays) and self.runs > 0 and now_s < self.decided_ns / 1e9 + self.rule.seconds
-        return now_s < self.until_s + (max(self.rule.seconds, self.rule.again) if self.flags & DECIDED else 0)
 
 
 class Verdicts:
@@ -256,17 +257,17 @@ class Verdicts:
 
     def are_undecided(self, *types: int) -> bool:
         """Returns whether there is evidence that does not suffice, or a verdict on trial, which a success ends."""
-        now, mine = self.now_s, [one for one in self.entries.values() if one.type in types]
-        return any(one.is_pending(now) or one.is_on_trial(now) for one in mine)
+        now = self.now_s
+        return any(one.type in types and one.state(now) in (EVIDENCE, TRIAL) for one in self.entries.values())
 
     def memorable(self) -> list[Verdict]:
         """Returns what is worth storing, the newest ``MAX_ENTRIES`` at most."""
         now = self.now_s
-        kept = [one for one in self.entries.values() if one.is_memorable(now)]
+        kept = [one for one in self.entries.values() if one.state(now)]
         return sorted(kept, key=lambda one: one.decided_ns)[-MAX_ENTRIES:]
 
     def takes_record(self, record: Record) -> bool:
-        """Returns whether the driver must not get a record with pipelines."""
+        """Returns whether the driver must not get a record."""
         return self.holds(RECORD, 0, number_of(record.digest)) or any(
             self.holds(PIPELINE, 0, fingerprint) for fingerprint in record.fingerprints if fingerprint
         )
@@ -274,17 +275,6 @@ class Verdicts:
     def takes_application_data(self, digest: bytes) -> bool:
         """Returns whether to refuse an application's data."""
         return self.holds(APPLICATION, 0, number_of(digest))
-
-    def without(self, records: list[Record]) -> tuple[list[Record], list[Record]]:
-        """Returns the records that the driver may get, and the others."""
-        if not self.in_force(RECORD, PIPELINE):
-            return records, []
-        kept: list[Record] = []
-        left: list[Record] = []
-        for record in records:
-            aside = record.magic in format.PIPELINES and self.takes_record(record)
-            (left if aside else kept).append(record)
-        return kept, left
 
     # ---- decisions -------------------------------------------------------------------------------
 
@@ -294,13 +284,13 @@ class Verdicts:
         """Takes evidence of one run. ``began_ns``: when that run began. If the last decision is later, the run says
         nothing new."""
         rule, known, now = TABLE[type], self.entries.get((type, kind, subject)), self.now_s
-        if known is not None and not known.is_memorable(now):
-            known = None
+        state = known.state(now) if known is not None else ""
+        known = known if state else None
         if (rule.about_driver and driver_is_changed()) or (known is not None and began_ns <= known.decided_ns):
             return
         runs = min(known.runs + 1, 0xFFFF) if known is not None else 1
         needed = rule.runs + (type == ADDED_CALL and subject in OFTEN_KILLED)
-        decided = runs >= needed or (known is not None and known.is_on_trial(now))
+        decided = runs >= needed or state == TRIAL
         renewed = decided and known is not None and known.flags & DECIDED
         lasts = (renewed and rule.again) or rule.seconds
         now_ns, flags = self._after(known), flags | (DECIDED if decided else 0)
@@ -331,3 +321,60 @@ class Verdicts:
         found = (one for one in self.in_force(RECORD, PIPELINE) if one.found_ns == found_ns)
         if not all(one.flags & KILLED for one in found):
             self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns)
+
+
+# ---- what people read --------------------------------------------------------------------------------
+
+
+def sentence(verdicts: list[Verdict], ended: bool = False) -> str:
+    """Returns what one or several verdicts of the same type and kind mean, for people."""
+    one, count = verdicts[0], len(verdicts)
+    be = "is" if count == 1 else "are"
+    text = one.rule.end if ended else one.rule.effect
+    return text.format(
+        kind=KIND_NAMES[one.kind] if one.kind < len(KIND_NAMES) else "any",
+        runs=one.runs,
+        count=count,
+        records=f"record{'s' * (count != 1)} {be}",
+        pipelines=f"pipeline{'s' * (count != 1)} {be}",
+        caches=f"cache{'s' * (count != 1)} {be}",
+        them="it" if count == 1 else "them",
+        call=ADDED.get(one.subject, "a call of the layer's"),
+    )
+
+
+def grouped(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
+    """Returns groups of verdicts that one sentence describes: of one type and kind, and of one death."""
+    groups: dict[tuple[int, int, int, int], list[Verdict]] = {}
+    for one in sorted(verdicts, key=lambda each: (each.found_ns, each.key)):
+        call = one.subject if one.type == ADDED_CALL else 0
+        groups.setdefault((one.found_ns, one.type, one.kind, call), []).append(one)
+    return list(groups.values())
+
+
+class VerdictText:
+    """What people are told of one or several verdicts about a program. ``state`` is one of ``STATES``."""
+
+    def __init__(self, identity: Identity, number: int, program: str, state: str, group: list[Verdict]) -> None:
+        fields = identity.fields
+        known = [str(fields[key]) for key in ("driver_name", "driver_info") if fields.get(key)]
+        self.identity = identity.name
+        self.driver = ", ".join(known) or "unknown driver"
+        self.program = program
+        self.program_id = f"{number:016x}"
+        self.type = group[0].rule.name
+        self.state = state
+        self.switches_off = group[0].type in OFF
+        self.text = sentence(group, ended=state == ENDED)
+        self.since_s = max(one.decided_ns for one in group) / 1e9
+        self.until_s = max(one.until_s for one in group)
+
+
+def tell(identity: Identity, number: int, program: str, known: Verdicts) -> list[VerdictText]:
+    """Returns what is decided about a program, by state and then oldest first."""
+    now = known.now_s
+    found = []
+    for state in STATES:
+        mine = [one for one in known.entries.values() if one.state(now) == state]
+        found += [VerdictText(identity, number, program, state, group) for group in grouped(mine)]
+    return found

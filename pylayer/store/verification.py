@@ -6,15 +6,12 @@ import os
 
 from ..common.identity import NO_IDENTITY
 from . import checking, maintenance, state
-from .folder import described_identity, folders, identity_names
+from .folder import StoreFile, described_identity, files_of, folders, identity_names
 from .format import Damage
-from .survey import StoreFile, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from ..common.settings import Limits
 
     Takes = Callable[[int], bool]
     TakesIdentity = Callable[[str], bool]
@@ -61,10 +58,10 @@ class Verification(checking.Checked):
                 for path in paths if takes is None or takes(program) else ():
                     yield from self._verify_file(StoreFile(path, 0, 0), NO_IDENTITY.digest)
 
-    def repair(self, limits: Limits) -> None:
-        """Keeps what verifies in the files that have problems, and moves these to quarantine. Raises OSError."""
-        for folder in folders(self.root):
-            for _ in maintenance.maintain(folder, self.problems, limits, lambda text: None):
+    def repair(self) -> None:
+        """Deletes the files that have problems, and keeps what verifies in packs and journals. Raises OSError."""
+        for folder in (*folders(self.root), state.folder(self.root)):
+            for _ in maintenance.tidy(folder, self.problems, lambda result: None):
                 pass
 
     def _verify_identity(self, name: str) -> None:
@@ -82,7 +79,6 @@ class Verification(checking.Checked):
             self.damage.append(Damage.unreadable(path, error))
 
     def _verify_file(self, file: StoreFile, identity: bytes) -> Iterator[int]:
-        assert file.kind is not None
         before = self.file_bytes
         try:
             for _ in checking.check_file(file.path, file.kind.magic, identity, self, file.program):
@@ -96,12 +92,5 @@ class Verification(checking.Checked):
 
 def _files(root: str, name: str, takes: Takes | None) -> list[StoreFile]:
     """Returns the files of records in an identity's folder that are taken."""
-    found = [
-        file
-        for file in files_of(root, name)
-        if file.kind is not None
-        and file.kind.verified
-        and file.program is not None
-        and (takes is None or takes(file.program))
-    ]
+    found = [file for file in files_of(root, name) if file.kind.verified and (takes is None or takes(file.program))]
     return sorted(found, key=lambda file: file.path)

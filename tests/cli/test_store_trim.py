@@ -16,8 +16,6 @@ from cli.stores import DAY, GAME, NOW, TOOL, Store, cell
 from cli.user import User
 
 from pylayer.common import owner
-from pylayer.store import quarantine
-from pylayer.store.format import Damage
 
 
 def aged(store: Store, first: int, count: int, days: int) -> Path:
@@ -130,20 +128,3 @@ def test_everything_has_a_bound(user: User) -> None:
     removed = user.pylayer("rm", "--pipelines", "--all", "--yes").stdout
     assert "Remove decisions and compiled policies: 798 files, " in removed
     assert os.listdir(user.store / "policy") == os.listdir(user.store / "plans") == []
-
-
-def test_empty_quarantine(user: User) -> None:
-    """`rm --all --blocks` says how many damaged files there are, asks, and deletes them."""
-    store = Store(user.store)
-    for number in range(3):
-        path = store.journal(GAME, cell(number))
-        quarantine.move_file(str(user.store), str(path), [Damage(str(path), "damaged-data")])
-    words = ("rm", "--all", "--blocks")
-    assert user.pylayer("ls").stdout.count("damaged-data: ") == 3
-    planned = "emove damaged data in quarantine: 3 files, "
-    assert planned in user.pylayer(*words, "--dry-run").stdout
-    refused = user.pylayer(*words)
-    assert refused.returncode == 2 and planned in refused.stdout
-    assert planned in user.terminal(*words, answer="n\n")[1]
-    assert user.pylayer(*words, "--yes").returncode == 0
-    assert os.listdir(user.store / "quarantine") == []

@@ -1,11 +1,10 @@
-"""``pylayer ls --verify`` names every kind of damage. A run repairs it, and keeps it in quarantine."""
+"""``pylayer ls --verify`` names every kind of damage. A run, `--repair` and ``pylayer trim`` repair it."""
 
 from __future__ import annotations
 
 import errno
 import os
 import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from cli.user import User
 
 from pylayer.common.identity import program_id
 from pylayer.common.settings import Limits
-from pylayer.store import folder, format, quarantine, verdicts
+from pylayer.store import folder, format, verdicts
 from pylayer.store.claim import Claim
 from pylayer.store.maintenance import maintain
 from pylayer.store.verification import Verification
@@ -183,20 +182,21 @@ def test_newer_version(user: User, store: Store) -> None:
 # ---- repair ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by", ["a run", "--repair"])
+@pytest.mark.parametrize("by", ["a run", "--repair", "trim"])
 @pytest.mark.parametrize("change", [change for _, change in CHANGES if change is not change_unreadable])
 def test_repair(user: User, store: Store, change: Change, by: str) -> None:
-    """A run and ``--repair`` move damaged files to quarantine, delete empty ones, and keep the records in them that
-    verify. Afterwards the store is fine."""
+    """A run, ``--repair`` and ``trim`` keep the records in packs and journals that verify, and delete damaged files.
+    Afterwards the store is fine."""
     before = {program: set(store.loaded(program)) for program in (GAME, TOOL)}
     change(store)
     # A fold ignores files with the suffix of another kind.
     left = {program: set(store.loaded(program)) for program in (GAME, TOOL) if change is not change_kind}
     if by == "a run":
         mend(store)
+    elif by == "trim":
+        assert user.pylayer("trim").returncode == 0
     else:
         assert user.json("ls", "--verify", "--repair")["fine"]
-    assert len(quarantine.items(str(user.store))) == (change not in (change_program, change_empty))
     assert user.json("ls", "--verify")["fine"]
     for program in (GAME, TOOL):
         assert left.get(program, set()) <= set(store.loaded(program)) <= before[program]
@@ -211,21 +211,6 @@ def test_repair_while_another_folds(user: User, store: Store) -> None:
     claim.release()
     assert done.returncode == 1 and "Repaired: 0 of 1 problem." in done.stdout and path.exists()
     assert "Repaired: 1 of 1 problem." in user.pylayer("ls", "--verify", "--repair").stdout
-
-
-# ---- quarantine ------------------------------------------------------------------------------------
-
-
-def test_quarantine_ls(user: User, store: Store) -> None:
-    """ls lists each damaged file with its reason, its former place, and its size."""
-    path = change_data(store)
-    size = path.stat().st_size
-    mend(store)
-    (item,) = user.json("ls")["quarantined"]
-    assert item["reason"] == "damaged-data: data that does not match its hash" and path.name in item["path"]
-    assert item["bytes"] == size == Path(item["path"]).stat().st_size and item["time_s"] > time.time() - 60
-    text = user.pylayer("ls").stdout
-    assert path.name in text and "data that does not match its hash" in text
 
 
 # ---- verdicts --------------------------------------------------------------------------------------

@@ -393,7 +393,6 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "notes": {"note": b"plain_kind=i:2\nstub=b:1\n", "used": used_data},
         "flat": {"run": run, "reason": reason.encode()},
         "compiled": {"copy": b"\n" + flat.dumps({"settings": {"carrier": "auto"}, "rules": [{"match": {}}]}).encode()},
-        "quarantine": {"reason": reason.encode()},
         "runs": {"run": journal_bytes(record(run, format.NOTE), kind=format.RUN_FILE)},
         "timeline": {"events": journal_bytes(noted, happened, happened, kind=format.RUN_FILE)},
         "claim": {"claim": claim},

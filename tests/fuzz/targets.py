@@ -32,13 +32,11 @@ from pylayer.store import (
     fold,
     format,
     portable,
-    quarantine,
     reader,
     recency,
     runs,
     state,
     timeline,
-    verdict_words,
     verdicts,
 )
 from pylayer.store.claim import Claim
@@ -351,10 +349,6 @@ def folds(data: bytes) -> None:
         require(wanted <= _digests(place, 7), "a record is lost")
     left = [name for name in os.listdir(place.path) if name.endswith(".tmp")]
     require(not left, f"left behind: {left}")
-    aside = quarantine.items(root)
-    require(len(aside) <= 1, f"{len(aside)} files in quarantine for one")
-    for item in aside:
-        os.unlink(item.path)
 
 
 def attestations(data: bytes) -> None:
@@ -436,7 +430,7 @@ def notes(data: bytes) -> None:
     for fields in verdicts.ENTRY.iter_unpack(data[: len(data) // verdicts.ENTRY.size * verdicts.ENTRY.size]):
         known.add(verdicts.Verdict(*fields))
     require(len(known.memorable()) <= verdicts.MAX_ENTRIES, "too many verdicts")
-    verdict_words.tell(shapes.IDENTITY, 1, "a program", known)
+    verdicts.tell(shapes.IDENTITY, 1, "a program", known)
     when = chosen(data, 0, int(time.time()), 1 << 63, (1 << 64) - 1)
     uses = recency.Uses()
     uses.note(recency.fingerprints_of(data), when)

@@ -15,7 +15,7 @@ from namespaces import container, rebooted
 from world import BUILD, LAYER_NAME, World
 from xxhash import xxh3_64_hexdigest
 
-from pylayer.store import marks, sentinel
+from pylayer.store import sentinel
 
 QUICK = True
 COUNT = 8
@@ -113,7 +113,7 @@ def test_other_process_numbers_on_an_overlay(world: World, state: str) -> None:
     with running(world, *container()):
         (path,) = world.live_files()
         if state == "in the driver":
-            mark = sentinel.MARK.pack(marks.PROBE, 1, 1, 0, 7, *[0] * 13)
+            mark = sentinel.MARK.pack(sentinel.PROBE, 1, 1, 0, 7, *[0] * 13)
             with path.open("r+b") as file:
                 file.seek(sentinel.OFFSET)
                 file.write(mark)

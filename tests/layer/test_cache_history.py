@@ -148,7 +148,7 @@ def after_the_store_was_cleared(world: World, caches: Path) -> None:
 
 
 def after_attestations_went(world: World, caches: Path) -> None:
-    """Deletes every other history file, as an eviction or quarantine might."""
+    """Deletes every other history file, as an eviction or a repair might."""
     for path in world.stored_files(".attest")[::2]:
         path.unlink()
 

@@ -27,7 +27,7 @@ NAMES = {
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 #: Names of files and directories of a store: digits of a hash, a time, and a suffix.
 STORED = re.compile(
-    r"store|runs|plans|policy|quarantine|state|[0-9a-f]{32}|identity|[0-9a-f]{16}(-[0-9a-f]{16}){2}\.(journal|closed|attest)|[0-9a-f]{16}\.unrecorded"
+    r"store|runs|plans|policy|state|[0-9a-f]{32}|identity|[0-9a-f]{16}(-[0-9a-f]{16}){2}\.(journal|closed|attest)|[0-9a-f]{16}\.unrecorded"
     r"|[0-9a-f]{16}(-[0-9a-f]{16}){2}\.run|[0-9a-f]{16}-[0-9a-f]{16}\.pack|[0-9a-f]{32}\.(plan|flat)"
 )
 

@@ -14,7 +14,7 @@ from poison import poison_records
 from world import Run, World
 
 #: Directories below the store's root that a read-only run must not change.
-KEPT = ("store", "quarantine")
+KEPT = ("store",)
 
 
 #: Nothing here depends on the driver, but for the tests that take ``real``.

@@ -202,7 +202,6 @@ def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> Non
     (line,) = [line for line in warnings(result) if "may not be on the disk" not in line]
     assert line.startswith(f"pylayer: warn: not used: {world.store}") and NOT_READ[rules] in line
     assert line.endswith("; what it holds is compiled again")
-    assert not list(world.store.glob("quarantine/*"))
     assert_works(world, before)
 
 
@@ -297,7 +296,7 @@ def test_store_is_deleted_while_in_use(world: World, moment: str) -> None:
     assert leftovers(world.store) == []
 
 
-@pytest.mark.parametrize("below", ["", "store", "runs", "plans", "quarantine"])
+@pytest.mark.parametrize("below", ["", "store", "runs", "plans"])
 def test_file_in_the_place_of_a_directory(world: World, unnoticed: Check, below: str) -> None:
     """The layer does not touch a file where a directory should be. One warning says what is lost, if anything is."""
     path = world.store / below if below else world.store
@@ -305,7 +304,7 @@ def test_file_in_the_place_of_a_directory(world: World, unnoticed: Check, below:
     path.write_text("mine")
     result = unnoticed("dup:EMFILE", "--count", 20)
     lines = warnings(result)
-    assert len(lines) == (below not in ("plans", "quarantine")), lines
+    assert len(lines) == (below != "plans"), lines
     assert all(str(path) in line or "statistics" in line for line in lines)
     assert path.read_text() == "mine"
 

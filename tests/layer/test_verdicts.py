@@ -17,7 +17,7 @@ from world import BUILD, World
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from pylayer.store import deaths, format, verdict_files
-from pylayer.store.marks import PROBE
+from pylayer.store.sentinel import PROBE
 from pylayer.store.verdicts import ADDED_CALL, DAY, DECIDED, ENTRY, Verdict
 from pylayer.values import KIND_NAMES
 

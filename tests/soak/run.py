@@ -39,7 +39,7 @@ from disk import LIBRARY, Content, StoreReader, fold_everything, is_torn_tail, l
 from recovery.damage import KINDS, changed
 from world import BUILD, SLOW_COMPILES, World
 
-from pylayer.store import maintenance, quarantine
+from pylayer.store import maintenance
 from pylayer.store.store import Store
 
 SEEDS = range(1, 10)
@@ -284,7 +284,6 @@ class Soak:
             os.utime(path, (0, 0))
         maintenance.prune(str(root))
         self.require(not leftovers(root), f"left: {leftovers(root)}")
-        self.require(not quarantine.items(str(root)), "something is in quarantine")
         self.check_store()
         for again in (False, True):
             store = Store(str(root))

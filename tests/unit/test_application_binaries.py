@@ -14,10 +14,9 @@ from unit.folders import IDENTITY
 from unit.things import binary_read, facts, flip, record, scan, write_journal
 
 from pylayer.common.identity import Identity
-from pylayer.store import binary_history, bounds, checking, format
+from pylayer.store import binary_history, bounds, checking, format, maintenance
 from pylayer.store.binary_history import BinaryHistory, compact, parse
 from pylayer.store.folder import Folder
-from pylayer.store.maintenance import repair_whole_files
 from pylayer.values import Attested
 
 #: What the layer is told of a binary: key, digest, stale.
@@ -60,7 +59,6 @@ def files(root: str) -> list[Path]:
 def test_no_more_stale_ones_than_there_is_room_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of binaries from many other drivers, those that were read last are known. They are told in batches."""
     monkeypatch.setattr(binary_history, "MAX_STALE", 5)
-    monkeypatch.setattr(binary_history, "BATCH", 2)
     for version in (1, 2):
         read(make(driver_version=version), *(binary_read(b"%d of %d" % (n, version)) for n in range(4)))
     assert told(make()) == [
@@ -70,12 +68,12 @@ def test_no_more_stale_ones_than_there_is_room_for(make: Make, monkeypatch: pyte
 
 
 def test_damage_elsewhere(make: Make, root: str) -> None:
-    """A damaged file of another driver is read up to the damage."""
+    """Of a damaged file of another driver, the damaged record alone is lost."""
     read(make(driver_version=1), *(binary_read(b"%d" % number) for number in range(4)))
     (path,) = files(root)
     places = [one.start for one in scan(path.read_bytes(), [])]
     flip(path, places[2] - 60)
-    assert told(make()) == [known(b"%d" % number, stale=True) for number in range(2)]
+    assert told(make()) == [known(b"%d" % number, stale=True) for number in (0, 1, 3)]
     path.write_bytes(b"")
     assert told(make()) == []
 
@@ -149,14 +147,14 @@ def test_impossible_records(make: Make, root: str, data: bytes) -> None:
 
 
 def test_damage_is_named_and_put_aside(make: Make, root: str) -> None:
-    """Damage loses only its record. The whole file goes to quarantine."""
+    """Damage loses only its record. Maintenance deletes the whole file."""
     read(make(), binary_read(b"one"), binary_read(b"two"))
     (path,) = files(root)
     flip(path, 256 + 64 + 20)
     session = make()
     assert told(session) == [known(b"two")]
     assert [what.outcome for what in session.damage] == ["damaged-data"]
-    assert repair_whole_files(Folder(root, IDENTITY), session.damage) == 1
+    list(maintenance.tidy(Folder(root, IDENTITY), session.damage, print))
     assert files(root) == []
 
 

@@ -15,7 +15,7 @@ from unit.things import (
     binaries,
 )
 
-from pylayer.store import bounds, checking, fold, format, journal, pack, quarantine
+from pylayer.store import bounds, checking, fold, format, journal, pack
 from pylayer.store.binaries import problem
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
@@ -108,22 +108,19 @@ def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
     result = run(fold.Fold(folder, 1))
     assert [what.outcome for what in result.damage] == ["impossible"]
     assert sorted(binaries_in(folder, 1)) == sorted(map(binaries, SOFT[:3]))
-    (item,) = quarantine.items(folder.root)
-    assert bad in Path(item.path).read_bytes()
+    assert not path.exists()
 
 
 def test_impossible_binaries_in_a_pack(folder: Folder) -> None:
-    """An impossible record in a pack is left out, and the file goes to quarantine."""
+    """An impossible record in a pack is left out, and the file is replaced."""
     writer = pack.PackWriter(os.path.join(folder.path, f"{1:016x}-a.pack"), IDENTITY, 1)
     for whole in (*map(binaries, SOFT[:10]), changed(4, b"\xff"), binaries(b"behind it")):
         add_record(writer, whole, format.BINARIES)
     writer.finish()
-    before = Path(writer.path).read_bytes()
     result = run(fold.Fold(folder, 1, everything=True, must=frozenset([writer.path])))
     assert [what.outcome for what in result.damage] == ["impossible"]
     assert len(binaries_in(folder, 1)) == 11
-    (item,) = quarantine.items(folder.root)
-    assert Path(item.path).read_bytes() == before
+    assert not os.path.exists(writer.path)
 
 
 def test_least_recently_used_leave(folder: Folder) -> None:

@@ -12,7 +12,7 @@ import lints
 
 from pylayer.common import outcomes
 from pylayer.inhost.session import WARNINGS
-from pylayer.store import verdict_words
+from pylayer.store import verdicts
 from pylayer.store.verdicts import TABLE, Verdict
 from pylayer.values import KIND_NAMES
 
@@ -106,7 +106,7 @@ def of_tables() -> list[str]:
     found += [f"{GAP}: {name}{GAP}: {meaning}" for name, meaning in outcomes.STORE.items()]
     for type, row in TABLE.items():
         one = Verdict(type, KIND_NAMES.index("graphics"), row.runs, 0, 8, 0, 0, 0)
-        found += [verdict_words.sentence([one]), verdict_words.sentence([one], ended=True)]
+        found += [verdicts.sentence([one]), verdicts.sentence([one], ended=True)]
     return found
 
 

@@ -6,15 +6,14 @@ import itertools
 import os
 import struct
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from unit.folders import IDENTITY, loaded, packs, put, run
 from unit.things import run_python
 
-from pylayer.common.settings import Limits
-from pylayer.store import chunk, fold, format, journal, maintenance, quarantine, reader
+from pylayer.common.files import read_small
+from pylayer.store import chunk, fold, format, journal, reader
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Record
 
@@ -131,13 +130,11 @@ def test_journal_that_grows_after_all(folder: Folder) -> None:
     ids=["truncated", "extended", "block", "zeros", "empty", "not ours", "header"],
 )
 def test_damaged_pack(folder: Folder, change: object, outcome: str) -> None:
-    """Each kind of damage to a pack has a name. The file goes to quarantine, and the records in it that verify are
-    used. An empty file is deleted."""
+    """Each kind of damage to a pack has a name. A fold keeps the records in it that verify, and deletes the file."""
     put(folder, 1, range(400))
     run(fold.Fold(folder, 1))
     path = packs(folder)[0]
-    hurt = change(Path(path).read_bytes())  # type: ignore[operator]
-    Path(path).write_bytes(hurt)
+    Path(path).write_bytes(change(Path(path).read_bytes()))  # type: ignore[operator]
     before, found = loaded(folder, 1)
     assert outcome in [what.outcome for what in found.damage]
     result = run(fold.Fold(folder, 1, must=frozenset([path])))
@@ -145,11 +142,19 @@ def test_damaged_pack(folder: Folder, change: object, outcome: str) -> None:
     assert not os.path.exists(path)
     now, found = loaded(folder, 1)
     assert (sorted(now), found.damage) == (sorted(before), [])
-    items = quarantine.items(folder.root)
-    assert len(items) == (outcome != "empty")
-    for item in items:
-        assert item.reason.startswith(f"{outcome}: ") and os.path.basename(path) in item.name
-        assert Path(item.path).read_bytes() == hurt
+
+
+def test_reads_that_give_less(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system may give less than was asked for with one call. Nothing is damaged then."""
+    put(folder, 1, range(400))
+    run(fold.Fold(folder, 1))
+    before, _ = loaded(folder, 1)
+    whole, preadv, read = Path(packs(folder)[0]).read_bytes(), os.preadv, os.read
+    monkeypatch.setattr(os, "preadv", lambda fd, into, at: preadv(fd, [memoryview(into[0])[:1000]], at))
+    monkeypatch.setattr(os, "read", lambda fd, size: read(fd, min(size, 1000)))
+    now, found = loaded(folder, 1)
+    assert (now, found.damage) == (before, [])
+    assert read_small(packs(folder)[0], len(whole)) == whole
 
 
 def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
@@ -163,51 +168,6 @@ def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
     assert [what.outcome for what in loaded(folder, 1)[1].damage] == ["foreign-version"]
     run(fold.Fold(folder, 1, must=frozenset([path])))
     assert Path(path).read_bytes() == data
-
-
-def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If quarantine has too many files or bytes, the oldest files are deleted. The newest stays whatever its size."""
-    for number in range(6):
-        path = os.path.join(folder.path, f"{number}.pack")
-        Path(path).write_bytes(b"0123456789")
-        quarantine.move_file(folder.root, path, [format.Damage(path, "damaged-data", number)])
-    monkeypatch.setattr(quarantine, "MAX_FILES", 4)
-    assert quarantine.prune(folder.root) == 2
-    monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
-    assert quarantine.prune(folder.root) == 2
-    names = [item.name.split("-")[2][:6] for item in quarantine.items(folder.root)]
-    assert names == ["4.pack", "5.pack"] and len(os.listdir(Path(folder.root, "quarantine"))) == 2
-    monkeypatch.setattr(quarantine, "MAX_BYTES", 5)
-    assert quarantine.prune(folder.root) == 1 and len(quarantine.items(folder.root)) == 1
-
-
-def test_quarantine_from_the_future(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that went to quarantine while the clock was a year ahead are deleted before the one that goes there now."""
-    monkeypatch.setattr(quarantine, "MAX_FILES", 3)
-    now = time.time_ns
-    for number in range(4):
-        monkeypatch.setattr("time.time_ns", lambda number=number: now() + (number < 3) * 365 * 86400 * 10**9)
-        path = os.path.join(folder.path, f"{number}.pack")
-        Path(path).write_bytes(b"0123456789")
-        quarantine.move_file(folder.root, path, [format.Damage(path, "damaged-data", number)])
-    assert quarantine.prune(folder.root) == 1
-    names = [item.name.split("-")[2][:6] for item in quarantine.items(folder.root)]
-    assert sorted(names) == ["1.pack", "2.pack", "3.pack"]
-
-
-def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one pass moves to quarantine is still there after it, even beyond the bounds. A later pass deletes it."""
-    monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
-    limits = Limits(1 << 30)
-    damage = []
-    for number in range(2):
-        path = os.path.join(folder.path, f"{number}.attest")
-        Path(path).write_bytes(bytes(20))
-        damage.append(format.Damage(path, "damaged-data", 0, 20))
-    list(maintenance.maintain(folder, damage, limits, print))
-    assert [item.size for item in quarantine.items(folder.root)] == [20, 20]
-    list(maintenance.maintain(folder, [], limits, print))
-    assert [item.size for item in quarantine.items(folder.root)] == [20]
 
 
 def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

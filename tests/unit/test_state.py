@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import recorded_state as recorded
 import xxhash
 
 from pylayer.common import file_kinds, owner
+from pylayer.common.identity import Identity
 from pylayer.common.settings import Limits
-from pylayer.store import ended, format, maintenance, quarantine, state, trimming
+from pylayer.inhost.recording import Recording
+from pylayer.store import format, maintenance, state, trimming
 from pylayer.store.fold import Fold
+from pylayer.store.folder import Folder
+from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
 from pylayer.store.state import Created, State, Unusable
 from pylayer.store.verification import Verification
+from pylayer.values import Recorded
 
 PROGRAM = 7
 
@@ -117,7 +123,7 @@ def test_limit(tmp_path: Path) -> None:
 def test_a_writer_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file of a process that may append stays, and what it needs of others stays with it."""
     alive = put(tmp_path, range(3))
-    monkeypatch.setattr(ended, "has_writer", lambda path: path == alive)
+    monkeypatch.setattr("pylayer.store.journal.has_writer", lambda path: path == alive)
     put(tmp_path, range(3, 6))
     put(tmp_path, range(6, 9))
     fold(tmp_path)
@@ -128,8 +134,8 @@ def test_a_writer_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("what", ["module", "created", "device"])
 def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
-    """What does not verify is lost alone, also of a single file. A fold moves the file to quarantine, and the program's
-    next run records what is missing."""
+    """What does not verify is lost alone, also of a single file. A fold replaces the file, and the program's next run
+    records what is missing."""
     put(tmp_path, range(10))
     if packed:
         fold(tmp_path)
@@ -152,7 +158,7 @@ def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
         pass
     assert Path(state.unrecorded_path(str(tmp_path), PROGRAM)).exists()
     after = state.read(str(tmp_path), PROGRAM)
-    assert after.damage == [] and len(quarantine.items(str(tmp_path))) == 1
+    assert after.damage == [] and not path.exists()
     is_lost = what == "module" or (what == "device" and packed)  # otherwise there is another one
     assert (len(after.created), len(after.objects)) == (10 - (what == "created"), 23 - is_lost)
 
@@ -196,6 +202,45 @@ def test_earlier_build(tmp_path: Path, suffix: str) -> None:
         assert (old.stall_ns, old.last_use) == (7, 8)
         fold(tmp_path)
     assert [Path(path).suffix for path in found.paths] == [file_kinds.PACK]
+
+
+def devices(root: Path) -> Callable[[int], Recording]:
+    """Returns a function that has a new device of the program record some pipelines."""
+    program = SimpleNamespace(name="a program", executable="a")
+    folder = Folder(str(root), Identity({"abi": "64"}))
+    device = SimpleNamespace(folder=folder, read_only=False, program_id=PROGRAM, program=program, log=print, state=None)
+
+    def record(count: int) -> Recording:
+        made = Recording(device, 1 << 30, lambda damage: None)  # type: ignore[arg-type]
+        for number, kind in ((0, 1), (0, 2), *((number, 11) for number in range(count))):
+            data = memoryview(recorded.object_of(bytes([number]) * 96, kind))
+            made.write(made.new(Recorded(data, (kind == 11) * (number + 1), kind, 0, 0, 5)))
+        made.close()
+        return made
+
+    return record
+
+
+@pytest.mark.parametrize("between", ["nothing", "rm", "a failed write"])
+def test_devices_of_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: str) -> None:
+    """What is recorded is read once for all devices of a process, and again if it is gone or was not written."""
+    read, reads = state.read, []
+    monkeypatch.setattr(state, "read", lambda *names: reads.append(names) or read(*names))
+    record = devices(tmp_path)
+    record(3)
+    if between == "rm":
+        for path in (tmp_path / "state").iterdir():
+            path.unlink()
+    elif between == "a failed write":
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "append", lambda *_: os.stat("/nowhere"))
+            record(5)
+        assert Path(state.unrecorded_path(str(tmp_path), PROGRAM)).exists()
+    record(5)
+    assert len(reads) == 1 + (between != "nothing")
+    found = read(str(tmp_path), PROGRAM)
+    assert (fingerprints(found), len(found.objects)) == ([1, 2, 3, 4, 5], 7)
+    assert not Path(state.unrecorded_path(str(tmp_path), PROGRAM)).exists()
 
 
 def test_hostile_lengths() -> None:

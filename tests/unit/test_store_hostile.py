@@ -13,7 +13,7 @@ import pytest
 from unit.folders import IDENTITY, cells, run
 from unit.things import add_record, flip, record
 
-from pylayer.store import bounds, fold, format, pack, quarantine, reader
+from pylayer.store import bounds, fold, format, pack, reader
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
 
@@ -80,17 +80,6 @@ def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> Non
     assert run_fold(folder, must=frozenset([path])).records == (size > 336)
 
 
-@pytest.mark.parametrize("name", ["x", "-", "f" * 40 + "-x", "\x1b[31m-x.pack", "zz-1-x", "x.empty", ".", "x.\n"])
-def test_quarantine_with_anything_in_it(tmp_path: Path, name: str) -> None:
-    """A file in quarantine is listed and pruned, whatever its name is."""
-    directory = tmp_path / "quarantine"
-    directory.mkdir(mode=0o700)
-    (directory / f"{name}.data").write_bytes(b"data")
-    (item,) = quarantine.items(str(tmp_path))
-    assert (item.size, item.reason) == (4, "empty: the file is empty" if name == "x.empty" else "")
-    assert quarantine.prune(str(tmp_path)) == 0
-
-
 @pytest.mark.parametrize("name", ["somebody", "-1-1-1", "00-1-inf-0", f"{'0' * 32}-1-1-0", f"00-{'f' * 100}-1-0"])
 def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
     """A claim that names no process, like one of another machine or container, is abandoned after a quarter of an
@@ -117,17 +106,13 @@ def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
     assert [what.outcome for what in result.damage] == ["damaged-data"]
 
 
-def test_shattered_file_is_one_file_in_quarantine(folder: Folder) -> None:
-    """A file with thousands of damaged places goes to quarantine whole, and none of its content is lost."""
+def test_shattered_file(folder: Folder) -> None:
+    """A fold keeps all records of a file with thousands of damaged places, and deletes the file."""
     junk = b"".join(struct.pack("<QQ", n, 1) + record(struct.pack("<Q", n)) for n in range(2000))
     name = f"{7:016x}-1-1.closed"
-    data = file_of(junk)
-    put(folder, name, data)
+    put(folder, name, file_of(junk))
     result = run_fold(folder)
-    assert result.records == 2000
-    assert len(cells(folder)) == 2000
-    (item,) = quarantine.items(folder.root)
-    assert Path(item.path).read_bytes() == data
+    assert (result.records, result.repaired, len(cells(folder))) == (2000, 1, 2000)
     assert name not in os.listdir(folder.path)
 
 

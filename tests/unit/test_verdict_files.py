@@ -17,7 +17,7 @@ import xxhash
 from pylayer.common import file_kinds, owner
 from pylayer.common.files import unique_name
 from pylayer.common.identity import program_id
-from pylayer.store import deaths, decisions, format, marks, sentinel, verdict_files, verdicts
+from pylayer.store import deaths, decisions, format, sentinel, verdict_files, verdicts
 from pylayer.store.folder import Folder
 from pylayer.store.verdicts import (
     ADDED_CALL,
@@ -94,9 +94,9 @@ def test_layout_is_the_layers() -> None:
     }.items():
         assert f"#define {name} {value}" in text
     for name, value in {"RECORDS": 2, "APPLICATION": 3, "MERGE": 4, "PIPELINES": 5, "COMPILE": 6}.items():
-        assert f"PYLAYER_MARK_{name} = {value}," in text and getattr(marks, name) == value
+        assert f"PYLAYER_MARK_{name} = {value}," in text and getattr(sentinel, name) == value
     marked = {int(value): name for name, value in re.findall(r"PYLAYER_MARK_(\w+) = (\d+),", text)}
-    assert sentinel.ADDED.keys() == marked.keys() - range(marks.COMPILE + 1)
+    assert sentinel.ADDED.keys() == marked.keys() - range(sentinel.COMPILE + 1)
     assert marked[sentinel.PROBE] == "PROBE"
     assert f"PYLAYER_MARK_ADDED {min(sentinel.ADDED)} " in text
     assert f"PYLAYER_MARK_END {max(sentinel.ADDED) + 1}\n" in text
@@ -105,12 +105,12 @@ def test_layout_is_the_layers() -> None:
 def test_process_that_lives(folder: Folder) -> None:
     """A sentinel whose process still runs is left alone. So is one of another container or boot, and a damaged one, as
     long as a process has the file open or mapped: then the kernel knows that it lives."""
-    mine = death(folder, mark(marks.PIPELINES, 11), pid=os.getpid())
+    mine = death(folder, mark(sentinel.PIPELINES, 11), pid=os.getpid())
     data = bytearray(mine.read_bytes())
     data[:256] = format.file_header(file_kinds.LIVE.magic, folder.identity, salt=0)
     mine.write_bytes(data)
-    other = death(folder, mark(marks.PIPELINES, 11), machine=b"another machine!")
-    damaged = death(folder, mark(marks.PIPELINES, 11))
+    other = death(folder, mark(sentinel.PIPELINES, 11), machine=b"another machine!")
+    damaged = death(folder, mark(sentinel.PIPELINES, 11))
     damaged.write_bytes(damaged.read_bytes()[:100])
     with other.open("r+b") as opened, damaged.open("r+b"):
         mapping = mmap.mmap(opened.fileno(), 0)
@@ -125,7 +125,7 @@ def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPa
     """Where the kernel does not say whether a sentinel is mapped, that of a process elsewhere is left alone for a
     day."""
     monkeypatch.setattr(sentinel, "_state_of_mapping", lambda fd: owner.ELSEWHERE)
-    other = death(folder, mark(marks.PIPELINES, 11), machine=b"another machine!")
+    other = death(folder, mark(sentinel.PIPELINES, 11), machine=b"another machine!")
     assert not reviewed(folder).entries and other.exists()
     os.utime(other, (time.time() - 25 * 3600,) * 2)
     assert fingerprints(reviewed(folder)) == [11] and not other.exists()
@@ -137,7 +137,7 @@ def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPa
 def test_processes_that_die_together(folder: Folder) -> None:
     """Deaths that one start finds count once."""
     for fingerprint in (11, 11, 12, 13):
-        death(folder, mark(marks.PIPELINES, fingerprint))
+        death(folder, mark(sentinel.PIPELINES, fingerprint))
     found = reviewed(folder)
     assert fingerprints(found) == [11, 12, 13] and not found.in_force(*verdicts.OFF)
 
@@ -150,7 +150,7 @@ def at(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 def test_suspicion_ends(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """After 14 days, suspected records are used again. Twice as long later they are forgotten."""
-    death(folder, mark(marks.PIPELINES, 11))
+    death(folder, mark(sentinel.PIPELINES, 11))
     assert fingerprints(reviewed(folder)) == [11]
     at(monkeypatch, 14 * DAY + 60)
     assert fingerprints(verdict_files.read(folder, PROGRAM)) == []
@@ -161,7 +161,7 @@ def test_suspicion_ends(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_two_starts_find_the_same_death(folder: Folder) -> None:
     """If two processes record the same death, it counts once."""
-    path = death(folder, mark(marks.PIPELINES, 11))
+    path = death(folder, mark(sentinel.PIPELINES, 11))
     data = path.read_bytes()
     reviewed(folder)
     path.write_bytes(data)
@@ -317,9 +317,9 @@ def test_decision_of_files_that_cannot_be_read(folder: Folder) -> None:
 def test_application_data(folder: Folder) -> None:
     """An application's data is identified by the beginning of its digest, even if pipelines were created with it."""
     digest = xxhash.xxh3_128_digest(b"a cache file")
-    death(folder, mark(marks.APPLICATION, number(digest)))
+    death(folder, mark(sentinel.APPLICATION, number(digest)))
     assert reviewed(folder).takes_application_data(digest)
     verdict_files.forget(folder)
-    death(folder, mark(marks.PIPELINES, 11, cache=number(digest)))
+    death(folder, mark(sentinel.PIPELINES, 11, cache=number(digest)))
     found = reviewed(folder)
     assert found.takes_application_data(digest) and found.holds(PIPELINE, 0, 11)
