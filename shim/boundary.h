@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 34
+#define PYLAYER_BOUNDARY_VERSION 35
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -169,8 +169,6 @@ typedef struct PylayerCacheInfo {
     uint32_t header_size; /* of what was given, the bytes copied to header[]; less than its size if data_size is */
     uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all data; zero if there is none */
-    uint64_t sketch_size;                 /* ADMIT_CACHE: of the data. Owned by the message */
-    const uint8_t *sketch;
 } PylayerCacheInfo;
 
 enum PylayerVerdict {
@@ -180,7 +178,8 @@ enum PylayerVerdict {
 };
 
 enum PylayerCellFlags {
-    PYLAYER_CELL_EMPTY = 1, /* the driver put nothing into the cell, or finds nothing in its data; data is NULL */
+    PYLAYER_CELL_EMPTY =
+        1, /* the driver put nothing into the cell, or finds nothing in its data: the message has none */
 };
 
 /* What the data of a PylayerCell is. */
@@ -216,12 +215,10 @@ typedef struct PylayerShader {
 
 /* What the creation of one pipeline added to a fresh VkPipelineCache, or the pipeline's binaries. */
 typedef struct PylayerCell {
-    uint8_t unit;        /* PylayerUnit */
-    uint8_t kind;        /* PylayerPipelineKind */
-    uint8_t flags;       /* PylayerCellFlags */
-    uint64_t size;       /* bytes of data */
-    uint64_t create_ns;  /* duration of the vkCreate*Pipelines call that compiled it */
-    const uint8_t *data; /* owned by the message */
+    uint8_t unit;       /* PylayerUnit */
+    uint8_t kind;       /* PylayerPipelineKind */
+    uint8_t flags;      /* PylayerCellFlags */
+    uint64_t create_ns; /* duration of the vkCreate*Pipelines call that compiled it */
     /* A hash of what the pipeline's create info says, the same in every process. 0: unknown. It is approximate: it
      * tells which stored records are still in use and never decides what is correct. */
     uint64_t fingerprint;
@@ -257,8 +254,6 @@ typedef struct PylayerState {
      * neither. */
     uint64_t fingerprint;
     uint64_t wait_ns; /* how long its creation took */
-    uint64_t size;
-    const uint8_t *data; /* owned by the message */
 } PylayerState;
 
 /* What vkGetPipelineBinaryDataKHR gave to the application, in this run or, for load_attested, in an earlier one. */
@@ -284,7 +279,10 @@ typedef struct PylayerMessage {
         PylayerState state;
         char file[PYLAYER_STORE_NAME_BYTES];
     };
-    uint8_t skip;     /* PylayerSkip, for PLAN_DEVICE */
+    const uint8_t
+        *data;     /* CELL: see PylayerUnit. STATE: the object. ADMIT_CACHE: the data's sketch. Owned by the message */
+    uint64_t size; /* its bytes */
+    uint8_t skip;  /* PylayerSkip, for PLAN_DEVICE */
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
     /* PLAN_DEVICE: answer, not kept with the plan: with record_state, this run records. */
     uint8_t record_now;
@@ -439,9 +437,8 @@ typedef struct PylayerActivity {
 typedef struct PylayerShim {
     uint32_t boundary_version;
 
-    /* Returns the next message, or NULL after timeout_ns. Negative: there is no limit, but NULL also means that a
-     * pipeline was created, which may send no message. Cells wait up to 20 ms so that
-     * policy takes them in batches; any other message ends that wait at once. */
+    /* Returns the next message, or NULL after timeout_ns (negative: there is no limit), or if none will come any more. Cells
+     * wait up to 20 ms so that policy takes them in batches; any other message ends that wait at once. */
     PylayerMessage *(*next)(int64_t timeout_ns);
     /* Wakes the sender of a request. Returns -1 if the sender no longer waits. */
     int32_t (*answer)(PylayerMessage *message);
@@ -455,8 +452,7 @@ typedef struct PylayerShim {
     int64_t (*load_attested)(uint64_t device, const PylayerAttested *attested, uint64_t count);
     /* From now on the device creates everything as if the layer were not there. */
     int32_t (*switch_off)(uint64_t device);
-    int32_t (*counters)(uint64_t device, PylayerCounters *out);
-    int32_t (*activity)(uint64_t device, PylayerActivity *out);
+    int32_t (*counters)(uint64_t device, PylayerCounters *out, PylayerActivity *activity);
     /* Writes at most capacity frames that were presented since the last call. Returns how many, and adds to *lost those
      * for which the ring had no room. */
     int64_t (*frames)(uint64_t device, PylayerFrame *out, uint64_t capacity, uint64_t *lost);

@@ -142,7 +142,7 @@ class Message:
             damage="",
             header=bytes(ffi.buffer(c.header, c.header_size)),
             history="unknown",
-            sketch=bytes(ffi.buffer(c.sketch, c.sketch_size)) if c.sketch else b"",
+            sketch=bytes(self._data),
         )
 
     def answer_verdict(self, verdict: int) -> bool:
@@ -150,14 +150,18 @@ class Message:
         self._c.verdict = verdict
         return bool(_shim.answer(self._c) == 0)
 
+    @property
+    def _data(self) -> memoryview:
+        """A view of the memory that the message owns."""
+        return memoryview(ffi.buffer(self._c.data, self._c.size)) if self._c.data else memoryview(b"")
+
     def cell(self) -> Cell:
         """Returns the cell of CELL. ``data`` is a view of the message's memory."""
         c = self._c.cell
-        data = memoryview(ffi.buffer(c.data, c.size)) if c.size else memoryview(b"")
         shaders = tuple(
             [(one.stage, one.code, _text(one.name)) for one in c.shaders if one.stage or one.name[0] != b"\0"]
         )
-        return _plain(Cell, c, data=data, shaders=shaders)
+        return _plain(Cell, c, data=self._data, shaders=shaders)
 
     def binary_read(self) -> Attested:
         """Returns the binary of BINARY_READ."""
@@ -166,13 +170,11 @@ class Message:
 
     def recorded(self) -> Recorded:
         """Returns the object of STATE. ``data`` is a view of the message's memory."""
-        c = self._c.state
-        return _plain(Recorded, c, data=memoryview(ffi.buffer(c.data, c.size)) if c.data else memoryview(b""))
+        return _plain(Recorded, self._c.state, data=self._data)
 
 
 def next_message(timeout_ns: int) -> Message | None:
-    """PylayerMessage *next(int64_t timeout_ns): returns None after the timeout. A negative one has no limit, but None
-    also means that a pipeline was created, which may send no message."""
+    """PylayerMessage *next(int64_t timeout_ns): returns None after the timeout. A negative one has no limit."""
     c = _shim.next(timeout_ns)
     return Message(c) if c else None
 
@@ -224,20 +226,12 @@ def switch_off(device: int) -> None:
     _shim.switch_off(device)
 
 
-def counters(device: int) -> dict[str, int] | None:
-    """int32_t counters(uint64_t, PylayerCounters *): returns None if the device is gone."""
-    out = ffi.new("PylayerCounters *")
-    if _shim.counters(device, out) != 0:
+def counters(device: int) -> tuple[dict[str, int], Activity] | None:
+    """int32_t counters(uint64_t, PylayerCounters *, PylayerActivity *): returns None if the device is gone."""
+    out, activity = ffi.new("PylayerCounters *"), ffi.new("PylayerActivity *")
+    if _shim.counters(device, out, activity) != 0:
         return None
-    return {name: getattr(out, name) for name in COUNTER_NAMES}
-
-
-def activity(device: int) -> Activity | None:
-    """int32_t activity(uint64_t, PylayerActivity *): returns None if the device is gone."""
-    out = ffi.new("PylayerActivity *")
-    if _shim.activity(device, out) != 0:
-        return None
-    return _plain(Activity, out)
+    return {name: getattr(out, name) for name in COUNTER_NAMES}, _plain(Activity, activity)
 
 
 def frames(device: int) -> tuple[list[Present], int]:

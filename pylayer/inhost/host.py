@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .session import DeviceSession
     from .user_class import UserClass
 
-#: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer stats --watch`.
+#: A cache hit sends no message. While the counters change, policy reads them this often, for the timeline.
 STATISTICS_INTERVAL_NS = 1_000_000_000
 #: Policy reads counters once more after this time without a change, and then sleeps until something happens. If the
 #: program is never quiet, policy writes statistics at this interval.
@@ -492,8 +492,6 @@ class Host:
                     message = None
             if not boundary.is_open():
                 return
-            if waited_in_vain and timeout < 0 and self.sessions:  # a pipeline was created
-                self._dirty, self._settled = True, False
             busy = False
             maintaining = self._maintaining
             if message is None and maintaining is not None and maintaining.has_work:

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..values import DeviceFacts, DeviceState, Program
+    from ..values import Activity, DeviceFacts, DeviceState, Program
     from .device import Device
 
 #: Counters whose increase becomes an event. Others have events of their own, or are in the totals only.
@@ -154,14 +154,13 @@ class RunLog:
         self._ended = time.time()
         self._file.add(Event("end", sent_ns, max(time.monotonic_ns() - sent_ns, 0)))
 
-    def _look(self, counters: dict[str, int]) -> None:
+    def _look(self, counters: dict[str, int], activity: Activity | None) -> None:
         """Turns what C counted since the last call into events."""
         now = time.monotonic_ns()
         start, took = self._looked_ns, now - self._looked_ns
         self._looked_ns = now
         if self._closed:
             return
-        activity = self._device.commands.activity(self._device.serial)
         if activity is not None:
             for kind, hits in enumerate(activity.kind_hits):
                 if not hits:
@@ -189,10 +188,12 @@ class RunLog:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def write(self, totals: dict[str, Any], counters: dict[str, int], folder: str) -> bool:
+    def write(
+        self, totals: dict[str, Any], counters: dict[str, int], activity: Activity | None, folder: str
+    ) -> bool:
         """Appends what changed, and what happened, to the run's file. Returns whether more changed than frames.
         ``folder``: the path of the identity's folder, whose size is recorded. Raises OSError."""
-        self._look(counters)
+        self._look(counters, activity)
         if self._ended or self._store_bytes < 0:
             self._store_bytes = sum(status.st_size for _, status in entries_in(folder))
         failed = None

@@ -69,8 +69,8 @@ static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo 
     uint8_t *sketch = message && info->pInitialData ? malloc(PYLAYER_SKETCH_BYTES) : NULL;
     if (!sketch)
         return; /* no damage is recognised */
-    message->cache.sketch_size = sketch_write(sketch, info->pInitialData, info->initialDataSize);
-    message->cache.sketch = sketch;
+    message->size = sketch_write(sketch, info->pInitialData, info->initialDataSize);
+    message->data = sketch;
 }
 
 /* Once the time for answers is spent, all data passes, except with strict_caches, and is known in the next run. If

@@ -5,8 +5,8 @@
 #include "base.h"
 
 /* Messages wait in the queue until one of them needs policy. Then `start` is called on the thread that sends it: it
- * makes the thread that calls mailbox_next. If it cannot, it closes the mailbox and returns false. */
-void mailbox_open(bool (*start)(void));
+ * makes the thread that calls mailbox_next. If it cannot, it closes the mailbox. */
+void mailbox_open(void (*start)(void));
 /* A device ends. Returns false if policy was started, so that it has to be told. Otherwise discards what waits in the
  * queue about the device. at_exit: the store wants maintenance, so one device's messages are kept for the end of the
  * process. */
@@ -45,14 +45,6 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns);
 void message_done(PylayerMessage *message);
 
 PylayerMessage *mailbox_next(int64_t timeout_ns);
-/* Ends a mailbox_next without a time limit, which then returns NULL: a pipeline was created, and nothing else tells. */
-void mailbox_wake(void);
-extern atomic_bool mailbox_sleeps;
-static inline void mailbox_stir(void)
-{
-    if (atomic_load_explicit(&mailbox_sleeps, memory_order_relaxed))
-        mailbox_wake();
-}
 /* Returns true once mailbox_next has found that the program's last thread has ended. Later calls of it return no
  * message. */
 bool mailbox_outlives_program(void);

@@ -50,26 +50,19 @@ static int32_t switch_off(uint64_t serial)
     return 0;
 }
 
-static int32_t read_counters(uint64_t serial, PylayerCounters *out)
+static int32_t read_counters(uint64_t serial, PylayerCounters *out, PylayerActivity *activity)
 {
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
+    Counters sums;
     bool ended = atomic_load(&device->run.written); /* the layer has written the run's statistics */
-    if (!ended)
-        counters_add_up(device->run.counters, out);
+    counters_add_up(device->run.counters, &sums);
+    *out = sums.totals;
+    activity->untold = sums.untold;
+    memcpy(activity->kind_hits, sums.kind_hits, sizeof sums.kind_hits);
     device_command_end(device);
     return ended ? -1 : 0;
-}
-
-static int32_t read_activity(uint64_t serial, PylayerActivity *out)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    activity_add_up(device->run.counters, out);
-    device_command_end(device);
-    return 0;
 }
 
 static int64_t take_frames(uint64_t serial, PylayerFrame *out, uint64_t capacity, uint64_t *lost)
@@ -127,7 +120,6 @@ const PylayerShim shim_commands = {
     .load_attested = load_attested,
     .switch_off = switch_off,
     .counters = read_counters,
-    .activity = read_activity,
     .frames = take_frames,
     .fingerprints = fingerprints,
     .join_cells = join_cells,

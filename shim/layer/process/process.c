@@ -131,26 +131,21 @@ static char state_of_thread(const char *thread, bool *is_ours)
     return end[2];
 }
 
-bool process_has_main_thread(void)
-{
-    bool unused;
-    char main[24];
-    snprintf(main, sizeof main, "%d", getpid());
-    char state = state_of_thread(main, &unused);
-    return state != 'Z' && state != 'X';
-}
-
 /* While the directory is read, a thread may start another one and end. So the names that were read, with . and .., must
  * be as many as the directory has links: one for each. */
-bool process_is_over(void)
+bool process_is_over(bool *main_has_ended)
 {
     DIR *threads = opendir("/proc/self/task");
     struct stat found;
     nlink_t names = 0;
-    bool over = threads != NULL, is_ours;
-    for (const struct dirent *one; over && (one = readdir(threads)); names++)
-        over = one->d_name[0] == '.' || atoi(one->d_name) == getpid() ||
-               (state_of_thread(one->d_name, &is_ours) != '\0' && is_ours);
+    bool over = threads != NULL, is_ours = false;
+    *main_has_ended = false;
+    for (const struct dirent *one; over && (one = readdir(threads)); names++) {
+        char state = one->d_name[0] == '.' ? 'X' : state_of_thread(one->d_name, &is_ours);
+        bool has_ended = state == 'Z' || state == 'X';
+        *main_has_ended |= has_ended && atoi(one->d_name) == getpid();
+        over = has_ended || (state != '\0' && is_ours);
+    }
     over = over && fstat(dirfd(threads), &found) == 0 && found.st_nlink == names;
     if (threads)
         closedir(threads);

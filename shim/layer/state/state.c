@@ -71,8 +71,8 @@ static bool send(State *state, StateObject object, enum StateKind kind, uint64_t
     }
     bool is_root = kind == STATE_INSTANCE || kind == STATE_DEVICE;
     message->state = (PylayerState){.kind = (uint8_t)kind, .fingerprint = fingerprint, .wait_ns = wait_ns};
-    message->state.data = object.data;
-    message->state.size = object.size;
+    message->data = object.data;
+    message->size = object.size;
     bool sent = mailbox_post(message, is_root ? UINT64_MAX : STATE_BYTES);
     if (!sent)
         atomic_store(&state->lost, true);

@@ -143,7 +143,7 @@ void command_of_policy(void)
         break;
     case 5:
         counters = room(sizeof *counters);
-        shim->counters(serial, counters);
+        shim->counters(serial, counters, room(sizeof(PylayerActivity)));
         break;
     default:
         capacity = below(9);
