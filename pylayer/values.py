@@ -232,17 +232,6 @@ class Recorded(Value):
     wait_ns: int
 
 
-class Attested(Value):
-    """What vkGetPipelineBinaryDataKHR gave to the program, in this run or in an earlier one. ``digest`` is the XXH3-128
-    of the data, ``global_key`` the XXH3-64 of the driver's global key. ``stale``: read under another identity."""
-
-    digest: bytes
-    global_key: int
-    key: bytes
-    size: int
-    stale: bool
-
-
 class Cell(Value):
     """What creating one pipeline added to an empty VkPipelineCache, or the pipeline's binaries, depending on ``unit``
     (docs/internals/format.md). ``data`` is a view that is valid during the call only; a policy class gets ``bytes``.

@@ -80,20 +80,19 @@ enum PylayerMessageType {
     PYLAYER_MSG_CACHE_USED = 4,     /* request: cache; the program read the data. Event: the driver failed on it */
     PYLAYER_MSG_CELL = 5,           /* event: cell */
     PYLAYER_MSG_STATE = 6,          /* event: state */
-    PYLAYER_MSG_BINARY_READ = 7,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
-    /* request: the program passes data of binaries. Policy hands over what it read of them in earlier runs. */
-    PYLAYER_MSG_BINARIES_PASSED = 8,
-    PYLAYER_MSG_STORE_DAMAGED = 9, /* event: file; the layer could not use all of it */
+    PYLAYER_MSG_ADMIT_BINARY = 7,   /* request: cache, of a binary's data -> verdict: empty if another driver gave it */
+    PYLAYER_MSG_STORE_DAMAGED = 8,  /* event: file; the layer could not use all of it */
     /* request: vkDestroyDevice waits, or exit(), without a device. Event: vkCreateDevice failed after its plan */
-    PYLAYER_MSG_FLUSH = 10,
+    PYLAYER_MSG_FLUSH = 9,
 };
 
-/* Whether policy must decide if a rule skips this process. The layer decides where it can
- * (shim/layer/instance/skip.c). */
+/* Whether a rule skips this process. The layer decides that where it can (shim/layer/instance/skip.c). If not, there is a
+ * policy file but no usable copy of it, and policy decides, after it has written one. */
 enum PylayerSkip {
-    PYLAYER_SKIP_NO = 0,           /* no: the layer has decided */
-    PYLAYER_SKIP_ASK = 1,          /* yes: no built-in rule skips it, but a rule of the policy file may */
-    PYLAYER_SKIP_ASK_BUILT_IN = 2, /* yes: a built-in rule skips it, unless the policy file says otherwise */
+    PYLAYER_SKIP_NO = 0,
+    PYLAYER_SKIP_YES = 1,
+    PYLAYER_SKIP_ASK = 2,          /* no built-in rule skips it, but a rule of the policy file may */
+    PYLAYER_SKIP_ASK_BUILT_IN = 3, /* a built-in rule skips it, unless the policy file says otherwise */
 };
 
 /* What one vkCreateInstance says about the program. Strings are UTF-8, cut at the array's end. */
@@ -152,7 +151,6 @@ typedef struct PylayerDeviceCreated {
     uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
     uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
     uint8_t reads_store;      /* the layer has read the device's folder, obeys a decision and watches for crashes */
-    uint8_t needs_nothing;    /* policy may see to the device later */
     uint8_t records_state;    /* STATE messages follow */
     uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
     uint64_t stored_cells;    /* with reads_store: how many there are */
@@ -256,16 +254,6 @@ typedef struct PylayerState {
     uint64_t wait_ns; /* how long its creation took */
 } PylayerState;
 
-/* What vkGetPipelineBinaryDataKHR gave to the application, in this run or, for load_attested, in an earlier one. */
-typedef struct PylayerAttested {
-    uint32_t key_size; /* VkPipelineBinaryKeyKHR */
-    uint8_t key[PYLAYER_BINARY_KEY_BYTES];
-    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of its data */
-    uint8_t stale;                        /* read under another identity: useless here */
-    uint64_t size;                        /* bytes of its data */
-    uint64_t global_key;                  /* under which it was read (shim/layer/binaries/binaries.h) */
-} PylayerAttested;
-
 typedef struct PylayerMessage {
     int32_t type;     /* PylayerMessageType */
     uint64_t device;  /* serial number of the device in this process, from 1; 0: none */
@@ -275,7 +263,6 @@ typedef struct PylayerMessage {
         PylayerDeviceCreated created;
         PylayerCacheInfo cache;
         PylayerCell cell;
-        PylayerAttested binary;
         PylayerState state;
         char file[PYLAYER_STORE_NAME_BYTES];
     };
@@ -289,7 +276,7 @@ typedef struct PylayerMessage {
     /* PLAN_DEVICE: the device uses the plan of a stored decision already, so nobody waits for an answer. */
     uint8_t kept;
     uint8_t decision_key[PYLAYER_DIGEST_BYTES]; /* PLAN_DEVICE: of the decision to keep; zero: keep none */
-    int32_t verdict;                            /* ADMIT_CACHE: the answer, zeroed when sent */
+    int32_t verdict;                            /* ADMIT_CACHE, ADMIT_BINARY: the answer, zeroed when sent */
 } PylayerMessage;
 
 /*
@@ -448,8 +435,6 @@ typedef struct PylayerShim {
     /* Reads the device's folder, obeys the decision, and makes the crash sentinel. Call it while the program waits in
      * DEVICE_CREATED, or later for a device that keeps nothing. Fills in what is in force then. */
     int32_t (*open_store)(uint64_t device, const PylayerDecision *decision, PylayerDeviceCreated *out);
-    /* Copies the digests of what the application read of its binaries. Returns how many it took. */
-    int64_t (*load_attested)(uint64_t device, const PylayerAttested *attested, uint64_t count);
     /* From now on the device creates everything as if the layer were not there. */
     int32_t (*switch_off)(uint64_t device);
     int32_t (*counters)(uint64_t device, PylayerCounters *out, PylayerActivity *activity);
@@ -464,8 +449,6 @@ typedef struct PylayerShim {
                           uint8_t *out, uint64_t capacity);
     /* Returns the program's name as rules use it (program_name.h), valid for ever. NULL: no memory. */
     const char *(*executable)(void);
-    /* Returns a variable of the program's environment as environment_get (process.h) does; NULL if it is not set. */
-    const char *(*environment)(const char *name);
     /* Returns 0 if a line of this level would not be written. */
     int32_t (*log_wanted)(int32_t level);
     void (*log)(int32_t level, const char *text);

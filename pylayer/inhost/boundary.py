@@ -10,7 +10,6 @@ from .._policy import ffi, lib
 from ..store.frames import Present
 from ..values import (
     Activity,
-    Attested,
     CacheData,
     Cell,
     Decision,
@@ -23,7 +22,7 @@ from ..values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from ..values import Value
@@ -36,8 +35,7 @@ ADMIT_CACHE = lib.PYLAYER_MSG_ADMIT_CACHE
 CACHE_USED = lib.PYLAYER_MSG_CACHE_USED
 CELL = lib.PYLAYER_MSG_CELL
 STATE = lib.PYLAYER_MSG_STATE
-BINARY_READ = lib.PYLAYER_MSG_BINARY_READ
-BINARIES_PASSED = lib.PYLAYER_MSG_BINARIES_PASSED
+ADMIT_BINARY = lib.PYLAYER_MSG_ADMIT_BINARY
 STORE_DAMAGED = lib.PYLAYER_MSG_STORE_DAMAGED
 FLUSH = lib.PYLAYER_MSG_FLUSH
 
@@ -134,7 +132,7 @@ class Message:
         _shim.answer(self._c)
 
     def cache_data(self) -> CacheData:
-        """Returns what ADMIT_CACHE or CACHE_USED says of data."""
+        """Returns what ADMIT_CACHE, CACHE_USED or ADMIT_BINARY says of data."""
         c = self._c.cache
         return _plain(
             CacheData,
@@ -162,11 +160,6 @@ class Message:
             [(one.stage, one.code, _text(one.name)) for one in c.shaders if one.stage or one.name[0] != b"\0"]
         )
         return _plain(Cell, c, data=self._data, shaders=shaders)
-
-    def binary_read(self) -> Attested:
-        """Returns the binary of BINARY_READ."""
-        c = self._c.binary
-        return _plain(Attested, c, key=bytes(ffi.buffer(c.key, c.key_size)))
 
     def recorded(self) -> Recorded:
         """Returns the object of STATE. ``data`` is a view of the message's memory."""
@@ -205,20 +198,6 @@ def open_store(device: int, decision: Decision) -> DeviceState | None:
     gone."""
     out = ffi.new("PylayerDeviceCreated *")
     return _plain(DeviceState, out) if _shim.open_store(device, _decision(decision), out) == 0 else None
-
-
-def load_attested(device: int, attested: Sequence[Attested]) -> int:
-    """int64_t load_attested(uint64_t, const PylayerAttested *, uint64_t count): copies binaries that the program read
-    in earlier runs. Returns how many the layer took, or -1 if the device is gone."""
-    array = ffi.new("PylayerAttested[]", len(attested))
-    for c, one in zip(array, attested, strict=True):
-        c.key_size = len(one.key)
-        ffi.memmove(c.key, one.key, len(one.key))
-        ffi.memmove(c.digest, one.digest, len(one.digest))
-        c.stale = one.stale
-        c.size = one.size
-        c.global_key = one.global_key
-    return int(_shim.load_attested(device, array, len(attested)))
 
 
 def switch_off(device: int) -> None:
@@ -275,12 +254,6 @@ def executable() -> str:
     none."""
     name = _shim.executable()
     return ffi.string(name).decode("utf-8", "replace") if name else "unknown"
-
-
-def environment(name: str, default: str = "") -> str:
-    """const char *environment(const char *): returns a variable of the program's environment, or ``default``."""
-    value = _shim.environment(name.encode())
-    return ffi.string(value).decode("utf-8", "surrogateescape") if value else default
 
 
 def log_wanted(level: int) -> bool:

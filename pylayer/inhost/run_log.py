@@ -188,9 +188,7 @@ class RunLog:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def write(
-        self, totals: dict[str, Any], counters: dict[str, int], activity: Activity | None, folder: str
-    ) -> bool:
+    def write(self, totals: dict[str, Any], counters: dict[str, int], activity: Activity | None, folder: str) -> bool:
         """Appends what changed, and what happened, to the run's file. Returns whether more changed than frames.
         ``folder``: the path of the identity's folder, whose size is recorded. Raises OSError."""
         self._look(counters, activity)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..store import chunk, decisions, sentinel, verdict_files
 from ..store.verdicts import PIPELINE, RECORD, TABLE, Verdicts
 from ..values import CARRIER_NAMES, LOG_DEBUG, LOG_INFO, LOG_WARN, Decision
-from .application_binaries import ApplicationBinaries
 from .application_caches import ApplicationCaches
 from .device import Device
 from .found_damage import FoundDamage
@@ -67,7 +66,6 @@ class DeviceSession(Device):
         self.learning = Learning(self)
         self.found = FoundDamage(self, self.writer)
         self.caches = ApplicationCaches(self, self.found.say)
-        self.binaries = ApplicationBinaries(self, self.writer, self.found.say)
         self.pipelines = Pipelines(self, self.writer, self.learning)
         self.recording = Recording(self, state_mib << 20, self.found.say)
 
@@ -234,5 +232,4 @@ class DeviceSession(Device):
         self.writer.close()
         self.recording.close()
         self.run_log.close()
-        self.binaries.close()
         self.writer.wait()

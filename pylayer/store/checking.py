@@ -7,7 +7,7 @@ it takes. Nobody checks the padding between records, which nothing reads.
 from __future__ import annotations
 
 from ..common import outcomes
-from . import binary_history, fold, format
+from . import fold, format
 from .format import Damage, Refused
 from .reader import Part, Reader
 
@@ -85,6 +85,4 @@ def check_file(
 
 def problem(record: Record, data: memoryview) -> str:
     """Returns why nothing writes a record with this data, whose hash is valid; empty text if it may be written."""
-    if record.magic == format.APPLICATION_BINARY and binary_history.parse(data) is None:
-        return "no binary of an application"
     return fold.problem(record, data)

@@ -12,7 +12,7 @@ import time
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import SCRATCH, names_in, prune_oldest, remove_left_temporaries, remove_tree
-from . import binary_history, bounds, cache_history, ended, fold, quarantine, runs, state
+from . import bounds, cache_history, ended, fold, quarantine, runs, state
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -109,7 +109,6 @@ def maintain(
     if at_exit:
         return
     yield
-    yield from binary_history.compact(folder)
     yield from state.evict(folder.root, limits.state)
     eviction = bounds.Eviction(folder.root, limits.max_store)
     yield from eviction.steps()

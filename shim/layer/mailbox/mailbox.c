@@ -27,8 +27,8 @@
 #define MOST_MESSAGES 65536
 /* Before policy is started, at most this many messages wait, apart from those that tell of devices. */
 #define WAITING_MESSAGES 64
-/* Beyond this many bytes state does not wait for the first pipeline. */
-#define WAITING_STATE_BYTES (4u << 20)
+/* Beyond this many bytes they do not wait. */
+#define WAITING_BYTES (4u << 20)
 
 /* Whoever starts policy waits at most this long for its libraries. If the program is inside of the dynamic linker, they are
  * opened only afterwards. */
@@ -170,25 +170,6 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
     return &envelope->message;
 }
 
-/* Returns true if policy has to do something about an event while the program runs. */
-static bool needs_policy_locked(const PylayerMessage *message)
-{
-    switch (message->type) {
-    case PYLAYER_MSG_FLUSH:
-        return false;
-    case PYLAYER_MSG_PLAN_DEVICE:
-        return !message->kept || log_enabled(PYLAYER_LOG_INFO); /* somebody wants to see what policy does */
-    case PYLAYER_MSG_DEVICE_CREATED:
-        return !message->created.needs_nothing;
-    case PYLAYER_MSG_CELL:
-        return message->cell.unit != PYLAYER_UNIT_NONE;
-    case PYLAYER_MSG_STATE:
-        return message->state.fingerprint != 0 || queued_bytes > WAITING_STATE_BYTES;
-    default:
-        return true;
-    }
-}
-
 static void append_locked(Envelope *envelope)
 {
     envelope->next = NULL;
@@ -207,8 +188,7 @@ static void push_locked(Envelope *envelope)
     bool was_empty = head == NULL;
     meet_sender_locked();
     append_locked(envelope);
-    hurry |=
-        envelope->awaited || (type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_BINARY_READ && type != PYLAYER_MSG_STATE);
+    hurry |= envelope->awaited || (type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_STATE);
     if (was_empty || hurry)
         pthread_cond_signal(&arrivals);
 }
@@ -295,7 +275,8 @@ static bool has_room_locked(const Envelope *envelope, uint64_t queue_bytes, bool
 
 /* Sends a request, of which the sender stays a holder, or an event. Returns whether a request was answered, or an event was
  * accepted. */
-static bool send_message(Envelope *envelope, bool is_request, uint64_t queue_bytes, int64_t timeout_ns)
+static bool send_message(Envelope *envelope, bool is_request, bool needs_policy, uint64_t queue_bytes,
+                         int64_t timeout_ns)
 {
     uint64_t begin = now_ns();
     const PylayerMessage *message = &envelope->message;
@@ -303,7 +284,7 @@ static bool send_message(Envelope *envelope, bool is_request, uint64_t queue_byt
     bool tells = message->type == PYLAYER_MSG_DEVICE_CREATED || message->type == PYLAYER_MSG_FLUSH;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
-    bool wait = timeout_ns > 0 && taken != stalled_at, needs = is_request || needs_policy_locked(message);
+    bool wait = timeout_ns > 0 && taken != stalled_at, needs = needs_policy || queued_bytes > WAITING_BYTES;
     envelope->bytes = sizeof *envelope + message->size;
     bool accepted = open_ && (is_request ? wait || tells : has_room_locked(envelope, queue_bytes, needs));
     if (accepted) {
@@ -323,23 +304,23 @@ static bool send_message(Envelope *envelope, bool is_request, uint64_t queue_byt
     return is_request ? answered : accepted;
 }
 
-bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t timeout_ns)
+bool mailbox_post_stored(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes, int64_t timeout_ns)
 {
     if (message && process_is_forked_child()) {
         drop_holder_locked((Envelope *)message);
         return false;
     }
-    return message && send_message((Envelope *)message, false, queue_bytes, timeout_ns);
+    return message && send_message((Envelope *)message, false, needs_policy, queue_bytes, timeout_ns);
 }
 
-bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
+bool mailbox_post(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes)
 {
-    return mailbox_post_stored(message, queue_bytes, 0);
+    return mailbox_post_stored(message, needs_policy, queue_bytes, 0);
 }
 
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
 {
-    return message && !process_is_forked_child() && send_message((Envelope *)message, true, 0, timeout_ns);
+    return message && !process_is_forked_child() && send_message((Envelope *)message, true, true, 0, timeout_ns);
 }
 
 void message_done(PylayerMessage *message)

@@ -12,18 +12,6 @@
 #include "process/process.h"
 #include "process/program_name.h"
 
-static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, uint64_t attested_count)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    int64_t taken = 0;
-    for (uint64_t i = 0; i < attested_count; i++)
-        taken += binary_history_add(&device->binaries, &attested[i]);
-    device_command_end(device);
-    return taken;
-}
-
 static int32_t open_store(uint64_t serial, const PylayerDecision *decision, PylayerDeviceCreated *out)
 {
     Device *device = device_command_begin(serial);
@@ -117,14 +105,12 @@ const PylayerShim shim_commands = {
     .answer = mailbox_answer,
     .release = mailbox_release,
     .open_store = open_store,
-    .load_attested = load_attested,
     .switch_off = switch_off,
     .counters = read_counters,
     .frames = take_frames,
     .fingerprints = fingerprints,
     .join_cells = join_cells,
     .executable = executable_name,
-    .environment = environment_get,
     .log_wanted = log_wanted,
     .log = write_log,
     .is_open = is_open,

@@ -33,7 +33,7 @@ static bool send_cell(const Run *run, const PylayerCell *about, enum PylayerOutc
         message->cell.unit = PYLAYER_UNIT_NONE;
     message->data = data;
     message->size = size;
-    return mailbox_post_stored(message, QUEUE_BYTES, wait_ns);
+    return mailbox_post_stored(message, outcome == PYLAYER_OUTCOME_KEPT, QUEUE_BYTES, wait_ns);
 }
 
 void run_tell_creation(Run *run, const PylayerCell *about, enum PylayerOutcome outcome)

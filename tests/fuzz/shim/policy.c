@@ -65,8 +65,9 @@ void message_done(PylayerMessage *message)
     free(message);
 }
 
-bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
+bool mailbox_post(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes)
 {
+    (void)needs_policy;
     if (!message)
         return false;
     const uint8_t *data = message->data;
@@ -80,10 +81,10 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
     return accepted;
 }
 
-bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t timeout_ns)
+bool mailbox_post_stored(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes, int64_t timeout_ns)
 {
     (void)timeout_ns;
-    return mailbox_post(message, queue_bytes);
+    return mailbox_post(message, needs_policy, queue_bytes);
 }
 
 static PylayerPlan make_plan(void)
