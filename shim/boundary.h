@@ -140,21 +140,20 @@ typedef struct PylayerPlan {
     uint8_t driver_cache_off; /* disable the driver's own cache, if the driver has internal_cache_control */
     uint8_t check_binaries;   /* refuse binary data that differs from what the application read in earlier runs */
     uint8_t merge_moves;      /* vkMergePipelineCaches takes entries out of its sources */
-    uint8_t tell_creations;   /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
-    uint8_t record_state;     /* send STATE messages, what pipelines are made of, in runs that record */
+    uint8_t
+        tell_creations; /* also send CELL messages for creations with nothing to keep, of which they report the outcome */
+    uint8_t record_state; /* send STATE messages, what pipelines are made of, in runs that record */
 } PylayerPlan;
 
 typedef struct PylayerDeviceCreated {
-    uint8_t carrier;          /* PylayerCarrier in force */
-    uint8_t cache_control;    /* enabled, by the application or by the layer */
-    uint8_t feedback;         /* VkPipelineCreationFeedback can be asked for */
-    uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
-    uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
-    uint8_t reads_store;      /* the layer has read the device's folder, obeys a decision and watches for crashes */
-    uint8_t records_state;    /* STATE messages follow */
-    uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
-    uint64_t stored_cells;    /* with reads_store: how many there are */
-    uint8_t off_by;           /* the type of the verdict by which the layer is off; 0: it is on */
+    uint8_t carrier;       /* PylayerCarrier in force */
+    uint8_t cache_control; /* enabled, by the application or by the layer */
+    uint8_t feedback;      /* VkPipelineCreationFeedback can be asked for */
+    uint8_t reads_store;   /* the layer has read the device's folder, obeys a decision and watches for crashes */
+    uint8_t records_state; /* STATE messages follow */
+    uint8_t used_recently; /* with reads_store: a run said within a day what it used */
+    uint64_t stored_cells; /* with reads_store: how many there are */
+    uint8_t off_by;        /* the type of the verdict by which the layer is off; 0: it is on */
     char run_name[PYLAYER_RUN_NAME_BYTES]; /* the run that the layer has begun to record; empty: none */
 } PylayerDeviceCreated;
 
@@ -184,7 +183,6 @@ enum PylayerCellFlags {
 enum PylayerUnit {
     PYLAYER_UNIT_CELL = 0,     /* data of a VkPipelineCache */
     PYLAYER_UNIT_BINARIES = 1, /* all VkPipelineBinaryKHR of the pipeline: docs/internals/format.md, 'Binaries' */
-    PYLAYER_UNIT_NONE = 2,     /* no data: the message only reports the outcome of the creation and how long it took */
 };
 
 /* The outcome of a creation that left nothing to keep. */
@@ -226,7 +224,8 @@ typedef struct PylayerCell {
     uint32_t thread;    /* gettid() of the thread that called */
     uint32_t pipelines; /* number that create_ns covers, if it is not 1 */
     uint32_t stages;    /* VkShaderStageFlags; of a linked pipeline, without its libraries' stages */
-    uint8_t outcome;    /* PylayerOutcome, for PYLAYER_UNIT_NONE */
+    uint8_t
+        outcome; /* PylayerOutcome. If it is not KEPT, there is no data: the message reports it, and how long it took */
     char entry_point[PYLAYER_ENTRY_POINT_BYTES]; /* of the last stage: UTF-8, cut at the array's end */
     PylayerShader shaders[PYLAYER_SHADERS];      /* the first stages */
 } PylayerCell;

@@ -22,7 +22,7 @@ from ..values import (
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
-    UNIT_NONE,
+    OUTCOME_KEPT,
     VERDICT_EMPTY,
 )
 
@@ -357,7 +357,7 @@ class Host:
     def _new_of_cell(self, cell: Cell, session: DeviceSession) -> list[bytes | memoryview]:
         new: list[bytes | memoryview] = []
         try:
-            if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
+            if cell.outcome == OUTCOME_KEPT and self._ask("keep_cell", cell, session.program, session.settings):
                 new = session.pipelines.new(cell)
         finally:
             session.run_log.creation(cell, len(cell.data) if new else 0)

@@ -15,7 +15,7 @@ from ..common.file_kinds import LIVE
 from ..common.files import entries_in
 from ..store import runs
 from ..store.timeline import COMPILES, OUTCOMES, Event, RunFile
-from ..values import CARRIER_NAMES, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell
+from ..values import CARRIER_NAMES, CELL_EMPTY, KIND_NAMES, OUTCOME_KEPT, OUTCOME_NAMES, Cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ OF_FRAMES = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns", "
 
 def _outcome(cell: Cell) -> str:
     """Returns one of ``timeline.OUTCOMES``, or ``named``."""
-    if cell.unit == UNIT_NONE:
+    if cell.outcome != OUTCOME_KEPT:
         return OUTCOME_NAMES[cell.outcome] if cell.outcome < len(OUTCOME_NAMES) else "compiled"
     return "uncacheable" if cell.flags & CELL_EMPTY else "compiled"
 

@@ -131,21 +131,22 @@ static char state_of_thread(const char *thread, bool *is_ours)
     return end[2];
 }
 
-/* While the directory is read, a thread may start another one and end. So the names that were read, with . and .., must
- * be as many as the directory has links: one for each. */
+/* While main is there, the directory is not read: a sandbox may not allow that. While it is read, a thread may start another
+ * one and end. So the names that were read, with . and .., must be as many as the directory has links: one for each. */
 bool process_is_over(bool *main_has_ended)
 {
-    DIR *threads = opendir("/proc/self/task");
+    char main[24];
     struct stat found;
     nlink_t names = 0;
-    bool over = threads != NULL, is_ours = false;
-    *main_has_ended = false;
-    for (const struct dirent *one; over && (one = readdir(threads)); names++) {
-        char state = one->d_name[0] == '.' ? 'X' : state_of_thread(one->d_name, &is_ours);
-        bool has_ended = state == 'Z' || state == 'X';
-        *main_has_ended |= has_ended && atoi(one->d_name) == getpid();
-        over = has_ended || (state != '\0' && is_ours);
-    }
+    bool is_ours;
+    snprintf(main, sizeof main, "%d", getpid());
+    char state = state_of_thread(main, &is_ours);
+    *main_has_ended = state == 'Z' || state == 'X';
+    DIR *threads = *main_has_ended ? opendir("/proc/self/task") : NULL;
+    bool over = threads != NULL;
+    for (const struct dirent *one; over && (one = readdir(threads)); names++)
+        over = one->d_name[0] == '.' || strcmp(one->d_name, main) == 0 ||
+               (state_of_thread(one->d_name, &is_ours) != '\0' && is_ours);
     over = over && fstat(dirfd(threads), &found) == 0 && found.st_nlink == names;
     if (threads)
         closedir(threads);

@@ -29,8 +29,6 @@ static bool send_cell(const Run *run, const PylayerCell *about, enum PylayerOutc
     }
     message->cell = *about;
     message->cell.outcome = (uint8_t)outcome;
-    if (outcome != PYLAYER_OUTCOME_KEPT)
-        message->cell.unit = PYLAYER_UNIT_NONE;
     message->data = data;
     message->size = size;
     return mailbox_post_stored(message, outcome == PYLAYER_OUTCOME_KEPT, QUEUE_BYTES, wait_ns);

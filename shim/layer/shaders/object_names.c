@@ -83,7 +83,6 @@ static void name_pipeline(Shaders *shaders, uint64_t pipeline, const char *text)
         return;
     PylayerMessage *message = message_new(PYLAYER_MSG_CELL, shaders->run->serial);
     if (message) {
-        message->cell.unit = PYLAYER_UNIT_NONE;
         message->cell.outcome = PYLAYER_OUTCOME_NAMED;
         message->cell.fingerprint = fingerprint;
         message->cell.start_ns = now_ns();
